@@ -1,0 +1,3 @@
+//! A sched_ext scheduler for machines with unequal cores.
+
+fn main() {}

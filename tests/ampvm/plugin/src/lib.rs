@@ -1,0 +1,1 @@
+//! QEMU TCG plugin that gives every vCPU its own speed and stalls.

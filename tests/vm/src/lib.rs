@@ -1,0 +1,1 @@
+//! Runs commands in the asymmetric VM.

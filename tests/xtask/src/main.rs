@@ -1,0 +1,3 @@
+//! The README commands: demo, test, vm.
+
+fn main() {}

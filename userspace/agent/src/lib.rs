@@ -1,0 +1,1 @@
+//! The agent of scx_bias: calibration, loading, statistics.

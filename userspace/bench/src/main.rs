@@ -1,0 +1,3 @@
+//! Workloads with known behaviour, and the comparison of schedulers.
+
+fn main() {}
