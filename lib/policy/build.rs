@@ -1,0 +1,62 @@
+//! Binds the C policy headers, so that every formula has one implementation: Rust calls it, it does not repeat it.
+//!
+//! The headers hold `static inline` functions only. bindgen writes a C file that wraps each in an external function; cc
+//! compiles that file, and the generated Rust declares the wrappers. Needs libclang 16 or newer (Debian: libclang1-19 or
+//! libclang-19-dev, with libclang-common-19-dev for its own headers).
+
+use std::env;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run through cargo")?);
+    let include = Path::new(&env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?)
+        .parent()
+        .ok_or("lib/policy has no parent folder")?
+        .join("include");
+    println!("cargo::rerun-if-changed={}", include.display());
+    println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
+
+    // One translation unit that includes every header, in a fixed order so that the output is reproducible.
+    let mut headers: Vec<_> = std::fs::read_dir(include.join("bias"))?
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter(|name| name.ends_with(".h"))
+        .collect();
+    headers.sort();
+    let mut all = String::new();
+    for name in &headers {
+        writeln!(all, "#include \"bias/{name}\"")?;
+    }
+    let unit = out.join("bias_all.h");
+    std::fs::write(&unit, all)?;
+
+    let wrappers = out.join("bias_wrappers");
+    let bindings = bindgen::Builder::default()
+        .header(unit.to_string_lossy())
+        .clang_arg(format!("-I{}", include.display()))
+        .allowlist_item("bias_.*|BIAS_.*")
+        .wrap_static_fns(true)
+        .wrap_static_fns_path(&wrappers)
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .translate_enum_integer_types(true)
+        .derive_default(true)
+        .derive_eq(true)
+        .generate_comments(false)
+        .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
+        .generate()?;
+    bindings.write_to_file(out.join("bindings.rs"))?;
+
+    // bindgen writes the file only when there is a function to wrap.
+    let source = wrappers.with_extension("c");
+    if source.exists() {
+        cc::Build::new()
+            .file(&source)
+            .include(&include)
+            .include(&out)
+            .warnings(true)
+            .compile("bias_wrappers");
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Statistics of calibration samples: what a CPU's raw timings say, in spite of interrupts and preemption.
+//!
+//! Problem. A timing is disturbed from one side: ticks, interrupts, a neighbour on the host, a preemption. Means follow
+//! the disturbance, minima follow luck.
+//!
+//! Approach. The location is the median and the spread is the median absolute deviation (MAD), scaled to match a standard deviation for
+//! normal noise and given relative to the median. Both stay put while fewer than half of the samples are disturbed.
+//! Warm-up samples are dropped by the caller, by count, because what is cold is known beforehand.
+//!
+//! Invariants. Order of the samples does not matter; scaling all samples scales the median and leaves the relative spread;
+//! the median lies between the extremes.
+//!
+//! Limits. If more than half of the samples are disturbed the median moves too; the spread then says so.
+
+use serde::{Deserialize, Serialize};
+
+/// Scales a MAD to the standard deviation of normal noise.
+const MAD_TO_SIGMA: f64 = 1.4826;
+
+/// Location and spread of one set of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Median, in the unit of the samples.
+    pub median: f64,
+    /// Robust relative standard deviation of a single sample [permille of the median].
+    pub spread_permille: u32,
+    /// Samples counted.
+    pub count: usize,
+}
+
+/// Finite samples in ascending order; anything else (NaN, infinities) is left out.
+#[must_use]
+pub fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted: Vec<f64> = samples.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// Quantile `q` (0 to 1) of samples in ascending order, interpolated linearly; None when there is none.
+#[must_use]
+pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let position = q.clamp(0.0, 1.0) * last as f64;
+    let below = sorted.get(position.floor() as usize)?;
+    let above = sorted.get(position.ceil() as usize)?;
+    Some(below + (above - below) * position.fract())
+}
+
+/// Median; None without a finite sample.
+#[must_use]
+pub fn median(samples: &[f64]) -> Option<f64> {
+    quantile_of_sorted(&sorted(samples), 0.5)
+}
+
+/// Median and relative spread; None without a finite sample or when the median is not positive (a time must be).
+#[must_use]
+pub fn summarise(samples: &[f64]) -> Option<Summary> {
+    let sorted = sorted(samples);
+    let median = quantile_of_sorted(&sorted, 0.5).filter(|median| *median > 0.0)?;
+    let deviations: Vec<f64> = sorted.iter().map(|value| (value - median).abs()).collect();
+    let mad = self::median(&deviations)?;
+    // A spread beyond 100 000 permille means "unusable" whatever the figure, so it is cut there.
+    let spread_permille = (mad * MAD_TO_SIGMA / median * 1000.0).round().min(100_000.0) as u32;
+    Some(Summary { median, spread_permille, count: sorted.len() })
+}
+
+/// Medians of `parts` consecutive stretches of the samples (fewer when there are fewer samples).
+///
+/// Neighbouring samples share their disturbances; medians of stretches are nearly independent, which the permutation
+/// test of [`crate::classes`] needs.
+#[must_use]
+pub fn block_medians(samples: &[f64], parts: usize) -> Vec<f64> {
+    let parts = parts.clamp(1, samples.len().max(1));
+    (0..parts)
+        .filter_map(|part| {
+            let from = part * samples.len() / parts;
+            let to = (part + 1) * samples.len() / parts;
+            median(samples.get(from..to)?)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn outliers_on_fewer_than_half_of_the_samples_do_not_move_the_median() {
+        let mut samples = vec![100.0; 30];
+        samples.extend([900.0; 29]);
+        let summary = summarise(&samples).unwrap();
+        assert_eq!(summary.median, 100.0);
+    }
+
+    #[test]
+    fn no_finite_sample_gives_no_summary() {
+        assert_eq!(summarise(&[]), None);
+        assert_eq!(summarise(&[f64::NAN, f64::INFINITY]), None);
+        assert_eq!(summarise(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn blocks_follow_drift() {
+        assert_eq!(block_medians(&[1.0, 1.0, 2.0, 2.0, 3.0, 3.0], 3), vec![1.0, 2.0, 3.0]);
+        assert_eq!(block_medians(&[5.0], 4), vec![5.0]);
+        assert!(block_medians(&[], 4).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn order_does_not_matter(mut samples in prop::collection::vec(1.0f64..1e6, 1..60)) {
+            let before = summarise(&samples).unwrap();
+            samples.reverse();
+            let middle = samples.len() / 2;
+            samples.rotate_left(middle);
+            prop_assert_eq!(before, summarise(&samples).unwrap());
+        }
+
+        #[test]
+        fn scaling_scales_the_median_only(samples in prop::collection::vec(1.0f64..1e6, 1..60), factor in 0.01f64..100.0) {
+            let before = summarise(&samples).unwrap();
+            let scaled: Vec<f64> = samples.iter().map(|value| value * factor).collect();
+            let after = summarise(&scaled).unwrap();
+            prop_assert!((after.median / before.median / factor - 1.0).abs() < 1e-9);
+            prop_assert!(after.spread_permille.abs_diff(before.spread_permille) <= 1);
+        }
+
+        #[test]
+        fn the_median_lies_between_the_extremes(samples in prop::collection::vec(1.0f64..1e6, 1..60)) {
+            let sorted = sorted(&samples);
+            let median = median(&samples).unwrap();
+            prop_assert!(sorted[0] <= median && median <= sorted[sorted.len() - 1]);
+        }
+    }
+}

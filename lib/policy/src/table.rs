@@ -1,0 +1,277 @@
+//! The capacity table: what one unit of each kind of work costs on every CPU.
+//!
+//! Problem. The table decides where every task runs, and it may come from a file that a user, an older version or a
+//! broken disk wrote. A wrong entry must be refused here, not discovered by the kernel.
+//!
+//! Approach. Plain data with one checker, [`CapacityTable::check`], that everything passes which came from outside. Costs
+//! are relative to the best CPU of each component, so a table means the same on any time base.
+//!
+//! Invariants of a checked table. At least one CPU, ids unique, in ascending order and below [`MAX_CPUS`]; costs within
+//! [`COST_BEST`]..=[`COST_MAX`], with a best CPU in each component; CPU classes such that a table without slow CPUs has one class, and
+//! no table has only slow ones.
+//!
+//! Limits. Overlap between the components is not described: see `lib/include/bias/capacity.h`.
+
+use crate::ffi;
+use serde::{Deserialize, Serialize};
+
+/// Kinds of work that are priced.
+pub const COMPONENTS: usize = ffi::BIAS_NR_COMPONENTS as usize;
+/// Cost of the best CPU [permille].
+pub const COST_BEST: u32 = ffi::BIAS_COST_BEST;
+/// Highest cost that is stored; anything dearer is cut to it [permille].
+pub const COST_MAX: u32 = ffi::BIAS_COST_MAX;
+/// CPU ids stay below this.
+pub const MAX_CPUS: u32 = 4096;
+
+/// A kind of work, in the order of the C headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Component {
+    /// Cycles that retire instructions.
+    Execute,
+    /// Stalls inside the core: mispredicted branches, TLB, private caches.
+    Internal,
+    /// Stalls outside the core: shared caches, memory.
+    External,
+}
+
+impl Component {
+    /// All components, in the order of the indices.
+    pub const ALL: [Self; COMPONENTS] = [Self::Execute, Self::Internal, Self::External];
+
+    /// Place in a cost vector.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Execute => ffi::BIAS_EXECUTE as usize,
+            Self::Internal => ffi::BIAS_INTERNAL as usize,
+            Self::External => ffi::BIAS_EXTERNAL as usize,
+        }
+    }
+
+    /// Name as users see it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Execute => "execute",
+            Self::Internal => "internal",
+            Self::External => "external",
+        }
+    }
+}
+
+/// Queue class of a CPU. A machine without a significant split has fast CPUs only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// The better CPUs, or all of them.
+    Fast,
+    /// The others.
+    Slow,
+}
+
+/// One CPU's entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuCapacity {
+    /// Kernel's CPU number.
+    pub cpu: u32,
+    /// Lowest CPU number that shares this CPU's physical core.
+    pub core: u32,
+    /// Lowest CPU number that shares this CPU's last-level cache.
+    pub llc: u32,
+    /// NUMA node.
+    pub node: u32,
+    /// Queue class.
+    pub class: Class,
+    /// Cost of execute, internal and external work [permille of the best CPU of each].
+    pub cost_permille: [u32; COMPONENTS],
+    /// Relative standard deviation of single samples, robust [permille]; 0 when not measured.
+    pub spread_permille: [u32; COMPONENTS],
+}
+
+/// The table of a machine, in ascending order of CPU number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CapacityTable {
+    /// One entry per online CPU.
+    pub cpus: Vec<CpuCapacity>,
+}
+
+/// What is wrong with a table, and how to mend it; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TableError(String);
+
+impl CapacityTable {
+    /// The table with entries in order, or what is wrong with it.
+    ///
+    /// # Errors
+    /// Names the first entry that breaks an invariant of the module.
+    pub fn new(mut cpus: Vec<CpuCapacity>) -> Result<Self, TableError> {
+        cpus.sort_by_key(|entry| entry.cpu);
+        let table = Self { cpus };
+        table.check()?;
+        Ok(table)
+    }
+
+    /// Checks every invariant of the module.
+    ///
+    /// # Errors
+    /// Names the first entry that breaks one.
+    pub fn check(&self) -> Result<(), TableError> {
+        let fail = |text: String| Err(TableError(text));
+        if self.cpus.is_empty() {
+            return fail("the table has no CPUs; list at least one under \"cpus\"".into());
+        }
+        for pair in self.cpus.windows(2) {
+            if let [a, b] = pair
+                && a.cpu >= b.cpu
+            {
+                return fail(format!("CPU {} is listed twice or out of order; list each CPU once", b.cpu));
+            }
+        }
+        for entry in &self.cpus {
+            check_entry(entry)?;
+        }
+        for component in Component::ALL {
+            let best = self.cpus.iter().map(|entry| entry.cost_permille[component.index()]).min();
+            if best != Some(COST_BEST) {
+                return fail(format!(
+                    "no CPU has {} cost {COST_BEST}; costs are permille of the best CPU, so divide all by the smallest",
+                    component.name()
+                ));
+            }
+        }
+        if self.cpus.iter().all(|entry| entry.class == Class::Slow) {
+            return fail("every CPU is of class slow; call the only class fast".into());
+        }
+        Ok(())
+    }
+
+    /// Entry of a CPU; None when it is not in the table.
+    #[must_use]
+    pub fn get(&self, cpu: u32) -> Option<&CpuCapacity> {
+        let at = self.cpus.binary_search_by_key(&cpu, |entry| entry.cpu).ok()?;
+        self.cpus.get(at)
+    }
+
+    /// Number of queue classes, 1 or 2.
+    #[must_use]
+    pub fn nr_classes(&self) -> usize {
+        if self.cpus.iter().any(|entry| entry.class == Class::Slow) { 2 } else { 1 }
+    }
+
+    /// CPU numbers from the fastest to the slowest by execute cost; equal ones by number.
+    #[must_use]
+    pub fn fastest_first(&self) -> Vec<u32> {
+        let mut order: Vec<_> = self.cpus.iter().map(|entry| (entry.cost_permille, entry.cpu)).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, cpu)| cpu).collect()
+    }
+}
+
+fn check_entry(entry: &CpuCapacity) -> Result<(), TableError> {
+    let cpu = entry.cpu;
+    for (what, id) in [("CPU", cpu), ("core", entry.core), ("llc", entry.llc), ("node", entry.node)] {
+        if id >= MAX_CPUS {
+            return Err(TableError(format!(
+                "{what} {id} is beyond the highest number supported, {}",
+                MAX_CPUS - 1
+            )));
+        }
+    }
+    for component in Component::ALL {
+        let cost = entry.cost_permille[component.index()];
+        if !(COST_BEST..=COST_MAX).contains(&cost) {
+            return Err(TableError(format!(
+                "CPU {cpu} has {} cost {cost}; give a permille figure between {COST_BEST} (best CPU) and {COST_MAX}",
+                component.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Costs in permille of the best from times per unit of work: `1000 * time / least time`, rounded and cut to [`COST_MAX`].
+/// None unless every time is finite and positive and there is one.
+#[must_use]
+pub fn costs_from_times(times: &[f64]) -> Option<Vec<u32>> {
+    if times.iter().any(|time| !time.is_finite() || *time <= 0.0) {
+        return None;
+    }
+    let best = times.iter().copied().min_by(f64::total_cmp)?;
+    let cost = |time: &f64| (time / best * f64::from(COST_BEST)).round().min(f64::from(COST_MAX)) as u32;
+    Some(times.iter().map(cost).collect())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(cpu: u32, cost: [u32; 3]) -> CpuCapacity {
+        let class = Class::Fast;
+        CpuCapacity { cpu, core: cpu, llc: 0, node: 0, class, cost_permille: cost, spread_permille: [0; 3] }
+    }
+
+    fn refusal(cpus: Vec<CpuCapacity>) -> String {
+        CapacityTable::new(cpus).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn accepts_and_sorts_a_sane_table() {
+        let table = CapacityTable::new(vec![entry(3, [2500, 1580, 1000]), entry(0, [1000; 3])]).unwrap();
+        assert_eq!(table.fastest_first(), vec![0, 3]);
+        assert_eq!(table.get(3).unwrap().cost_permille[0], 2500);
+        assert_eq!(table.get(1), None);
+        assert_eq!(table.nr_classes(), 1);
+    }
+
+    #[test]
+    fn refuses_each_broken_invariant_by_name() {
+        assert!(refusal(vec![]).contains("no CPUs"));
+        assert!(refusal(vec![entry(1, [1000; 3]), entry(1, [1000; 3])]).contains("CPU 1 is listed twice"));
+        assert!(refusal(vec![entry(MAX_CPUS, [1000; 3])]).contains("beyond the highest"));
+        assert!(refusal(vec![entry(0, [1000; 3]), entry(1, [999, 1000, 1000])]).contains("execute cost 999"));
+        assert!(
+            refusal(vec![entry(0, [1000; 3]), entry(1, [1000, 1000, COST_MAX + 1])])
+                .contains("external cost")
+        );
+        assert!(refusal(vec![entry(0, [1000, 2000, 1000])]).contains("no CPU has internal cost 1000"));
+        assert!(
+            refusal(vec![CpuCapacity { class: Class::Slow, ..entry(0, [1000; 3]) }]).contains("class slow")
+        );
+        assert!(refusal(vec![CpuCapacity { llc: u32::MAX, ..entry(0, [1000; 3]) }]).contains("llc"));
+    }
+
+    #[test]
+    fn costs_refuse_what_is_no_time() {
+        assert_eq!(costs_from_times(&[]), None);
+        assert_eq!(costs_from_times(&[1.0, 0.0]), None);
+        assert_eq!(costs_from_times(&[1.0, f64::NAN]), None);
+        assert_eq!(costs_from_times(&[1.0, 1e9]), Some(vec![1000, COST_MAX]));
+    }
+
+    proptest! {
+        #[test]
+        fn costs_do_not_depend_on_the_time_base(times in prop::collection::vec(1.0f64..60.0, 1..20), factor in 0.001f64..1000.0) {
+            let scaled: Vec<f64> = times.iter().map(|time| time * factor).collect();
+            let (plain, scaled) = (costs_from_times(&times).unwrap(), costs_from_times(&scaled).unwrap());
+            prop_assert!(plain.iter().zip(&scaled).all(|(a, b)| a.abs_diff(*b) <= 1));
+        }
+
+        #[test]
+        fn costs_keep_the_order_of_times_and_make_a_checked_table(times in prop::collection::vec(1.0f64..60.0, 1..20)) {
+            let costs = costs_from_times(&times).unwrap();
+            for (i, a) in times.iter().enumerate() {
+                for (j, b) in times.iter().enumerate() {
+                    prop_assert!(a > b || costs[i] <= costs[j]);
+                }
+            }
+            let cpus = costs.iter().zip(0..).map(|(cost, cpu)| entry(cpu, [*cost; 3])).collect();
+            prop_assert!(CapacityTable::new(cpus).is_ok());
+        }
+    }
+}
