@@ -1,0 +1,130 @@
+//! The cache folder: everything fetched or built once for this user.
+//!
+//! `$XDG_CACHE_HOME/scx_bias` or `~/.cache/scx_bias`. An entry is a folder whose name ends in a digest of all that
+//! decides its content, so a changed recipe makes a new entry and a present entry is a complete one: entries
+//! are made in a neighbouring temporary folder and renamed into place. A lock per kind keeps two processes from
+//! building the same thing at the same time.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow};
+use nix::fcntl::{Flock, FlockArg};
+use sha2::{Digest as _, Sha256};
+
+/// The cache folder, created if missing.
+///
+/// # Errors
+/// Neither XDG_CACHE_HOME nor HOME is set, or the folder cannot be made.
+pub fn root() -> Result<PathBuf> {
+    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(
+            std::env::var_os("HOME").ok_or_else(|| anyhow!("HOME is not set; set it or XDG_CACHE_HOME"))?,
+        )
+        .join(".cache"),
+    };
+    let root = base.join("scx_bias");
+    fs::create_dir_all(&root).with_context(|| format!("cannot create the cache folder {}", root.display()))?;
+    Ok(root)
+}
+
+/// Twelve hexadecimal digits over the parts, each with its length, so that no two lists of parts collide by joining.
+#[must_use]
+pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A held lock; released when dropped or when the process ends in any way.
+pub struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
+
+/// Takes the lock `name`, waiting for another process if need be; `waiting` is called once before waiting.
+///
+/// # Errors
+/// The lock file cannot be made or locked.
+pub fn lock(name: &str, waiting: impl FnOnce()) -> Result<Lock> {
+    let path = root()?.join(format!("{name}.lock"));
+    let mut waiting = Some(waiting);
+    let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    loop {
+        // Asked again and again rather than blocking, because Ctrl-C must end the wait.
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(Lock(lock)),
+            Err((unlocked, nix::errno::Errno::EWOULDBLOCK)) => file = unlocked,
+            Err((_, error)) => return Err(error).with_context(|| format!("cannot lock {}", path.display())),
+        }
+        if let Some(waiting) = waiting.take() {
+            waiting();
+        }
+        crate::interrupt::check()?;
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+}
+
+/// The cache entry `kind/name`; if it is missing, `make` fills a temporary folder that then becomes the entry.
+///
+/// # Errors
+/// Whatever `make` returns; the entry then does not exist.
+pub fn entry(kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    entry_in(&root()?, kind, name, make)
+}
+
+fn entry_in(root: &Path, kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let folder = root.join(kind);
+    let path = folder.join(name);
+    if path.is_dir() {
+        return Ok(path);
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let _lock = lock(kind, || eprintln!("xtask: waiting for another xtask that prepares {kind}"))?;
+    if path.is_dir() {
+        return Ok(path);
+    }
+    // Whatever lies here belongs to a process that was interrupted: the lock is ours.
+    let temporary = folder.join(format!(".making-{name}"));
+    if temporary.exists() {
+        fs::remove_dir_all(&temporary).with_context(|| format!("cannot remove {}", temporary.display()))?;
+    }
+    fs::create_dir(&temporary).with_context(|| format!("cannot create {}", temporary.display()))?;
+    make(&temporary)?;
+    fs::rename(&temporary, &path).with_context(|| format!("cannot rename {}", temporary.display()))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn keys_depend_on_every_part_and_its_place() {
+        assert_eq!(key(&["a", "b"]), key(&["a", "b"]));
+        assert_ne!(key(&["a", "b"]), key(&["b", "a"]));
+        assert_ne!(key(&["ab", ""]), key(&["a", "b"]));
+        assert_eq!(key(&["a"]).len(), 12);
+    }
+
+    #[test]
+    fn an_interrupted_entry_is_not_an_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let failed = entry_in(folder.path(), "test-cache", "x", |path| {
+            fs::write(path.join("half"), "")?;
+            Err(anyhow!("interrupted"))
+        });
+        assert!(failed.is_err());
+        assert!(!folder.path().join("test-cache/x").exists());
+        let made = entry_in(folder.path(), "test-cache", "x", |path| {
+            assert!(!path.join("half").exists());
+            fs::write(path.join("whole"), "").map_err(Into::into)
+        });
+        assert!(made.unwrap().join("whole").exists());
+        let kept = entry_in(folder.path(), "test-cache", "x", |_| Err(anyhow!("must not be made again")));
+        assert!(kept.is_ok());
+    }
+}

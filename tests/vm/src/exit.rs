@@ -1,0 +1,75 @@
+//! Exit codes of the project's programs, and of a run in the VM.
+//!
+//! A run in the VM ends with the command's own code. The codes 120 to 123 say that the command did not get to
+//! the end undisturbed; no common program uses them.
+
+/// All went well.
+pub const OK: i32 = 0;
+/// Something failed while running.
+pub const RUNTIME: i32 = 1;
+/// The command line is wrong.
+pub const USAGE: i32 = 2;
+/// The kernel lacks something, or the user a right, or the machine a package.
+pub const KERNEL_OR_PERMISSION: i32 = 3;
+/// The VM could not be set up.
+pub const VM_SETUP: i32 = 120;
+/// The guest kernel panicked.
+pub const VM_PANIC: i32 = 121;
+/// The guest did not start the command, or the command did not end, in time.
+pub const VM_HANG: i32 = 122;
+/// The host could not execute the guest at the speed that was promised: figures of this run are void.
+pub const VM_OVERRUN: i32 = 123;
+/// Interrupted from the keyboard.
+pub const INTERRUPTED: i32 = 130;
+
+/// An error that chooses the program's exit code.
+///
+/// Put it anywhere in an `anyhow` chain; [`code_of`] finds it.
+#[derive(Debug)]
+pub struct Coded {
+    /// The exit code.
+    pub code: i32,
+    /// One line: what is wrong and how to mend it.
+    pub message: String,
+}
+
+impl std::fmt::Display for Coded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Coded {}
+
+/// An error with an exit code of its own.
+#[must_use]
+pub fn coded(code: i32, message: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Coded { code, message: message.into() })
+}
+
+/// The exit code an error asks for: its innermost [`Coded`], a wrong machine text, else [`RUNTIME`].
+#[must_use]
+pub fn code_of(error: &anyhow::Error) -> i32 {
+    for cause in error.chain() {
+        if let Some(coded) = cause.downcast_ref::<Coded>() {
+            return coded.code;
+        }
+        if cause.downcast_ref::<crate::machine::SpecError>().is_some() {
+            return USAGE;
+        }
+    }
+    RUNTIME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn context_keeps_the_code() {
+        let error = Err::<(), _>(coded(KERNEL_OR_PERMISSION, "no rights")).context("while booting");
+        assert_eq!(error.map_err(|error| code_of(&error)), Err(KERNEL_OR_PERMISSION));
+        assert_eq!(code_of(&anyhow::anyhow!("plain")), RUNTIME);
+    }
+}

@@ -1,0 +1,145 @@
+//! The script that the guest runs: finds its output ports, starts the emulation, runs the command, says how it ended.
+//!
+//! Approach: the command travels in a file of the run's folder, never on the kernel's command line. Output goes
+//! to two virtio ports found by name in sysfs, because `/dev/virtio-ports` exists only where udev runs.
+//! What happened is told by files in the run's folder: [`STARTED`], [`FAILED`], [`EXIT_CODE`].
+//!
+//! Invariant: whatever the command's words contain, the guest passes them on unchanged (tested with a shell).
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Written when the command is about to start.
+pub const STARTED: &str = "started";
+/// Written with a reason when the command could not be started.
+pub const FAILED: &str = "setup-failed";
+/// Written with the command's exit code.
+pub const EXIT_CODE: &str = "exit-code";
+/// Name of the port that carries the command's standard output.
+pub const PORT_OUT: &str = "bias.out";
+/// Name of the port that carries the command's standard error.
+pub const PORT_ERR: &str = "bias.err";
+
+/// What the script is made from.
+pub struct Script<'a> {
+    /// The run's private folder, as the guest sees it.
+    pub run: &'a Path,
+    /// The shared output folder, passed on as `OUT`.
+    pub out: &'a Path,
+    /// Folder in which the command starts.
+    pub cwd: &'a Path,
+    /// Extra environment.
+    pub env: &'a [(String, String)],
+    /// The guest's PMU module; loading it starts the emulation.
+    pub module: Option<&'a Path>,
+    /// A program that starts the emulation where there is no module.
+    pub starter: Option<&'a Path>,
+    /// The command and its arguments.
+    pub command: &'a [String],
+}
+
+/// A word as the shell reads it back unchanged.
+#[must_use]
+pub fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn quote_path(path: &Path) -> String {
+    quote(&path.to_string_lossy())
+}
+
+/// The text of the script.
+#[must_use]
+pub fn script(script: &Script<'_>) -> String {
+    let run = quote_path(script.run);
+    let mut text = format!(
+        r#"#!/bin/sh
+run={run}
+for port in /sys/class/virtio-ports/*; do
+	read -r name <"$port/name" || continue
+	case $name in
+	{PORT_OUT}) exec >"/dev/${{port##*/}}" ;;
+	{PORT_ERR}) exec 2>"/dev/${{port##*/}}" ;;
+	esac
+done
+exec </dev/null
+finish() {{
+	# Power off at once: an orderly shutdown takes seconds and nothing here needs it.
+	echo 1 >/proc/sys/kernel/sysrq
+	echo o >/proc/sysrq-trigger
+	sleep 60
+}}
+fail() {{
+	echo "$1" >"$run/{FAILED}"
+	finish
+}}
+# State folders become writable; what is written is lost with the guest.
+mkdir -p /run/bias/upper /run/bias/work
+mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null
+export OUT={out} HOME="${{HOME:-/root}}" XDG_CACHE_HOME=/run/bias/cache XDG_STATE_HOME=/run/bias/state
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
+"#,
+        out = quote_path(script.out),
+    );
+    // Writing to a String cannot fail, hence the ignored results.
+    for (name, value) in script.env {
+        let _ = writeln!(text, "export {name}={}", quote(value));
+    }
+    if let Some(module) = script.module {
+        let _ = writeln!(
+            text,
+            "insmod {} 2>\"$run/insmod.log\" || fail \"the guest refuses the PMU module: $(cat \"$run/insmod.log\")\"",
+            quote_path(module)
+        );
+    } else if let Some(starter) = script.starter {
+        let _ = writeln!(
+            text,
+            "{} start >\"$run/start.log\" 2>&1 || fail \"cannot start the emulation: $(cat \"$run/start.log\")\"",
+            quote_path(starter)
+        );
+    }
+    let words: Vec<_> = script.command.iter().map(|word| quote(word)).collect();
+    let _ = write!(
+        text,
+        "cd {cwd} 2>/dev/null || cd /\necho started >\"$run/{STARTED}\"\n{command}\necho $? >\"$run/{EXIT_CODE}.new\"\n\
+         mv \"$run/{EXIT_CODE}.new\" \"$run/{EXIT_CODE}\"\nfinish\n",
+        cwd = quote_path(script.cwd),
+        command = words.join(" "),
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_script_is_valid_shell() {
+        let text = script(&Script {
+            run: Path::new("/o'ut/run"),
+            out: Path::new("/o'ut"),
+            cwd: Path::new("/some where"),
+            env: &[("A".into(), "it's $HOME".into())],
+            module: Some(Path::new("/m.ko")),
+            starter: None,
+            command: &["sh".into(), "-c".into(), "echo \"$0\"; exit 3".into()],
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
+        std::fs::write(&path, text).unwrap();
+        assert!(std::process::Command::new("sh").arg("-n").arg(&path).status().unwrap().success());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_shell_reads_a_quoted_word_back(word in "[^\0]{0,20}") {
+            let output = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s {}", quote(&word))]).output().unwrap();
+            prop_assert_eq!(String::from_utf8_lossy(&output.stdout).into_owned(), word);
+        }
+    }
+}

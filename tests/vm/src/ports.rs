@@ -1,0 +1,115 @@
+//! The command's output on its way from the guest: one abstract Unix socket a stream, copied as it comes.
+
+use std::io::{Read as _, Write};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Where a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// To this process's standard output.
+    Stdout,
+    /// To this process's standard error.
+    Stderr,
+    /// Kept, to be returned by [`Port::finish`].
+    Keep,
+}
+
+/// A listening socket that QEMU connects to, and the thread that copies what arrives.
+pub struct Port {
+    /// Name of the socket in the abstract name space.
+    pub socket: String,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<u8>>,
+}
+
+impl Port {
+    /// Listens, and copies whatever the first peer sends to `sink`.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn open(sink: Sink) -> Result<Self> {
+        let socket = format!("scx-bias-vm-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let address = SocketAddr::from_abstract_name(&socket).context("cannot name a socket")?;
+        let listener = UnixListener::bind_addr(&address).context("cannot listen for the guest's output")?;
+        listener.set_nonblocking(true).context("cannot listen for the guest's output")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || accept(&listener, &stop).map(|stream| copy(stream, sink)).unwrap_or_default()
+        });
+        Ok(Self { socket, stop, thread })
+    }
+
+    /// Waits until everything sent has been copied. Call when QEMU has ended. Returns what a [`Sink::Keep`] kept.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn accept(listener: &UnixListener, stop: &AtomicBool) -> Option<UnixStream> {
+    loop {
+        // The order matters: a peer that connected before `stop` was set must still be seen.
+        let last = stop.load(Ordering::SeqCst);
+        if let Ok((stream, _)) = listener.accept() {
+            return stream.set_nonblocking(false).ok().map(|()| stream);
+        }
+        if last {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn copy(mut stream: UnixStream, sink: Sink) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 8192];
+    loop {
+        let count = match stream.read(&mut buffer) {
+            Ok(0) => return kept,
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return kept,
+        };
+        let bytes = &buffer[..count];
+        // A closed pipe on our side is not the guest's fault: keep draining so that the command can end.
+        match sink {
+            Sink::Keep => kept.extend_from_slice(bytes),
+            Sink::Stdout => forward(&mut std::io::stdout(), bytes),
+            Sink::Stderr => forward(&mut std::io::stderr(), bytes),
+        }
+    }
+}
+
+fn forward(to: &mut impl Write, bytes: &[u8]) {
+    let _ = to.write_all(bytes).and_then(|()| to.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn everything_sent_is_kept_and_a_port_nobody_used_ends() {
+        let port = Port::open(Sink::Keep).unwrap();
+        let unused = Port::open(Sink::Keep).unwrap();
+        let address = SocketAddr::from_abstract_name(&port.socket).unwrap();
+        let mut peer = UnixStream::connect_addr(&address).unwrap();
+        let data: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        peer.write_all(&data).unwrap();
+        drop(peer);
+        assert_eq!(port.finish(), data);
+        assert!(unused.finish().is_empty());
+    }
+}

@@ -1,0 +1,374 @@
+//! Runs one command in the VM.
+//!
+//! Problem: a command's success must mean that it ran, undisturbed, at the promised speeds. QEMU alone tells
+//! none of it: a guest that panics, hangs or lags looks like one that works.
+//!
+//! Approach: virtme-run (of virtme-ng) boots the kernel on the host's own files, read-only, under TCG; the plugin needs TCG, so KVM
+//! is never used. A script in the run's folder ([`crate::guest`]) starts the emulation and the command and leaves
+//! marks; the watch here looks at the marks, the clock and Ctrl-C, and [`crate::verdict`] judges.
+//!
+//! Invariants: QEMU never outlives this process, however that ends (parent-death signals all the way down);
+//! one VM at a time (a lock, because two would distort each other); nothing but the output folder is written.
+//!
+//! Limits: the guest sees the host's `/` read-only except `/tmp`, `/run` and other state folders, which are empty there.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::guest::{self, Script};
+use crate::machine::Machine;
+use crate::ports::{Port, Sink};
+use crate::shared::Shared;
+use crate::verdict::{self, Evidence, Late, Verdict};
+use crate::{cache, interrupt};
+
+/// Time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
+const BOOT_LIMIT: Duration = Duration::from_secs(180);
+/// Time between two looks at a running guest.
+const WATCH_PERIOD: Duration = Duration::from_millis(25);
+/// Time QEMU has to end after the command did.
+const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
+
+/// The emulation of unequal cores.
+#[derive(Clone, Debug)]
+pub struct Emulation {
+    /// The QEMU plugin.
+    pub plugin: PathBuf,
+    /// The guest's PMU module for this kernel, if it has one; loading it starts the pacing.
+    pub module: Option<PathBuf>,
+    /// Program that starts the pacing where there is no module.
+    pub starter: Option<PathBuf>,
+}
+
+/// A change of one vCPU's speed while the command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpeedChange {
+    /// When, counted from the start of the command.
+    pub after: Duration,
+    /// The vCPU.
+    pub vcpu: usize,
+    /// Its new speed in thousandths of a MIPS.
+    pub mips_milli: u32,
+}
+
+/// A VM and the command to run in it.
+#[derive(Clone, Debug)]
+pub struct Vm {
+    /// The `virtme-run` program.
+    pub virtme_run: PathBuf,
+    /// The QEMU program.
+    pub qemu: PathBuf,
+    /// The kernel image.
+    pub kernel: PathBuf,
+    /// The machine.
+    pub machine: Machine,
+    /// The emulation; without it all vCPUs run as fast as they can.
+    pub emulation: Option<Emulation>,
+    /// Guest memory in MiB.
+    pub memory_mib: u32,
+    /// Time the command may take.
+    pub timeout: Duration,
+    /// Folder shared with the guest, writable on both sides; `OUT` in the guest.
+    pub out: PathBuf,
+    /// Extra environment of the command.
+    pub env: Vec<(String, String)>,
+    /// Speeds to change while the command runs.
+    pub speed_changes: Vec<SpeedChange>,
+    /// More words for the kernel's command line.
+    pub kernel_args: Vec<String>,
+    /// Whether the command's output is kept instead of passed on.
+    pub keep_output: bool,
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Power-on to start of the command, emulation included.
+    pub boot: Duration,
+    /// Start to end of the command.
+    pub command: Duration,
+    /// The command's standard output, if kept.
+    pub stdout: String,
+    /// The command's standard error, if kept.
+    pub stderr: String,
+    /// The guest's console.
+    pub console: PathBuf,
+}
+
+impl Vm {
+    /// Runs `command` to its end, or to the guest's.
+    ///
+    /// # Errors
+    /// The run could not be attempted: the output folder is not writable, virtme-run does not start, Ctrl-C.
+    pub fn run(&self, command: &[String]) -> Result<Outcome> {
+        let _lock = cache::lock("vm", || eprintln!("xtask: another VM is running; waiting for it to end"))?;
+        let run = self.prepare(command)?;
+        let (out_sink, err_sink) =
+            if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
+        let (stdout, stderr) = (Port::open(out_sink)?, Port::open(err_sink)?);
+        let mut guest = Guest::start(self.launcher(&run, &stdout.socket, &stderr.socket)?, &run)?;
+        let watched = self.watch(&mut guest, &run);
+        guest.kill();
+        let (stdout, stderr) = (stdout.finish(), stderr.finish());
+        let watched = watched?;
+        Ok(Outcome {
+            verdict: run.judge(&watched),
+            boot: watched.boot,
+            command: watched.command,
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            console: run.console(),
+        })
+    }
+
+    fn prepare(&self, command: &[String]) -> Result<RunFolder> {
+        fs::create_dir_all(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
+        let out = self.out.canonicalize().with_context(|| format!("cannot open {}", self.out.display()))?;
+        let run = RunFolder { path: out.join(".vm") };
+        if run.path.exists() {
+            fs::remove_dir_all(&run.path).with_context(|| format!("cannot empty {}", run.path.display()))?;
+        }
+        fs::create_dir(&run.path).with_context(|| format!("cannot create {}", run.path.display()))?;
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let script = guest::script(&Script {
+            run: &run.path,
+            out: &out,
+            cwd: &cwd,
+            env: &self.env,
+            module: self.emulation.as_ref().and_then(|emulation| emulation.module.as_deref()),
+            starter: self.emulation.as_ref().and_then(|emulation| emulation.starter.as_deref()),
+            command,
+        });
+        write(&run.path.join("guest.sh"), &script)?;
+        // virtme-run forks QEMU; this way QEMU dies with virtme-run, and virtme-run with us.
+        let qemu = run.path.join("qemu");
+        write(
+            &qemu,
+            &format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n", guest::quote(&self.qemu.to_string_lossy())),
+        )?;
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).context("cannot make a script executable")?;
+        if self.emulation.is_some() {
+            Shared::create(&run.shared())?;
+        }
+        Ok(run)
+    }
+
+    fn launcher(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Result<Command> {
+        let out = run.path.parent().unwrap_or(Path::new("/"));
+        let script = run.path.join("guest.sh");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
+        command.arg("--kimg").arg(&self.kernel);
+        command.args(["--mods", "auto", "--disable-kvm", "--force-9p", "--user", "root"]);
+        command.arg("--qemu-bin").arg(run.path.join("qemu"));
+        command.arg("--rwdir").arg(out);
+        command.arg("--cpus").arg(self.machine.smp_args());
+        command.arg("--memory").arg(format!("{}M", self.memory_mib));
+        command.arg("--script-sh").arg(format!("sh {}", guest::quote(&script.to_string_lossy())));
+        for word in KERNEL_ARGS.iter().copied().chain(self.kernel_args.iter().map(String::as_str)) {
+            command.arg("-a").arg(word);
+        }
+        command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));
+        let log = fs::File::create(run.launcher_log()).context("cannot write in the output folder")?;
+        let copy = log.try_clone().context("cannot write in the output folder")?;
+        command.stdin(Stdio::null()).stdout(log).stderr(copy).process_group(0);
+        Ok(command)
+    }
+
+    fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
+        let mut args: Vec<String> = Vec::new();
+        let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
+        add("-chardev", format!("file,id=biascon,path={}", comma(&run.console())));
+        add("-serial", "chardev:biascon".into());
+        add("-device", "virtio-serial-pci,id=biasser".into());
+        for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)] {
+            add("-chardev", format!("socket,id={id},path={socket},abstract=on,server=off"));
+            add("-device", format!("virtserialport,bus=biasser.0,chardev={id},name={port}"));
+        }
+        if let Some(emulation) = &self.emulation {
+            let shared = comma(&run.shared());
+            add("-plugin", format!("{},{},shm={shared}", comma(&emulation.plugin), self.machine.plugin_args()));
+            add("-object", format!("memory-backend-file,id=biasshm,size={},mem-path={shared},share=on", Shared::SIZE));
+            add("-device", "ivshmem-plain,memdev=biasshm".into());
+        }
+        args
+    }
+
+    /// Waits until the guest is done, late, gone or unwanted.
+    fn watch(&self, guest: &mut Guest, run: &RunFolder) -> Result<Watched> {
+        let mut watched = Watched::default();
+        let power_on = Instant::now();
+        let mut started: Option<Instant> = None;
+        let mut ended: Option<Instant> = None;
+        let mut changes = self.speed_changes.clone();
+        let shared = self.emulation.is_some().then(|| Shared::open(&run.shared())).transpose()?;
+        loop {
+            interrupt::check()?;
+            let gone = guest.is_gone()?;
+            if started.is_none() && run.has(guest::STARTED) {
+                started = Some(Instant::now());
+                watched.boot = power_on.elapsed();
+                watched.before = shared.as_ref().map(Shared::lateness).unwrap_or_default();
+            }
+            if ended.is_none() && run.has(guest::EXIT_CODE) {
+                ended = Some(Instant::now());
+                watched.command = started.map(|start| start.elapsed()).unwrap_or_default();
+                watched.after = shared.as_ref().map(Shared::lateness).unwrap_or_default();
+            }
+            if gone || ended.is_some_and(|end| end.elapsed() > POWER_OFF_LIMIT) {
+                return Ok(watched);
+            }
+            match started {
+                None if power_on.elapsed() > BOOT_LIMIT => watched.late = Some(Late::Boot(BOOT_LIMIT.as_secs())),
+                Some(start) if ended.is_none() && start.elapsed() > self.timeout => {
+                    watched.late = Some(Late::Command(self.timeout.as_secs()));
+                }
+                _ => {}
+            }
+            if watched.late.is_some() {
+                return Ok(watched);
+            }
+            if let (Some(start), Some(shared)) = (started, &shared) {
+                changes.retain(|change| {
+                    let due = start.elapsed() >= change.after;
+                    if due {
+                        shared.set_speed(change.vcpu, change.mips_milli);
+                    }
+                    !due
+                });
+            }
+            std::thread::sleep(WATCH_PERIOD);
+        }
+    }
+}
+
+/// Words on the guest kernel's command line, each with its reason in the list's order: no mitigations (they cost
+/// emulated instructions); the TSC is the host's and needs no watchdog; the timer check and the
+/// PS/2 probe waste seconds; the lock-up watchdog must bear a slow host; the console is our own serial port.
+const KERNEL_ARGS: &[&str] = &[
+    "mitigations=off",
+    "tsc=reliable",
+    "no_timer_check",
+    "psmouse.proto=exps",
+    "watchdog_thresh=30",
+    "rcupdate.rcu_cpu_stall_timeout=100",
+    "random.trust_cpu=on",
+    "console=ttyS1",
+    "loglevel=5",
+];
+
+/// QEMU's option syntax doubles commas in values.
+fn comma(path: &Path) -> String {
+    path.to_string_lossy().replace(',', ",,")
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What the watch saw.
+#[derive(Default)]
+struct Watched {
+    boot: Duration,
+    command: Duration,
+    late: Option<Late>,
+    before: Vec<verdict::Overrun>,
+    after: Vec<verdict::Overrun>,
+}
+
+/// The run's private folder below the output folder.
+struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    fn console(&self) -> PathBuf {
+        self.path.join("console.log")
+    }
+
+    fn launcher_log(&self) -> PathBuf {
+        self.path.join("launcher.log")
+    }
+
+    fn shared(&self) -> PathBuf {
+        self.path.join("shared")
+    }
+
+    fn has(&self, mark: &str) -> bool {
+        self.path.join(mark).exists()
+    }
+
+    /// A file's text; empty if there is none. The guest writes these, so they need not be UTF-8.
+    fn text(&self, path: &Path) -> String {
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    fn judge(&self, watched: &Watched) -> Verdict {
+        let failed = self.text(&self.path.join(guest::FAILED));
+        let overruns: Vec<_> = watched
+            .after
+            .iter()
+            .zip(&watched.before)
+            .map(|(after, before)| verdict::Overrun {
+                vcpu: after.vcpu,
+                behind_ns: after.behind_ns.saturating_sub(before.behind_ns),
+                busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+            })
+            .collect();
+        verdict::judge(&Evidence {
+            started: self.has(guest::STARTED),
+            failed: Some(failed.as_str()).filter(|text| !text.is_empty()),
+            exit_code: self.text(&self.path.join(guest::EXIT_CODE)).trim().parse().ok(),
+            late: watched.late,
+            console: &self.text(&self.console()),
+            launcher: &self.text(&self.launcher_log()),
+            overruns: &overruns,
+        })
+    }
+}
+
+/// The process group of virtme-run and QEMU; killed when dropped.
+struct Guest {
+    child: Child,
+    gone: bool,
+}
+
+impl Guest {
+    fn start(mut command: Command, run: &RunFolder) -> Result<Self> {
+        let child = command.spawn().with_context(|| {
+            format!("cannot start {} (see {})", command.get_program().to_string_lossy(), run.path.display())
+        })?;
+        Ok(Self { child, gone: false })
+    }
+
+    fn is_gone(&mut self) -> Result<bool> {
+        self.gone = self.gone || self.child.try_wait().context("cannot watch virtme-run")?.is_some();
+        Ok(self.gone)
+    }
+
+    /// Ends the whole group and collects it. The group outlives its leader if QEMU is still there, so it
+    /// is signalled in any case.
+    fn kill(&mut self) {
+        if let Ok(id) = i32::try_from(self.child.id()) {
+            let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGKILL);
+        }
+        if !self.gone {
+            let _ = self.child.wait();
+            self.gone = true;
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

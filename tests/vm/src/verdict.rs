@@ -1,0 +1,237 @@
+//! How a run in the VM ended, judged from what it left behind.
+//!
+//! Pure: [`judge`] sees texts and flags, so every ending is tested without booting anything.
+//!
+//! Invariant: a run counts as ended only if the command's exit code arrived and the emulation kept its promise;
+//! everything else is a distinct failure with an explanation and the console's last lines.
+
+use crate::exit;
+
+/// Lines of the console that an explanation repeats.
+const CONSOLE_LINES: usize = 20;
+/// A run is refused when a vCPU fell behind its modelled time by more than this share of it, in thousandths.
+pub const OVERRUN_LIMIT_PERMILLE: u64 = 20;
+/// Falling behind by less than this says nothing about a run, in nanoseconds: one preemption by the host.
+pub const OVERRUN_GRACE_NS: u64 = 20_000_000;
+
+/// How far one vCPU fell behind during the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun {
+    /// The vCPU.
+    pub vcpu: usize,
+    /// Host time it lacked, in nanoseconds.
+    pub behind_ns: u64,
+    /// Time it should have been busy, in nanoseconds.
+    pub busy_ns: u64,
+}
+
+impl Overrun {
+    /// Whether this voids the run.
+    #[must_use]
+    pub fn is_excessive(&self) -> bool {
+        self.behind_ns > OVERRUN_GRACE_NS
+            && self.behind_ns.saturating_mul(1000) > self.busy_ns.saturating_mul(OVERRUN_LIMIT_PERMILLE)
+    }
+}
+
+/// What ran out of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// The guest did not start the command within so many seconds.
+    Boot(u64),
+    /// The command did not end within so many seconds.
+    Command(u64),
+}
+
+/// What a run left behind.
+#[derive(Default)]
+pub struct Evidence<'a> {
+    /// The guest said that the command is about to start.
+    pub started: bool,
+    /// The guest could not start the command.
+    pub failed: Option<&'a str>,
+    /// The command's exit code.
+    pub exit_code: Option<i32>,
+    /// What ran out of time, if anything.
+    pub late: Option<Late>,
+    /// The guest's console.
+    pub console: &'a str,
+    /// What virtme-ng and QEMU said.
+    pub launcher: &'a str,
+    /// The vCPUs that fell behind.
+    pub overruns: &'a [Overrun],
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The command ended with this code and nothing disturbed it.
+    Ended(i32),
+    /// The VM or the command could not be started; says why.
+    SetUpFailed(String),
+    /// The guest kernel panicked or went away; says how.
+    Panicked(String),
+    /// Something did not end in time; says what.
+    Hung(String),
+    /// The host was too slow for the promised speeds; says where.
+    Overran(String),
+}
+
+impl Verdict {
+    /// The exit code of `cargo xtask vm`.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::Ended(code) => *code,
+            Self::SetUpFailed(_) => exit::VM_SETUP,
+            Self::Panicked(_) => exit::VM_PANIC,
+            Self::Hung(_) => exit::VM_HANG,
+            Self::Overran(_) => exit::VM_OVERRUN,
+        }
+    }
+
+    /// Why the command did not end undisturbed; `None` if it did.
+    #[must_use]
+    pub fn explanation(&self) -> Option<&str> {
+        match self {
+            Self::Ended(_) => None,
+            Self::SetUpFailed(text) | Self::Panicked(text) | Self::Hung(text) | Self::Overran(text) => Some(text),
+        }
+    }
+}
+
+/// Judges a run.
+#[must_use]
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    if let Some(reason) = evidence.failed {
+        return Verdict::SetUpFailed(reason.trim().to_string());
+    }
+    if let Some(line) = panic_line(evidence.console) {
+        return Verdict::Panicked(format!("{line}\n{}", tail("console", evidence.console)));
+    }
+    if let (Some(code), None) = (evidence.exit_code, evidence.late) {
+        return judge_overrun(code, evidence.overruns);
+    }
+    match evidence.late {
+        Some(Late::Boot(seconds)) => Verdict::Hung(format!(
+            "the guest did not start the command within {seconds} s\n{}",
+            tail("console", evidence.console)
+        )),
+        Some(Late::Command(seconds)) => Verdict::Hung(format!(
+            "the command did not end within {seconds} s (raise --timeout if it needs longer)\n{}",
+            tail("console", evidence.console)
+        )),
+        None if evidence.started => Verdict::Panicked(format!(
+            "the guest went away before the command ended: it powered off, reset, or QEMU was killed\n{}\n{}",
+            tail("console", evidence.console),
+            tail("QEMU", evidence.launcher)
+        )),
+        None => Verdict::SetUpFailed(format!(
+            "QEMU ended before the command started\n{}\n{}",
+            tail("QEMU", evidence.launcher),
+            tail("console", evidence.console)
+        )),
+    }
+}
+
+fn judge_overrun(code: i32, overruns: &[Overrun]) -> Verdict {
+    let excessive: Vec<_> = overruns.iter().filter(|overrun| overrun.is_excessive()).collect();
+    if excessive.is_empty() {
+        return Verdict::Ended(code);
+    }
+    let list: Vec<_> = excessive
+        .iter()
+        .map(|overrun| {
+            format!(
+                "vCPU {} lacked {} of {} ms",
+                overrun.vcpu,
+                overrun.behind_ns / 1_000_000,
+                overrun.busy_ns / 1_000_000
+            )
+        })
+        .collect();
+    Verdict::Overran(format!(
+        "this host was too slow, so the figures are void ({}); the command ended with {code}. \
+         Stop other work on the host, or choose slower CPUs (--machine, --scale)",
+        list.join(", ")
+    ))
+}
+
+/// The line that names a panic, in words of the kernel.
+fn panic_line(console: &str) -> Option<String> {
+    let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
+    let text = line.split("Kernel panic - not syncing").nth(1)?.trim_start_matches(':').trim();
+    Some(if text.contains("softlockup") {
+        format!("the guest kernel panicked because a CPU made no progress ({text})")
+    } else {
+        format!("the guest kernel panicked: {text}")
+    })
+}
+
+fn tail(name: &str, text: &str) -> String {
+    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return format!("({name} said nothing)");
+    }
+    let first = lines.len().saturating_sub(CONSOLE_LINES);
+    let shown: Vec<_> = lines[first..].iter().map(|line| format!("  | {line}")).collect();
+    format!("last lines of {name}:\n{}", shown.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEHIND: Overrun = Overrun { vcpu: 2, behind_ns: 300_000_000, busy_ns: 1_000_000_000 };
+
+    fn ended(code: i32) -> Evidence<'static> {
+        Evidence { started: true, exit_code: Some(code), ..Evidence::default() }
+    }
+
+    #[test]
+    fn the_commands_own_code_is_returned() {
+        assert_eq!(judge(&ended(0)), Verdict::Ended(0));
+        assert_eq!(judge(&ended(42)).code(), 42);
+    }
+
+    #[test]
+    fn an_overrun_voids_a_run_that_went_well() {
+        let verdict = judge(&Evidence { overruns: &[BEHIND], ..ended(0) });
+        assert_eq!(verdict.code(), exit::VM_OVERRUN);
+        assert!(verdict.explanation().is_some_and(|text| text.contains("vCPU 2")));
+    }
+
+    #[test]
+    fn a_little_lateness_does_not() {
+        let short = Overrun { behind_ns: OVERRUN_GRACE_NS, busy_ns: 1, ..BEHIND };
+        let small = Overrun { busy_ns: 300_000_000 * 1000 / OVERRUN_LIMIT_PERMILLE, ..BEHIND };
+        assert_eq!(judge(&Evidence { overruns: &[short, small], ..ended(5) }), Verdict::Ended(5));
+    }
+
+    #[test]
+    fn a_panic_is_named_even_if_a_code_arrived() {
+        let console = "[ 1.0] Kernel panic - not syncing: sysrq triggered crash\n[ 1.1] Rebooting";
+        let verdict = judge(&Evidence { console, ..ended(0) });
+        assert_eq!(verdict.code(), exit::VM_PANIC);
+        assert!(verdict.explanation().is_some_and(|text| text.contains("sysrq triggered crash")));
+        let lockup = "Kernel panic - not syncing: softlockup: hung tasks";
+        let verdict = judge(&Evidence { console: lockup, ..Evidence::default() });
+        assert!(verdict.explanation().is_some_and(|text| text.contains("no progress")));
+    }
+
+    #[test]
+    fn silence_is_told_apart() {
+        let boot = judge(&Evidence { late: Some(Late::Boot(60)), ..Evidence::default() });
+        let command =
+            judge(&Evidence { started: true, late: Some(Late::Command(9)), ..Evidence::default() });
+        assert_eq!((boot.code(), command.code()), (exit::VM_HANG, exit::VM_HANG));
+        assert_ne!(boot, command);
+        let gone = judge(&Evidence { started: true, ..Evidence::default() });
+        assert_eq!(gone.code(), exit::VM_PANIC);
+        let never = judge(&Evidence { launcher: "no such plugin", ..Evidence::default() });
+        assert_eq!(never.code(), exit::VM_SETUP);
+        assert!(never.explanation().is_some_and(|text| text.contains("no such plugin")));
+        let failed = judge(&Evidence { failed: Some("insmod: bad\n"), ..Evidence::default() });
+        assert_eq!(failed, Verdict::SetUpFailed("insmod: bad".into()));
+    }
+}
