@@ -1,0 +1,249 @@
+//! Mapping the page into this process and reading it without undefined behaviour.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::{
+    Counters, Event, MAGIC, MAX_MIPS_MILLI, MAX_VCPUS, MIN_MIPS_MILLI, PAGE_BYTES, Shared, VERSION, Vcpu,
+};
+
+/// Why a page cannot be used.
+#[derive(Debug)]
+pub enum PageError {
+    /// The file cannot be opened, sized or mapped.
+    Map(PathBuf, io::Error),
+    /// The file is shorter than [`PAGE_BYTES`]; the length found.
+    TooShort(PathBuf, u64),
+    /// No plugin has set the page up (yet).
+    NotReady,
+    /// Set up by a plugin of another layout version.
+    WrongVersion(u32),
+    /// The machine has no vCPU of this number; the vCPUs it has.
+    NoSuchVcpu(usize, usize),
+    /// A speed in MIPS/1000 outside the accepted range.
+    BadSpeed(u32),
+}
+
+impl std::fmt::Display for PageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Map(path, e) => write!(f, "cannot map the shared page {}: {e}", path.display()),
+            Self::TooShort(path, len) => {
+                write!(f, "shared page {} has {len} bytes; it needs {PAGE_BYTES}", path.display())
+            }
+            Self::NotReady => {
+                write!(
+                    f,
+                    "the shared page is not set up; is QEMU running with the ampvm plugin and this page?"
+                )
+            }
+            Self::WrongVersion(v) => write!(
+                f,
+                "the shared page has layout version {v}, this program needs {VERSION}; rebuild both from one tree"
+            ),
+            Self::NoSuchVcpu(cpu, n) => {
+                write!(f, "no vCPU {cpu}; this machine has 0 to {}", n.saturating_sub(1))
+            }
+            Self::BadSpeed(mips_milli) => write!(
+                f,
+                "speed {} MIPS is outside {} to {} MIPS",
+                f64::from(*mips_milli) / 1e3,
+                f64::from(MIN_MIPS_MILLI) / 1e3,
+                MAX_MIPS_MILLI / 1000
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Map(_, e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+/// The page, mapped shared; unmapped on drop.
+pub struct Page {
+    at: NonNull<Shared>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and every field behind it is atomic.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// Creates (or empties) the file at `path`, zero-filled, and maps it. To be done before QEMU starts.
+    ///
+    /// # Errors
+    /// [`PageError::Map`] when the file cannot be created, sized or mapped.
+    pub fn create(path: &Path) -> Result<Self, PageError> {
+        let err = |e| PageError::Map(path.to_owned(), e);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(err)?;
+        file.set_len(PAGE_BYTES as u64).map_err(err)?;
+        Self::map(path, &file)
+    }
+
+    /// Maps an existing file or PCI resource.
+    ///
+    /// # Errors
+    /// [`PageError::Map`] or [`PageError::TooShort`]. Whether a plugin has set the page up is a separate
+    /// question: see [`Page::check`].
+    pub fn open(path: &Path) -> Result<Self, PageError> {
+        let err = |e| PageError::Map(path.to_owned(), e);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(err)?;
+        let meta = file.metadata().map_err(err)?;
+        if !meta.is_file() {
+            return Err(err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+        }
+        if meta.len() < PAGE_BYTES as u64 {
+            return Err(PageError::TooShort(path.to_owned(), meta.len()));
+        }
+        Self::map(path, &file)
+    }
+
+    fn map(path: &Path, file: &File) -> Result<Self, PageError> {
+        let Some(len) = NonZeroUsize::new(PAGE_BYTES) else { return Err(PageError::NotReady) };
+        // SAFETY: a new mapping at an address the kernel chooses; the file has at least `len` bytes.
+        let at = unsafe {
+            mmap(None, len, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, file, 0)
+        }
+        .map_err(|e| PageError::Map(path.to_owned(), e.into()))?;
+        Ok(Self { at: at.cast() })
+    }
+
+    /// Sets the page up for vCPUs of these speeds (MIPS/1000), counters at zero. The plugin's job; at most
+    /// [`MAX_VCPUS`] speeds are taken.
+    pub fn init(&self, mips_milli: &[u32]) {
+        let header = &self.header;
+        header.magic.store(0, Ordering::Relaxed);
+        for (vcpu, mips) in self.vcpus.iter().zip(mips_milli) {
+            for counter in vcpu.counters() {
+                counter.store(0, Ordering::Relaxed);
+            }
+            vcpu.mips_milli.store(*mips, Ordering::Relaxed);
+        }
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.nr_vcpus.store(mips_milli.len().min(MAX_VCPUS) as u32, Ordering::Relaxed);
+        header.enable.store(0, Ordering::Relaxed);
+        header.state.store(crate::state::LIGHT, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Is this a page that a plugin of our version has set up?
+    ///
+    /// # Errors
+    /// [`PageError::NotReady`] or [`PageError::WrongVersion`].
+    pub fn check(&self) -> Result<(), PageError> {
+        if self.header.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(PageError::NotReady);
+        }
+        match self.header.version.load(Ordering::Relaxed) {
+            VERSION => Ok(()),
+            other => Err(PageError::WrongVersion(other)),
+        }
+    }
+
+    /// vCPUs in use.
+    pub fn nr_vcpus(&self) -> usize {
+        (self.header.nr_vcpus.load(Ordering::Relaxed) as usize).min(MAX_VCPUS)
+    }
+
+    fn vcpu(&self, cpu: usize) -> Result<&Vcpu, PageError> {
+        let n = self.nr_vcpus();
+        self.vcpus.iter().take(n).nth(cpu).ok_or(PageError::NoSuchVcpu(cpu, n))
+    }
+
+    /// The counters of vCPU `cpu`, at most a quantum (1000 instructions) old.
+    ///
+    /// # Errors
+    /// [`PageError::NoSuchVcpu`].
+    pub fn counters(&self, cpu: usize) -> Result<Counters, PageError> {
+        Ok(self.vcpu(cpu)?.snapshot())
+    }
+
+    /// Sets the speed of vCPU `cpu` in MIPS/1000, from its next quantum on. Stalls inside the core keep
+    /// their length in cycles, memory keeps its length in nanoseconds: what thermal throttling does.
+    ///
+    /// # Errors
+    /// [`PageError::NoSuchVcpu`] or [`PageError::BadSpeed`].
+    pub fn set_speed(&self, cpu: usize, mips_milli: u32) -> Result<(), PageError> {
+        if !(MIN_MIPS_MILLI..=MAX_MIPS_MILLI).contains(&mips_milli) {
+            return Err(PageError::BadSpeed(mips_milli));
+        }
+        self.vcpu(cpu)?.mips_milli.store(mips_milli, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Largest share of a vCPU's busy time that was overrun, in permille, and that vCPU. vCPUs busy for
+    /// less than 10 ms are left out, since one late wake-up would dominate them.
+    pub fn worst_overrun_permille(&self) -> (u64, usize) {
+        const MIN_BUSY_NS: u64 = 10_000_000;
+        (0..self.nr_vcpus())
+            .filter_map(|cpu| Some((cpu, self.counters(cpu).ok()?)))
+            .filter(|(_, c)| c.model_ns >= MIN_BUSY_NS)
+            .map(|(cpu, c)| (c.overrun_ns.saturating_mul(1000) / c.model_ns, cpu))
+            .max()
+            .unwrap_or((0, 0))
+    }
+}
+
+impl Deref for Page {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        // SAFETY: mapped for as long as self lives, aligned to a host page, atomics only.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `map`, whose borrows all end with self. Failure leaves it mapped.
+        let _ = unsafe { munmap(self.at.cast(), PAGE_BYTES) };
+    }
+}
+
+impl Vcpu {
+    fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.events.iter().chain([
+            &self.branch_misses,
+            &self.l2_hits,
+            &self.llc_hits,
+            &self.model_ns,
+            &self.overrun_ns,
+            &self.translate_ns,
+            &self.slept_ns,
+        ])
+    }
+
+    /// A copy of everything in it.
+    pub fn snapshot(&self) -> Counters {
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let event = |e: Event| self.events.get(e as usize).map_or(0, get);
+        Counters {
+            instructions: event(Event::Instructions),
+            cycles: event(Event::Cycles),
+            stall_external: event(Event::StallExternal),
+            stall_internal: event(Event::StallInternal),
+            llc_misses: event(Event::LlcMisses),
+            branch_misses: get(&self.branch_misses),
+            l2_hits: get(&self.l2_hits),
+            llc_hits: get(&self.llc_hits),
+            model_ns: get(&self.model_ns),
+            overrun_ns: get(&self.overrun_ns),
+            translate_ns: get(&self.translate_ns),
+            slept_ns: get(&self.slept_ns),
+            mips_milli: self.mips_milli.load(Ordering::Relaxed),
+        }
+    }
+}

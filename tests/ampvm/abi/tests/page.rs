@@ -1,0 +1,106 @@
+//! What the host side may do with a page, and what it refuses.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page, PageError, counters_json};
+use std::sync::atomic::Ordering::Relaxed;
+
+#[test]
+fn two_mappings_of_one_file_see_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shm");
+    let host = Page::create(&path).unwrap();
+    let guest = Page::open(&path).unwrap();
+    assert!(matches!(guest.check(), Err(PageError::NotReady)));
+    host.init(&[60_000, 24_000]);
+    guest.check().unwrap();
+    guest.header.enable.store(1, Relaxed);
+    assert_eq!(host.header.enable.load(Relaxed), 1);
+    host.set_speed(1, 12_500).unwrap();
+    assert_eq!(guest.counters(1).unwrap().mips_milli, 12_500);
+}
+
+#[test]
+fn a_page_of_another_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::create(&folder.path().join("shm")).unwrap();
+    page.init(&[60_000]);
+    page.header.version.store(7, Relaxed);
+    assert!(matches!(page.check(), Err(PageError::WrongVersion(7))));
+}
+
+#[test]
+fn short_missing_and_special_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = folder.path().join("short");
+    std::fs::write(&short, "x").unwrap();
+    assert!(matches!(Page::open(&short), Err(PageError::TooShort(_, 1))));
+    assert!(matches!(Page::open(&folder.path().join("none")), Err(PageError::Map(..))));
+    assert!(matches!(Page::open(folder.path()), Err(PageError::Map(..))));
+}
+
+#[test]
+fn speeds_and_vcpus_out_of_range_are_refused_and_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::create(&folder.path().join("shm")).unwrap();
+    page.init(&[60_000, 24_000]);
+    for bad in [0, MIN_MIPS_MILLI - 1, MAX_MIPS_MILLI + 1, u32::MAX] {
+        assert!(matches!(page.set_speed(0, bad), Err(PageError::BadSpeed(_))), "{bad}");
+    }
+    assert!(matches!(page.set_speed(2, 1000), Err(PageError::NoSuchVcpu(2, 2))));
+    assert_eq!(page.counters(0).unwrap().mips_milli, 60_000);
+}
+
+#[test]
+fn overrun_is_a_share_of_busy_time_and_idle_vcpus_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::create(&folder.path().join("shm")).unwrap();
+    page.init(&[60_000, 24_000, 24_000]);
+    assert_eq!(page.worst_overrun_permille(), (0, 0));
+    page.vcpus[0].model_ns.store(1_000_000_000, Relaxed);
+    page.vcpus[0].overrun_ns.store(5_000_000, Relaxed);
+    page.vcpus[1].model_ns.store(100_000_000, Relaxed);
+    page.vcpus[1].overrun_ns.store(4_000_000, Relaxed);
+    page.vcpus[2].model_ns.store(1_000, Relaxed);
+    page.vcpus[2].overrun_ns.store(1_000_000, Relaxed);
+    assert_eq!(page.worst_overrun_permille(), (40, 1));
+}
+
+#[test]
+fn json_lists_every_vcpu_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::create(&folder.path().join("shm")).unwrap();
+    page.init(&[60_000, 24_000]);
+    page.vcpus[1].events[0].store(42, Relaxed);
+    let json = counters_json(&page);
+    assert!(json.starts_with("{\"state\":\"light\",\"enabled\":false,\"vcpus\":["), "{json}");
+    assert!(json.contains("{\"cpu\":1,\"instructions\":42,"), "{json}");
+    assert_eq!(json.matches("\"cpu\":").count(), 2);
+    assert_eq!(json.matches('{').count(), json.matches('}').count());
+}
+
+fn ampctl(args: &[&str]) -> std::process::Output {
+    std::process::Command::new(env!("CARGO_BIN_EXE_ampctl")).args(args).output().unwrap()
+}
+
+#[test]
+fn ampctl_changes_speeds_and_refuses_nonsense_with_the_documented_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shm");
+    let page = Page::create(&path).unwrap();
+    let file = path.to_str().unwrap();
+    assert_eq!(ampctl(&["--page", file, "counters"]).status.code(), Some(1), "not set up yet");
+    page.init(&[60_000, 24_000]);
+    assert_eq!(ampctl(&["--page", file, "speed", "1", "12.5"]).status.code(), Some(0));
+    assert_eq!(page.counters(1).unwrap().mips_milli, 12_500);
+    for bad in
+        [&["speed", "1", "0"][..], &["speed", "1", "-4"], &["speed", "1", "NaN"], &["speed", "9", "10"]]
+    {
+        let args = [&["--page", file], bad].concat();
+        let out = ampctl(&args);
+        assert_eq!(out.status.code(), Some(2), "{bad:?}");
+        assert_eq!(String::from_utf8_lossy(&out.stderr).lines().count(), 1, "{bad:?}");
+    }
+    assert_eq!(ampctl(&[]).status.code(), Some(2));
+    assert_eq!(ampctl(&["--help"]).status.code(), Some(0));
+    assert_eq!(page.counters(1).unwrap().mips_milli, 12_500, "a refused speed changes nothing");
+}
