@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -24,8 +24,10 @@ use anyhow::{Context as _, Result};
 use crate::guest::{self, Script};
 use crate::machine::Machine;
 use crate::ports::{Port, Sink};
+use crate::process::Guest;
+use crate::run_folder::{RunFolder, Watched};
 use crate::shared::Shared;
-use crate::verdict::{self, Evidence, Late, Verdict};
+use crate::verdict::{Late, Verdict};
 use crate::{cache, interrupt};
 
 /// Time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
@@ -111,11 +113,12 @@ impl Vm {
     pub fn run(&self, command: &[String]) -> Result<Outcome> {
         let _lock = cache::lock("vm", || eprintln!("xtask: another VM is running; waiting for it to end"))?;
         let run = self.prepare(command)?;
+        let shared = self.emulation.is_some().then(|| Shared::create(&run.shared())).transpose()?;
         let (out_sink, err_sink) =
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
         let (stdout, stderr) = (Port::open(out_sink)?, Port::open(err_sink)?);
-        let mut guest = Guest::start(self.launcher(&run, &stdout.socket, &stderr.socket)?, &run)?;
-        let watched = self.watch(&mut guest, &run);
+        let mut guest = Guest::start(self.launcher(&run, &stdout.socket, &stderr.socket)?, &run.console())?;
+        let watched = self.watch(&mut guest, &run, shared.as_ref());
         guest.kill();
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
         let watched = watched?;
@@ -155,9 +158,6 @@ impl Vm {
             &format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n", guest::quote(&self.qemu.to_string_lossy())),
         )?;
         fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).context("cannot make a script executable")?;
-        if self.emulation.is_some() {
-            Shared::create(&run.shared())?;
-        }
         Ok(run)
     }
 
@@ -168,6 +168,8 @@ impl Vm {
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
         command.arg("--kimg").arg(&self.kernel);
         command.args(["--mods", "auto", "--disable-kvm", "--force-9p", "--user", "root"]);
+        // The guest's console goes to standard error, which is ours to read: panics are told there.
+        command.arg("--show-boot-console");
         command.arg("--qemu-bin").arg(run.path.join("qemu"));
         command.arg("--rwdir").arg(out);
         command.arg("--cpus").arg(self.machine.smp_args());
@@ -178,16 +180,13 @@ impl Vm {
         }
         command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));
         let log = fs::File::create(run.launcher_log()).context("cannot write in the output folder")?;
-        let copy = log.try_clone().context("cannot write in the output folder")?;
-        command.stdin(Stdio::null()).stdout(log).stderr(copy).process_group(0);
+        command.stdin(Stdio::null()).stdout(log).stderr(Stdio::piped()).process_group(0);
         Ok(command)
     }
 
     fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
-        add("-chardev", format!("file,id=biascon,path={}", comma(&run.console())));
-        add("-serial", "chardev:biascon".into());
         add("-device", "virtio-serial-pci,id=biasser".into());
         for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)] {
             add("-chardev", format!("socket,id={id},path={socket},abstract=on,server=off"));
@@ -203,56 +202,60 @@ impl Vm {
     }
 
     /// Waits until the guest is done, late, gone or unwanted.
-    fn watch(&self, guest: &mut Guest, run: &RunFolder) -> Result<Watched> {
+    fn watch(&self, guest: &mut Guest, run: &RunFolder, shared: Option<&Shared>) -> Result<Watched> {
+        let lateness = || shared.map(|shared| shared.lateness(self.machine.cpus())).unwrap_or_default();
         let mut watched = Watched::default();
         let power_on = Instant::now();
         let mut started: Option<Instant> = None;
         let mut ended: Option<Instant> = None;
         let mut changes = self.speed_changes.clone();
-        let shared = self.emulation.is_some().then(|| Shared::open(&run.shared())).transpose()?;
         loop {
             interrupt::check()?;
+            // Asked before looking at the marks: a guest that is gone leaves no more of them.
             let gone = guest.is_gone()?;
             if started.is_none() && run.has(guest::STARTED) {
                 started = Some(Instant::now());
                 watched.boot = power_on.elapsed();
-                watched.before = shared.as_ref().map(Shared::lateness).unwrap_or_default();
+                watched.before = lateness();
             }
             if ended.is_none() && run.has(guest::EXIT_CODE) {
                 ended = Some(Instant::now());
                 watched.command = started.map(|start| start.elapsed()).unwrap_or_default();
-                watched.after = shared.as_ref().map(Shared::lateness).unwrap_or_default();
+                watched.after = lateness();
             }
             if gone || ended.is_some_and(|end| end.elapsed() > POWER_OFF_LIMIT) {
                 return Ok(watched);
             }
-            match started {
-                None if power_on.elapsed() > BOOT_LIMIT => watched.late = Some(Late::Boot(BOOT_LIMIT.as_secs())),
+            watched.late = match started {
+                None if power_on.elapsed() > BOOT_LIMIT => Some(Late::Boot(BOOT_LIMIT.as_secs())),
                 Some(start) if ended.is_none() && start.elapsed() > self.timeout => {
-                    watched.late = Some(Late::Command(self.timeout.as_secs()));
+                    Some(Late::Command(self.timeout.as_secs()))
                 }
-                _ => {}
-            }
+                _ => None,
+            };
             if watched.late.is_some() {
                 return Ok(watched);
             }
-            if let (Some(start), Some(shared)) = (started, &shared) {
-                changes.retain(|change| {
-                    let due = start.elapsed() >= change.after;
-                    if due {
-                        shared.set_speed(change.vcpu, change.mips_milli);
-                    }
-                    !due
-                });
+            if let (Some(start), Some(shared)) = (started, shared) {
+                apply_due(&mut changes, start.elapsed(), shared)?;
             }
             std::thread::sleep(WATCH_PERIOD);
         }
     }
 }
 
+/// Applies the speed changes whose time has come and takes them off the list.
+fn apply_due(changes: &mut Vec<SpeedChange>, elapsed: Duration, shared: &Shared) -> Result<()> {
+    for change in changes.iter().filter(|change| change.after <= elapsed) {
+        shared.set_speed(change.vcpu, change.mips_milli)?;
+    }
+    changes.retain(|change| change.after > elapsed);
+    Ok(())
+}
+
 /// Words on the guest kernel's command line, each with its reason in the list's order: no mitigations (they cost
 /// emulated instructions); the TSC is the host's and needs no watchdog; the timer check and the
-/// PS/2 probe waste seconds; the lock-up watchdog must bear a slow host; the console is our own serial port.
+/// PS/2 probe waste seconds; the lock-up watchdog must bear a slow host; warnings reach the console.
 const KERNEL_ARGS: &[&str] = &[
     "mitigations=off",
     "tsc=reliable",
@@ -261,7 +264,6 @@ const KERNEL_ARGS: &[&str] = &[
     "watchdog_thresh=30",
     "rcupdate.rcu_cpu_stall_timeout=100",
     "random.trust_cpu=on",
-    "console=ttyS1",
     "loglevel=5",
 ];
 
@@ -272,103 +274,4 @@ fn comma(path: &Path) -> String {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// What the watch saw.
-#[derive(Default)]
-struct Watched {
-    boot: Duration,
-    command: Duration,
-    late: Option<Late>,
-    before: Vec<verdict::Overrun>,
-    after: Vec<verdict::Overrun>,
-}
-
-/// The run's private folder below the output folder.
-struct RunFolder {
-    path: PathBuf,
-}
-
-impl RunFolder {
-    fn console(&self) -> PathBuf {
-        self.path.join("console.log")
-    }
-
-    fn launcher_log(&self) -> PathBuf {
-        self.path.join("launcher.log")
-    }
-
-    fn shared(&self) -> PathBuf {
-        self.path.join("shared")
-    }
-
-    fn has(&self, mark: &str) -> bool {
-        self.path.join(mark).exists()
-    }
-
-    /// A file's text; empty if there is none. The guest writes these, so they need not be UTF-8.
-    fn text(&self, path: &Path) -> String {
-        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
-    }
-
-    fn judge(&self, watched: &Watched) -> Verdict {
-        let failed = self.text(&self.path.join(guest::FAILED));
-        let overruns: Vec<_> = watched
-            .after
-            .iter()
-            .zip(&watched.before)
-            .map(|(after, before)| verdict::Overrun {
-                vcpu: after.vcpu,
-                behind_ns: after.behind_ns.saturating_sub(before.behind_ns),
-                busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
-            })
-            .collect();
-        verdict::judge(&Evidence {
-            started: self.has(guest::STARTED),
-            failed: Some(failed.as_str()).filter(|text| !text.is_empty()),
-            exit_code: self.text(&self.path.join(guest::EXIT_CODE)).trim().parse().ok(),
-            late: watched.late,
-            console: &self.text(&self.console()),
-            launcher: &self.text(&self.launcher_log()),
-            overruns: &overruns,
-        })
-    }
-}
-
-/// The process group of virtme-run and QEMU; killed when dropped.
-struct Guest {
-    child: Child,
-    gone: bool,
-}
-
-impl Guest {
-    fn start(mut command: Command, run: &RunFolder) -> Result<Self> {
-        let child = command.spawn().with_context(|| {
-            format!("cannot start {} (see {})", command.get_program().to_string_lossy(), run.path.display())
-        })?;
-        Ok(Self { child, gone: false })
-    }
-
-    fn is_gone(&mut self) -> Result<bool> {
-        self.gone = self.gone || self.child.try_wait().context("cannot watch virtme-run")?.is_some();
-        Ok(self.gone)
-    }
-
-    /// Ends the whole group and collects it. The group outlives its leader if QEMU is still there, so it
-    /// is signalled in any case.
-    fn kill(&mut self) {
-        if let Ok(id) = i32::try_from(self.child.id()) {
-            let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGKILL);
-        }
-        if !self.gone {
-            let _ = self.child.wait();
-            self.gone = true;
-        }
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }

@@ -8,7 +8,9 @@
 use crate::exit;
 
 /// Lines of the console that an explanation repeats.
-const CONSOLE_LINES: usize = 20;
+const CONSOLE_LINES: usize = 12;
+/// Longest line that an explanation repeats, in characters.
+const LINE_CHARS: usize = 160;
 /// A run is refused when a vCPU fell behind its modelled time by more than this share of it, in thousandths.
 pub const OVERRUN_LIMIT_PERMILLE: u64 = 20;
 /// Falling behind by less than this says nothing about a run, in nanoseconds: one preemption by the host.
@@ -174,7 +176,10 @@ fn tail(name: &str, text: &str) -> String {
         return format!("({name} said nothing)");
     }
     let first = lines.len().saturating_sub(CONSOLE_LINES);
-    let shown: Vec<_> = lines[first..].iter().map(|line| format!("  | {line}")).collect();
+    let shown: Vec<_> = lines[first..]
+        .iter()
+        .map(|line| format!("  | {}", line.chars().take(LINE_CHARS).collect::<String>()))
+        .collect();
     format!("last lines of {name}:\n{}", shown.join("\n"))
 }
 

@@ -1,0 +1,85 @@
+//! The private folder of one run, below its output folder: the guest's marks, the logs, the shared page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::guest;
+use crate::verdict::{self, Evidence, Late, Overrun, Verdict};
+
+/// What the watch saw.
+#[derive(Default)]
+pub struct Watched {
+    /// Power-on to the start of the command.
+    pub boot: Duration,
+    /// Start to end of the command.
+    pub command: Duration,
+    /// What ran out of time.
+    pub late: Option<Late>,
+    /// Lateness of the vCPUs when the command started.
+    pub before: Vec<Overrun>,
+    /// Lateness of the vCPUs when the command ended.
+    pub after: Vec<Overrun>,
+}
+
+/// The run's private folder below the output folder.
+pub struct RunFolder {
+    /// The folder.
+    pub path: PathBuf,
+}
+
+impl RunFolder {
+    /// The guest's console.
+    #[must_use]
+    pub fn console(&self) -> PathBuf {
+        self.path.join("console.log")
+    }
+
+    /// What virtme-run and QEMU said.
+    #[must_use]
+    pub fn launcher_log(&self) -> PathBuf {
+        self.path.join("launcher.log")
+    }
+
+    /// The page shared with plugin and guest.
+    #[must_use]
+    pub fn shared(&self) -> PathBuf {
+        self.path.join("shared")
+    }
+
+    /// Whether the guest left this mark.
+    #[must_use]
+    pub fn has(&self, mark: &str) -> bool {
+        self.path.join(mark).exists()
+    }
+
+    /// A file's text; empty if there is none. The guest writes these, so they need not be UTF-8.
+    fn text(&self, path: &Path) -> String {
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    /// Judges the run from what it left behind and what the watch saw.
+    #[must_use]
+    pub fn judge(&self, watched: &Watched) -> Verdict {
+        let failed = self.text(&self.path.join(guest::FAILED));
+        let overruns: Vec<_> = watched
+            .after
+            .iter()
+            .zip(&watched.before)
+            .map(|(after, before)| Overrun {
+                vcpu: after.vcpu,
+                behind_ns: after.behind_ns.saturating_sub(before.behind_ns),
+                busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+            })
+            .collect();
+        verdict::judge(&Evidence {
+            started: self.has(guest::STARTED),
+            failed: Some(failed.as_str()).filter(|text| !text.is_empty()),
+            exit_code: self.text(&self.path.join(guest::EXIT_CODE)).trim().parse().ok(),
+            late: watched.late,
+            console: &self.text(&self.console()),
+            launcher: &self.text(&self.launcher_log()),
+            overruns: &overruns,
+        })
+    }
+}
