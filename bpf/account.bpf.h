@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Accounting: turn the time a task ran into vtime, and publish what runs.
+ *
+ * Problem. vtime must count work, not time, and it must be current even for a task that never stops, or one that comes later
+ * would be owed everything the others did since they last stopped.
+ *
+ * Approach. account() charges what ran since the last call, from the kernel's own run time, which needs no clock read and
+ * excludes other scheduling classes. It is called when a task stops, at every tick and whenever a slice is renewed.
+ *
+ * vtime_now, where sleepers and newcomers start, follows the least of what competes: the head of a shared queue
+ * when it is taken, and, while no queue forms, the least of the running tasks. (The most would do for equal weights. But a task of
+ * nice 19 alone on a CPU runs ahead 66 times as fast, and newcomers would wait until all others had caught up with it.)
+ *
+ * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now never goes back.
+ */
+#ifndef BIAS_ACCOUNT_BPF_H
+#define BIAS_ACCOUNT_BPF_H
+
+#include "state.bpf.h"
+#include "group.bpf.h"
+
+static __always_inline void advance_vtime_now(u64 vtime)
+{
+	/* Two CPUs may race; the loser's progress is at most one slice ahead and comes again. */
+	if (bias_vtime_before(vtime_now, vtime))
+		vtime_now = vtime;
+}
+
+/* While no queue forms: move vtime_now up to the least of the running tasks. Called once a slice; bounded by MAX_SCAN. */
+static __always_inline void follow_running(s32 cpu)
+{
+	u64 least = cpu_ctx_of(cpu)->run_vtime;
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus < MAX_SCAN ? nr_cpus : MAX_SCAN) {
+		struct cpu_ctx *cctx = cpu_ctx_of(i);
+
+		if ((cctx->run_flags & RUN_BUSY) && bias_vtime_before(cctx->run_vtime, least))
+			least = cctx->run_vtime;
+	}
+	advance_vtime_now(least);
+}
+
+/* Charge @p, which runs or just ran on @cpu. Its run time must be up to date, as it is in stopping, tick and dispatch. */
+static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	u64 exec_ns = p->se.sum_exec_runtime;
+	u64 ran_ns = exec_ns - cctx->start_exec_ns;
+	u64 work_ns, vtime;
+
+	if ((s64)ran_ns <= 0)
+		return;
+	cctx->start_exec_ns = exec_ns;
+	work_ns = bias_reference_ns(ran_ns, cpu_info_of(cpu)->cost.permille[BIAS_EXECUTE]);
+	vtime = p->scx.dsq_vtime + bias_charge(work_ns, effective_weight(p));
+	scx_bpf_task_set_dsq_vtime(p, vtime);
+	cctx->run_vtime = vtime;
+	cctx->stats[cpu_is_slow(cpu) ? BIAS_STAT_RUN_SLOW_NS : BIAS_STAT_RUN_FAST_NS] += ran_ns;
+}
+
+/* @p starts to run on @cpu. */
+static __always_inline void account_start(struct task_struct *p, struct cpu_ctx *cctx)
+{
+	u32 flags = RUN_BUSY;
+
+	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
+	cctx->run_vtime = p->scx.dsq_vtime;
+	if (!is_pinned(p)) {
+		flags |= RUN_MOVABLE;
+		if (!is_restricted(p))
+			flags |= RUN_ANYWHERE;
+		else
+			cctx->run_allowed = p->cpus_ptr->bits[0];
+	}
+	cctx->run_flags = flags;
+	cctx->run_pid = p->pid;
+	cctx->move_to = 0;
+	if (cctx->took_shared) {
+		cctx->took_shared = 0;
+		advance_vtime_now(p->scx.dsq_vtime);
+	}
+}
+
+/* @p stops running on @cpu; @runnable when it would have gone on. */
+static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, bool runnable)
+{
+	account(p, cpu, cctx);
+	cctx->run_flags = 0;
+	if (!runnable)
+		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cpu.weight: a cgroup's share of the machine, whatever the number of its tasks.
+ *
+ * Problem. Queues hold tasks, but weights are given to cgroups, which are nested. A group of weight 100 with ten busy tasks
+ * deserves as much as one busy task outside.
+ *
+ * Approach. The tree is flattened: a task's weight, seen from the top, is its share of its group's active weight times the
+ * group's weight, level by level (bias_group_weight()). A group's active weight is the sum over what is runnable in it,
+ * tasks and child groups; a child counts from its first runnable task to its last. Sums change in ops.runnable and
+ * ops.quiescent, which the kernel also calls around a move between cgroups and a change of weight, so that what was added
+ * under one name and weight is taken away under the same.
+ *
+ * Invariants. Tasks of the root group cost two loads and no atomics. A group's active weight returns to zero
+ * with its last runnable task.
+ *
+ * Limits. The first MAX_LEVELS levels and MAX_GROUPS ids count, deeper or later groups are taken as the root (statistics:
+ * groups_ignored). Sums are read without a lock: a share is off for the length of a race, not for longer. cpu.max is not enforced.
+ */
+#ifndef BIAS_GROUP_BPF_H
+#define BIAS_GROUP_BPF_H
+
+#include "state.bpf.h"
+
+#define MAX_LEVELS  8
+#define ROOT_CSS_ID 1
+
+/* The css id of @tg's cgroup if its sums are kept, else 0: the root, or beyond the table. */
+static __always_inline u32 group_id(const struct task_group *tg)
+{
+	u32 id = tg->css.id;
+
+	if (id <= ROOT_CSS_ID)
+		return 0;
+	if (id >= MAX_GROUPS) {
+		stat_inc(BIAS_STAT_GROUPS_IGNORED);
+		return 0;
+	}
+	return id;
+}
+
+/* The weight of @tg in our unit; the kernel keeps 1024 shares, scaled up by another 1024, for a weight of 100. */
+static __always_inline u32 group_weight(const struct task_group *tg)
+{
+	u64 weight = (tg->shares >> 10) * 100;
+
+	return weight ? weight : 1;
+}
+
+static __always_inline struct task_group *group_of(const struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->sched_task_group) || !bpf_core_field_exists(struct task_group, shares))
+		return NULL;
+	return p->sched_task_group;
+}
+
+static __always_inline void group_runnable(const struct task_struct *p)
+{
+	struct task_group *tg = group_of(p);
+	u64 weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT;
+
+#pragma unroll
+	for (int level = 0; level < MAX_LEVELS; level++) {
+		struct group_ctx *group;
+		u32 id;
+
+		if (!tg || !(id = group_id(tg)))
+			return;
+		group = &groups[id & (MAX_GROUPS - 1)];
+		if (__sync_fetch_and_add(&group->active, weight) > 0)
+			return;
+		weight = group_weight(tg);
+		group->counted = weight;
+		tg = tg->parent;
+	}
+}
+
+static __always_inline void group_quiescent(const struct task_struct *p)
+{
+	struct task_group *tg = group_of(p);
+	u64 weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT;
+
+#pragma unroll
+	for (int level = 0; level < MAX_LEVELS; level++) {
+		struct group_ctx *group;
+		u32 id;
+
+		if (!tg || !(id = group_id(tg)))
+			return;
+		group = &groups[id & (MAX_GROUPS - 1)];
+		if (__sync_fetch_and_add(&group->active, -weight) > (s64)weight)
+			return;
+		weight = group->counted;
+		tg = tg->parent;
+	}
+}
+
+/* The weight of @p seen from the top of the tree, in units of 1 / 2^BIAS_WEIGHT_SHIFT. */
+static __always_inline u32 effective_weight(const struct task_struct *p)
+{
+	struct task_group *tg = group_of(p);
+	u32 weight = p->scx.weight << BIAS_WEIGHT_SHIFT;
+
+#pragma unroll
+	for (int level = 0; level < MAX_LEVELS; level++) {
+		u32 id;
+
+		if (!tg || !(id = group_id(tg)))
+			break;
+		weight = bias_group_weight(weight, group_weight(tg), groups[id & (MAX_GROUPS - 1)].active);
+		tg = tg->parent;
+	}
+	return weight;
+}
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scx_bias, the kernel side: a fair scheduler for machines whose CPUs are not equally fast.
+ *
+ * What it does, in the order of a task's life:
+ *
+ *   wakes	select_cpu looks for an idle CPU, fast before slow, near before far; a waker about to sleep may keep its wakee.
+ *   queues	enqueue puts it by vtime into the queue of its LLC, or of its CPU if it is pinned there (queue.bpf.h).
+ *   runs	dispatch takes the task with the least vtime. A fast CPU with nothing to do takes a running task from a slow
+ *		one; tasks of equal right take turns on the fast CPUs (move.bpf.h).
+ *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h), scaled by nice
+ *		and cpu.weight (group.bpf.h).
+ *
+ * The callbacks below only gather, ask and act. What is decided without the kernel is in lib/include/bias, compiled here and tested on the host.
+ * What each CPU is worth comes from the agent, in cpu_info, before the scheduler is attached. Should the agent die, the kernel unloads
+ * the scheduler and every task is back on the default one.
+ */
+#include "state.bpf.h"
+#include "account.bpf.h"
+#include "group.bpf.h"
+#include "idle.bpf.h"
+#include "move.bpf.h"
+#include "queue.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
+#define MAX_LAG_SLICES 20
+
+/* Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed over? */
+static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	return cctx->burst_ns < sync_burst_ns && !shared_waiting(llc_of(cpu)) &&
+	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
+}
+
+static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
+{
+	return (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) && scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+/* An idle CPU for @p that last ran on @prev, counted by how it was found; or -1. */
+static __always_inline s32 find_idle(const struct task_struct *p, s32 prev)
+{
+	bool prev_slow = cpu_is_slow(prev);
+	u32 llc = llc_of(prev);
+	s32 cpu;
+
+	if (!prev_slow && claim_if_idle(p, prev)) {
+		stat_inc(BIAS_STAT_SELECT_PREV);
+		return prev;
+	}
+	cpu = pick_idle(p, llc, BIAS_FAST);
+	if (cpu >= 0) {
+		stat_inc(BIAS_STAT_SELECT_FAST);
+		return cpu;
+	}
+	if (!two_classes)
+		return -1;
+	if (prev_slow && claim_if_idle(p, prev)) {
+		stat_inc(BIAS_STAT_SELECT_PREV);
+		return prev;
+	}
+	cpu = pick_idle(p, llc, BIAS_SLOW);
+	if (cpu >= 0)
+		stat_inc(BIAS_STAT_SELECT_SLOW);
+	return cpu;
+}
+
+static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
+{
+	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, lag_ns);
+
+	if (vtime != p->scx.dsq_vtime)
+		scx_bpf_task_set_dsq_vtime(p, vtime);
+}
+
+s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
+	bool sync = wake_flags & SCX_WAKE_SYNC;
+
+	if (is_pinned(p))
+		return prev_cpu;
+	if (sync && !cpu_is_slow(this_cpu) && keep_with_waker(p, this_cpu)) {
+		stat_inc(BIAS_STAT_SELECT_SYNC);
+		cpu = this_cpu;
+	} else {
+		cpu = find_idle(p, prev_cpu);
+		if (cpu < 0 && sync && keep_with_waker(p, this_cpu)) {
+			stat_inc(BIAS_STAT_SELECT_SYNC);
+			cpu = this_cpu;
+		}
+	}
+	if (cpu < 0)
+		return prev_cpu;
+	clamp_vtime(p, slice_ns);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return cpu;
+}
+
+static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+	stat_inc(BIAS_STAT_ENQ_LOCAL);
+}
+
+/* @p can run on @cpu only. */
+static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, u64 enq_flags)
+{
+	if (p->flags & PF_KTHREAD) {
+		/* The kernel waits for these, and they are short. */
+		WRITE_ONCE(cctx->kthread_waiting, 1);
+		enqueue_local(p, enq_flags);
+		return;
+	}
+	/* Straight to the CPU if nobody is passed over who is owed more than a slice. */
+	if ((enq_flags & SCX_ENQ_LAST) || !(cctx->run_flags & RUN_BUSY) ||
+	    ((enq_flags & SCX_ENQ_WAKEUP) && !shared_waiting(llc_of(cpu)) && !cctx->pinned_maybe &&
+	     bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns)))
+		enqueue_local(p, enq_flags);
+	else
+		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
+}
+
+void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p), idle;
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
+
+	if (!wakeup && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
+		return;
+	clamp_vtime(p, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
+	if (is_pinned(p)) {
+		enqueue_pinned(p, cpu, cctx, enq_flags);
+		return;
+	}
+	/* The last task of a CPU stays; so does one that only makes way for a short per-CPU kthread. */
+	if ((enq_flags & SCX_ENQ_LAST) || (!wakeup && cctx->kthread_waiting)) {
+		enqueue_local(p, enq_flags);
+		return;
+	}
+	if (wakeup) {
+		/* select_cpu found nothing idle. A sleeper that is owed enough goes ahead of what runs. */
+		if ((cctx->run_flags & RUN_BUSY) &&
+		    bias_vtime_before(p->scx.dsq_vtime + slice_ns / 2, cctx->run_vtime)) {
+			stat_inc(BIAS_STAT_WAKE_PREEMPT);
+			enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
+			return;
+		}
+	} else {
+		idle = find_idle(p, cpu);
+		if (idle >= 0) {
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
+			stat_inc(BIAS_STAT_ENQ_LOCAL);
+			return;
+		}
+	}
+	queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
+}
+
+void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	bool serves_slow = two_classes && !cpu_is_slow(cpu);
+
+	if (take_next(cpu))
+		return;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		account(prev, cpu, cctx);
+		if (cctx->move_to)
+			return; /* leave it without a slice: it comes to enqueue and moves */
+		scx_bpf_task_set_slice(prev, slice_ns);
+		stat_inc(BIAS_STAT_KEEP);
+		follow_running(cpu);
+		if (serves_slow)
+			rotate(cpu, cctx);
+		return;
+	}
+	if (serves_slow)
+		pull_running(cpu);
+}
+
+void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(scx_bpf_task_cpu(p));
+
+	account_start(p, cctx);
+	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
+		WRITE_ONCE(cctx->kthread_waiting, 0);
+}
+
+void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	account_stop(p, cpu, cpu_ctx_of(cpu), runnable);
+}
+
+void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	account(p, cpu, cctx);
+	cctx->run_flags |= RUN_TICKED;
+	if (cpu_is_slow(cpu) && push_running(p, cpu, cctx)) {
+		scx_bpf_task_set_slice(p, 0);
+		return;
+	}
+	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
+	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+		scx_bpf_task_set_slice(p, 0);
+}
+
+void BPF_STRUCT_OPS(bias_runnable, struct task_struct *p, u64 enq_flags)
+{
+	group_runnable(p);
+}
+
+void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	group_quiescent(p);
+}
+
+/* A task joins: it starts level with what competes. */
+void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
+{
+	scx_bpf_task_set_dsq_vtime(p, vtime_now);
+}
+
+/*
+ * CPUs come and go in place. The kernel moves the tasks, the masks of idle CPUs are its own, and a queue whose CPUs are all gone is
+ * still served by the other class. Without these two the kernel would unload the scheduler at each change.
+ */
+void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
+{
+	WRITE_ONCE(cpu_ctx_of(cpu)->move_to, 0);
+}
+
+void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
+{
+	cpu_ctx_of(cpu)->run_flags = 0;
+}
+
+void BPF_STRUCT_OPS(bias_dump, struct scx_dump_ctx *dctx)
+{
+	u32 llc;
+
+	scx_bpf_dump("bias: vtime_now=%llu two_classes=%d slice_ns=%llu\n", vtime_now, two_classes, slice_ns);
+	bpf_for(llc, 0, nr_llcs)
+		scx_bpf_dump("bias: llc %u: fast queue %d, slow queue %d\n", llc,
+			     scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)),
+			     scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_SLOW)));
+}
+
+void BPF_STRUCT_OPS(bias_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	struct bias_cpu_info *info = cpu_info_of(cpu);
+
+	if (idle && !cctx->move_to && !cctx->pinned_maybe)
+		return;
+	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n", info->class_,
+		     info->llc, info->cost.permille[BIAS_EXECUTE], info->cost.permille[BIAS_INTERNAL],
+		     info->cost.permille[BIAS_EXTERNAL], cctx->run_vtime, cctx->run_flags, cctx->move_to,
+		     scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));
+}
+
+void BPF_STRUCT_OPS(bias_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
+{
+	scx_bpf_dump("bias: vtime=%llu (%lld behind) weight=%u pinned=%d\n", p->scx.dsq_vtime,
+		     (s64)(vtime_now - p->scx.dsq_vtime), p->scx.weight, is_pinned(p));
+}
+
+/* Add @cpu to its class in domain @domain, creating the mask on first use. */
+static s32 add_to_domain(u32 domain, u32 class_, u32 cpu)
+{
+	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
+	struct bpf_cpumask *mask;
+
+	if (!d || class_ >= BIAS_NR_CLASSES)
+		return -EINVAL;
+	if (!d->mask[class_]) {
+		mask = bpf_cpumask_create();
+		if (!mask)
+			return -ENOMEM;
+		mask = bpf_kptr_xchg(&d->mask[class_], mask);
+		if (mask)
+			bpf_cpumask_release(mask);
+	}
+	bpf_rcu_read_lock();
+	mask = d->mask[class_];
+	if (mask)
+		bpf_cpumask_set_cpu(cpu, mask);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+static s32 init_cpu(u32 cpu)
+{
+	u32 zero = 0;
+	struct scratch *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
+	struct bpf_cpumask *mask;
+	u32 class_ = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+	s32 err;
+
+	if (scratch) {
+		mask = bpf_cpumask_create();
+		if (!mask)
+			return -ENOMEM;
+		mask = bpf_kptr_xchg(&scratch->mask, mask);
+		if (mask)
+			bpf_cpumask_release(mask);
+	}
+	err = scx_bpf_create_dsq(bias_dsq_pinned(cpu), -1);
+	if (!err)
+		err = add_to_domain(llc_of(cpu), class_, cpu);
+	return err ?: add_to_domain(nr_llcs, class_, cpu);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
+{
+	s32 err;
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs) {
+		err = scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_FAST), -1);
+		err = err ?: scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_SLOW), -1);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_cpus) {
+		err = init_cpu(i);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(bias_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(bias_ops,
+	       .select_cpu	= (void *)bias_select_cpu,
+	       .enqueue		= (void *)bias_enqueue,
+	       .dispatch	= (void *)bias_dispatch,
+	       .running		= (void *)bias_running,
+	       .stopping	= (void *)bias_stopping,
+	       .tick		= (void *)bias_tick,
+	       .runnable	= (void *)bias_runnable,
+	       .quiescent	= (void *)bias_quiescent,
+	       .enable		= (void *)bias_enable,
+	       .cpu_online	= (void *)bias_cpu_online,
+	       .cpu_offline	= (void *)bias_cpu_offline,
+	       .dump		= (void *)bias_dump,
+	       .dump_cpu	= (void *)bias_dump_cpu,
+	       .dump_task	= (void *)bias_dump_task,
+	       .init		= (void *)bias_init,
+	       .exit		= (void *)bias_exit,
+	       .flags		= SCX_OPS_ENQ_LAST,
+	       .timeout_ms	= 20000,
+	       .name		= "bias");

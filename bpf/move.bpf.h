@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Moving tasks that run: idle pull and rotation.
+ *
+ * Problem. When every CPU has a task no queue forms, and dispatch alone never corrects a placement: work left on slow CPUs stays
+ * there while fast ones idle (seed 002, [3]), and of equal tasks some always sit on the fast CPUs.
+ *
+ * Approach. A running task cannot be taken; its CPU is asked to give it up. The request is a word in the CPU's cpu_ctx. The CPU is
+ * preempted, finds nothing to dispatch, and the kernel hands the task to ops.enqueue (SCX_OPS_ENQ_LAST),
+ * which sees the request and inserts the task on the target's local queue.
+ *
+ *	idle pull	a fast CPU about to idle asks for a task running on a slow CPU; a slow CPU that ticks while a fast one
+ *			idles gives its task away.
+ *	rotation	a fast CPU whose slice ends asks for the slow CPU's task that is furthest behind it in vtime, if by more than
+ *			rotate_gap_ns, and leaves it its own place ("equal progress", PACT'13). The two change places:
+ *			the first to arrive preempts, the second is sent to where the first came from.
+ *
+ * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
+ *
+ * Invariants. A request applies to the task that ran when it was made or to none: account_start() clears it. Before it is carried out
+ * the target is checked against the affinity of the task, whatever was published. A task never leaves its node here.
+ *
+ * Limits. A search looks at MAX_SCAN slow CPUs, beginning with its own LLC's. Of affinities, the first 64 CPUs are published: a task
+ * restricted to others is not moved.
+ */
+#ifndef BIAS_MOVE_BPF_H
+#define BIAS_MOVE_BPF_H
+
+#include "state.bpf.h"
+#include "idle.bpf.h"
+
+/*
+ * A request: 1 + the target CPU, and what to do when the target turns out to be busy. A pull is then given up, a swap asks
+ * the target's task to come here, and that one's own request, the way back, must not start another.
+ */
+#define MOVE_SWAP     (1u << 16)
+#define MOVE_BACK     (1u << 17)
+#define MOVE_CPU_MASK (MOVE_SWAP - 1)
+
+_Static_assert(BIAS_MAX_CPUS < MOVE_CPU_MASK, "a CPU number must fit a request");
+
+/* May the task that runs on the CPU of @cctx run on @cpu, as far as is published? */
+static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
+{
+	if (cctx->move_to || !(cctx->run_flags & RUN_TICKED))
+		return false;
+	if (cctx->run_flags & RUN_ANYWHERE)
+		return true;
+	return (cctx->run_flags & RUN_MOVABLE) && cpu < 64 && (cctx->run_allowed & (1ull << cpu));
+}
+
+/* The slow CPU whose task is furthest behind @vtime and could run on @cpu, or -1. */
+static __always_inline s32 furthest_behind(s32 cpu, u64 vtime)
+{
+	u32 start = slow_start[llc_of(cpu)], nr = nr_slow, node = cpu_info_of(cpu)->node, i;
+	s32 found = -1;
+
+	if (!nr || nr > BIAS_MAX_CPUS)
+		return -1;
+	bpf_for(i, 0, nr < MAX_SCAN ? nr : MAX_SCAN) {
+		u32 at = (start + i) % nr;
+		s32 slow = slow_cpus[at < BIAS_MAX_CPUS ? at : 0];
+		struct cpu_ctx *cctx = cpu_ctx_of(slow);
+
+		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node)
+			continue;
+		if (bias_vtime_before(cctx->run_vtime, vtime)) {
+			vtime = cctx->run_vtime;
+			found = slow;
+		}
+	}
+	return found;
+}
+
+/* Ask @from to give the task it runs to @to; @how is 0 or MOVE_SWAP. */
+static __always_inline void request_move(s32 from, s32 to, u32 how)
+{
+	WRITE_ONCE(cpu_ctx_of(from)->move_to, (to + 1) | how);
+	scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
+}
+
+/* A fast CPU is about to idle: ask for the task that is furthest behind among those that run on slow CPUs. */
+static __always_inline void pull_running(s32 cpu)
+{
+	/* Any vtime is before this one. */
+	s32 slow = furthest_behind(cpu, vtime_now + (1ull << 62));
+
+	if (slow < 0)
+		return;
+	request_move(slow, cpu, 0);
+	stat_inc(BIAS_STAT_PULL);
+}
+
+/* A fast CPU's slice has ended and nothing waits: should the task change places with one that is behind? */
+static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
+{
+	s32 slow;
+
+	if (!(cctx->run_flags & RUN_MOVABLE))
+		return;
+	slow = furthest_behind(cpu, cctx->run_vtime - rotate_gap_ns);
+	if (slow < 0)
+		return;
+	request_move(slow, cpu, MOVE_SWAP);
+	stat_inc(BIAS_STAT_ROTATE);
+}
+
+/* A slow CPU ticks: if a fast one idles, send the task there. True when the task shall stop now. */
+static __always_inline bool push_running(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	s32 fast;
+
+	if (!(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
+		return false;
+	fast = pick_idle(p, llc_of(cpu), BIAS_FAST);
+	if (fast < 0)
+		return false;
+	WRITE_ONCE(cctx->move_to, fast + 1); /* pick_idle() took its idle mark, so nobody else sends work there */
+	stat_inc(BIAS_STAT_PULL);
+	return true;
+}
+
+/* @p, which just ran on @cpu, is enqueued: carry out the request there is. True when @p is on its way. */
+static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, u64 enq_flags)
+{
+	u32 request = READ_ONCE(cctx->move_to);
+	s32 to = (s32)(request & MOVE_CPU_MASK) - 1;
+	struct cpu_ctx *target = cpu_ctx_of(to);
+
+	WRITE_ONCE(cctx->move_to, 0);
+	if (to < 0 || cctx->run_pid != p->pid || is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
+		return false;
+	if (target->run_flags & RUN_BUSY) {
+		if (!(request & MOVE_SWAP) || !(target->run_flags & RUN_MOVABLE) || target->move_to)
+			return false;
+		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK);
+		enq_flags |= SCX_ENQ_PREEMPT;
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
+	stat_inc(BIAS_STAT_MOVED);
+	return true;
+}
+
+#endif

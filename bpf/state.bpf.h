@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Everything that outlives a callback: the knobs the agent sets, the tables it writes, what each CPU publishes,
+ * the queues' hints and the masks. It is the only file that defines a map or a global, because a global defined in two
+ * units survives linking as two variables of which the agent writes one and BPF reads the other.
+ *
+ * Sharing. cpu_info is written by the agent and read everywhere. A cpu_ctx has one writer for each field: its own CPU,
+ * except where a comment names another. Readers on other CPUs tolerate values that are one event old: whatever they
+ * lead to is checked again on the CPU that acts.
+ */
+#ifndef BIAS_STATE_BPF_H
+#define BIAS_STATE_BPF_H
+
+#include <scx/common.bpf.h>
+#include <bias/abi.h>
+#include <bias/fair.h>
+
+/* Knobs, constant once loaded. Times are wall-clock times unless they say otherwise. */
+const volatile u32 nr_cpus = 1;			/* possible CPUs, at most BIAS_MAX_CPUS */
+const volatile u32 nr_llcs = 1;			/* last-level caches, at most BIAS_MAX_LLCS */
+const volatile bool smt_active = false;		/* look for whole idle cores first */
+const volatile bool two_classes = false;	/* false: every CPU counts as fast, nothing moves for speed */
+const volatile u64 slice_ns = 10000000;		/* slice of a task when nothing waits */
+const volatile u64 slice_min_ns = 1000000;	/* slice when much waits */
+const volatile u64 rotate_gap_ns = 40000000;	/* difference in vtime at which running tasks change places */
+const volatile u64 sync_burst_ns = 500000;	/* CPUs whose tasks sleep sooner keep synchronous wakeups local */
+
+/* Written by the agent: before attach whole, afterwards field by field. */
+struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
+
+/* Slow CPUs, grouped by LLC, and where each LLC's group starts: what a fast CPU searches for work. */
+u32 slow_cpus[BIAS_MAX_CPUS];
+u32 slow_start[BIAS_MAX_LLCS];
+u32 nr_slow;
+
+/* How many CPUs a search on a hot path looks at: all of them on most machines, a part on the largest. */
+#define MAX_SCAN 64
+
+/* What may be asked of the task a CPU runs. */
+enum run_flags {
+	RUN_MOVABLE = 1 << 0,	/* it may run elsewhere */
+	RUN_ANYWHERE = 1 << 1,	/* on every CPU; else on those of run_allowed */
+	RUN_TICKED = 1 << 2,	/* it was there at the last tick: worth a migration */
+	RUN_BUSY = 1 << 3,	/* some task of ours runs */
+};
+
+struct cpu_ctx {
+	/* What runs here, for other CPUs to read. */
+	u64 run_vtime;	 /* its vtime at the last account */
+	u64 run_allowed; /* the first 64 CPUs of its affinity */
+	s32 run_pid;	 /* the last task of ours that ran */
+	u32 run_flags;	 /* enum run_flags; 0 when no task of ours runs */
+
+	u32 move_to;	 /* where the running task shall go, see move.bpf.h; set by whoever asks */
+	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
+	u32 pinned_maybe;    /* the pinned queue may hold tasks; set by whoever queues one */
+	u32 took_shared;     /* the task that runs next is the head of a shared queue */
+
+	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
+	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
+	u64 burst_ns;	   /* average run time of tasks that went to sleep here */
+
+	u64 stats[BIAS_NR_STATS];
+} __attribute__((aligned(BIAS_CACHE_LINE)));
+
+struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
+
+/* Hints: a shared queue whose hint is 0 is empty, see queue.bpf.h. One cache line an LLC. */
+struct llc_ctx {
+	u32 maybe[BIAS_NR_CLASSES];
+} __attribute__((aligned(BIAS_CACHE_LINE)));
+
+struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
+
+/* The vtime of the task that is furthest ahead: where new tasks start. */
+u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
+
+/* CPUs by class, for each LLC and, at index nr_llcs, for the machine. */
+struct domain {
+	struct bpf_cpumask __kptr *mask[BIAS_NR_CLASSES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BIAS_MAX_LLCS + 1);
+	__type(key, u32);
+	__type(value, struct domain);
+} domains SEC(".maps");
+
+/* Scratch for intersections with a task's affinity. */
+struct scratch {
+	struct bpf_cpumask __kptr *mask;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* Tasks that are runnable in a cgroup, see group.bpf.h. Indexed by the cgroup's css id; 0 and 1 are unused. */
+#define MAX_GROUPS 4096
+
+struct group_ctx {
+	s64 active;  /* weights of its runnable tasks and active children */
+	u64 counted; /* what its parent's active holds for it */
+};
+
+struct group_ctx groups[MAX_GROUPS];
+
+UEI_DEFINE(uei);
+
+/* The entry of @cpu, or the first one for a number that no CPU has: the verifier wants a bound. */
+static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
+{
+	u32 i = cpu;
+
+	return &cpu_ctxs[i < BIAS_MAX_CPUS ? i : 0];
+}
+
+static __always_inline struct bias_cpu_info *cpu_info_of(s32 cpu)
+{
+	u32 i = cpu;
+
+	return &cpu_info[i < BIAS_MAX_CPUS ? i : 0];
+}
+
+static __always_inline bool cpu_is_slow(s32 cpu)
+{
+	return two_classes && cpu_info_of(cpu)->class_ == BIAS_SLOW;
+}
+
+static __always_inline u32 llc_of(s32 cpu)
+{
+	u32 llc = cpu_info_of(cpu)->llc;
+
+	return llc < BIAS_MAX_LLCS ? llc : 0;
+}
+
+/* Count an event on this CPU. */
+static __always_inline void stat_add(enum bias_stat stat, u64 n)
+{
+	cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat] += n;
+}
+
+static __always_inline void stat_inc(enum bias_stat stat)
+{
+	stat_add(stat, 1);
+}
+
+/* May @p run on one CPU only? */
+static __always_inline bool is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+}
+
+static __always_inline bool is_restricted(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < nr_cpus;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Dispatch queue ids: one typed constructor, so that no two queues can share a number by accident.
+ *
+ *	bit 63..32	0: the kernel's built-in ids have bit 63 set and cannot collide
+ *	bit 31..28	kind of queue
+ *	bit 27..0	index: LLC * classes + class, or CPU
+ */
+#ifndef BIAS_DSQ_H
+#define BIAS_DSQ_H
+
+#include "types.h"
+
+/* Classes of queues and of CPUs. A machine without a significant split has FAST CPUs only. */
+enum bias_class {
+	BIAS_FAST,
+	BIAS_SLOW,
+	BIAS_NR_CLASSES,
+};
+
+enum bias_dsq_kind {
+	BIAS_DSQ_SHARED = 1, /* one per (LLC, class), ordered by vtime */
+	BIAS_DSQ_PINNED = 2, /* one per CPU, for tasks that can run nowhere else, ordered by vtime */
+};
+
+#define BIAS_DSQ_KIND_SHIFT 28
+#define BIAS_DSQ_INDEX_MASK ((1u << BIAS_DSQ_KIND_SHIFT) - 1)
+
+/* The vtime-ordered queue of class @class in LLC @llc. */
+static inline u64 bias_dsq_shared(u32 llc, u32 class_)
+{
+	return ((u64)BIAS_DSQ_SHARED << BIAS_DSQ_KIND_SHIFT) |
+	       ((llc * BIAS_NR_CLASSES + class_) & BIAS_DSQ_INDEX_MASK);
+}
+
+/* The queue of tasks that can run on @cpu only. */
+static inline u64 bias_dsq_pinned(u32 cpu)
+{
+	return ((u64)BIAS_DSQ_PINNED << BIAS_DSQ_KIND_SHIFT) | (cpu & BIAS_DSQ_INDEX_MASK);
+}
+
+_Static_assert(BIAS_DSQ_PINNED < 16, "the kind of a queue must fit its bits");
+_Static_assert((u64)BIAS_DSQ_SHARED << BIAS_DSQ_KIND_SHIFT != (u64)BIAS_DSQ_PINNED << BIAS_DSQ_KIND_SHIFT,
+	       "kinds of queues must not overlap");
+
+#endif

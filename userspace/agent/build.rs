@@ -1,0 +1,22 @@
+//! Compiles the kernel side (`bpf/`) with clang and generates its skeleton.
+
+use std::env;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Headers that `bpf/` includes from outside its folder, which cargo would not watch by itself.
+const HEADERS: &str = "../../lib/include";
+
+fn main() -> Result<()> {
+    let here = env::var("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?;
+    let headers = Path::new(&here).join(HEADERS);
+    let source = Path::new(&here).join("../../bpf/main.bpf.c");
+    println!("cargo:rerun-if-changed={}", headers.join("bias").display());
+    println!("cargo:rerun-if-changed={}", source.with_file_name("").display());
+    scx_cargo::BpfBuilder::new()
+        .context("clang 17 or newer is needed for the BPF code; set BPF_CLANG to its name")?
+        .add_include_path(&headers.to_string_lossy())
+        .enable_skel(&source.to_string_lossy(), "bpf")
+        .build()
+}
