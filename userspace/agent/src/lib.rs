@@ -1,1 +1,8 @@
 //! The agent of scx_bias: calibration, loading, statistics.
+
+pub mod calibrate;
+pub mod cpulist;
+pub mod failure;
+pub mod safefile;
+pub mod sched;
+pub mod topology;

@@ -1,0 +1,158 @@
+//! A set of cache lines linked into one random cycle: every load needs the one before it.
+//!
+//! Problem. Prefetchers hide memory latency behind any regular pattern, and a cycle that visits only part of the set fits a cache.
+//!
+//! Approach. Sattolo's shuffle makes one cycle of all lines; the address of the next load is the value of this one. Large sets
+//! ask for huge pages, so that the figure is memory latency and not page walks.
+//!
+//! Invariants. Following the links visits every line once before it returns.
+
+use crate::failure::Failure;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
+/// Distance between the links [bytes]: the line size of nearly every CPU.
+pub const LINE_BYTES: usize = 64;
+/// From this size on huge pages are asked for [bytes].
+const HUGE_FROM_BYTES: usize = 4 << 20;
+/// Loads per step of [`Chase::run`]; the loop's own instructions are shared among them.
+pub const LOADS_PER_STEP: u64 = 16;
+
+/// The set. Reading it from several threads is fine; it never changes once built.
+#[derive(Debug)]
+pub struct Chase {
+    base: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is private to this value, is written by `new` only and unmapped when the value is dropped.
+unsafe impl Send for Chase {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for Chase {}
+
+impl Chase {
+    /// Builds a set of about `bytes` (at least two lines). The calling thread touches every page first, so the memory comes from its NUMA node.
+    ///
+    /// # Errors
+    /// Runtime failure when the memory cannot be had.
+    pub fn new(bytes: usize) -> Result<Self, Failure> {
+        let lines = (bytes / LINE_BYTES).max(2);
+        let bytes = lines * LINE_BYTES;
+        let no_memory = |error: String| {
+            Failure::runtime(format!(
+                "cannot map {} KiB for the memory kernel ({error}); free memory or choose a smaller --external-kib",
+                bytes >> 10
+            ))
+        };
+        let length = NonZeroUsize::new(bytes).ok_or_else(|| no_memory("size is zero".into()))?;
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice overlaps nothing of ours.
+        let base = unsafe {
+            mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)
+        }
+        .map_err(|error| no_memory(error.to_string()))?;
+        let chase = Self { base, bytes };
+        if bytes >= HUGE_FROM_BYTES {
+            // SAFETY: the range is the mapping just made. Failure only means ordinary pages.
+            let _ = unsafe { madvise(base, bytes, MmapAdvise::MADV_HUGEPAGE) };
+        }
+        chase.link(lines);
+        Ok(chase)
+    }
+
+    /// Size of the set [bytes].
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn line(&self, index: usize) -> *mut usize {
+        debug_assert!(index < self.bytes / LINE_BYTES);
+        self.base.as_ptr().cast::<u8>().wrapping_add(index * LINE_BYTES).cast()
+    }
+
+    /// Links the lines into one cycle (Sattolo).
+    fn link(&self, lines: usize) {
+        // SAFETY: line() stays within the mapping for an index below `lines`, is aligned to a usize, and
+        // nobody else has the mapping yet.
+        unsafe {
+            for index in 0..lines {
+                *self.line(index) = self.line(index) as usize;
+            }
+            let mut random = 0x2545_f491_4f6c_dd1d_u64;
+            for last in (1..lines).rev() {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                // Below `last`, never `last` itself: that is what makes one cycle.
+                let other = ((u128::from(random) * last as u128) >> 64) as usize;
+                std::ptr::swap(self.line(last), self.line(other));
+            }
+        }
+    }
+
+    /// Follows [`LOADS_PER_STEP`] links per step from `from`, a value an earlier call returned, or 0 for the first line.
+    #[must_use]
+    pub fn run(&self, from: usize, steps: u64) -> usize {
+        let mut at = if from == 0 { self.line(0) as usize } else { from };
+        for _ in 0..steps {
+            at = follow_four(at);
+            at = follow_four(at);
+            at = follow_four(at);
+            at = follow_four(at);
+        }
+        std::hint::black_box(at)
+    }
+}
+
+#[inline(always)]
+fn follow_four(at: usize) -> usize {
+    // SAFETY: `at` is the address of a line of a live mapping, and each line holds the address of another one. Volatile, so that every load is made.
+    unsafe {
+        let at = std::ptr::read_volatile(at as *const usize);
+        let at = std::ptr::read_volatile(at as *const usize);
+        let at = std::ptr::read_volatile(at as *const usize);
+        std::ptr::read_volatile(at as *const usize)
+    }
+}
+
+impl Drop for Chase {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this size and nothing refers to it any more.
+        let _ = unsafe { munmap(self.base, self.bytes) };
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cycle_visits_every_line() {
+        for lines in [2, 3, 64, 1000] {
+            let chase = Chase::new(lines * LINE_BYTES).unwrap();
+            assert_eq!(chase.bytes(), lines * LINE_BYTES);
+            let start = chase.line(0) as usize;
+            let mut at = start;
+            let mut seen = std::collections::BTreeSet::new();
+            for _ in 0..lines {
+                assert!(seen.insert(at));
+                // SAFETY: `at` starts at a line and follows the links.
+                at = unsafe { *(at as *const usize) };
+            }
+            assert_eq!(at, start);
+        }
+    }
+
+    #[test]
+    fn running_continues_where_it_stopped() {
+        let chase = Chase::new(48 * LINE_BYTES).unwrap();
+        let start = chase.line(0) as usize;
+        // 48 lines: three steps of sixteen loads go once round.
+        let one = chase.run(0, 1);
+        assert_ne!(one, start);
+        assert_eq!(chase.run(one, 2), start);
+    }
+}

@@ -1,0 +1,266 @@
+//! Calibration: how long each CPU takes for a unit of each kind of work.
+//!
+//! Problem. What the firmware or sysfs says about a CPU's speed is absent, a rank taken for a ratio, or one number for three kinds of work.
+//! Measuring is disturbed by ticks, other tasks, frequency ramps and neighbours, and must take seconds only.
+//!
+//! Approach. Three kernels ([`kernels`]): integer work in registers, unpredictable branches, dependent loads beyond the caches
+//! ([`chase`]); the two stalls are differences to the same loop without stalls. Each CPU is visited in several rounds, in
+//! alternating order, so that slow drift of the machine meets all CPUs alike; a visit is some fifty milliseconds of chunks of one
+//! millisecond ([`sampler`]). The cost is the ratio of medians. CPUs are measured one at a time while the budget allows, in
+//! parallel on different cores beyond that ([`plan`]). Raw samples are kept: the classes are decided on them.
+//!
+//! Invariants. No sample is invented or dropped but warm-ups; a CPU that cannot be measured is an error, never a guess.
+//!
+//! Limits. A CPU busy with real-time work during all rounds is measured as slow. Load on SMT siblings is not controlled for.
+
+pub mod chase;
+pub mod kernels;
+pub mod plan;
+pub mod sampler;
+pub mod setsize;
+mod thread;
+mod worker;
+
+use crate::failure::Failure;
+use crate::topology::{Cpu, Topology};
+use bias_policy::classes::{CpuSamples, Split, SplitRule, split};
+use bias_policy::samples::{median, summarise};
+use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, costs_from_times};
+use chase::Chase;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use worker::{CpuState, Shared};
+
+/// How long and how often to measure.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Visits to each CPU. More average out more drift and take longer.
+    pub rounds: u32,
+    /// Length of a visit.
+    pub visit: Duration,
+    /// Length of one timed chunk; short against the time between ticks.
+    pub chunk: Duration,
+    /// Size of the memory kernel's set [bytes]; None chooses it by measuring.
+    pub external_bytes: Option<usize>,
+    /// Time within which CPUs are measured one at a time; larger machines are measured in parallel to keep it.
+    pub budget: Duration,
+    /// When a split of the CPUs counts.
+    pub rule: SplitRule,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rounds: 5,
+            visit: Duration::from_millis(48),
+            chunk: Duration::from_millis(1),
+            external_bytes: None,
+            budget: Duration::from_millis(2200),
+            rule: SplitRule::default(),
+        }
+    }
+}
+
+/// How the samples were taken; stored with them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conditions {
+    /// Visits to each CPU.
+    pub rounds: u32,
+    /// Length of a visit [us].
+    pub visit_us: u64,
+    /// Length of a chunk [us].
+    pub chunk_us: u64,
+    /// Size of the memory kernel's set [bytes].
+    pub external_bytes: u64,
+    /// CPUs measured at the same time.
+    pub lanes: usize,
+    /// The kernels ran ahead of ordinary tasks (SCHED_FIFO) throughout.
+    pub realtime: bool,
+    /// Time the calibration took [ms].
+    pub took_ms: u64,
+}
+
+/// Result of a calibration.
+#[derive(Debug, Clone)]
+pub struct Calibration {
+    /// Costs and classes.
+    pub table: CapacityTable,
+    /// Why the classes are what they are.
+    pub split: Split,
+    /// Raw samples in the order taken [ns per step].
+    pub samples: Vec<CpuSamples>,
+    /// How they were taken.
+    pub conditions: Conditions,
+}
+
+/// Measures every online CPU. `progress` is told visits done and visits in all.
+///
+/// # Errors
+/// Kernel failure when a CPU cannot be run on; runtime failure when memory is short or a time is nonsense.
+pub fn calibrate(
+    topology: &Topology,
+    settings: &Settings,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Calibration, Failure> {
+    let start = Instant::now();
+    let cpus = &topology.cpus;
+    let external_bytes = match settings.external_bytes {
+        Some(bytes) => bytes,
+        None => choose_set(topology, settings)?,
+    };
+    let sets = build_sets(cpus, external_bytes)?;
+    let lanes = plan::lanes(cpus.len(), settings.visit * settings.rounds, settings.budget);
+    let batches = plan::batches(cpus, lanes);
+    let mut states: Vec<CpuState> = cpus.iter().map(|_| CpuState::default()).collect();
+    let total = cpus.len() * settings.rounds as usize;
+    let mut done = 0;
+    for round in 0..settings.rounds {
+        let mut order: Vec<&Vec<usize>> = batches.iter().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for batch in order {
+            visit_batch(cpus, batch, &mut states, &sets, settings, round)?;
+            done += batch.len();
+            progress(done, total);
+        }
+    }
+    let realtime = states.iter().all(|state| state.realtime == Some(true));
+    let conditions = Conditions {
+        rounds: settings.rounds,
+        visit_us: settings.visit.as_micros() as u64,
+        chunk_us: settings.chunk.as_micros() as u64,
+        external_bytes: external_bytes as u64,
+        lanes,
+        realtime,
+        took_ms: start.elapsed().as_millis() as u64,
+    };
+    let samples =
+        states.into_iter().zip(cpus).map(|(state, cpu)| CpuSamples { cpu: cpu.cpu, times: state.samples_ns });
+    evaluate(cpus, samples.collect(), conditions, settings.rule)
+}
+
+/// Table and classes from samples, which are in the order of `cpus`.
+///
+/// # Errors
+/// Runtime failure when a CPU has no usable sample.
+pub fn evaluate(
+    cpus: &[Cpu],
+    samples: Vec<CpuSamples>,
+    conditions: Conditions,
+    rule: SplitRule,
+) -> Result<Calibration, Failure> {
+    let split = split(&samples, rule);
+    let mut costs = vec![[0; COMPONENTS]; cpus.len()];
+    let mut spreads = vec![[0; COMPONENTS]; cpus.len()];
+    for component in Component::ALL {
+        let at = component.index();
+        let summaries: Option<Vec<_>> = samples.iter().map(|cpu| summarise(&cpu.times[at])).collect();
+        let times =
+            summaries.as_ref().map(|all| all.iter().map(|summary| summary.median).collect::<Vec<_>>());
+        let (Some(summaries), Some(column)) = (summaries, times.and_then(|times| costs_from_times(&times)))
+        else {
+            return Err(Failure::runtime(format!(
+                "the {} kernel gave no usable time on some CPU; calibrate again on a quieter machine",
+                component.name()
+            )));
+        };
+        for (row, (cost, summary)) in column.into_iter().zip(summaries).enumerate() {
+            costs[row][at] = cost;
+            spreads[row][at] = summary.spread_permille;
+        }
+    }
+    let entries = cpus.iter().zip(&split.classes).zip(costs.into_iter().zip(spreads));
+    let entries = entries.map(|((cpu, class), (cost_permille, spread_permille))| CpuCapacity {
+        cpu: cpu.cpu,
+        core: cpu.core,
+        llc: cpu.llc,
+        node: cpu.node,
+        class: *class,
+        cost_permille,
+        spread_permille,
+    });
+    let table = CapacityTable::new(entries.collect()).map_err(|error| Failure::runtime(error.to_string()))?;
+    Ok(Calibration { table, split, samples, conditions })
+}
+
+/// The set of each last-level cache, by its lowest CPU, and whose turn it is to read it.
+type Sets = BTreeMap<u32, (Chase, Mutex<()>)>;
+
+/// Runs `work` on a thread of its own, pinned to `cpu`.
+fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| thread::pin(cpu).and_then(|()| work()));
+        join(thread)
+    })
+}
+
+fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
+    thread.join().unwrap_or_else(|_| {
+        Err(Failure::runtime("a measuring thread stopped unexpectedly; please report this"))
+    })
+}
+
+/// Finds the size of the memory kernel's set on the first CPU.
+fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure> {
+    let first =
+        topology.cpus.first().ok_or_else(|| Failure::kernel("no CPU is online; mount sysfs on /sys"))?;
+    let brief = Settings { visit: Duration::from_millis(4), ..settings.clone() };
+    on_cpu(first.cpu, || {
+        thread::realtime();
+        setsize::choose(topology.llc_bytes, |bytes| {
+            let chase = Chase::new(bytes)?;
+            // Once round without timing, so that cold pages do not count.
+            let lines = (bytes / chase::LINE_BYTES) as u64;
+            let _ = chase.run(0, lines / chase::LOADS_PER_STEP);
+            let samples = worker::run_chase(&chase, &mut sampler::Pace::default(), &brief, 500);
+            Ok(median(&samples).unwrap_or(0.0) / chase::LOADS_PER_STEP as f64)
+        })
+    })
+}
+
+fn build_sets(cpus: &[Cpu], bytes: usize) -> Result<Sets, Failure> {
+    let mut sets = Sets::new();
+    for cpu in cpus {
+        if let Entry::Vacant(entry) = sets.entry(cpu.llc) {
+            // Built by a CPU of that cache, so that the memory is its node's.
+            entry.insert((on_cpu(cpu.cpu, || Chase::new(bytes))?, Mutex::new(())));
+        }
+    }
+    Ok(sets)
+}
+
+/// Visits the CPUs of a batch at the same time, each on a thread of its own.
+fn visit_batch(
+    cpus: &[Cpu],
+    batch: &[usize],
+    states: &mut [CpuState],
+    sets: &Sets,
+    settings: &Settings,
+    round: u32,
+) -> Result<(), Failure> {
+    std::thread::scope(|scope| {
+        let members = states.iter_mut().enumerate().filter(|(at, _)| batch.contains(at));
+        let threads: Vec<_> = members
+            .filter_map(|(at, state)| {
+                let cpu = cpus.get(at)?;
+                let (far, turn) = sets.get(&cpu.llc)?;
+                Some(
+                    scope
+                        .spawn(move || worker::visit(cpu.cpu, state, &Shared { far, turn, settings, round })),
+                )
+            })
+            .collect();
+        // All are joined before the first error is returned.
+        let results: Vec<_> = threads.into_iter().map(join).collect();
+        results.into_iter().collect()
+    })
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

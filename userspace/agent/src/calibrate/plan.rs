@@ -1,0 +1,87 @@
+//! Which CPUs are measured together.
+//!
+//! Problem. CPUs that share a core, a cache or a power budget disturb each other; one after the other takes long on a large machine.
+//!
+//! Approach. One at a time while that fits the time budget, which it does up to a dozen CPUs or so. Beyond that, as many lanes as the
+//! budget needs; the CPUs of a batch are on different physical cores, and the memory kernel takes turns within a last-level cache (a
+//! lock, see the worker). CPUs are dealt to the batches across caches first, so that turns are few.
+//!
+//! Invariants. Every CPU is in exactly one batch; no batch holds two CPUs of a core or more than `lanes` CPUs.
+
+use crate::topology::Cpu;
+use std::time::Duration;
+
+/// Lanes needed for `count` CPUs when each takes `each` and all should take `budget`; at least one.
+#[must_use]
+pub fn lanes(count: usize, each: Duration, budget: Duration) -> usize {
+    let total_us = each.as_micros().saturating_mul(count as u128);
+    let lanes = total_us.div_ceil(budget.as_micros().max(1));
+    usize::try_from(lanes).unwrap_or(usize::MAX).clamp(1, count.max(1))
+}
+
+/// Batches of CPUs to measure together, as places in `cpus`.
+#[must_use]
+pub fn batches(cpus: &[Cpu], lanes: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..cpus.len()).collect();
+    if lanes > 1 {
+        // Rank within the cache first: neighbours in this order are in different caches.
+        let rank = |at: usize| cpus.iter().take(at).filter(|other| other.llc == cpus[at].llc).count();
+        order.sort_by_key(|at| (rank(*at), *at));
+    }
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    for at in order {
+        let fits = |batch: &&mut Vec<usize>| {
+            batch.len() < lanes.max(1) && batch.iter().all(|other| cpus[*other].core != cpus[at].core)
+        };
+        match batches.iter_mut().find(fits) {
+            Some(batch) => batch.push(at),
+            None => batches.push(vec![at]),
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn machine(cores: u32, threads: u32, caches: u32) -> Vec<Cpu> {
+        let cpu = |cpu| Cpu { cpu, core: cpu % cores, llc: cpu % cores % caches, node: 0 };
+        (0..cores * threads).map(cpu).collect()
+    }
+
+    #[test]
+    fn lanes_follow_the_budget() {
+        let ms = Duration::from_millis;
+        assert_eq!(lanes(8, ms(240), ms(2200)), 1);
+        assert_eq!(lanes(64, ms(240), ms(2200)), 7);
+        assert_eq!(lanes(4, ms(1000), Duration::ZERO), 4);
+        assert_eq!(lanes(0, ms(1000), ms(1)), 1);
+    }
+
+    #[test]
+    fn one_lane_measures_in_order() {
+        assert_eq!(batches(&machine(4, 1, 1), 1), vec![vec![0], vec![1], vec![2], vec![3]]);
+    }
+
+    #[test]
+    fn siblings_are_never_together() {
+        assert_eq!(batches(&machine(2, 2, 1), 4), vec![vec![0, 1], vec![2, 3]]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_cpu_once_and_no_core_twice(cores in 1u32..20, threads in 1u32..3, caches in 1u32..5, lanes in 1usize..12) {
+            let cpus = machine(cores, threads, caches);
+            let batches = batches(&cpus, lanes);
+            let mut all: Vec<usize> = batches.concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..cpus.len()).collect::<Vec<_>>());
+            for batch in batches {
+                let cores: std::collections::BTreeSet<u32> = batch.iter().map(|at| cpus[*at].core).collect();
+                prop_assert!(cores.len() == batch.len() && batch.len() <= lanes);
+            }
+        }
+    }
+}

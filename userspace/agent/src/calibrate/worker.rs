@@ -1,0 +1,159 @@
+//! One visit to one CPU: every loop for its share of the time.
+
+use super::chase::Chase;
+use super::kernels::{Branches, branches, execute};
+use super::sampler::{Pace, collect};
+use super::{Settings, thread};
+use crate::failure::Failure;
+use bias_policy::samples::median;
+use bias_policy::table::COMPONENTS;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Size of the set that fits every first-level cache [bytes].
+pub const NEAR_BYTES: usize = 2 << 10;
+/// Fewest samples of a loop per visit.
+const LEAST: usize = 3;
+/// A stall counts as at least this share of the loop that stalls, so that ratios stay finite.
+const LEAST_STALL: f64 = 0.01;
+
+/// Shares of a visit [permille]; what is left pays for finding the paces. The memory loops come first: they depend least on the clock,
+/// and so double as warm-up for a CPU that has to speed up.
+const SHARE_FAR: u32 = 230;
+const SHARE_NEAR: u32 = 120;
+const SHARE_WARM_UP: u32 = 50;
+const SHARE_RANDOM: u32 = 200;
+const SHARE_STEADY: u32 = 140;
+const SHARE_EXECUTE: u32 = 200;
+
+/// What is known of one CPU.
+#[derive(Debug, Default)]
+pub struct CpuState {
+    far: Pace,
+    near: Pace,
+    random: Pace,
+    steady: Pace,
+    execute: Pace,
+    /// Time per step by component [ns]; the stalls are differences, see [`super::kernels`].
+    pub samples_ns: [Vec<f64>; COMPONENTS],
+    /// Every visit ran ahead of ordinary tasks.
+    pub realtime: Option<bool>,
+}
+
+/// What a visit shares with others.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    /// Set beyond the caches, from the memory of the CPU's own node.
+    pub far: &'a Chase,
+    /// Held while the set is read: one CPU of a last-level cache at a time.
+    pub turn: &'a Mutex<()>,
+    /// How long, how often.
+    pub settings: &'a Settings,
+    /// Number of the round, from 0.
+    pub round: u32,
+}
+
+/// Measures every loop on `cpu` once, on the calling thread, and adds the samples to `state`.
+///
+/// # Errors
+/// When the CPU cannot be had, or memory for the small set.
+pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Failure> {
+    thread::pin(cpu)?;
+    let realtime = thread::realtime();
+    state.realtime = Some(realtime && state.realtime.unwrap_or(true));
+    external(state, shared)?;
+    let settings = shared.settings;
+    // Dropped: the CPU may still be speeding up, after waiting for its turn.
+    run_execute(&mut Pace::default(), settings, SHARE_WARM_UP);
+    internal(state, shared);
+    let execute = run_execute(&mut state.execute, settings, SHARE_EXECUTE);
+    state.samples_ns[0].extend(execute);
+    Ok(())
+}
+
+fn external(state: &mut CpuState, shared: &Shared) -> Result<(), Failure> {
+    let settings = shared.settings;
+    let near = run_chase(&Chase::new(NEAR_BYTES)?, &mut state.near, settings, SHARE_NEAR);
+    let turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let far = run_chase(shared.far, &mut state.far, settings, SHARE_FAR);
+    drop(turn);
+    state.samples_ns[2].extend(stalls(&far, &near));
+    Ok(())
+}
+
+fn internal(state: &mut CpuState, shared: &Shared) {
+    let run = |kind, pace: &mut Pace, share| {
+        let settings = shared.settings;
+        let mut chunk = u64::from(shared.round) << 32;
+        pace.find(settings.chunk, |steps| branches(kind, chunk, steps));
+        collect(settings.share(share), LEAST, || {
+            chunk += 1;
+            pace.sample(|steps| branches(kind, chunk, steps))
+        })
+    };
+    let random = run(Branches::Random, &mut state.random, SHARE_RANDOM);
+    let steady = run(Branches::Steady, &mut state.steady, SHARE_STEADY);
+    state.samples_ns[1].extend(stalls(&random, &steady));
+}
+
+fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
+    pace.find(settings.chunk, execute);
+    collect(settings.share(share), LEAST, || pace.sample(execute))
+}
+
+/// Samples of following a chase, time per step [ns].
+pub fn run_chase(chase: &Chase, pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
+    let mut at = 0;
+    pace.find(settings.chunk, |steps| at = chase.run(at, steps));
+    collect(settings.share(share), LEAST, || pace.sample(|steps| at = chase.run(at, steps)))
+}
+
+/// Time spent stalled: each sample of the loop that stalls, less the median of the same loop without stalls.
+fn stalls(with: &[f64], without: &[f64]) -> Vec<f64> {
+    let base = median(without).unwrap_or(0.0);
+    with.iter().map(|time| (time - base).max(time * LEAST_STALL)).collect()
+}
+
+impl Settings {
+    /// A share of a visit.
+    fn share(&self, permille: u32) -> Duration {
+        self.visit * permille / 1000
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_what_the_plain_loop_does_not_explain() {
+        assert_eq!(stalls(&[650.0, 640.0], &[50.0, 40.0, 900.0]), [600.0, 590.0]);
+        assert_eq!(stalls(&[100.0], &[200.0]), [1.0]);
+        assert_eq!(stalls(&[100.0], &[]), [100.0]);
+    }
+
+    #[test]
+    fn shares_leave_time_for_finding_the_paces() {
+        let sum = SHARE_FAR + SHARE_NEAR + SHARE_WARM_UP + SHARE_RANDOM + SHARE_STEADY + SHARE_EXECUTE;
+        assert!(sum < 1000);
+    }
+
+    #[test]
+    fn a_visit_gives_samples_of_every_component() {
+        let settings = Settings {
+            visit: Duration::from_millis(5),
+            chunk: Duration::from_micros(50),
+            ..Settings::default()
+        };
+        let far = Chase::new(1 << 20).unwrap();
+        let shared = Shared { far: &far, turn: &Mutex::new(()), settings: &settings, round: 0 };
+        let cpu = crate::topology::Topology::read().unwrap().cpus[0].cpu;
+        let mut state = CpuState::default();
+        std::thread::scope(|scope| scope.spawn(|| visit(cpu, &mut state, &shared)).join().unwrap()).unwrap();
+        assert!(state.realtime.is_some());
+        for samples in &state.samples_ns {
+            assert!(samples.len() >= LEAST && samples.iter().all(|sample| *sample > 0.0), "{samples:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The kernel's CPU list format, such as `0-3,8`.
+
+use bias_policy::table::MAX_CPUS;
+
+/// CPU numbers of a list in ascending order without repeats; None when it is malformed or names a number beyond [`MAX_CPUS`].
+/// An empty list is valid.
+#[must_use]
+pub fn parse(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
+        if from > to || to >= MAX_CPUS {
+            return None;
+        }
+        cpus.extend(from..=to);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+/// The list format of ascending CPU numbers.
+#[must_use]
+pub fn format(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*cpu) => *last = *cpu,
+            _ => ranges.push((*cpu, *cpu)),
+        }
+    }
+    let text = |(from, to): &(u32, u32)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_what_the_kernel_writes() {
+        assert_eq!(parse("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(parse("\n"), Some(vec![]));
+        for bad in ["a", "3-1", "1,,2", "-1", "0-4294967295", "1-"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_undoes_formatting(cpus in prop::collection::btree_set(0u32..300, 0..40)) {
+            let cpus: Vec<u32> = cpus.into_iter().collect();
+            prop_assert_eq!(parse(&format(&cpus)), Some(cpus));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Reading small files that a user named, whatever they turn out to be.
+//!
+//! A capacity or configuration file may be a FIFO without a writer, a directory, a device or a gigabyte of zeros. Each is
+//! refused with one line and without blocking, and no more than the limit is ever read.
+
+use crate::failure::Failure;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Largest capacity or configuration file that is read [bytes].
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// Text of a regular file of at most [`MAX_BYTES`]. `what` names the file's role in messages, such as "capacity file".
+///
+/// # Errors
+/// Usage failure when it cannot be opened, is not a regular file, is too large or is not UTF-8.
+pub fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
+    let name = path.display();
+    let refuse = |why: String| Failure::usage(format!("{what} {name}: {why}"));
+    // O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC)
+        .open(path)
+        .map_err(|error| refuse(format!("cannot be opened ({error}); check the path and its permissions")))?;
+    let meta = file.metadata().map_err(|error| refuse(format!("cannot be examined ({error})")))?;
+    if !meta.is_file() {
+        return Err(refuse(format!("is a {}; name a regular file", kind(meta.file_type()))));
+    }
+    if meta.len() > MAX_BYTES {
+        return Err(refuse(format!(
+            "has {} bytes, more than the {MAX_BYTES} allowed; name the right file",
+            meta.len()
+        )));
+    }
+    read_bounded(file).map_err(refuse)
+}
+
+fn read_bounded(file: File) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    // The file may have grown since it was examined.
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot be read ({error})"))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("has more than the {MAX_BYTES} bytes allowed; name the right file"));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text; name the right file".to_owned())
+}
+
+fn kind(file_type: std::fs::FileType) -> &'static str {
+    if file_type.is_dir() {
+        "directory"
+    } else if file_type.is_fifo() {
+        "FIFO"
+    } else if file_type.is_socket() {
+        "socket"
+    } else {
+        "device"
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    fn refusal(path: &Path) -> String {
+        let failure = read_text(path, "capacity file").unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        failure.message
+    }
+
+    #[test]
+    fn reads_a_regular_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "text").unwrap();
+        assert_eq!(read_text(&path, "x").unwrap(), "text");
+    }
+
+    #[test]
+    fn refuses_everything_else_without_blocking() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(refusal(&path("none")).contains("cannot be opened"));
+        assert!(refusal(folder.path()).contains("is a directory"));
+        assert!(refusal(Path::new("/dev/zero")).contains("is a device"));
+        nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(refusal(&path("fifo")).contains("is a FIFO"));
+        File::create(path("large")).unwrap().set_len(1 << 30).unwrap();
+        assert!(refusal(&path("large")).contains("1073741824 bytes"));
+        std::fs::write(path("binary"), [0xff, 0xfe]).unwrap();
+        assert!(refusal(&path("binary")).contains("not UTF-8"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Opens the BPF object, tells it the machine, loads and attaches it.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+
+use anyhow::{Context, Result, anyhow};
+use bias_policy::table::{CapacityTable, Class, COST_BEST};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject};
+// The scx macros expand to paths through this name.
+use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
+
+use super::RunOptions;
+use super::exit::{ExitReport, Uei};
+use super::stats::Stats;
+use crate::failure::{Exit, Failure};
+use crate::topology::Topology;
+
+#[allow(missing_docs, clippy::all, clippy::unwrap_used, clippy::undocumented_unsafe_blocks, clippy::pedantic)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
+}
+pub(super) use skeleton::types;
+use skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+
+/// The scheduler, attached. Dropping it detaches.
+pub(super) struct Loaded<'object> {
+    skel: BpfSkel<'object>,
+    link: Option<Link>,
+    /// CPUs whose statistics are read.
+    nr_cpus: usize,
+}
+
+impl<'object> Loaded<'object> {
+    /// Loads and attaches the scheduler with `options`.
+    pub(super) fn attach(object: &'object mut MaybeUninit<OpenObject>, options: &RunOptions) -> Result<Self> {
+        let topology = Topology::read()?;
+        let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
+        let mut builder = BpfSkelBuilder::default();
+        builder.object_builder.debug(options.verbose);
+        let mut open = scx_ops_open!(builder, object, bias_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)
+            .map_err(|error| explain(&error))?;
+        set_knobs(&mut open, options)?;
+        describe_machine(&mut open, &options.table, nr_cpus)?;
+        let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
+        let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
+        Ok(Self { skel, link: Some(link), nr_cpus })
+    }
+
+    /// Has the kernel ended the scheduler?
+    pub(super) fn has_ended(&self) -> bool {
+        self.uei().is_some_and(|uei| uei.has_ended())
+    }
+
+    /// Statistics since the start.
+    pub(super) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        if let Some(bss) = self.skel.maps.bss_data.as_deref() {
+            for cpu in bss.cpu_ctxs.iter().take(self.nr_cpus) {
+                stats.add(&cpu.stats);
+            }
+        }
+        stats
+    }
+
+    /// Detaches and tells how it ended.
+    pub(super) fn detach(&mut self) -> ExitReport {
+        drop(self.link.take());
+        let stats = self.stats();
+        self.uei().map_or_else(ExitReport::default, |uei| uei.report(stats))
+    }
+
+    fn uei(&self) -> Option<Uei<'_>> {
+        self.skel.maps.data_data.as_deref().map(|data| Uei(&data.uei))
+    }
+}
+
+fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    ro.slice_ns = options.slice_us.saturating_mul(1000);
+    ro.slice_min_ns = options.slice_min_us.saturating_mul(1000);
+    ro.rotate_gap_ns = options.rotate_gap_us.saturating_mul(1000);
+    ro.sync_burst_ns = options.sync_burst_us.saturating_mul(1000);
+    Ok(())
+}
+
+/// Numbers the LLCs from 0, in the order of their first CPU, and fills in every CPU.
+///
+/// A CPU that the table does not know, one that was offline, counts as fast with the best costs, in the LLC that comes first.
+fn describe_machine(open: &mut OpenBpfSkel<'_>, table: &CapacityTable, nr_cpus: usize) -> Result<()> {
+    let mut llcs = BTreeMap::new();
+    for cpu in &table.cpus {
+        let next = llcs.len() as u32;
+        llcs.entry(cpu.llc).or_insert(next);
+    }
+    let bss = open.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
+    if nr_cpus > bss.cpu_info.len() || llcs.len() > bss.slow_start.len() {
+        return Err(Failure::kernel(format!(
+            "this machine has {nr_cpus} CPUs and {} last-level caches, scx_bias handles {} and {}; raise BIAS_MAX_CPUS and BIAS_MAX_LLCS and rebuild",
+            llcs.len(),
+            bss.cpu_info.len(),
+            bss.slow_start.len()
+        ))
+        .into());
+    }
+    for info in bss.cpu_info.iter_mut().take(nr_cpus) {
+        info.cost.permille = [COST_BEST; 3];
+    }
+    let mut slow: Vec<(u32, u32)> = Vec::new();
+    for cpu in &table.cpus {
+        let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
+        info.cost.permille = cpu.cost_permille;
+        info.llc = llcs.get(&cpu.llc).copied().unwrap_or(0);
+        info.node = cpu.node;
+        info.known = 1;
+        if cpu.class == Class::Slow {
+            info.class_ = 1;
+            slow.push((info.llc, cpu.cpu));
+        }
+    }
+    slow.sort_unstable();
+    bss.nr_slow = slow.len() as u32;
+    for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
+        bss.slow_cpus[at] = *cpu;
+        bss.slow_start[*llc as usize] = at as u32;
+    }
+    let two_classes = !slow.is_empty();
+    let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    ro.nr_cpus = nr_cpus as u32;
+    ro.nr_llcs = llcs.len().max(1) as u32;
+    ro.two_classes = two_classes.into();
+    ro.smt_active = smt.into();
+    Ok(())
+}
+
+fn no_section() -> anyhow::Error {
+    anyhow!("the BPF object lacks a data section; rebuild with clang 17 or later")
+}
+
+/// A loading error, with the cause and the remedy in front where they are known.
+fn explain(error: &anyhow::Error) -> anyhow::Error {
+    let text = format!("{error:#}");
+    let errno = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .find_map(std::io::Error::raw_os_error)
+        .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<libbpf_rs::Error>()).and_then(|e| errno_of(e.kind())));
+    if text.contains("already running") || errno == Some(nix::libc::EBUSY) {
+        return Failure::new(Exit::OtherScheduler, "another sched_ext scheduler is active; stop it first").into();
+    }
+    if text.contains("CONFIG_FUNCTION_TRACER") {
+        return Failure::kernel("this kernel lacks CONFIG_FUNCTION_TRACER; boot one that has it, see `scx_bias check`").into();
+    }
+    if text.contains("malformed scx kfunc") {
+        return Failure::kernel(format!(
+            "this kernel's BTF describes scx functions wrongly (built with an old pahole); boot another build of it, see `scx_bias check`: {text}"
+        ))
+        .into();
+    }
+    match errno {
+        Some(nix::libc::EPERM | nix::libc::EACCES) if !nix::unistd::geteuid().is_root() => {
+            Failure::kernel("loading a scheduler needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; run it with sudo").into()
+        }
+        _ => Failure::runtime(format!("the kernel refused the scheduler: {text}; `scx_bias check` tells what is missing, -v prints the verifier's log")).into(),
+    }
+}
+
+fn errno_of(kind: libbpf_rs::ErrorKind) -> Option<i32> {
+    match kind {
+        libbpf_rs::ErrorKind::PermissionDenied => Some(nix::libc::EPERM),
+        libbpf_rs::ErrorKind::ResourceBusy => Some(nix::libc::EBUSY),
+        _ => None,
+    }
+}

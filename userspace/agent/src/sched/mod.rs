@@ -1,0 +1,156 @@
+//! Loading the kernel side and staying with it until it ends.
+//!
+//! Problem. The scheduler lives in the kernel and must outlive mistakes here: whatever this process does, it may neither leave a half-told
+//! machine description behind nor keep tasks from running.
+//!
+//! Approach. Everything the kernel side needs is written before it is attached, in [`load`]. Afterwards this process only
+//! watches: for a signal, for the end of the scheduler, for statistics requests. The attachment belongs to this process, so that the
+//! kernel returns all tasks to the default scheduler when the process dies, however it dies.
+//!
+//! Limits. A change of the online CPUs is handled in place by the kernel side; CPUs that were not in the table count as
+//! fast ones until the next start.
+
+mod exit;
+mod load;
+mod stats;
+
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use bias_policy::table::CapacityTable;
+use tracing::info;
+
+pub use exit::ExitReport;
+pub use stats::{Monitor, Stats, monitor};
+
+use crate::failure::{Exit, Failure};
+use load::Loaded;
+
+/// How often the end of the scheduler is looked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What a user can choose about a run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Time a task runs before others get their turn, when nothing waits [us].
+    pub slice_us: u64,
+    /// Time it runs when much waits [us].
+    pub slice_min_us: u64,
+    /// Difference in progress at which running tasks change places between fast and slow CPUs [us of a fast CPU].
+    pub rotate_gap_us: u64,
+    /// CPUs whose tasks sleep sooner than this keep synchronous wakeups local [us].
+    pub sync_burst_us: u64,
+    /// Print statistics at this interval.
+    pub stats_interval: Option<Duration>,
+    /// Print the verifier's log on a failure to load.
+    pub verbose: bool,
+    /// The machine.
+    pub table: CapacityTable,
+}
+
+impl RunOptions {
+    /// The defaults, for a machine described by `table`.
+    #[must_use]
+    pub fn new(table: CapacityTable) -> Self {
+        Self {
+            slice_us: 10_000,
+            slice_min_us: 1_000,
+            rotate_gap_us: 40_000,
+            sync_burst_us: 500,
+            stats_interval: None,
+            verbose: false,
+            table,
+        }
+    }
+}
+
+/// Loads the scheduler and blocks until a signal asks it to go, or the kernel ends it.
+///
+/// When the kernel asks for a restart, as it does when CPUs change while the scheduler is being loaded, it is loaded again.
+///
+/// # Errors
+/// [`Exit::OtherScheduler`] when a scheduler is active, [`Exit::Kernel`] when sched_ext or a right is missing,
+/// [`Exit::Runtime`] when the kernel refuses or ends the scheduler.
+pub fn run(options: &RunOptions) -> Result<ExitReport> {
+    refuse_if_active()?;
+    let shutdown = signals()?;
+    loop {
+        let report = run_once(options, &shutdown)?;
+        if !report.restart {
+            return Ok(report);
+        }
+        info!("the kernel asked for a restart: {}", report.text());
+    }
+}
+
+fn run_once(options: &RunOptions, shutdown: &Receiver<()>) -> Result<ExitReport> {
+    let mut object = MaybeUninit::uninit();
+    let mut loaded = Loaded::attach(&mut object, options)?;
+    let server = stats::Server::launch();
+    if let Err(error) = &server {
+        info!("statistics are not available: {error:#}");
+    }
+    info!("scx_bias schedules: {}", describe(&options.table));
+    let mut last = stats::Stats::default();
+    let mut due = options.stats_interval.map(|interval| Instant::now() + interval);
+    loop {
+        match shutdown.recv_timeout(POLL) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(loaded.detach()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if loaded.has_ended() {
+            return loaded.detach().into_result();
+        }
+        if let Ok(server) = &server {
+            server.answer(&loaded.stats());
+        }
+        if let (Some(at), Some(interval)) = (due, options.stats_interval)
+            && Instant::now() >= at
+        {
+            let now = loaded.stats();
+            println!("{}", now.since(&last).line());
+            last = now;
+            due = Some(at + interval);
+        }
+    }
+}
+
+/// SIGINT, SIGTERM and SIGHUP, as messages.
+fn signals() -> Result<Receiver<()>> {
+    let (sender, receiver) = channel();
+    ctrlc::set_handler(move || {
+        // The receiver is gone only when the process is about to end anyway.
+        let _ = sender.send(());
+    })
+    .context("cannot handle signals")?;
+    Ok(receiver)
+}
+
+fn refuse_if_active() -> Result<(), Failure> {
+    let folder = Path::new("/sys/kernel/sched_ext");
+    let Ok(state) = std::fs::read_to_string(folder.join("state")) else {
+        return Err(Failure::kernel(
+            "this kernel has no sched_ext; boot one built with CONFIG_SCHED_CLASS_EXT (6.12 or later), see `scx_bias check`",
+        ));
+    };
+    if state.trim() == "disabled" {
+        return Ok(());
+    }
+    let name = std::fs::read_to_string(folder.join("root/ops")).unwrap_or_default();
+    Err(Failure::new(
+        Exit::OtherScheduler,
+        format!("the sched_ext scheduler \"{}\" is active; stop it first", name.trim()),
+    ))
+}
+
+fn describe(table: &CapacityTable) -> String {
+    let slow = table.cpus.iter().filter(|cpu| cpu.class == bias_policy::table::Class::Slow).count();
+    let fast = table.cpus.len() - slow;
+    match slow {
+        0 => format!("{fast} CPUs of one class"),
+        _ => format!("{fast} fast and {slow} slow CPUs"),
+    }
+}

@@ -1,0 +1,206 @@
+//! Statistics: what the scheduler counted, over a socket and as a line.
+
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use scx_stats::prelude::*;
+use scx_stats_derive::{Stats as StatsMacro, stat_doc};
+use serde::{Deserialize, Serialize};
+
+/// Counters since the start, summed over the CPUs. Fields are in the order of `enum bias_stat`.
+#[stat_doc]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, StatsMacro)]
+#[stat(top)]
+pub struct Stats {
+    #[stat(desc = "Wakeups placed on the previous CPU")]
+    pub select_prev: u64,
+    #[stat(desc = "Wakeups placed on another idle fast CPU")]
+    pub select_fast: u64,
+    #[stat(desc = "Wakeups placed on another idle slow CPU")]
+    pub select_slow: u64,
+    #[stat(desc = "Wakeups placed behind their waker")]
+    pub select_sync: u64,
+    #[stat(desc = "Tasks queued in a (LLC, class) queue")]
+    pub enq_shared: u64,
+    #[stat(desc = "Tasks queued for their only CPU")]
+    pub enq_pinned: u64,
+    #[stat(desc = "Tasks sent straight to a CPU")]
+    pub enq_local: u64,
+    #[stat(desc = "Wakeups that preempted a task ahead of them")]
+    pub wake_preempt: u64,
+    #[stat(desc = "Tasks taken from the CPU's own class")]
+    pub dispatch_own: u64,
+    #[stat(desc = "Tasks taken from the other class")]
+    pub dispatch_other: u64,
+    #[stat(desc = "Tasks taken from another LLC")]
+    pub dispatch_remote: u64,
+    #[stat(desc = "Tasks taken from the CPU's own pinned queue")]
+    pub dispatch_pinned: u64,
+    #[stat(desc = "Slices renewed because nothing else waited")]
+    pub keep: u64,
+    #[stat(desc = "Running tasks asked to move from a slow CPU to an idle fast one")]
+    pub pull: u64,
+    #[stat(desc = "Running tasks asked to change places for equal progress")]
+    pub rotate: u64,
+    #[stat(desc = "Such requests carried out")]
+    pub moved: u64,
+    #[stat(desc = "Time tasks ran on fast CPUs [ns]")]
+    pub run_fast_ns: u64,
+    #[stat(desc = "Time tasks ran on slow CPUs [ns]")]
+    pub run_slow_ns: u64,
+    #[stat(desc = "Tasks in cgroups beyond the table, scheduled by their own weight")]
+    pub groups_ignored: u64,
+}
+
+/// Number of counters, `BIAS_NR_STATS`.
+const NR: usize = 19;
+
+impl Stats {
+    fn fields_mut(&mut self) -> [&mut u64; NR] {
+        [
+            &mut self.select_prev,
+            &mut self.select_fast,
+            &mut self.select_slow,
+            &mut self.select_sync,
+            &mut self.enq_shared,
+            &mut self.enq_pinned,
+            &mut self.enq_local,
+            &mut self.wake_preempt,
+            &mut self.dispatch_own,
+            &mut self.dispatch_other,
+            &mut self.dispatch_remote,
+            &mut self.dispatch_pinned,
+            &mut self.keep,
+            &mut self.pull,
+            &mut self.rotate,
+            &mut self.moved,
+            &mut self.run_fast_ns,
+            &mut self.run_slow_ns,
+            &mut self.groups_ignored,
+        ]
+    }
+
+    /// Adds one CPU's counters.
+    pub(super) fn add(&mut self, counters: &[u64; NR]) {
+        for (field, counter) in self.fields_mut().into_iter().zip(counters) {
+            // The kernel side writes while this reads; a counter that is one event old is fine.
+            *field = field.wrapping_add(*counter);
+        }
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (mut now, mut earlier) = (self.clone(), earlier.clone());
+        for (now, earlier) in now.fields_mut().into_iter().zip(earlier.fields_mut()) {
+            *now = now.saturating_sub(*earlier);
+        }
+        now
+    }
+
+    /// One line for a terminal.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
+        let fast = (self.run_fast_ns * 100).checked_div(self.run_fast_ns + self.run_slow_ns).unwrap_or(0);
+        format!(
+            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, moved {}; preempted {}",
+            self.select_prev,
+            self.select_fast,
+            self.select_slow,
+            self.select_sync,
+            self.enq_shared,
+            self.enq_pinned,
+            self.keep,
+            self.pull,
+            self.rotate,
+            self.moved,
+            self.wake_preempt,
+        )
+    }
+}
+
+/// Serves the statistics on scx_stats' socket, which is private to root.
+pub(super) struct Server(StatsServer<(), Stats>);
+
+impl Server {
+    pub(super) fn launch() -> Result<Self> {
+        let open: Box<dyn StatsOpener<(), Stats>> = Box::new(|(requests, answers)| {
+            let first = ask(requests, answers)?;
+            let mut last = first;
+            let read: Box<dyn StatsReader<(), Stats>> = Box::new(move |_args, (requests, answers)| {
+                let now = ask(requests, answers)?;
+                let delta = now.since(&last);
+                last = now;
+                delta.to_json()
+            });
+            Ok(read)
+        });
+        let data = StatsServerData::new()
+            .add_meta(Stats::meta())
+            .add_ops("top", StatsOps { open, close: None });
+        Ok(Self(StatsServer::new(data).launch().context("cannot open the statistics socket")?))
+    }
+
+    /// Answers whoever asks now.
+    pub(super) fn answer(&self, stats: &Stats) {
+        let (answers, requests) = self.0.channels();
+        while requests.try_recv().is_ok() {
+            if answers.send(stats.clone()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn ask(requests: &crossbeam::channel::Sender<()>, answers: &crossbeam::channel::Receiver<Stats>) -> Result<Stats> {
+    requests.send(())?;
+    Ok(answers.recv()?)
+}
+
+/// What a monitor prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Monitor {
+    /// A line an interval.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// Prints the statistics of the running instance every `interval` until it ends or standard output is closed.
+///
+/// # Errors
+/// When no instance can be reached.
+pub fn monitor(interval: Duration, format: Monitor) -> Result<()> {
+    let (_keep, shutdown) = mpsc::channel::<()>();
+    scx_utils::monitor_stats::<Stats>(
+        &[],
+        interval,
+        || !matches!(shutdown.try_recv(), Err(mpsc::TryRecvError::Empty)),
+        |stats| {
+            let line = match format {
+                Monitor::Text => stats.line(),
+                Monitor::Json => serde_json::to_string(&stats)?,
+            };
+            writeln!(std::io::stdout(), "{line}")?;
+            Ok(())
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_keep_their_order() {
+        let counters: [u64; NR] = std::array::from_fn(|at| at as u64 + 1);
+        let mut stats = Stats::default();
+        stats.add(&counters);
+        stats.add(&counters);
+        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored), (2, 26, 38));
+        assert_eq!(stats.since(&stats), Stats::default());
+    }
+}
