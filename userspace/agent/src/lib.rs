@@ -1,8 +1,10 @@
 //! The agent of scx_bias: calibration, loading, statistics.
 
 pub mod calibrate;
+pub mod capacity;
 pub mod cpulist;
 pub mod failure;
 pub mod safefile;
 pub mod sched;
+pub mod store;
 pub mod topology;

@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn an_error_is_an_error_and_a_detach_is_not() {
-        let report = |kind| ExitReport { kind, reason: "runnable task stall".into(), ..ExitReport::default() };
+        let report =
+            |kind| ExitReport { kind, reason: "runnable task stall".into(), ..ExitReport::default() };
         let error = report(1026).into_result().unwrap_err().to_string();
         assert!(error.contains("runnable task stall"), "{error}");
         assert!(report(64).into_result().unwrap().is_own_doing());
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn names_that_are_not_utf8_do_not_panic() {
-        let field: Vec<std::ffi::c_char> = [b'a', 0xff, b'b', 0, b'c'].iter().map(|byte| *byte as std::ffi::c_char).collect();
+        let field: Vec<std::ffi::c_char> =
+            [b'a', 0xff, b'b', 0, b'c'].iter().map(|byte| *byte as std::ffi::c_char).collect();
         assert_eq!(text(&field), "a\u{fffd}b");
     }
 }

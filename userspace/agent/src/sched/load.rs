@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 
-use anyhow::{Context, Result, anyhow};
-use bias_policy::table::{CapacityTable, Class, COST_BEST};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use anyhow::{Result, anyhow};
+use bias_policy::table::{COST_BEST, CapacityTable, Class};
+use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{Link, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
@@ -37,9 +37,10 @@ impl<'object> Loaded<'object> {
         let topology = Topology::read()?;
         let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
         let mut builder = BpfSkelBuilder::default();
-        builder.object_builder.debug(options.verbose);
-        let mut open = scx_ops_open!(builder, object, bias_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)
-            .map_err(|error| explain(&error))?;
+        builder.object_builder_mut().debug(options.verbose);
+        let mut open =
+            scx_ops_open!(builder, object, bias_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)
+                .map_err(|error| explain(&error))?;
         set_knobs(&mut open, options)?;
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
@@ -141,16 +142,15 @@ fn no_section() -> anyhow::Error {
 /// A loading error, with the cause and the remedy in front where they are known.
 fn explain(error: &anyhow::Error) -> anyhow::Error {
     let text = format!("{error:#}");
-    let errno = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .find_map(std::io::Error::raw_os_error)
-        .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<libbpf_rs::Error>()).and_then(|e| errno_of(e.kind())));
-    if text.contains("already running") || errno == Some(nix::libc::EBUSY) {
-        return Failure::new(Exit::OtherScheduler, "another sched_ext scheduler is active; stop it first").into();
+    if text.contains("already running") || text.contains("os error 16") {
+        return Failure::new(Exit::OtherScheduler, "another sched_ext scheduler is active; stop it first")
+            .into();
     }
     if text.contains("CONFIG_FUNCTION_TRACER") {
-        return Failure::kernel("this kernel lacks CONFIG_FUNCTION_TRACER; boot one that has it, see `scx_bias check`").into();
+        return Failure::kernel(
+            "this kernel lacks CONFIG_FUNCTION_TRACER; boot one that has it, see `scx_bias check`",
+        )
+        .into();
     }
     if text.contains("malformed scx kfunc") {
         return Failure::kernel(format!(
@@ -158,18 +158,15 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
         ))
         .into();
     }
-    match errno {
-        Some(nix::libc::EPERM | nix::libc::EACCES) if !nix::unistd::geteuid().is_root() => {
-            Failure::kernel("loading a scheduler needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; run it with sudo").into()
-        }
-        _ => Failure::runtime(format!("the kernel refused the scheduler: {text}; `scx_bias check` tells what is missing, -v prints the verifier's log")).into(),
+    let denied = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
+        .any(|cause| cause.kind() == libbpf_rs::ErrorKind::PermissionDenied);
+    if denied && !nix::unistd::geteuid().is_root() {
+        return Failure::kernel("loading a scheduler needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; run it with sudo").into();
     }
-}
-
-fn errno_of(kind: libbpf_rs::ErrorKind) -> Option<i32> {
-    match kind {
-        libbpf_rs::ErrorKind::PermissionDenied => Some(nix::libc::EPERM),
-        libbpf_rs::ErrorKind::ResourceBusy => Some(nix::libc::EBUSY),
-        _ => None,
-    }
+    Failure::runtime(format!(
+        "the kernel refused the scheduler: {text}; `scx_bias check` tells what is missing, -v prints the verifier's log"
+    ))
+    .into()
 }

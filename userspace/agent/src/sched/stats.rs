@@ -138,9 +138,8 @@ impl Server {
             });
             Ok(read)
         });
-        let data = StatsServerData::new()
-            .add_meta(Stats::meta())
-            .add_ops("top", StatsOps { open, close: None });
+        let data =
+            StatsServerData::new().add_meta(Stats::meta()).add_ops("top", StatsOps { open, close: None });
         Ok(Self(StatsServer::new(data).launch().context("cannot open the statistics socket")?))
     }
 
@@ -155,7 +154,10 @@ impl Server {
     }
 }
 
-fn ask(requests: &crossbeam::channel::Sender<()>, answers: &crossbeam::channel::Receiver<Stats>) -> Result<Stats> {
+fn ask(
+    requests: &crossbeam::channel::Sender<()>,
+    answers: &crossbeam::channel::Receiver<Stats>,
+) -> Result<Stats> {
     requests.send(())?;
     Ok(answers.recv()?)
 }
