@@ -1,3 +1,5 @@
-//! Workloads with known behaviour, and the comparison of schedulers.
+//! bias-bench: workloads with known behaviour, and the comparison of schedulers.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    bias_bench::cli::main()
+}

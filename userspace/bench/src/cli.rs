@@ -1,0 +1,254 @@
+//! The command line of bias-bench.
+
+mod commands;
+
+use crate::ratio::CpuPair;
+use crate::spec::{CpuList, Kind, Mix};
+use crate::{Error, Result};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Workloads with known behaviour, and the comparison of schedulers.
+///
+/// Every command prints a short text, or with --json one JSON document on standard output. Progress and messages go
+/// to standard error. Exit codes: 0 all is well, 1 a measurement failed, 2 usage, 3 the kernel or a right is
+/// missing, 4 another sched_ext scheduler is active.
+#[derive(Debug, Parser)]
+#[command(name = "bias-bench", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one workload, alone, and say how fast it was
+    Work(WorkArgs),
+    /// Compare two CPUs on several kinds of work, and with what the counters predict
+    Ratio(RatioArgs),
+    /// Run tasks side by side, and say what each of them got
+    Mix(MixArgs),
+    /// Count the instructions a context switch costs
+    Pingpong(PingpongArgs),
+    /// Show the same mixes under the default scheduler and under another
+    Demo(DemoArgs),
+    /// Churn: forks, execs, affinity, nice, cgroup and policy changes, signals; fails if a task is lost
+    Storm(StormArgs),
+    /// Run any other command while a scheduler is loaded
+    Under(UnderArgs),
+}
+
+#[derive(Debug, Args)]
+struct Output {
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct WorkArgs {
+    /// compute, chase[:SIZE], stalled[:MULTIPLIES], branchy or stream[:SIZE]. Larger sizes miss larger caches;
+    /// more multiplications per load mean a smaller share of stalls
+    kind: Kind,
+    /// Seconds to run. Longer averages over more interrupts
+    #[arg(long, value_parser = seconds, default_value = "1", conflicts_with = "steps")]
+    seconds: Duration,
+    /// Steps to run instead of a time (a step is about 20 000 cycles)
+    #[arg(long)]
+    steps: Option<u64>,
+    /// CPU to run on; the scheduler decides unless given
+    #[arg(long)]
+    cpu: Option<usize>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct RatioArgs {
+    /// The two CPUs, e.g. 0,2; ratios are time on the second over time on the first
+    #[arg(long)]
+    cpus: CpuPair,
+    /// Kinds of work, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "compute,chase,stalled")]
+    kinds: Vec<Kind>,
+    /// Rounds of each kind on each CPU, interleaved. More rounds: steadier medians, proportionally longer
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Seconds of a round. Longer rounds hide interrupts better, shorter ones drift of the machine
+    #[arg(long, value_parser = seconds, default_value = "0.4")]
+    seconds: Duration,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct MixArgs {
+    /// Tasks, e.g. 2compute+2chase; a missing number means 1
+    #[arg(long)]
+    tasks: Mix,
+    /// Seconds measured per round. Must be many times the scheduler's slice for fairness to show
+    #[arg(long, value_parser = seconds, default_value = "4")]
+    seconds: Duration,
+    /// Seconds before the measurement. Raise it for schedulers that have to learn what tasks do
+    #[arg(long, value_parser = seconds, default_value = "0.5")]
+    warmup: Duration,
+    /// Repetitions, each with new processes; medians are reported. Placement is a matter of luck: use several
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// File of solo rates: read if it exists, else measured and written. Share it between the runs of one
+    /// boot, so that all are relative to the same rates; without it every run measures its own (about 2 s)
+    #[arg(long)]
+    solo: Option<PathBuf>,
+    /// CPUs that count as fast; found by probing unless given
+    #[arg(long)]
+    fast_cpus: Option<CpuList>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct PingpongArgs {
+    /// Pairs of processes at the same time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pairs: u16,
+    /// CPU for all processes; the scheduler decides unless given
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// Switches per round, all pairs together. More: less noise
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    switches: u32,
+    /// Rounds; the median is reported
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct SchedulerArgs {
+    /// Command that loads a sched_ext scheduler and stays in the foreground, e.g. "scx_bias". Runs without a
+    /// shell of its own; for a variable write "env NAME=value scx_bias"
+    #[arg(long, value_name = "COMMAND")]
+    scheduler_cmd: String,
+    /// Seconds it may take until the kernel reports it enabled. Big schedulers need a minute or two in the VM
+    #[arg(long, value_parser = seconds, default_value = "60", value_name = "SECONDS")]
+    load_timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+struct DemoArgs {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// The mixes, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = crate::demo::DEFAULT_MIXES)]
+    mixes: Vec<Mix>,
+    /// Seconds measured per mix and scheduler. Longer shows fairness better
+    #[arg(long, value_parser = seconds, default_value = "4")]
+    seconds: Duration,
+    /// Seconds before each measurement
+    #[arg(long, value_parser = seconds, default_value = "0.5")]
+    warmup: Duration,
+    /// Repetitions of each mix; medians are shown
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// CPUs that count as fast; found by probing unless given
+    #[arg(long)]
+    fast_cpus: Option<CpuList>,
+    /// File for the JSON report; demo.json in the folder $OUT if that is set, else none
+    #[arg(long)]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct StormArgs {
+    /// Seconds of storm
+    #[arg(long, value_parser = seconds, default_value = "10")]
+    seconds: Duration,
+    /// Seed of the order of changes, to repeat a storm; 0 takes one from the clock
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A task without progress for this many seconds is a failure. Lower finds shorter stalls, and on a
+    /// slow or overloaded machine also innocent waits
+    #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS")]
+    stall_limit: Duration,
+    /// Do not run stress-ng beside it (it runs where it is installed)
+    #[arg(long)]
+    no_stress_ng: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct UnderArgs {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// A bias-bench command with its options, after --
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+/// Parses a positive number of seconds, up to a day.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let value = text.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
+    value
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("'{text}' is not a number of seconds up to 86400"))
+}
+
+/// The program: parses, runs, prints, and maps errors to exit codes.
+pub fn main() -> ExitCode {
+    match commands::run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bias-bench: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Parses the command given to `under`, which may be anything but another one that loads a scheduler.
+fn nested(command: Vec<String>) -> Result<Command> {
+    let words = std::iter::once("bias-bench".to_string()).chain(command);
+    let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
+    match cli.command {
+        Command::Under(_) | Command::Demo(_) => Err(Error::Usage(
+            "'under' takes a command that loads no scheduler itself; not demo or under".into(),
+        )),
+        command => Ok(command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent_and_all_defaults_parse() {
+        Cli::command().debug_assert();
+        for line in ["work compute", "ratio --cpus 0,1", "mix --tasks compute", "pingpong", "storm"] {
+            assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());
+    }
+
+    #[test]
+    fn under_takes_no_command_that_loads_a_scheduler() {
+        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        assert!(nested(words("mix --tasks compute")).is_ok());
+        assert_eq!(nested(words("demo --scheduler-cmd x")).unwrap_err().exit_code(), 2);
+        assert_eq!(nested(words("mix --tasks computer")).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn seconds_are_positive_and_finite() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["0", "-1", "nan", "inf", "1e9", "x", ""] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! From parsed arguments to measurements, and from reports to output.
+
+use super::*;
+use crate::measure::{self, Sample, Until};
+use crate::sched::{self, SchedExt};
+use crate::{cpus, demo, mix, pingpong, ratio, storm};
+use serde::Serialize;
+use std::io::Write;
+
+/// Runs one command.
+pub(super) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Work(args) => work(args),
+        Command::Ratio(args) => {
+            let options = ratio::Options {
+                cpus: args.cpus,
+                kinds: args.kinds,
+                rounds: args.rounds.into(),
+                time: args.seconds,
+            };
+            let report = ratio::run(&options)?;
+            print(&args.output, &report, || report.text())
+        }
+        Command::Mix(args) => {
+            let output = args.output.json;
+            let report = mix::run(&args.into())?;
+            print(&Output { json: output }, &report, || report.text())
+        }
+        Command::Pingpong(args) => {
+            let options = pingpong::Options {
+                pairs: args.pairs.into(),
+                cpu: args.cpu,
+                switches: args.switches,
+                rounds: args.rounds.into(),
+            };
+            let report = pingpong::run(&options)?;
+            print(&args.output, &report, || report.text())
+        }
+        Command::Demo(args) => {
+            let json = args.output.json;
+            let report = demo::run(&args.into())?;
+            print(&Output { json }, &report, || report.text())
+        }
+        Command::Storm(args) => {
+            let options = storm::Options {
+                time: args.seconds,
+                seed: args.seed,
+                stall_limit: args.stall_limit,
+                stress_ng: !args.no_stress_ng,
+            };
+            let report = storm::run(&options)?;
+            print(&args.output, &report, || report.text())?;
+            report.verdict()
+        }
+        Command::Under(args) => {
+            let command = nested(args.command)?;
+            let SchedulerArgs { scheduler_cmd, load_timeout } = args.scheduler;
+            sched::under(SchedExt::system(), &scheduler_cmd, load_timeout, |_| run(command))
+        }
+    }
+}
+
+impl From<MixArgs> for mix::Options {
+    fn from(args: MixArgs) -> Self {
+        mix::Options {
+            mix: args.tasks,
+            window: args.seconds,
+            warmup: args.warmup,
+            rounds: args.rounds.into(),
+            solo: args.solo,
+            fast: args.fast_cpus,
+        }
+    }
+}
+
+impl From<DemoArgs> for demo::Options {
+    fn from(args: DemoArgs) -> Self {
+        let from_env = || std::env::var_os("OUT").map(|folder| PathBuf::from(folder).join("demo.json"));
+        demo::Options {
+            scheduler: args.scheduler.scheduler_cmd,
+            timeout: args.scheduler.load_timeout,
+            mixes: args.mixes,
+            window: args.seconds,
+            warmup: args.warmup,
+            rounds: args.rounds.into(),
+            fast: args.fast_cpus,
+            out: args.out.or_else(from_env),
+        }
+    }
+}
+
+/// What `work` reports.
+#[derive(Serialize)]
+struct WorkReport {
+    schema: &'static str,
+    kind: String,
+    units_per_s: f64,
+    ns_per_unit: f64,
+    #[serde(flatten)]
+    sample: Sample,
+}
+
+fn work(args: WorkArgs) -> Result<()> {
+    if let Some(cpu) = args.cpu {
+        cpus::require_online(&[cpu])?;
+    }
+    let until = args.steps.map_or(Until::Elapsed(args.seconds), Until::Steps);
+    let sample = measure::run(&args.kind, args.cpu, until)?;
+    let report = WorkReport {
+        schema: "bias-bench.work/1",
+        kind: args.kind.to_string(),
+        units_per_s: sample.units_per_s(),
+        ns_per_unit: sample.ns_per_unit(),
+        sample,
+    };
+    print(&args.output, &report, || report.text())
+}
+
+impl WorkReport {
+    fn text(&self) -> String {
+        let s = &self.sample;
+        let mut out = format!(
+            "{} on CPU {}: {} units in {:.3} s ({:.3} s of CPU time), {:.0} units/s, {:.2} ns CPU time each\n",
+            self.kind,
+            s.cpu,
+            s.units,
+            s.wall_ns as f64 / 1e9,
+            s.cpu_ns as f64 / 1e9,
+            self.units_per_s,
+            self.ns_per_unit
+        );
+        if let Some(c) = &s.counters {
+            let percent = |part: u64| crate::metrics::share(part as f64, c.cycles as f64) * 100.0;
+            out += &format!(
+                "{} instructions, {} cycles, stalled {:.1}% outside and {:.1}% inside the core, {} LLC misses\n",
+                c.instructions,
+                c.cycles,
+                percent(c.stall_external),
+                percent(c.stall_internal),
+                c.llc_misses
+            );
+        }
+        out
+    }
+}
+
+/// Prints a report to standard output. A reader that went away is no error.
+fn print<T: Serialize>(output: &Output, report: &T, text: impl FnOnce() -> String) -> Result<()> {
+    let body = if output.json {
+        serde_json::to_string_pretty(report).map_err(|e| Error::failed("writing JSON", e))? + "\n"
+    } else {
+        text()
+    };
+    match std::io::stdout().write_all(body.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::failed("standard output", e)),
+        _ => Ok(()),
+    }
+}

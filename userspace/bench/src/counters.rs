@@ -1,0 +1,155 @@
+//! The asymmetric VM's performance counters (PMU "amp"), and nothing where they are missing.
+//!
+//! Instructions and cycles count everything a CPU executes, stalls only what user space causes. On a machine
+//! without this PMU every `open` returns None; nothing else changes.
+
+use crate::{Error, Result};
+use perf_event_open_sys::bindings::perf_event_attr;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+
+/// Where the kernel describes the PMU.
+const PMU: &str = "/sys/bus/event_source/devices/amp";
+
+/// Event numbers of the PMU, in the order of [`Counts`].
+const EVENTS: [u64; 5] = [0, 1, 2, 3, 4];
+/// Event number of instructions.
+const INSTRUCTIONS: u64 = 0;
+
+/// Values of the five events over some span of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Instructions executed, kernel included.
+    pub instructions: u64,
+    /// Cycles of the CPU's own clock, stalls included.
+    pub cycles: u64,
+    /// Cycles lost outside the core: misses of the second-level cache.
+    pub stall_external: u64,
+    /// Cycles lost inside the core: mispredicted branches, first-level misses.
+    pub stall_internal: u64,
+    /// Misses of the last-level cache.
+    pub llc_misses: u64,
+}
+
+impl Counts {
+    fn from_array(v: [u64; 5]) -> Self {
+        let [instructions, cycles, stall_external, stall_internal, llc_misses] = v;
+        Counts { instructions, cycles, stall_external, stall_internal, llc_misses }
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            instructions: self.instructions.wrapping_sub(earlier.instructions),
+            cycles: self.cycles.wrapping_sub(earlier.cycles),
+            stall_external: self.stall_external.wrapping_sub(earlier.stall_external),
+            stall_internal: self.stall_internal.wrapping_sub(earlier.stall_internal),
+            llc_misses: self.llc_misses.wrapping_sub(earlier.llc_misses),
+        }
+    }
+}
+
+/// True where the amp PMU exists.
+pub fn available() -> bool {
+    std::path::Path::new(PMU).exists()
+}
+
+/// The five events of the calling thread, on whatever CPU it runs.
+pub struct ThreadCounters {
+    files: Vec<File>,
+}
+
+impl ThreadCounters {
+    /// Opens the events; None where the PMU is missing.
+    pub fn open() -> Result<Option<Self>> {
+        let Some(pmu) = pmu_type()? else { return Ok(None) };
+        let files = EVENTS.iter().map(|&event| open_event(pmu, event, 0, -1)).collect::<Result<_>>()?;
+        Ok(Some(ThreadCounters { files }))
+    }
+
+    /// Values since `open`.
+    pub fn read(&mut self) -> Result<Counts> {
+        let mut values = [0; 5];
+        for (file, value) in self.files.iter_mut().zip(&mut values) {
+            *value = read_event(file)?;
+        }
+        Ok(Counts::from_array(values))
+    }
+}
+
+/// Instructions of whole CPUs, whoever executes them.
+pub struct MachineInstructions {
+    files: Vec<File>,
+}
+
+impl MachineInstructions {
+    /// Opens the event on each of `cpus`; None where the PMU is missing.
+    pub fn open(cpus: &[usize]) -> Result<Option<Self>> {
+        let Some(pmu) = pmu_type()? else { return Ok(None) };
+        let open = |&cpu: &usize| open_event(pmu, INSTRUCTIONS, -1, cpu as i32);
+        Ok(Some(MachineInstructions { files: cpus.iter().map(open).collect::<Result<_>>()? }))
+    }
+
+    /// Sum over the CPUs since `open`.
+    pub fn read(&mut self) -> Result<u64> {
+        self.files.iter_mut().map(read_event).sum()
+    }
+}
+
+/// The number perf knows the PMU by; None where it is missing.
+fn pmu_type() -> Result<Option<u32>> {
+    if !available() {
+        return Ok(None);
+    }
+    let path = format!("{PMU}/type");
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::failed(&path, e))?;
+    text.trim().parse().map(Some).map_err(|e| Error::failed(&path, e))
+}
+
+/// Opens one counting event: of the calling thread (`pid` 0, `cpu` -1) or of a CPU (`pid` -1).
+fn open_event(pmu: u32, config: u64, pid: i32, cpu: i32) -> Result<File> {
+    let mut attr = perf_event_attr {
+        type_: pmu,
+        size: size_of::<perf_event_attr>() as u32,
+        config,
+        ..Default::default()
+    };
+    const CLOEXEC: std::ffi::c_ulong = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as _;
+    // SAFETY: `attr` is a valid structure of the size it states, and outlives the call.
+    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, -1, CLOEXEC) };
+    if fd < 0 {
+        let why = std::io::Error::last_os_error();
+        return Err(Error::Kernel(format!("opening amp event {config}: {why}; run as root")));
+    }
+    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Current value of one event.
+fn read_event(file: &mut File) -> Result<u64> {
+    let mut value = [0; 8];
+    file.read_exact(&mut value).map_err(|e| Error::failed("reading an amp event", e))?;
+    Ok(u64::from_ne_bytes(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_survive_a_wrap() {
+        let a = Counts::from_array([u64::MAX, 1, 2, 3, 4]);
+        let b = Counts::from_array([4, 2, 4, 6, 8]);
+        assert_eq!(b.since(&a), Counts::from_array([5, 1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_machine_without_the_pmu_has_no_counters() {
+        if !available() {
+            assert!(ThreadCounters::open().unwrap().is_none());
+            assert!(MachineInstructions::open(&[0]).unwrap().is_none());
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The demonstration: the same mixes under the default scheduler and under another, side by side.
+//!
+//! It is a demonstration, not a judgement: one boot, few rounds, no intervals. Losses are shown like gains. Solo
+//! rates are measured once and used for both sides. Each figure is written to the output file as soon as it
+//! is known, so an interrupted run keeps what it has.
+
+use crate::mix::{self, Report};
+use crate::progress::Progress;
+use crate::sched::{self, SchedExt};
+use crate::solo::Solo;
+use crate::spec::{CpuList, Kind, Mix};
+use crate::{Error, Result};
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The mixes shown unless others are asked for.
+pub const DEFAULT_MIXES: &str = "1compute,2compute,4compute,4compute+4chase";
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Command that loads the scheduler and stays in the foreground.
+    pub scheduler: String,
+    /// Longest time it may take to load.
+    pub timeout: Duration,
+    /// The mixes.
+    pub mixes: Vec<Mix>,
+    /// Measured window of each mix.
+    pub window: Duration,
+    /// Time before it.
+    pub warmup: Duration,
+    /// Rounds of each mix; medians are shown.
+    pub rounds: usize,
+    /// Which CPUs count as fast; found by probing if None.
+    pub fast: Option<CpuList>,
+    /// File for the JSON report.
+    pub out: Option<PathBuf>,
+}
+
+/// Both sides of every mix.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Format of this report.
+    pub schema: &'static str,
+    /// True once everything was measured.
+    pub complete: bool,
+    /// The command that loaded the other scheduler, and the name the kernel gave it.
+    pub command: String,
+    /// That name; None until it was loaded.
+    pub scheduler: Option<String>,
+    /// True inside the asymmetric VM, whose time is stretched.
+    pub emulated: bool,
+    /// Solo rates all progress refers to.
+    pub solo: Solo,
+    /// Each mix under the default scheduler.
+    pub default: Vec<Report>,
+    /// Each mix under the other.
+    pub other: Vec<Report>,
+}
+
+/// Runs both sides.
+pub fn run(options: &Options) -> Result<Comparison> {
+    let kernel = SchedExt::system();
+    // Find out now, not after a minute of measuring, that there is nothing to compare with.
+    if kernel.state()? != "disabled" {
+        let name = kernel.active().unwrap_or_else(|| "a sched_ext scheduler".into());
+        return Err(Error::OtherScheduler(format!("{name} is already active; stop it first")));
+    }
+    let mut progress = Progress::new(2 + 2 * options.mixes.len() as u64);
+    progress.stage("speed of every CPU, and of each kind of work alone");
+    let mut solo = Solo::probe(options.fast.as_ref())?;
+    let kinds: Vec<Kind> = options.mixes.iter().flat_map(Mix::kinds).collect();
+    solo.add(&kinds)?;
+    let mut result = Comparison {
+        schema: "bias-bench.demo/1",
+        complete: false,
+        command: options.scheduler.clone(),
+        scheduler: None,
+        emulated: crate::counters::available(),
+        solo: solo.clone(),
+        default: Vec::new(),
+        other: Vec::new(),
+    };
+    for one in &options.mixes {
+        progress.stage(&format!("{one} under the default scheduler"));
+        result.default.push(mix::run_with(&mix_options(options, one), &solo)?);
+        result.save(options)?;
+    }
+    progress.stage(&format!("loading {}", options.scheduler));
+    sched::under(kernel, &options.scheduler, options.timeout, |loaded| {
+        result.scheduler = Some(loaded.name().to_string());
+        for one in &options.mixes {
+            progress.stage(&format!("{one} under {}", loaded.name()));
+            result.other.push(mix::run_with(&mix_options(options, one), &solo)?);
+            result.save(options)?;
+        }
+        Ok(())
+    })?;
+    result.complete = true;
+    result.save(options)?;
+    Ok(result)
+}
+
+fn mix_options(options: &Options, mix: &Mix) -> mix::Options {
+    mix::Options {
+        mix: mix.clone(),
+        window: options.window,
+        warmup: options.warmup,
+        rounds: options.rounds,
+        solo: None,
+        fast: None,
+    }
+}
+
+impl Comparison {
+    fn save(&self, options: &Options) -> Result<()> {
+        let Some(path) = &options.out else { return Ok(()) };
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::failed("writing the report", e))?;
+        std::fs::write(path, text + "\n").map_err(|e| Error::failed(path.display(), e))
+    }
+
+    /// The table, 80 columns wide, with what is needed to read it.
+    pub fn text(&self) -> String {
+        let other = self.scheduler.as_deref().unwrap_or(&self.command);
+        let mut table = Table::new();
+        table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(80);
+        table.set_header(["tasks", "figure", "default", short(other), "change"]);
+        for (a, b) in self.default.iter().zip(&self.other) {
+            let rows = [
+                ("throughput (STP)", a.stp, b.stp, Better::More),
+                ("slowest/fastest task", a.unfairness, b.unfairness, Better::Less),
+                ("run time on fast CPUs", a.fast_share * 100.0, b.fast_share * 100.0, Better::Neither),
+            ];
+            for (i, (name, default, other, better)) in rows.into_iter().enumerate() {
+                let label = if i == 0 { a.mix.as_str() } else { "" };
+                let unit = if better == Better::Neither { "%" } else { "" };
+                let cell = |x: f64| format!("{x:.*}{unit}", if unit.is_empty() { 2 } else { 0 });
+                table.add_row([label, name, &cell(default), &cell(other), &change(default, other, better)]);
+            }
+        }
+        for column in 2..5 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        format!("{table}\n{}", self.legend())
+    }
+
+    fn legend(&self) -> String {
+        let fast = CpuList(self.solo.fast_cpus.clone());
+        let mut out = format!(
+            "Throughput: work done, in units of one task alone on a fast CPU (fast: {fast}).\n\
+             Slowest/fastest task: 1 is fair; how unevenly the tasks were slowed down.\n\
+             Changes within a few percent are noise: few rounds, one boot, no intervals.\n"
+        );
+        if self.emulated {
+            out += "Emulated time is stretched about 50-fold: a context switch weighs 50 times what it\n\
+                    does on hardware. Compare placement here, not latency or overhead.\n";
+        }
+        out
+    }
+}
+
+/// Which direction is good.
+#[derive(Clone, Copy, PartialEq)]
+enum Better {
+    More,
+    Less,
+    Neither,
+}
+
+/// Relative change in percent, with its verdict: differences below 2 % are called the same.
+fn change(from: f64, to: f64, better: Better) -> String {
+    if better == Better::Neither || !(from.is_finite() && to.is_finite() && from > 0.0) {
+        return String::new();
+    }
+    let percent = (to / from - 1.0) * 100.0;
+    let verdict = match better {
+        _ if percent.abs() < 2.0 => "same",
+        Better::More if percent > 0.0 => "better",
+        Better::Less if percent < 0.0 => "better",
+        _ => "worse",
+    };
+    format!("{percent:+.0}% {verdict}")
+}
+
+/// A name that fits a table column.
+fn short(name: &str) -> &str {
+    let end = name.char_indices().nth(16).map_or(name.len(), |(i, _)| i);
+    &name[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn report(stp: f64, unfairness: f64) -> Report {
+        Report {
+            schema: "",
+            mix: "4compute+4chase".into(),
+            scheduler: String::new(),
+            fast_cpus: vec![0, 1],
+            solo: solo(),
+            rounds: vec![],
+            stp,
+            antt: 1.0,
+            unfairness,
+            fast_share: 0.5,
+        }
+    }
+
+    fn solo() -> Solo {
+        Solo {
+            schema: String::new(),
+            boot_id: String::new(),
+            cpu_speed: BTreeMap::new(),
+            fast_cpus: vec![0, 1],
+            rates: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn gains_and_losses_are_both_called_by_their_name() {
+        assert_eq!(change(2.0, 2.5, Better::More), "+25% better");
+        assert_eq!(change(2.0, 1.5, Better::More), "-25% worse");
+        assert_eq!(change(2.0, 1.0, Better::Less), "-50% better");
+        assert_eq!(change(2.0, 3.0, Better::Less), "+50% worse");
+        assert_eq!(change(2.0, 2.02, Better::More), "+1% same");
+        assert_eq!(change(0.0, 2.0, Better::More), "");
+        assert_eq!(change(1.0, f64::INFINITY, Better::Less), "");
+    }
+
+    #[test]
+    fn the_table_fits_80_columns() {
+        let comparison = Comparison {
+            schema: "",
+            complete: true,
+            command: String::new(),
+            scheduler: Some("scx_bias_with_a_very_long_name_x86_64".into()),
+            emulated: true,
+            solo: solo(),
+            default: vec![report(2.93, 2.9)],
+            other: vec![report(3.4, f64::INFINITY)],
+        };
+        let text = comparison.text();
+        assert!(text.lines().all(|line| line.chars().count() <= 88), "{text}");
+        assert!(text.contains("+16% better") && text.contains("inf"), "{text}");
+        let table_width = text.lines().take(6).map(|line| line.chars().count()).max();
+        assert!(table_width <= Some(80), "{text}");
+    }
+}

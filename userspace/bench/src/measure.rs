@@ -1,0 +1,111 @@
+//! One workload, alone, for a while: the measurement everything else is normalised to.
+
+use crate::counters::{Counts, ThreadCounters};
+use crate::spec::Kind;
+use crate::{Result, cpus, metrics, task, work};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// When to stop.
+#[derive(Debug, Clone, Copy)]
+pub enum Until {
+    /// After this much wall time, rounded up to a step.
+    Elapsed(Duration),
+    /// After this many steps.
+    Steps(u64),
+}
+
+/// What a workload did, alone.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sample {
+    /// CPU it ran on last.
+    pub cpu: usize,
+    /// Steps done.
+    pub steps: u64,
+    /// Units of work done.
+    pub units: u64,
+    /// Wall time, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// Median wall time of a step divided by its units, nanoseconds per unit. Interrupts that hit fewer than half
+    /// of the steps do not show in it.
+    pub median_ns_per_unit: f64,
+    /// The amp PMU's counters, where there is one.
+    pub counters: Option<Counts>,
+}
+
+impl Sample {
+    /// Units per second of wall time.
+    pub fn units_per_s(&self) -> f64 {
+        self.units as f64 * 1e9 / (self.wall_ns as f64).max(1.0)
+    }
+
+    /// CPU time per unit of work, nanoseconds.
+    pub fn ns_per_unit(&self) -> f64 {
+        self.cpu_ns as f64 / (self.units as f64).max(1.0)
+    }
+}
+
+/// Steps whose time is kept for the median; beyond that the later ones are not looked at.
+const MAX_STEP_TIMES: usize = 1 << 16;
+
+/// Runs a workload in this process. `cpu` pins it for the time; one step is done before the clock starts.
+pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
+    let _pinned = cpu.map(cpus::Pinned::to).transpose()?;
+    let mut work = work::build(kind);
+    let units_per_step = work.step();
+    let mut counters = ThreadCounters::open()?;
+    let before = counters.as_mut().map(ThreadCounters::read).transpose()?;
+    let cpu_before = task::cpu_time_ns();
+    let start = Instant::now();
+    let (mut steps, mut units, mut last) = (0, 0, start);
+    let mut step_ns = Vec::with_capacity(1024);
+    loop {
+        let done = match until {
+            Until::Elapsed(time) => last - start >= time,
+            Until::Steps(n) => steps >= n,
+        };
+        if done {
+            break;
+        }
+        units += work.step();
+        steps += 1;
+        let now = Instant::now();
+        if step_ns.len() < MAX_STEP_TIMES {
+            step_ns.push((now - last).as_nanos() as f64);
+        }
+        last = now;
+    }
+    let cpu_ns = task::cpu_time_ns() - cpu_before;
+    let after = counters.as_mut().map(ThreadCounters::read).transpose()?;
+    Ok(Sample {
+        cpu: cpus::current(),
+        steps,
+        units,
+        wall_ns: (last - start).as_nanos() as u64,
+        cpu_ns,
+        median_ns_per_unit: metrics::median(&step_ns).unwrap_or(0.0) / units_per_step as f64,
+        counters: after.zip(before).map(|(after, before)| after.since(&before)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_steps_is_kept_exactly() {
+        let sample = run(&Kind::Compute, None, Until::Steps(7)).unwrap();
+        assert_eq!(sample.steps, 7);
+        assert_eq!(sample.units % 7, 0);
+        assert!(sample.wall_ns > 0 && sample.median_ns_per_unit > 0.0);
+    }
+
+    #[test]
+    fn a_time_is_reached() {
+        let time = Duration::from_millis(20);
+        let sample = run(&Kind::Branchy, None, Until::Elapsed(time)).unwrap();
+        assert!(sample.wall_ns >= time.as_nanos() as u64 && sample.steps > 0);
+    }
+}

@@ -1,0 +1,143 @@
+//! The formulas of a comparison, pure.
+//!
+//! Every task has a *progress*: its rate of work in the mix divided by its rate alone on a fast CPU.
+//! 1 means it lost nothing; a task that gets half of a CPU of 0.4 times the speed has 0.2. *Slowdown* is
+//! the reciprocal. From these:
+//!
+//! * STP (system throughput) = sum of progress: how many fast CPUs' worth of work got done;
+//! * ANTT (average normalised turnaround time) = mean slowdown: how much longer a task takes;
+//! * unfairness = largest slowdown / smallest slowdown: 1 when all suffer alike.
+//!
+//! A task without any progress has an infinite slowdown, so ANTT and unfairness are infinite too (JSON
+//! shows them as null): a starved task must never look like a good average.
+
+/// Progress of one task: its rate of work against its rate alone on a fast CPU, same unit.
+/// None when the solo rate is not a positive number.
+pub fn progress(rate_per_s: f64, solo_rate_per_s: f64) -> Option<f64> {
+    (solo_rate_per_s.is_finite() && solo_rate_per_s > 0.0 && rate_per_s >= 0.0)
+        .then(|| rate_per_s / solo_rate_per_s)
+}
+
+/// Slowdown that belongs to a progress; infinite for a task that did nothing.
+pub fn slowdown(progress: f64) -> f64 {
+    if progress > 0.0 { 1.0 / progress } else { f64::INFINITY }
+}
+
+/// System throughput: the sum of all tasks' progress. 0 for no tasks.
+pub fn stp(progress: &[f64]) -> f64 {
+    progress.iter().sum()
+}
+
+/// Average normalised turnaround time: mean slowdown. None for no tasks.
+pub fn antt(progress: &[f64]) -> Option<f64> {
+    let total: f64 = progress.iter().map(|&p| slowdown(p)).sum();
+    (!progress.is_empty()).then(|| total / progress.len() as f64)
+}
+
+/// Largest slowdown over smallest slowdown, at least 1. None for no tasks, infinite if any task starved.
+pub fn unfairness(progress: &[f64]) -> Option<f64> {
+    let max = progress.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let min = progress.iter().copied().fold(f64::INFINITY, f64::min);
+    if progress.is_empty() {
+        None
+    } else if min > 0.0 {
+        Some(max / min)
+    } else {
+        Some(f64::INFINITY)
+    }
+}
+
+/// Median; the mean of the middle two for an even count. None for no values. NaN sorts last.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[half]),
+        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
+    }
+}
+
+/// Share of `part` in `whole`, 0 when the whole is 0.
+pub fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// Splits CPUs into fast and the rest by speed: fast is everything above the middle between the slowest
+/// and the fastest. When they differ by no more than `min_effect` (0.03 = 3 %), all are fast.
+/// Returns one bool per speed, in order.
+pub fn fast_cpus(speeds: &[f64], min_effect: f64) -> Vec<bool> {
+    let max = speeds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let min = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+    let alike = max <= min * (1.0 + min_effect);
+    speeds.iter().map(|&s| alike || s > (min + max) / 2.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn four_equal_tasks_two_on_cores_of_speed_0_4() {
+        let p = [1.0, 1.0, 0.4, 0.4];
+        assert!((stp(&p) - 2.8).abs() < 1e-12);
+        assert!((antt(&p).unwrap() - 1.75).abs() < 1e-12);
+        assert!((unfairness(&p).unwrap() - 2.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_starved_task_shows_as_infinite() {
+        let p = [1.0, 0.0];
+        assert_eq!(antt(&p), Some(f64::INFINITY));
+        assert_eq!(unfairness(&p), Some(f64::INFINITY));
+        assert_eq!(stp(&p), 1.0);
+    }
+
+    #[test]
+    fn no_tasks_have_no_means() {
+        assert_eq!(stp(&[]), 0.0);
+        assert_eq!((antt(&[]), unfairness(&[]), median(&[])), (None, None, None));
+    }
+
+    #[test]
+    fn progress_needs_a_solo_rate() {
+        assert_eq!(progress(5.0, 10.0), Some(0.5));
+        assert_eq!(progress(5.0, 0.0), None);
+        assert_eq!(progress(5.0, f64::NAN), None);
+    }
+
+    #[test]
+    fn fast_split() {
+        assert_eq!(fast_cpus(&[60.0, 60.5, 24.0, 24.1], 0.03), [true, true, false, false]);
+        assert_eq!(fast_cpus(&[60.0, 60.1, 59.9], 0.03), [true, true, true]);
+        assert_eq!(fast_cpus(&[60.0, 24.0], 0.03), [true, false]);
+        assert!(fast_cpus(&[], 0.03).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn scaling_all_tasks_alike_leaves_unfairness(
+            p in proptest::collection::vec(0.001f64..1.0, 1..20), k in 0.1f64..10.0
+        ) {
+            let scaled: Vec<f64> = p.iter().map(|x| x * k).collect();
+            let (a, b) = (unfairness(&p).unwrap(), unfairness(&scaled).unwrap());
+            prop_assert!(a >= 1.0 && (a - b).abs() < 1e-6 * a);
+        }
+
+        #[test]
+        fn antt_is_never_below_the_reciprocal_of_mean_progress(p in proptest::collection::vec(0.001f64..1.0, 1..20)) {
+            let mean = stp(&p) / p.len() as f64;
+            prop_assert!(antt(&p).unwrap() >= 1.0 / mean - 1e-9);
+        }
+
+        #[test]
+        fn median_has_half_on_each_side(v in proptest::collection::vec(-1e6f64..1e6, 1..50)) {
+            let m = median(&v).unwrap();
+            let below = v.iter().filter(|&&x| x < m).count();
+            let above = v.iter().filter(|&&x| x > m).count();
+            prop_assert!(below <= v.len() / 2 && above <= v.len() / 2);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A mix: tasks side by side, and what each of them got.
+
+use crate::solo::{self, Solo};
+use crate::spec::{CpuList, Kind, Mix};
+use crate::task::{Group, TaskWindow};
+use crate::{Error, Result, metrics, sched::SchedExt};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The tasks.
+    pub mix: Mix,
+    /// Length of the measured window of each round.
+    pub window: Duration,
+    /// Time before it, in which the tasks run unmeasured.
+    pub warmup: Duration,
+    /// Repetitions, each with new processes.
+    pub rounds: usize,
+    /// File of solo rates, see [`solo::load_or_measure`].
+    pub solo: Option<PathBuf>,
+    /// Which CPUs count as fast; found by probing if None.
+    pub fast: Option<CpuList>,
+}
+
+/// One task of one round.
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskReport {
+    /// Kind of work.
+    pub kind: String,
+    /// Units of work in the window.
+    pub units: u64,
+    /// Rate of work relative to alone on a fast CPU.
+    pub progress: f64,
+    /// Reciprocal of progress; null for a task that did nothing.
+    pub slowdown: f64,
+    /// CPU time in the window, seconds.
+    pub cpu_s: f64,
+    /// Share of that CPU time spent on fast CPUs, 0 to 1.
+    pub fast_share: f64,
+    /// Share of that CPU time by CPU.
+    pub cpu_share: Vec<f64>,
+    /// Changes of CPU observed between steps of work.
+    pub cpu_changes: u64,
+    /// Context switches in which the task blocked.
+    pub voluntary_switches: u64,
+    /// Context switches in which it was preempted.
+    pub involuntary_switches: u64,
+}
+
+/// One round.
+#[derive(Debug, Clone, Serialize)]
+pub struct Round {
+    /// Length of the window, seconds of wall clock.
+    pub wall_s: f64,
+    /// Sum of progress.
+    pub stp: f64,
+    /// Mean slowdown.
+    pub antt: f64,
+    /// Largest over smallest slowdown.
+    pub unfairness: f64,
+    /// Share of all tasks' CPU time spent on fast CPUs, 0 to 1.
+    pub fast_share: f64,
+    /// Each task.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// All rounds of a mix under one scheduler.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Format of this report.
+    pub schema: &'static str,
+    /// The mix.
+    pub mix: String,
+    /// The sched_ext scheduler that was active, or "default".
+    pub scheduler: String,
+    /// CPUs counted as fast.
+    pub fast_cpus: Vec<usize>,
+    /// Solo rates that progress refers to.
+    pub solo: Solo,
+    /// Every round.
+    pub rounds: Vec<Round>,
+    /// Median over the rounds of the sum of progress.
+    pub stp: f64,
+    /// Median over the rounds of the mean slowdown.
+    pub antt: f64,
+    /// Median over the rounds of largest over smallest slowdown.
+    pub unfairness: f64,
+    /// Median over the rounds of the share of CPU time on fast CPUs.
+    pub fast_share: f64,
+}
+
+/// Measures solo rates where they are missing, then runs the rounds.
+pub fn run(options: &Options) -> Result<Report> {
+    let kinds = options.mix.kinds();
+    let solo = solo::load_or_measure(options.solo.as_deref(), &kinds, options.fast.as_ref())?;
+    run_with(options, &solo)
+}
+
+/// Runs the rounds with known solo rates; the options' solo file and fast CPUs are not looked at.
+pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
+    let kinds = options.mix.tasks();
+    let scheduler = SchedExt::system().active().unwrap_or_else(|| "default".into());
+    let mut rounds = Vec::new();
+    for _ in 0..options.rounds.max(1) {
+        let window = Group::start(&kinds, &[])?.measure(options.warmup, options.window)?;
+        let wall_s = window.wall_ns as f64 / 1e9;
+        rounds.push(evaluate(&kinds, &window.tasks, wall_s, solo)?);
+    }
+    let median = |of: fn(&Round) -> f64| {
+        let values: Vec<f64> = rounds.iter().map(of).collect();
+        metrics::median(&values).unwrap_or(f64::NAN)
+    };
+    Ok(Report {
+        schema: "bias-bench.mix/1",
+        mix: options.mix.to_string(),
+        scheduler,
+        fast_cpus: solo.fast_cpus.clone(),
+        solo: solo.clone(),
+        stp: median(|r| r.stp),
+        antt: median(|r| r.antt),
+        unfairness: median(|r| r.unfairness),
+        fast_share: median(|r| r.fast_share),
+        rounds,
+    })
+}
+
+/// Turns what the tasks did in `wall_s` seconds into a round's figures.
+fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> Result<Round> {
+    let mut reports = Vec::new();
+    for (kind, task) in kinds.iter().zip(tasks) {
+        let progress = metrics::progress(task.units as f64 / wall_s, solo.rate(kind)?);
+        let progress = progress.ok_or_else(|| Error::failed("progress", "the window has no length"))?;
+        let total: f64 = 0.0 + task.cpu_ns.iter().map(|&ns| ns as f64).sum();
+        let on_fast: f64 =
+            0.0 + solo.fast_cpus.iter().filter_map(|&cpu| task.cpu_ns.get(cpu)).map(|&ns| ns as f64).sum();
+        reports.push(TaskReport {
+            kind: kind.to_string(),
+            units: task.units,
+            progress,
+            slowdown: metrics::slowdown(progress),
+            cpu_s: total / 1e9,
+            fast_share: metrics::share(on_fast, total),
+            cpu_share: task.cpu_ns.iter().map(|&ns| metrics::share(ns as f64, total)).collect(),
+            cpu_changes: task.cpu_changes,
+            voluntary_switches: task.voluntary,
+            involuntary_switches: task.involuntary,
+        });
+    }
+    let progress: Vec<f64> = reports.iter().map(|task| task.progress).collect();
+    let cpu_s: f64 = 0.0 + reports.iter().map(|task| task.cpu_s).sum();
+    let fast_s: f64 = 0.0 + reports.iter().map(|task| task.cpu_s * task.fast_share).sum();
+    Ok(Round {
+        wall_s,
+        stp: metrics::stp(&progress),
+        antt: metrics::antt(&progress).unwrap_or(f64::NAN),
+        unfairness: metrics::unfairness(&progress).unwrap_or(f64::NAN),
+        fast_share: metrics::share(fast_s, cpu_s),
+        tasks: reports,
+    })
+}
+
+impl Report {
+    /// For people: each round's tasks and figures.
+    pub fn text(&self) -> String {
+        let mut out = format!("{} under {}, fast CPUs {:?}\n", self.mix, self.scheduler, self.fast_cpus);
+        for round in &self.rounds {
+            let _ = writeln!(out, "  task         progress  slowdown  on fast  CPU s  moves  switches");
+            for task in &round.tasks {
+                let switches = task.voluntary_switches + task.involuntary_switches;
+                let _ = writeln!(
+                    out,
+                    "  {:12} {:8.3} {:9.2} {:7.1}% {:6.2} {:6} {:9}",
+                    task.kind,
+                    task.progress,
+                    task.slowdown,
+                    task.fast_share * 100.0,
+                    task.cpu_s,
+                    task.cpu_changes,
+                    switches
+                );
+            }
+            let _ = writeln!(
+                out,
+                "  STP {:.3}  ANTT {:.3}  unfairness {:.2}  on fast CPUs {:.1}%",
+                round.stp,
+                round.antt,
+                round.unfairness,
+                round.fast_share * 100.0
+            );
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn solo() -> Solo {
+        Solo {
+            schema: String::new(),
+            boot_id: String::new(),
+            cpu_speed: BTreeMap::from([(0, 10.0), (1, 4.0)]),
+            fast_cpus: vec![0],
+            rates: BTreeMap::from([("compute".into(), 100.0), ("chase".into(), 10.0)]),
+        }
+    }
+
+    fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
+        TaskWindow { units, cpu_ns: cpu_ns.to_vec(), cpu_changes: 1, voluntary: 2, involuntary: 3 }
+    }
+
+    #[test]
+    fn figures_of_a_round_follow_from_units_and_times() {
+        let kinds = [Kind::Compute, "chase".parse().unwrap()];
+        let tasks = [task(200, &[2_000_000_000]), task(18, &[500_000_000, 1_500_000_000])];
+        let round = evaluate(&kinds, &tasks, 2.0, &solo()).unwrap();
+        assert!((round.tasks[0].progress - 1.0).abs() < 1e-12);
+        assert!((round.tasks[1].progress - 0.9).abs() < 1e-12);
+        assert!((round.stp - 1.9).abs() < 1e-12);
+        assert!((round.unfairness - 1.0 / 0.9).abs() < 1e-12);
+        assert!((round.tasks[1].fast_share - 0.25).abs() < 1e-12);
+        assert!((round.fast_share - 2.5 / 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_task_that_never_ran_is_infinitely_slow_and_null_in_json() {
+        let round = evaluate(&[Kind::Compute], &[task(0, &[])], 1.0, &solo()).unwrap();
+        assert_eq!(round.tasks[0].slowdown, f64::INFINITY);
+        assert!(serde_json::to_string(&round).unwrap().contains("\"slowdown\":null"));
+    }
+
+    #[test]
+    fn a_kind_without_solo_rate_is_an_error() {
+        assert!(evaluate(&[Kind::Branchy], &[task(1, &[1])], 1.0, &solo()).is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! Pipe ping-pong: what one context switch costs, counted in guest instructions.
+//!
+//! Problem: a scheduler's overhead in time depends on the host and the clock rate; in instructions it is nearly free of
+//! noise. Every switch made here is forced: a process writes one byte, which wakes its partner, and blocks
+//! reading, which hands over the CPU.
+//!
+//! Approach: pairs of processes and two pipes each. Per round the sum of executed instructions of all CPUs is
+//! taken before and after; what the machine executes while idle (ticks, background) is measured just before and
+//! subtracted for the length of the round. One *switch* is one hop: one write and one read; a round trip is two.
+//!
+//! Limits: without the amp PMU only the time of a switch is reported.
+
+use crate::counters::MachineInstructions;
+use crate::task::spawn;
+use crate::{Error, Result, cpus, metrics, sched::SchedExt};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, pipe, read, write};
+use serde::Serialize;
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Round trips of each pair before the first round: both processes are then past their start.
+const WARMUP_ROUND_TRIPS: u32 = 100;
+/// Time in which the idle machine's instructions are counted.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Pairs at the same time.
+    pub pairs: usize,
+    /// Pins every process to this CPU.
+    pub cpu: Option<usize>,
+    /// Switches of a round, all pairs together; rounded up to whole round trips of every pair.
+    pub switches: u32,
+    /// Rounds.
+    pub rounds: usize,
+}
+
+/// One round.
+#[derive(Debug, Clone, Serialize)]
+pub struct Round {
+    /// Switches made.
+    pub switches: u64,
+    /// Wall time, nanoseconds.
+    pub wall_ns: u64,
+    /// Instructions of all CPUs in that time; null without the PMU.
+    pub instructions: Option<u64>,
+    /// Of these, what the idle machine would have executed anyway.
+    pub idle_instructions: Option<u64>,
+    /// Instructions per switch after that subtraction.
+    pub instructions_per_switch: Option<f64>,
+}
+
+/// All rounds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Format of this report.
+    pub schema: &'static str,
+    /// The sched_ext scheduler that was active, or "default".
+    pub scheduler: String,
+    /// Pairs at the same time.
+    pub pairs: usize,
+    /// CPU all were pinned to.
+    pub cpu: Option<usize>,
+    /// Instructions per second of the idle machine.
+    pub idle_per_s: Option<f64>,
+    /// Median over the rounds of instructions per switch; null without the PMU.
+    pub instructions_per_switch: Option<f64>,
+    /// Median over the rounds of wall time per switch, nanoseconds.
+    pub ns_per_switch: f64,
+    /// Every round.
+    pub rounds: Vec<Round>,
+}
+
+/// Runs all rounds.
+pub fn run(options: &Options) -> Result<Report> {
+    if let Some(cpu) = options.cpu {
+        cpus::require_online(&[cpu])?;
+    }
+    let online = cpus::online()?.0;
+    let mut counters = MachineInstructions::open(&online)?;
+    let pairs = options.pairs.max(1);
+    let round_trips = options.switches.div_ceil(2 * pairs as u32).max(1);
+    let table = Table::set(pairs, options.cpu)?;
+    table.play(WARMUP_ROUND_TRIPS)?;
+    let idle_per_s = counters.as_mut().map(idle_rate).transpose()?;
+    let mut rounds = Vec::new();
+    for _ in 0..options.rounds.max(1) {
+        let before = counters.as_mut().map(MachineInstructions::read).transpose()?;
+        let start = Instant::now();
+        table.play(round_trips)?;
+        let wall_ns = start.elapsed().as_nanos() as u64;
+        let after = counters.as_mut().map(MachineInstructions::read).transpose()?;
+        let counted = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        rounds.push(Round::of(2 * u64::from(round_trips) * pairs as u64, wall_ns, counted, idle_per_s));
+    }
+    drop(table);
+    let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
+    let ns: Vec<f64> = rounds.iter().map(|r| r.wall_ns as f64 / r.switches as f64).collect();
+    Ok(Report {
+        schema: "bias-bench.pingpong/1",
+        scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
+        pairs,
+        cpu: options.cpu,
+        idle_per_s,
+        instructions_per_switch: per_switch.and_then(|v| metrics::median(&v)),
+        ns_per_switch: metrics::median(&ns).unwrap_or(f64::NAN),
+        rounds,
+    })
+}
+
+/// Instructions per second of the machine while this program sleeps.
+fn idle_rate(counters: &mut MachineInstructions) -> Result<f64> {
+    let before = counters.read()?;
+    let start = Instant::now();
+    std::thread::sleep(IDLE);
+    let after = counters.read()?;
+    Ok(after.saturating_sub(before) as f64 / start.elapsed().as_secs_f64())
+}
+
+impl Round {
+    fn of(switches: u64, wall_ns: u64, counted: Option<u64>, idle_per_s: Option<f64>) -> Self {
+        let idle = idle_per_s.map(|rate| (rate * wall_ns as f64 / 1e9) as u64);
+        let net = counted.zip(idle).map(|(all, idle)| all.saturating_sub(idle));
+        Round {
+            switches,
+            wall_ns,
+            instructions: counted,
+            idle_instructions: idle,
+            instructions_per_switch: net.map(|net| net as f64 / switches as f64),
+        }
+    }
+}
+
+/// The players. Dropping it kills and reaps them.
+struct Table {
+    players: Vec<Pid>,
+    pairs: usize,
+    /// Each pair's first player takes the number of round trips (four bytes) from here...
+    go: OwnedFd,
+    /// ...and leaves one byte there when it has made them.
+    done: OwnedFd,
+}
+
+impl Table {
+    /// Starts the processes of all pairs; they wait for the first round.
+    fn set(pairs: usize, cpu: Option<usize>) -> Result<Self> {
+        let (go_read, go) = new_pipe()?;
+        let (done, done_write) = new_pipe()?;
+        let mut table = Table { players: Vec::new(), pairs, go, done };
+        for _ in 0..pairs {
+            let (to_second, from_first) = new_pipe()?;
+            let (to_first, from_second) = new_pipe()?;
+            table.players.push(spawn(|| first(cpu, &go_read, &done_write, &from_first, &to_first))?);
+            table.players.push(spawn(|| second(cpu, &to_second, &from_second))?);
+        }
+        Ok(table)
+    }
+
+    /// Lets every pair make `round_trips`, and returns when the last has.
+    fn play(&self, round_trips: u32) -> Result<()> {
+        let failed = |e| Error::failed("ping-pong", e);
+        for _ in 0..self.pairs {
+            write(&self.go, &round_trips.to_ne_bytes()).map_err(failed)?;
+        }
+        for _ in 0..self.pairs {
+            let mut byte = [0];
+            if read(&self.done, &mut byte).map_err(failed)? != 1 || byte[0] != 1 {
+                return Err(Error::failed("ping-pong", "a process could not be pinned or lost its partner"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        for &pid in &self.players {
+            // Errors mean that it has ended already, which is what is wanted.
+            let _ = kill(pid, Signal::SIGKILL);
+            let _ = waitpid(pid, None);
+        }
+    }
+}
+
+fn new_pipe() -> Result<(OwnedFd, OwnedFd)> {
+    pipe().map_err(|e| Error::failed("making a pipe", e))
+}
+
+fn pinned(cpu: Option<usize>) -> bool {
+    cpu.is_none_or(|cpu| cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_ok())
+}
+
+/// Life of a pair's first player: take a round, make its trips, report, again.
+fn first(cpu: Option<usize>, go: &OwnedFd, done: &OwnedFd, out: &OwnedFd, back: &OwnedFd) -> u8 {
+    let well = pinned(cpu);
+    let mut number = [0; 4];
+    while matches!(read(go, &mut number), Ok(4)) {
+        let mut byte = [0];
+        let trip = |_| matches!((write(out, &[1]), read(back, &mut byte)), (Ok(1), Ok(1)));
+        let all = well && (0..u32::from_ne_bytes(number)).all(trip);
+        if write(done, &[u8::from(all)]).is_err() {
+            return 1;
+        }
+    }
+    1
+}
+
+/// Life of a pair's second player: send back whatever comes.
+fn second(cpu: Option<usize>, from: &OwnedFd, to: &OwnedFd) -> u8 {
+    let mut byte = [0];
+    if !pinned(cpu) {
+        return 1;
+    }
+    while matches!((read(from, &mut byte), write(to, &[1])), (Ok(1), Ok(1))) {}
+    1
+}
+
+impl Report {
+    /// For people.
+    pub fn text(&self) -> String {
+        let place = self.cpu.map_or("free".into(), |cpu| format!("all on CPU {cpu}"));
+        let mut out = format!("{} pair(s), {place}, under {}\n", self.pairs, self.scheduler);
+        for round in &self.rounds {
+            let ns = round.wall_ns as f64 / round.switches as f64;
+            let cost = round
+                .instructions_per_switch
+                .map_or("no counters".into(), |n| format!("{n:.0} instructions"));
+            let _ = writeln!(out, "  {} switches, {ns:.0} ns and {cost} a switch", round.switches);
+        }
+        if let Some(n) = self.instructions_per_switch {
+            let _ = writeln!(out, "median: {n:.0} instructions a switch");
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_plays_and_whole_round_trips_are_counted() {
+        let report = run(&Options { pairs: 3, cpu: None, switches: 100, rounds: 2 }).unwrap();
+        assert_eq!(report.rounds.len(), 2);
+        // 100 switches over 3 pairs: 17 round trips each.
+        assert!(report.rounds.iter().all(|r| r.switches == 2 * 17 * 3));
+        assert!(report.ns_per_switch > 0.0);
+    }
+
+    #[test]
+    fn idle_instructions_are_taken_off() {
+        let round = Round::of(100, 500_000_000, Some(700_000), Some(400_000.0));
+        assert_eq!(round.idle_instructions, Some(200_000));
+        assert_eq!(round.instructions_per_switch, Some(5000.0));
+        assert_eq!(Round::of(100, 1, None, None).instructions_per_switch, None);
+    }
+}

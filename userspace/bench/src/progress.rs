@@ -1,0 +1,52 @@
+//! Progress of long work: a bar on a terminal, plain lines elsewhere (logs, CI). Always on standard error.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Progress over a known number of stages.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    done: u64,
+    total: u64,
+}
+
+impl Progress {
+    /// `total` stages to come.
+    pub fn new(total: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(total);
+            // The template is constant; a mistake in it would only cost the looks.
+            if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} [{elapsed}] {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Progress { bar, done: 0, total }
+    }
+
+    /// Nothing is shown; for callers that are watched by someone else.
+    pub fn silent() -> Self {
+        Progress { bar: Some(ProgressBar::hidden()), done: 0, total: 0 }
+    }
+
+    /// The next stage begins.
+    pub fn stage(&mut self, what: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(self.done);
+                bar.set_message(what.to_string());
+                bar.tick();
+            }
+            None => eprintln!("[{}/{}] {what}", self.done + 1, self.total),
+        }
+        self.done += 1;
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Solo speeds: how fast each CPU is, and how fast each kind of work runs alone on a fast one.
+//!
+//! Progress in a mix is relative to these rates, so all mixes of a comparison must use the same ones: measure
+//! once per boot, keep the file, pass it to every run. The file names the boot it belongs to, because another boot
+//! may have another machine.
+
+use crate::measure::{self, Until};
+use crate::spec::{CpuList, Kind};
+use crate::{Error, Result, cpus, metrics, sched};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Version of the file's format.
+const SCHEMA: &str = "bias-bench.solo/1";
+/// CPUs whose speeds differ by less than this are one class.
+const MIN_EFFECT: f64 = 0.03;
+/// Time per CPU and round of the speed probe, and rounds.
+const PROBE: Duration = Duration::from_millis(100);
+const PROBE_ROUNDS: usize = 2;
+/// Time per kind and round of the solo rate, and rounds.
+const SOLO: Duration = Duration::from_millis(300);
+const SOLO_ROUNDS: usize = 3;
+/// No file of this kind is larger.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Speeds of one boot of one machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Solo {
+    /// Format of this file.
+    pub schema: String,
+    /// The boot these figures belong to.
+    pub boot_id: String,
+    /// Units of compute per second on each CPU.
+    pub cpu_speed: BTreeMap<usize, f64>,
+    /// CPUs of the fast class; all CPUs where they are alike.
+    pub fast_cpus: Vec<usize>,
+    /// Units per second of each kind, alone on the fastest CPU.
+    pub rates: BTreeMap<String, f64>,
+}
+
+impl Solo {
+    /// Probes every CPU, one after the other; no kinds yet. `fast` overrides which CPUs count as fast.
+    pub fn probe(fast: Option<&CpuList>) -> Result<Self> {
+        let online = cpus::online()?.0;
+        let mut cpu_speed: BTreeMap<usize, f64> = BTreeMap::new();
+        for _ in 0..PROBE_ROUNDS {
+            for &cpu in &online {
+                let rate = measure::run(&Kind::Compute, Some(cpu), Until::Elapsed(PROBE))?.units_per_s();
+                // The best of the rounds: disturbances only ever slow a CPU down.
+                let best = cpu_speed.entry(cpu).or_insert(rate);
+                *best = best.max(rate);
+            }
+        }
+        let speeds: Vec<f64> = cpu_speed.values().copied().collect();
+        let is_fast = metrics::fast_cpus(&speeds, MIN_EFFECT);
+        let fast_cpus = match fast {
+            Some(list) => {
+                cpus::require_online(&list.0)?;
+                list.0.clone()
+            }
+            None => online.iter().zip(is_fast).filter_map(|(&cpu, fast)| fast.then_some(cpu)).collect(),
+        };
+        Ok(Solo { schema: SCHEMA.into(), boot_id: boot_id()?, cpu_speed, fast_cpus, rates: BTreeMap::new() })
+    }
+
+    /// Measures the kinds that have no rate yet. Returns true if there were any.
+    pub fn add(&mut self, kinds: &[Kind]) -> Result<bool> {
+        let cpu = self.fastest();
+        let mut changed = false;
+        for kind in kinds {
+            if self.rates.contains_key(&kind.to_string()) {
+                continue;
+            }
+            let mut rates = Vec::new();
+            for _ in 0..SOLO_ROUNDS {
+                rates.push(measure::run(kind, Some(cpu), Until::Elapsed(SOLO))?.units_per_s());
+            }
+            let rate = metrics::median(&rates).unwrap_or(0.0);
+            self.rates.insert(kind.to_string(), rate);
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    /// The fastest of the fast CPUs.
+    pub fn fastest(&self) -> usize {
+        let speed = |cpu: &usize| self.cpu_speed.get(cpu).copied().unwrap_or(0.0);
+        self.fast_cpus.iter().copied().max_by(|a, b| speed(a).total_cmp(&speed(b))).unwrap_or(0)
+    }
+
+    /// Solo rate of a kind, units per second.
+    pub fn rate(&self, kind: &Kind) -> Result<f64> {
+        let rate = self.rates.get(&kind.to_string()).copied().filter(|rate| *rate > 0.0);
+        rate.ok_or_else(|| Error::failed("solo rates", format!("none for {kind}")))
+    }
+
+    /// Parses a file's text and checks that it belongs to this boot.
+    fn parse(text: &str, boot_id: &str) -> std::result::Result<Self, String> {
+        let solo: Solo = serde_json::from_str(text).map_err(|e| format!("not a file of solo rates ({e})"))?;
+        if solo.schema != SCHEMA {
+            return Err(format!("has format '{}', this program reads {SCHEMA}", solo.schema));
+        }
+        if solo.boot_id != boot_id {
+            return Err("was measured in another boot; delete it to measure again".into());
+        }
+        if solo.fast_cpus.is_empty() || solo.rates.values().any(|rate| !(rate.is_finite() && *rate > 0.0)) {
+            return Err(
+                "holds no fast CPU, or a rate that is not positive; delete it to measure again".into()
+            );
+        }
+        Ok(solo)
+    }
+}
+
+/// Solo rates for `kinds`: read from `file` if it exists, measured where missing, and written back.
+pub fn load_or_measure(file: Option<&Path>, kinds: &[Kind], fast: Option<&CpuList>) -> Result<Solo> {
+    let mut solo = match file.filter(|path| path.exists()) {
+        Some(path) => {
+            let text = sched::read_small_file(path, MAX_FILE_BYTES)?;
+            let parsed = Solo::parse(&text, &boot_id()?);
+            parsed.map_err(|why| Error::Usage(format!("{}: {why}", path.display())))?
+        }
+        None => Solo::probe(fast)?,
+    };
+    let changed = solo.add(kinds)?;
+    if let Some(path) = file.filter(|path| changed || !path.exists()) {
+        let text = serde_json::to_string_pretty(&solo).map_err(|e| Error::failed("writing solo rates", e))?;
+        std::fs::write(path, text + "\n").map_err(|e| Error::failed(path.display(), e))?;
+    }
+    Ok(solo)
+}
+
+/// The kernel's name for this boot.
+fn boot_id() -> Result<String> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = std::fs::read_to_string(path).map_err(|e| Error::failed(path, e))?;
+    Ok(text.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Solo {
+        Solo {
+            schema: SCHEMA.into(),
+            boot_id: "b".into(),
+            cpu_speed: BTreeMap::from([(0, 9.0), (1, 10.0), (2, 4.0)]),
+            fast_cpus: vec![0, 1],
+            rates: BTreeMap::from([("compute".into(), 10.0)]),
+        }
+    }
+
+    #[test]
+    fn the_fastest_cpu_is_one_of_the_fast() {
+        assert_eq!(example().fastest(), 1);
+        assert_eq!(Solo { fast_cpus: vec![2], ..example() }.fastest(), 2);
+    }
+
+    #[test]
+    fn a_file_is_read_back_and_checked() {
+        let text = serde_json::to_string(&example()).unwrap();
+        assert_eq!(Solo::parse(&text, "b"), Ok(example()));
+        assert!(Solo::parse(&text, "c").unwrap_err().contains("another boot"));
+        assert!(Solo::parse("{", "b").unwrap_err().contains("not a file of solo rates"));
+        let old = serde_json::to_string(&Solo { schema: "x".into(), ..example() }).unwrap();
+        assert!(Solo::parse(&old, "b").unwrap_err().contains("format 'x'"));
+        let none = serde_json::to_string(&Solo { fast_cpus: vec![], ..example() }).unwrap();
+        assert!(Solo::parse(&none, "b").unwrap_err().contains("no fast CPU"));
+    }
+}

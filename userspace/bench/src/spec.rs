@@ -1,0 +1,253 @@
+//! What the command line may name: kinds of workload, mixes of tasks, and lists of CPUs.
+//!
+//! Pure parsing with printing as its inverse. Every error is one line that shows what would have been right.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Set of `chase` and `stalled`: 1 MiB, four times the last-level cache the asymmetric VM models.
+pub const DEFAULT_CHASE_BYTES: usize = 1 << 20;
+/// Set of `stream`, all three arrays together.
+pub const DEFAULT_STREAM_BYTES: usize = 3 << 19;
+/// Multiplications after each load of `stalled` (3 instructions each): 50 % stalled at 60 MIPS and 600 ns a miss.
+pub const DEFAULT_MULTIPLIES: u32 = 11;
+/// Largest set accepted: 4 GiB.
+const MAX_SET_BYTES: usize = 4 << 30;
+/// Most tasks in a mix.
+const MAX_TASKS: usize = 1024;
+
+/// A kind of workload with its parameter. Written `compute`, `chase`, `chase:4M`, `stalled`, `stalled:20`,
+/// `branchy`, `stream`, `stream:6M`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Integer arithmetic in registers.
+    Compute,
+    /// Dependent loads along a random cycle through this many bytes.
+    Chase {
+        /// Size of the set.
+        set_bytes: usize,
+    },
+    /// A chase with this many multiplications after each load.
+    Stalled {
+        /// Multiplications per load; more means less stalled.
+        multiplies: u32,
+    },
+    /// Branches nobody can predict.
+    Branchy,
+    /// Sums over three long arrays.
+    Stream {
+        /// Size of the three arrays together.
+        set_bytes: usize,
+    },
+}
+
+impl Kind {
+    /// Names of all kinds.
+    pub const NAMES: [&str; 5] = ["compute", "chase", "stalled", "branchy", "stream"];
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, parameter) = match text.split_once(':') {
+            Some((name, parameter)) => (name, Some(parameter)),
+            None => (text, None),
+        };
+        let bytes = |default| parameter.map_or(Ok(default), parse_bytes);
+        match name {
+            "compute" | "branchy" if parameter.is_some() => Err(format!("'{name}' takes no parameter")),
+            "compute" => Ok(Kind::Compute),
+            "branchy" => Ok(Kind::Branchy),
+            "chase" => Ok(Kind::Chase { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "stream" => Ok(Kind::Stream { set_bytes: bytes(DEFAULT_STREAM_BYTES)? }),
+            "stalled" => match parameter.map_or(Ok(DEFAULT_MULTIPLIES), str::parse) {
+                Ok(multiplies) if multiplies <= 100_000 => Ok(Kind::Stalled { multiplies }),
+                _ => Err(format!("'{text}': multiplications per load are a number from 0 to 100000")),
+            },
+            _ => Err(format!("unknown workload '{name}'; known are {}", Kind::NAMES.join(", "))),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kind::Compute => f.write_str("compute"),
+            Kind::Branchy => f.write_str("branchy"),
+            Kind::Chase { set_bytes: DEFAULT_CHASE_BYTES } => f.write_str("chase"),
+            Kind::Chase { set_bytes } => write!(f, "chase:{set_bytes}"),
+            Kind::Stream { set_bytes: DEFAULT_STREAM_BYTES } => f.write_str("stream"),
+            Kind::Stream { set_bytes } => write!(f, "stream:{set_bytes}"),
+            Kind::Stalled { multiplies: DEFAULT_MULTIPLIES } => f.write_str("stalled"),
+            Kind::Stalled { multiplies } => write!(f, "stalled:{multiplies}"),
+        }
+    }
+}
+
+/// Parses a size such as `65536`, `256K`, `4M`, `1G` (powers of 1024), from 128 bytes to 4 GiB.
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((i, 'K' | 'k')) => (&text[..i], 10),
+        Some((i, 'M' | 'm')) => (&text[..i], 20),
+        Some((i, 'G' | 'g')) => (&text[..i], 30),
+        _ => (text, 0),
+    };
+    let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
+    size.filter(|n| (128..=MAX_SET_BYTES).contains(n))
+        .ok_or_else(|| format!("'{text}' is not a size; write 128 to 4G, e.g. 512K"))
+}
+
+/// Tasks that run side by side. Written `2compute+2chase:4M`; a missing number means 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mix(Vec<(usize, Kind)>);
+
+impl Mix {
+    /// Every task's kind, in order, one entry a task.
+    pub fn tasks(&self) -> Vec<Kind> {
+        self.0.iter().flat_map(|&(n, kind)| std::iter::repeat_n(kind, n)).collect()
+    }
+
+    /// Each kind once, sorted.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let mut kinds: Vec<Kind> = self.0.iter().map(|&(_, kind)| kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+}
+
+impl FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut groups = Vec::new();
+        let mut total = 0usize;
+        for part in text.split('+') {
+            let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (number, kind) = part.split_at(digits);
+            let number: usize = if number.is_empty() { 1 } else { number.parse().unwrap_or(usize::MAX) };
+            let kind = kind.parse::<Kind>().map_err(|e| format!("{e}; a mix reads like 2compute+2chase"))?;
+            total = total.saturating_add(number);
+            if number == 0 || total > MAX_TASKS {
+                return Err(format!(
+                    "'{text}': a mix has 1 to {MAX_TASKS} tasks, and each group at least one"
+                ));
+            }
+            groups.push((number, kind));
+        }
+        Ok(Mix(groups))
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (number, kind)) in self.0.iter().enumerate() {
+            write!(f, "{}{number}{kind}", if i > 0 { "+" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Highest CPU number accepted plus one: what the kernel's affinity mask of 1024 bits can name.
+pub const MAX_CPUS: usize = 1024;
+
+/// A list of CPUs such as `0-3,8`, sorted, without repetition, not empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CpuList(pub Vec<usize>);
+
+impl FromStr for CpuList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("'{text}' is not a list of CPUs; write 0-3,8 with numbers below {MAX_CPUS}");
+        let mut cpus = Vec::new();
+        for part in text.trim().split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let first: usize = first.parse().map_err(|_| bad())?;
+            let last: usize = last.parse().map_err(|_| bad())?;
+            if first > last || last >= MAX_CPUS {
+                return Err(bad());
+            }
+            cpus.extend(first..=last);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(CpuList(cpus))
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.as_slice();
+        let mut separator = "";
+        while let Some(&first) = rest.first() {
+            let run = rest.iter().enumerate().take_while(|&(i, &cpu)| cpu == first + i).count();
+            match run {
+                1 => write!(f, "{separator}{first}")?,
+                _ => write!(f, "{separator}{first}-{}", first + run - 1)?,
+            }
+            rest = &rest[run..];
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_mix_reads_as_it_is_written() {
+        let mix: Mix = "2compute+chase:4M+stalled:20".parse().unwrap();
+        assert_eq!(mix.tasks().len(), 4);
+        assert_eq!(mix.tasks()[3], Kind::Stalled { multiplies: 20 });
+        assert_eq!(mix.kinds().len(), 3);
+        assert_eq!(mix.to_string(), "2compute+1chase:4194304+1stalled:20");
+    }
+
+    #[test]
+    fn wrong_specs_are_refused_with_what_is_right() {
+        for (text, remedy) in [
+            ("2computer", "known are compute"),
+            ("", "a mix reads like"),
+            ("0compute", "1 to 1024 tasks"),
+            ("99999999999999999999compute", "1 to 1024 tasks"),
+            ("600compute+600chase", "1 to 1024 tasks"),
+            ("compute:4", "takes no parameter"),
+            ("chase:1", "128 to 4G"),
+            ("chase:-1", "128 to 4G"),
+            ("chase:4Mé", "128 to 4G"),
+            ("stalled:x", "from 0 to 100000"),
+        ] {
+            let error = text.parse::<Mix>().unwrap_err();
+            assert!(error.contains(remedy) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!("0-2,8".parse(), Ok(CpuList(vec![0, 1, 2, 8])));
+        assert_eq!("3,1,1-2\n".parse(), Ok(CpuList(vec![1, 2, 3])));
+        for bad in ["", "a", "3-1", "0-1024", "1,,2", "-1", "0-99999999999999999999"] {
+            assert!(bad.parse::<CpuList>().is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cpu_list_survives_printing(mut cpus in proptest::collection::vec(0usize..MAX_CPUS, 1..40)) {
+            cpus.sort_unstable();
+            cpus.dedup();
+            let list = CpuList(cpus);
+            prop_assert_eq!(list.to_string().parse(), Ok(list));
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "\\PC{0,20}") {
+            let _ = (text.parse::<Mix>(), text.parse::<CpuList>(), text.parse::<Kind>());
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! A storm of changes: does every task survive it?
+//!
+//! Problem: a scheduler's bookkeeping breaks where tasks are born, die, change their affinity, weight, policy or cgroup, or
+//! are stopped, in the very moment it handles them. What breaks shows late: a task that is never picked again.
+//!
+//! Approach: workers of several kinds (see [`workers`]) publish their progress; the driver picks a random worker and a
+//! random change, hundreds of times a second, and watches that every worker still makes progress. At the end
+//! all changes are undone, the workers are asked to stop, and every one must come back. The random seed is
+//! printed and can be given, which repeats the order of changes (not their timing).
+//!
+//! A storm fails if a worker makes no progress for the stall limit, reports an error (a lost grandchild, a
+//! wrong exit code), or does not end.
+//!
+//! Limits: nice values stay between -5 and 10, so that on a busy machine no worker's fair share is so small
+//! that waiting for it looks like a stall. Kinds of change that the machine forbids (no rights, no cgroup v2) are
+//! counted as 0 and named.
+
+mod changes;
+mod stress_ng;
+mod workers;
+
+use crate::cgroup::Pair;
+use crate::shared::Shared;
+use crate::task::spawn;
+use crate::work::Xorshift;
+use crate::{Error, Result, cpus};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use workers::{Control, Role, WorkerSlot};
+
+/// Pause between two changes.
+const PAUSE: Duration = Duration::from_micros(500);
+/// Time between two looks at the workers' progress.
+const WATCH: Duration = Duration::from_millis(250);
+/// Longest time all workers may take to end when asked.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long.
+    pub time: Duration,
+    /// Seed of the order of changes; 0 takes one from the clock.
+    pub seed: u64,
+    /// A worker without progress for this long is a failure.
+    pub stall_limit: Duration,
+    /// Run stress-ng beside it, if installed.
+    pub stress_ng: bool,
+}
+
+/// One worker's end.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkerReport {
+    /// What it did.
+    pub role: &'static str,
+    /// Its process id.
+    pub pid: i32,
+    /// Rounds of its work.
+    pub progress: u64,
+    /// Longest time without progress that was seen, seconds.
+    pub longest_gap_s: f64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Format of this report.
+    pub schema: &'static str,
+    /// Seed of the order of changes.
+    pub seed: u64,
+    /// Length, seconds.
+    pub seconds: f64,
+    /// Successful changes and events by kind.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Kinds of change this machine did not allow, with the reason.
+    pub skipped: Vec<String>,
+    /// Every worker.
+    pub workers: Vec<WorkerReport>,
+    /// What went wrong; empty if all is well.
+    pub failures: Vec<String>,
+}
+
+/// The workers and what is known of them. Dropping it kills and reaps those left.
+struct Storm {
+    control: Shared<Control>,
+    slots: Shared<WorkerSlot>,
+    workers: Vec<Worker>,
+    cgroups: Option<Pair>,
+    online: Vec<usize>,
+    random: Xorshift,
+    counts: BTreeMap<&'static str, u64>,
+    skipped: Vec<String>,
+    failures: Vec<String>,
+}
+
+/// One worker, watched.
+struct Worker {
+    pid: Pid,
+    role: Role,
+    last: u64,
+    since: Instant,
+    longest_gap: Duration,
+    ended: bool,
+}
+
+/// Runs a storm. The report's `failures` say whether all is well.
+pub fn run(options: &Options) -> Result<Report> {
+    let seed = if options.seed == 0 { clock_seed() } else { options.seed };
+    let mut storm = Storm::start(seed)?;
+    let stress = if options.stress_ng { stress_ng::start(options.time)? } else { None };
+    if options.stress_ng && stress.is_none() {
+        storm.skipped.push("stress-ng: not installed".into());
+    }
+    let start = Instant::now();
+    let mut watched = start;
+    while start.elapsed() < options.time && storm.failures.is_empty() {
+        storm.change();
+        std::thread::sleep(PAUSE);
+        if watched.elapsed() > WATCH {
+            storm.watch(options.stall_limit);
+            watched = Instant::now();
+        }
+    }
+    storm.end();
+    if let Some(stress) = stress {
+        match stress.finish() {
+            Ok(()) => storm.count("stress-ng runs", 1),
+            Err(why) => storm.failures.push(why),
+        }
+    }
+    Ok(storm.report(seed, start.elapsed()))
+}
+
+fn clock_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |t| t.as_nanos() as u64).max(1)
+}
+
+impl Storm {
+    fn start(seed: u64) -> Result<Self> {
+        let online = cpus::online()?.0;
+        let roles = workers::roles(online.len());
+        let mut storm = Storm {
+            control: Shared::new(1)?,
+            slots: Shared::new(roles.len())?,
+            workers: Vec::new(),
+            cgroups: None,
+            online,
+            random: Xorshift::new(seed),
+            counts: BTreeMap::new(),
+            skipped: Vec::new(),
+            failures: Vec::new(),
+        };
+        match Pair::create() {
+            Ok(pair) => storm.cgroups = Some(pair),
+            Err(why) => storm.skipped.push(format!("cgroup moves: {why}")),
+        }
+        for (i, &role) in roles.iter().enumerate() {
+            let (control, slots) = (&storm.control.all()[0], storm.slots.all());
+            let pid = spawn(|| workers::live(role, i, control, slots))?;
+            let now = Instant::now();
+            storm.workers.push(Worker {
+                pid,
+                role,
+                last: 0,
+                since: now,
+                longest_gap: Duration::ZERO,
+                ended: false,
+            });
+        }
+        Ok(storm)
+    }
+
+    fn count(&mut self, what: &'static str, n: u64) {
+        *self.counts.entry(what).or_default() += n;
+    }
+
+    /// Looks at every worker's progress, and at whether it still lives.
+    fn watch(&mut self, limit: Duration) {
+        let now = Instant::now();
+        for (worker, slot) in self.workers.iter_mut().zip(self.slots.all()) {
+            let progress = slot.progress.load(Relaxed);
+            if progress != worker.last {
+                (worker.last, worker.since) = (progress, now);
+            }
+            let gap = now - worker.since;
+            worker.longest_gap = worker.longest_gap.max(gap);
+            if let Ok(status @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..))) =
+                waitpid(worker.pid, Some(WaitPidFlag::WNOHANG))
+            {
+                worker.ended = true;
+                self.failures.push(format!("{} {} ended early: {status:?}", worker.role.name(), worker.pid));
+            } else if gap > limit {
+                let where_ = describe(worker.pid);
+                self.failures.push(format!(
+                    "{} {} made no progress for {:.1} s; {where_}",
+                    worker.role.name(),
+                    worker.pid,
+                    gap.as_secs_f64()
+                ));
+            }
+        }
+    }
+
+    /// Undoes all changes, asks the workers to stop, and reaps every one.
+    fn end(&mut self) {
+        for worker in self.workers.iter().filter(|worker| !worker.ended) {
+            // A worker that cannot be changed back may still end in time; what counts is that it does.
+            let _ = kill(worker.pid, Signal::SIGCONT);
+            let _ = cpus::set_affinity(worker.pid, &self.online);
+            changes::set_nice(worker.pid, 0);
+            changes::set_policy(worker.pid, false);
+            if let Some(pair) = &self.cgroups {
+                let _ = pair.move_to(worker.pid, 2);
+            }
+        }
+        self.control.all()[0].stop.store(1, Relaxed);
+        let deadline = Instant::now() + END_TIMEOUT;
+        for (worker, slot) in self.workers.iter_mut().zip(self.slots.all()) {
+            if worker.ended {
+                continue;
+            }
+            match reap(worker.pid, deadline) {
+                Some(WaitStatus::Exited(_, 0)) => {}
+                Some(status) => {
+                    self.failures.push(format!("{} {}: {status:?}", worker.role.name(), worker.pid))
+                }
+                None => {
+                    let where_ = describe(worker.pid);
+                    self.failures.push(format!("{} {} is lost; {where_}", worker.role.name(), worker.pid));
+                    let _ = kill(worker.pid, Signal::SIGKILL);
+                    let _ = waitpid(worker.pid, None);
+                }
+            }
+            worker.ended = true;
+            if slot.progress.load(Relaxed) == 0 {
+                self.failures.push(format!("{} {} never made progress", worker.role.name(), worker.pid));
+            }
+        }
+    }
+
+    fn report(mut self, seed: u64, time: Duration) -> Report {
+        let slots = self.slots.all();
+        let sum = |of: fn(&WorkerSlot) -> u64| slots.iter().map(of).sum();
+        let (forks, execs): (u64, u64) = (sum(|s| s.forks.load(Relaxed)), sum(|s| s.execs.load(Relaxed)));
+        let (wakes, errors): (u64, u64) = (sum(|s| s.wakes.load(Relaxed)), sum(|s| s.errors.load(Relaxed)));
+        let signals: u64 = sum(|s| s.signals.load(Relaxed));
+        let worker = |(w, slot): (&Worker, &WorkerSlot)| WorkerReport {
+            role: w.role.name(),
+            pid: w.pid.as_raw(),
+            progress: slot.progress.load(Relaxed),
+            longest_gap_s: w.longest_gap.as_secs_f64(),
+        };
+        let workers = self.workers.iter().zip(slots).map(worker).collect();
+        for (name, n) in
+            [("forks", forks), ("execs", execs), ("futex wake-ups", wakes), ("signals handled", signals)]
+        {
+            self.count(name, n);
+        }
+        if errors > 0 {
+            self.failures
+                .push(format!("{errors} grandchildren failed, or ended with a code they did not return"));
+        }
+        Report {
+            schema: "bias-bench.storm/1",
+            seed,
+            seconds: time.as_secs_f64(),
+            counts: std::mem::take(&mut self.counts),
+            skipped: std::mem::take(&mut self.skipped),
+            workers,
+            failures: std::mem::take(&mut self.failures),
+        }
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        for worker in self.workers.iter().filter(|worker| !worker.ended) {
+            // Errors mean that it has ended already, which is what is wanted.
+            let _ = kill(worker.pid, Signal::SIGKILL);
+            let _ = waitpid(worker.pid, None);
+        }
+    }
+}
+
+/// Waits for a child until `deadline`.
+fn reap(pid: Pid, deadline: Instant) -> Option<WaitStatus> {
+    loop {
+        match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) if Instant::now() > deadline => return None,
+            Ok(WaitStatus::StillAlive) => std::thread::sleep(Duration::from_millis(10)),
+            Ok(status) => return Some(status),
+            Err(_) => return None,
+        }
+    }
+}
+
+/// State and last place in the kernel of a process, for a failure's line.
+fn describe(pid: Pid) -> String {
+    let read = |name| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let status = read("status");
+    let wanted =
+        |line: &&str| ["State", "Cpus_allowed_list", "voluntary"].iter().any(|w| line.starts_with(w));
+    let lines: Vec<&str> = status.lines().filter(wanted).collect();
+    format!("{}, wchan {}", lines.join(", ").replace('\t', " "), read("wchan"))
+}
+
+impl Report {
+    /// True if nothing was lost.
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// As an error that names the first failure, if there is one.
+    pub fn verdict(&self) -> Result<()> {
+        match self.failures.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Runtime(format!(
+                "{} failure(s), the first: {first}; repeat with --seed {}",
+                self.failures.len(),
+                self.seed
+            ))),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let counts: String = self.counts.iter().map(|(name, n)| format!("  {n:8} {name}\n")).collect();
+        let skipped: String = self.skipped.iter().map(|why| format!("  skipped  {why}\n")).collect();
+        let failures: String = self.failures.iter().map(|why| format!("  FAILED   {why}\n")).collect();
+        let gap = self.workers.iter().map(|w| w.longest_gap_s).fold(0.0, f64::max);
+        format!(
+            "storm of {:.1} s, seed {}, {} workers, longest time without progress {gap:.1} s\n\
+             {counts}{skipped}{failures}",
+            self.seconds,
+            self.seed,
+            self.workers.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_storm_passes_and_every_kind_of_worker_worked() {
+        let options = Options {
+            time: Duration::from_millis(1500),
+            seed: 7,
+            stall_limit: Duration::from_secs(30),
+            stress_ng: false,
+        };
+        let report = run(&options).unwrap();
+        assert!(report.passed(), "{}", report.text());
+        for what in ["forks", "execs", "futex wake-ups", "affinity changes", "signals handled"] {
+            assert!(report.counts[what] > 0, "{what}: {}", report.text());
+        }
+    }
+
+    #[test]
+    fn a_worker_that_dies_is_a_failure() {
+        let mut storm = Storm::start(1).unwrap();
+        let victim = storm.workers[0].pid;
+        kill(victim, Signal::SIGKILL).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while storm.failures.is_empty() && Instant::now() < deadline {
+            storm.watch(Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        storm.end();
+        let report = storm.report(1, Duration::ZERO);
+        assert!(report.failures[0].contains("ended early"), "{:?}", report.failures);
+        assert_eq!(report.verdict().unwrap_err().exit_code(), 1);
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_is_a_failure() {
+        let mut storm = Storm::start(1).unwrap();
+        kill(storm.workers[0].pid, Signal::SIGSTOP).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while storm.failures.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+            // Only the stopped worker's gap can grow without end; the limit is far above a hiccup of the host.
+            storm.watch(Duration::from_secs(3));
+        }
+        storm.end();
+        let failures = storm.report(1, Duration::ZERO).failures;
+        assert!(failures[0].contains("made no progress") && failures[0].contains("stopped"), "{failures:?}");
+    }
+}

@@ -1,0 +1,344 @@
+//! Processes that run workloads side by side.
+//!
+//! Problem: what a task achieved in a window of time, and on which CPUs, must be known exactly without the
+//! knowledge costing the task anything a scheduler could notice.
+//!
+//! Approach: every task is a forked process (no shared memory map locks, its own scheduling entity) that publishes
+//! its work in shared memory after each step. The measuring process sleeps, and at both ends of the window
+//! reads all counters in one go, so a window's work is known to a step. Run time per CPU is kept by the
+//! task itself: it asks for its CPU after each step (one read of thread-local memory) and reads its CPU clock
+//! only when that changed, or when the phase did.
+//!
+//! Invariants: all tasks start working together, after the last one has built its set. A task ends when told, or
+//! when its parent dies.
+//!
+//! Limits: a step in which the task moved counts wholly for the old CPU (0.3 ms in the VM).
+
+use crate::shared::{Shared, SharedZero};
+use crate::spec::{Kind, MAX_CPUS};
+use crate::{Error, Result, cpus, work};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Longest wait for all tasks to have built their sets.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Forks a child that runs `body` and exits with the code it returns (101 if it panics), and that the kernel kills
+/// when the calling thread ends.
+///
+/// `body` may allocate: the programs of this crate have one thread, and glibc makes its allocator usable after
+/// fork in any case.
+pub fn spawn(body: impl FnOnce() -> u8) -> Result<Pid> {
+    let parent = nix::unistd::getpid();
+    // SAFETY: the child runs `body` and leaves by _exit, so no destructor or buffer of the parent runs twice.
+    match unsafe { fork() } {
+        Ok(ForkResult::Parent { child }) => Ok(child),
+        Ok(ForkResult::Child) => {
+            // SAFETY: plain system call; the arguments are what PR_SET_PDEATHSIG takes.
+            unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
+            // The parent may have died before that.
+            let orphan = nix::unistd::getppid() != parent;
+            let run = std::panic::AssertUnwindSafe(|| if orphan { 1 } else { body() });
+            let code = std::panic::catch_unwind(run).unwrap_or(101);
+            // SAFETY: ends the process without running anything of the parent's.
+            unsafe { nix::libc::_exit(code.into()) }
+        }
+        Err(e) => Err(Error::failed("starting a process", e)),
+    }
+}
+
+/// Steps of a group's life, as stored in shared memory.
+const PHASE_WAIT: u64 = 0;
+const PHASE_WORK: u64 = 1;
+const PHASE_MEASURE: u64 = 2;
+const PHASE_STOP: u64 = 3;
+
+/// What a task publishes. Times in nanoseconds.
+#[repr(C, align(64))]
+struct Slot {
+    /// Units of work so far.
+    work: AtomicU64,
+    /// 1 once the set is built.
+    ready: AtomicU64,
+    /// Changes of CPU between steps, inside the window.
+    cpu_changes: AtomicU64,
+    /// Context switches inside the window: the task blocked, or was preempted.
+    voluntary: AtomicU64,
+    involuntary: AtomicU64,
+    /// CPU time spent on each CPU inside the window.
+    cpu_ns: [AtomicU64; MAX_CPUS],
+}
+
+// SAFETY: atomics only, valid when zero.
+unsafe impl SharedZero for Slot {}
+
+/// What one task did inside a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskWindow {
+    /// Units of work.
+    pub units: u64,
+    /// CPU time on each CPU, nanoseconds; index is the CPU, as long as the highest CPU used.
+    pub cpu_ns: Vec<u64>,
+    /// Changes of CPU observed between steps.
+    pub cpu_changes: u64,
+    /// Context switches in which the task blocked.
+    pub voluntary: u64,
+    /// Context switches in which it was preempted.
+    pub involuntary: u64,
+}
+
+/// What all tasks did inside a window.
+#[derive(Debug, Clone)]
+pub struct Window {
+    /// Length of the window, nanoseconds of wall clock.
+    pub wall_ns: u64,
+    /// One entry a task, in the order given to [`Group::start`].
+    pub tasks: Vec<TaskWindow>,
+}
+
+/// Running tasks. Dropping it kills and reaps them.
+pub struct Group {
+    phase: Shared<AtomicU64>,
+    slots: Shared<Slot>,
+    pids: Vec<Pid>,
+    len: usize,
+}
+
+impl Group {
+    /// Starts one process per kind; each builds its set and waits. `cpus[i]`, if given, pins task i.
+    /// Returns when all are ready.
+    pub fn start(kinds: &[Kind], pins: &[Option<usize>]) -> Result<Self> {
+        let phase = Shared::new(1)?;
+        let slots: Shared<Slot> = Shared::new(kinds.len())?;
+        let mut group = Group { phase, slots, pids: Vec::new(), len: kinds.len() };
+        for (i, kind) in kinds.iter().enumerate() {
+            let (phase, slot) = (&group.phase.all()[0], &group.slots.all()[i]);
+            let pin = pins.get(i).copied().flatten();
+            let child = spawn(|| run_task(kind, pin, phase, slot))?;
+            group.pids.push(child);
+        }
+        group.await_ready()?;
+        Ok(group)
+    }
+
+    fn await_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        while !self.slots.all()[..self.len].iter().all(|slot| slot.ready.load(Relaxed) == 1) {
+            self.check_alive()?;
+            if Instant::now() > deadline {
+                return Err(Error::failed("starting the tasks", format!("not ready in {READY_TIMEOUT:?}")));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Fails if any task has ended.
+    fn check_alive(&self) -> Result<()> {
+        for &pid in &self.pids {
+            let status = waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
+            if !matches!(status, Ok(WaitStatus::StillAlive)) {
+                return Err(Error::failed(
+                    format!("task {pid} ended before its time"),
+                    format!("{status:?}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets all tasks work for `warmup`, then measures for `window`, then ends them.
+    pub fn measure(mut self, warmup: Duration, window: Duration) -> Result<Window> {
+        self.set_phase(PHASE_WORK);
+        std::thread::sleep(warmup);
+        self.set_phase(PHASE_MEASURE);
+        let (start, before) = self.read_work();
+        std::thread::sleep(window);
+        let (end, after) = self.read_work();
+        self.check_alive()?;
+        self.set_phase(PHASE_STOP);
+        self.reap()?;
+        let units = before.iter().zip(&after).map(|(b, a)| a - b);
+        let slots = &self.slots.all()[..self.len];
+        let tasks = slots.iter().zip(units).map(|(slot, units)| slot.window(units)).collect();
+        Ok(Window { wall_ns: (end - start).as_nanos() as u64, tasks })
+    }
+
+    fn set_phase(&self, phase: u64) {
+        self.phase.all()[0].store(phase, Relaxed);
+    }
+
+    fn read_work(&self) -> (Instant, Vec<u64>) {
+        let now = Instant::now();
+        (now, self.slots.all()[..self.len].iter().map(|slot| slot.work.load(Relaxed)).collect())
+    }
+
+    fn reap(&mut self) -> Result<()> {
+        for pid in std::mem::take(&mut self.pids) {
+            match waitpid(pid, None) {
+                Ok(WaitStatus::Exited(_, 0)) => {}
+                other => return Err(Error::failed(format!("task {pid} failed"), format!("{other:?}"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for &pid in &self.pids {
+            // Errors mean that it has ended already, which is what is wanted.
+            let _ = kill(pid, Signal::SIGKILL);
+            let _ = waitpid(pid, None);
+        }
+    }
+}
+
+impl Slot {
+    fn window(&self, units: u64) -> TaskWindow {
+        let mut cpu_ns: Vec<u64> = self.cpu_ns.iter().map(|ns| ns.load(Relaxed)).collect();
+        let used = cpu_ns.iter().rposition(|&ns| ns > 0).map_or(0, |last| last + 1);
+        cpu_ns.truncate(used);
+        TaskWindow {
+            units,
+            cpu_ns,
+            cpu_changes: self.cpu_changes.load(Relaxed),
+            voluntary: self.voluntary.load(Relaxed),
+            involuntary: self.involuntary.load(Relaxed),
+        }
+    }
+}
+
+/// Life of a task process: build, wait for the start, work, account, stop.
+fn run_task(kind: &Kind, pin: Option<usize>, phase: &AtomicU64, slot: &Slot) -> u8 {
+    if let Some(cpu) = pin
+        && cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_err()
+    {
+        return 1;
+    }
+    let mut work = work::build(kind);
+    work.step();
+    slot.ready.store(1, Relaxed);
+    while phase.load(Relaxed) == PHASE_WAIT {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut units = 0;
+    let mut account = Account::start(slot);
+    let mut seen = PHASE_WORK;
+    loop {
+        units += work.step();
+        slot.work.store(units, Relaxed);
+        account.step();
+        let now = phase.load(Relaxed);
+        if now == seen {
+            continue;
+        }
+        if now == PHASE_STOP {
+            account.finish();
+            return 0;
+        }
+        seen = now;
+        account = Account::start(slot);
+        account.counting = true;
+    }
+}
+
+/// Where the task's CPU time goes.
+struct Account<'a> {
+    slot: &'a Slot,
+    counting: bool,
+    cpu: usize,
+    since_ns: u64,
+    voluntary: u64,
+    involuntary: u64,
+}
+
+impl<'a> Account<'a> {
+    fn start(slot: &'a Slot) -> Self {
+        let (voluntary, involuntary) = switches();
+        Account {
+            slot,
+            counting: false,
+            cpu: cpus::current(),
+            since_ns: cpu_time_ns(),
+            voluntary,
+            involuntary,
+        }
+    }
+
+    /// After each step: did the task move?
+    #[inline]
+    fn step(&mut self) {
+        let cpu = cpus::current();
+        if cpu != self.cpu {
+            self.charge();
+            self.cpu = cpu;
+            if self.counting {
+                self.slot.cpu_changes.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    fn charge(&mut self) {
+        let now = cpu_time_ns();
+        if self.counting {
+            self.slot.cpu_ns[self.cpu].fetch_add(now - self.since_ns, Relaxed);
+        }
+        self.since_ns = now;
+    }
+
+    fn finish(&mut self) {
+        self.charge();
+        let (voluntary, involuntary) = switches();
+        self.slot.voluntary.store(voluntary - self.voluntary, Relaxed);
+        self.slot.involuntary.store(involuntary - self.involuntary, Relaxed);
+    }
+}
+
+/// CPU time of the calling thread, nanoseconds.
+pub fn cpu_time_ns() -> u64 {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    // The clock exists on every Linux; 0 would show as an impossible rate.
+    let now = nix::time::clock_gettime(clock).map(Duration::from).unwrap_or_default();
+    now.as_nanos() as u64
+}
+
+/// Voluntary and involuntary context switches of this process so far.
+fn switches() -> (u64, u64) {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    usage.map_or((0, 0), |u| (u.voluntary_context_switches() as u64, u.involuntary_context_switches() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_tasks_are_charged_to_their_cpu_only() {
+        let cpu = cpus::online().unwrap().0[0];
+        let group = Group::start(&[Kind::Compute, Kind::Branchy], &[Some(cpu), Some(cpu)]).unwrap();
+        let window = group.measure(Duration::from_millis(50), Duration::from_millis(300)).unwrap();
+        assert_eq!(window.tasks.len(), 2);
+        for task in &window.tasks {
+            assert!(task.units > 0);
+            assert_eq!(task.cpu_changes, 0);
+            assert_eq!(task.cpu_ns.len(), cpu + 1);
+            assert!(task.cpu_ns[cpu] > 0 && task.cpu_ns[..cpu].iter().all(|&ns| ns == 0));
+        }
+    }
+
+    #[test]
+    fn a_task_that_cannot_start_is_reported() {
+        let error = Group::start(&[Kind::Compute], &[Some(MAX_CPUS - 1)]).err().unwrap();
+        assert!(error.to_string().contains("ended before its time"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_in_a_child_is_its_exit_code() {
+        let pid = spawn(|| std::panic::resume_unwind(Box::new(()))).unwrap();
+        assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 101)));
+    }
+}

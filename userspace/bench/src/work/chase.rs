@@ -1,0 +1,125 @@
+//! `chase` and `stalled`: dependent loads along a random cycle through a set larger than the last-level
+//! cache, with a number of multiplications between two loads.
+//!
+//! The cycle visits every line of the set exactly once before it returns, so with least-recently-used caches
+//! smaller than the set *every* load misses: the stall per load is known, not a matter of luck.
+
+use super::{Step, Xorshift, opaque};
+
+/// Four times the last-level cache that the asymmetric VM models.
+pub(super) const DEFAULT_SET_BYTES: usize = crate::spec::DEFAULT_CHASE_BYTES;
+
+/// Loads in one step; a unit is one load with its multiplications. 0.3 ms at 600 ns a miss.
+const LOADS: u64 = 512;
+
+/// One cache line; only the first word is used: where the next line lies.
+#[repr(align(64))]
+struct Line {
+    next: *const Line,
+}
+
+/// The set, and where the chase stands.
+pub(super) struct Chase {
+    /// Owns what `at` and every `next` point into. Never resized.
+    _lines: Vec<Line>,
+    at: *const Line,
+    multiplies: u32,
+    x: u64,
+}
+
+impl Chase {
+    /// A cycle through `set_bytes` (at least two lines), with `multiplies` multiplications after each load.
+    pub(super) fn new(set_bytes: usize, multiplies: u32) -> Self {
+        let mut lines: Vec<Line> = Vec::new();
+        lines.resize_with(lines_in(set_bytes), || Line { next: std::ptr::null() });
+        let base = lines.as_ptr();
+        for (line, next) in lines.iter_mut().zip(cycle(lines_in(set_bytes), 0x5eed)) {
+            line.next = base.wrapping_add(next);
+        }
+        Chase { _lines: lines, at: base, multiplies, x: 1 }
+    }
+
+    /// Follows the cycle by one line.
+    #[inline(always)]
+    fn follow(at: *const Line) -> *const Line {
+        // SAFETY: `at` is the first line or some line's `next`, which are all lines of `self._lines`, alive and
+        // initialised: `cycle` returns only numbers below its argument.
+        let next = unsafe { (*at).next };
+        // The address passes through a register only, so the load before cannot be dropped.
+        next.with_addr(opaque(next.addr() as u64) as usize)
+    }
+}
+
+/// Lines in a set of this many bytes.
+fn lines_in(set_bytes: usize) -> usize {
+    (set_bytes / size_of::<Line>()).max(2)
+}
+
+/// One random cycle through the numbers below `n`: a permutation with a single cycle (Sattolo's shuffle).
+fn cycle(n: usize, seed: u64) -> Vec<usize> {
+    let mut random = Xorshift::new(seed);
+    let mut next: Vec<usize> = (0..n).collect();
+    for i in (1..n).rev() {
+        let j = random.below(i as u64) as usize;
+        next.swap(i, j);
+    }
+    next
+}
+
+impl Step for Chase {
+    fn step(&mut self) -> u64 {
+        let (mut at, mut x) = (self.at, self.x);
+        if self.multiplies == 0 {
+            for _ in 0..LOADS / 8 {
+                // Written out eight times: the loop's own instructions would dilute the stalls.
+                at = Self::follow(Self::follow(Self::follow(Self::follow(at))));
+                at = Self::follow(Self::follow(Self::follow(Self::follow(at))));
+            }
+        } else {
+            for _ in 0..LOADS {
+                at = Self::follow(at);
+                for _ in 0..self.multiplies {
+                    x = opaque(x.wrapping_mul(6_364_136_223_846_793_005));
+                }
+            }
+        }
+        (self.at, self.x) = (at, x);
+        LOADS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_cycle_visits_every_line_once(n in 2usize..2000, seed in any::<u64>()) {
+            let next = cycle(n, seed);
+            let (mut at, mut length) = (0usize, 0usize);
+            loop {
+                at = next[at];
+                length += 1;
+                if at == 0 || length > n { break; }
+            }
+            prop_assert_eq!(length, n);
+        }
+    }
+
+    #[test]
+    fn a_step_follows_as_many_lines_as_it_counts() {
+        for multiplies in [0, 1] {
+            // A cycle of LOADS lines is closed by one step.
+            let mut work = Chase::new(LOADS as usize * size_of::<Line>(), multiplies);
+            let start = work.at;
+            assert_eq!(work.step(), LOADS);
+            assert_eq!(work.at, start);
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_set_is_a_cache_line() {
+        assert_eq!(size_of::<Line>(), 64);
+    }
+}

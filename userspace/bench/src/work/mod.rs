@@ -1,0 +1,112 @@
+//! Workloads whose behaviour is known in advance.
+//!
+//! Problem: to judge a scheduler one needs tasks whose demand is not a guess. Each kind here is dominated
+//! by one thing: `compute` by the execution of instructions, `chase` by memory latency beyond the last-level
+//! cache, `branchy` by mispredicted branches, `stream` by memory throughput; `stalled` is a chase diluted
+//! with multiplications to any share between.
+//!
+//! Approach: a workload is a [`Step`]: one call does a fixed, bounded amount of work (about 20 000 cycles of a
+//! small core, 0.3 ms in the asymmetric VM), and says how many units that was. Between two steps the caller
+//! looks at the clock, the CPU it runs on, and whether to stop. Units of one kind are all alike, so rates of
+//! the same kind compare; rates of different kinds do not.
+//!
+//! Invariants: a step never allocates, sleeps or makes a system call. The amount of work of a step does not depend
+//! on the CPU or on what ran before. The compiler cannot drop or shorten it: every value passes through
+//! [`opaque`].
+//!
+//! Limits: the sets are sized for the asymmetric VM (256 KiB modelled last-level cache); on hardware give a
+//! larger set, e.g. `chase:256M`.
+
+mod branchy;
+mod chase;
+mod compute;
+mod stream;
+
+use crate::spec::Kind;
+
+/// One workload, ready to run.
+pub trait Step {
+    /// Does the next bounded piece of work; returns the units done, always the same number.
+    fn step(&mut self) -> u64;
+}
+
+/// Builds the workload of this kind; allocates and touches its whole set.
+pub fn build(kind: &Kind) -> Box<dyn Step> {
+    match *kind {
+        Kind::Compute => Box::new(compute::Compute::new()),
+        Kind::Chase { set_bytes } => Box::new(chase::Chase::new(set_bytes, 0)),
+        Kind::Stalled { multiplies } => Box::new(chase::Chase::new(chase::DEFAULT_SET_BYTES, multiplies)),
+        Kind::Branchy => Box::new(branchy::Branchy::new()),
+        Kind::Stream { set_bytes } => Box::new(stream::Stream::new(set_bytes)),
+    }
+}
+
+/// Makes a value unknown to the compiler without moving it out of its register: an empty piece of assembly that
+/// claims to have changed it. `std::hint::black_box` would go through memory, which the cache model counts.
+#[inline(always)]
+pub(crate) fn opaque(x: u64) -> u64 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+    {
+        let mut y = x;
+        // SAFETY: the assembly is a comment; it reads and writes nothing but the register named.
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) y, options(nomem, nostack, preserves_flags)) };
+        y
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    std::hint::black_box(x)
+}
+
+/// A small generator of pseudo-random numbers (xorshift, period 2^64 - 1), for sets and for branches nobody
+/// can predict. Not for statistics or secrets.
+#[derive(Debug, Clone)]
+pub(crate) struct Xorshift(u64);
+
+impl Xorshift {
+    /// Starts from `seed`; 0, the one state that never leaves itself, is replaced.
+    pub(crate) fn new(seed: u64) -> Self {
+        Xorshift(if seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { seed })
+    }
+
+    /// The next 64 bits.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `bound`, which must not be 0. Slightly uneven for large bounds, which is fine here.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Kind;
+
+    #[test]
+    fn every_kind_counts_the_same_units_each_step() {
+        for name in Kind::NAMES {
+            let mut work = build(&name.parse().unwrap());
+            let first = work.step();
+            assert!(first > 0, "{name}");
+            assert!((0..20).all(|_| work.step() == first), "{name}");
+        }
+    }
+
+    #[test]
+    fn opaque_keeps_the_value() {
+        assert_eq!(opaque(42), 42);
+    }
+
+    #[test]
+    fn xorshift_leaves_zero_and_stays_below() {
+        let mut r = Xorshift::new(0);
+        assert_ne!(r.next(), 0);
+        assert!((0..1000).all(|_| r.below(7) < 7));
+        assert_eq!(r.below(0), 0);
+    }
+}
