@@ -188,6 +188,22 @@ pub fn evaluate(
     Ok(Calibration { table, split, samples, conditions })
 }
 
+/// Execute time of a few CPUs, (number, ns per step): enough to tell whether a stored table still holds.
+///
+/// At most [`SPOT_CPUS`] CPUs, spread over the machine, some ten milliseconds each.
+///
+/// # Errors
+/// Kernel failure when a CPU cannot be run on.
+pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, f64)>, Failure> {
+    let every = topology.cpus.len().div_ceil(SPOT_CPUS).max(1);
+    let cpus = topology.cpus.iter().step_by(every);
+    let measured = cpus.map(|cpu| on_cpu(cpu.cpu, || Ok((cpu.cpu, worker::execute_ns(settings)))));
+    measured.collect()
+}
+
+/// CPUs that a spot check measures at most.
+const SPOT_CPUS: usize = 16;
+
 /// The set of each last-level cache, by its lowest CPU, and whose turn it is to read it.
 type Sets = BTreeMap<u32, (Chase, Mutex<()>)>;
 

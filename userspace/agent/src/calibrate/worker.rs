@@ -101,6 +101,14 @@ fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
     collect(settings.share(share), LEAST, || pace.sample(execute))
 }
 
+/// Median execute time on the calling thread's CPU, after a warm-up [ns per step].
+pub fn execute_ns(settings: &Settings) -> f64 {
+    thread::realtime();
+    let mut pace = Pace::default();
+    run_execute(&mut pace, settings, SHARE_WARM_UP);
+    median(&run_execute(&mut pace, settings, SHARE_EXECUTE)).unwrap_or(0.0)
+}
+
 /// Samples of following a chase, time per step [ns].
 pub fn run_chase(chase: &Chase, pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
     let mut at = 0;

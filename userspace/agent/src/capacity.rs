@@ -1,0 +1,194 @@
+//! Where a capacity table comes from: a file that the user names, the last calibration, or a new one.
+
+use crate::calibrate::{self, Settings, calibrate};
+use crate::failure::Failure;
+use crate::store::{CapacityFile, default_path};
+use crate::topology::Topology;
+use bias_policy::samples::median;
+use bias_policy::table::CapacityTable;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use tracing::{info, warn};
+
+/// What the user asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// Use this file, and neither measure nor store anything.
+    pub capacity_file: Option<PathBuf>,
+    /// Measure even if the stored table is good.
+    pub force: bool,
+    /// How to measure.
+    pub settings: Settings,
+    /// Where to keep what was measured; None for the default place.
+    pub output: Option<PathBuf>,
+}
+
+/// A table with what is known about its origin.
+#[derive(Debug, Clone)]
+pub struct Capacity {
+    /// The checked table.
+    pub table: CapacityTable,
+    /// The file it is in, or would be.
+    pub file: CapacityFile,
+}
+
+/// The table to schedule by: the file that was named; else the stored one if the machine is the same and a spot check
+/// agrees; else a new calibration, which is stored.
+///
+/// # Errors
+/// Usage failure for a bad file that the user named; kernel or runtime failure when measuring fails. A bad stored file and a place that
+/// cannot be written to are warnings.
+pub fn obtain(source: &Source) -> Result<Capacity, Failure> {
+    let topology = Topology::read()?;
+    if let Some(path) = &source.capacity_file {
+        return from_file(path, &topology);
+    }
+    let stored = source.output.clone().or_else(default_path);
+    if !source.force
+        && let Some(path) = stored.as_deref().filter(|path| path.exists())
+    {
+        match reusable(path, &topology, &source.settings) {
+            Ok(capacity) => {
+                info!("using the capacity table in {}", path.display());
+                return Ok(capacity);
+            }
+            Err(why) => info!("calibrating anew: {why}"),
+        }
+    }
+    let capacity = measure(&topology, &source.settings)?;
+    if let Some(path) = &stored {
+        match capacity.file.write(path) {
+            Ok(()) => info!("capacity table stored in {}", path.display()),
+            // A place the user named must work; the default one is a convenience.
+            Err(failure) if source.output.is_some() => return Err(failure),
+            Err(failure) => warn!("the table is not kept: {failure}"),
+        }
+    }
+    Ok(capacity)
+}
+
+/// The table that `scx_bias table` shows: the file that was named or the stored one, as it is.
+///
+/// # Errors
+/// Usage failure when there is none or it is bad.
+pub fn stored(capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
+    let topology = Topology::read()?;
+    let nowhere =
+        || Failure::usage("no place to look for a table (HOME is not set); name one with --capacity-file");
+    let path = capacity_file.map(Path::to_owned).or_else(default_path).ok_or_else(nowhere)?;
+    if capacity_file.is_none() && !path.exists() {
+        return Err(Failure::usage(format!(
+            "no capacity table in {} yet; run `scx_bias calibrate` first, or name one with --capacity-file",
+            path.display()
+        )));
+    }
+    from_file(&path, &topology)
+}
+
+fn from_file(path: &Path, topology: &Topology) -> Result<Capacity, Failure> {
+    let file = CapacityFile::read(path)?;
+    let table = file
+        .table(topology)
+        .map_err(|why| Failure::usage(format!("capacity file {}: {why}", path.display())))?;
+    Ok(Capacity { table, file })
+}
+
+/// Measures every CPU, with a progress bar if standard error is a terminal.
+///
+/// # Errors
+/// Those of [`calibrate()`].
+pub fn measure(topology: &Topology, settings: &Settings) -> Result<Capacity, Failure> {
+    // Hidden by indicatif itself when standard error is no terminal.
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} visits, {eta} left") {
+        bar.set_style(style);
+    }
+    bar.set_message(format!("Calibrating {} CPUs", topology.cpus.len()));
+    let result = calibrate(topology, settings, &|done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let calibration = result?;
+    Ok(Capacity { file: CapacityFile::of(&calibration, topology), table: calibration.table })
+}
+
+/// The stored table if it still describes this machine, or why it does not.
+fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Capacity, String> {
+    let capacity = from_file(path, topology).map_err(|failure| failure.message)?;
+    let identity =
+        capacity.file.identity.as_ref().ok_or("the stored table does not say which machine it is of")?;
+    if let Some(difference) = identity.difference(&topology.identity()) {
+        return Err(difference);
+    }
+    let seen = calibrate::spot_check(topology, settings).map_err(|failure| failure.message)?;
+    agrees(&capacity, &seen)?;
+    Ok(capacity)
+}
+
+/// Highest deviation of a spot check from the stored table [permille].
+const SPOT_TOLERANCE_PERMILLE: f64 = 50.0;
+
+/// Compares execute times of a spot check, (CPU, ns per step), with the stored costs. Only ratios count, so both are
+/// brought to the same scale by the median of their quotients: one disturbed CPU does not make all look wrong.
+fn agrees(capacity: &Capacity, seen: &[(u32, f64)]) -> Result<(), String> {
+    let quotient = |(cpu, time): &(u32, f64)| {
+        let cost = capacity.table.get(*cpu)?.cost_permille[0];
+        Some((*cpu, time / f64::from(cost)))
+    };
+    let quotients: Vec<(u32, f64)> = seen.iter().filter_map(quotient).collect();
+    let scale = median(&quotients.iter().map(|(_, quotient)| *quotient).collect::<Vec<_>>());
+    let scale = scale.filter(|scale| *scale > 0.0).ok_or("the spot check measured nothing")?;
+    for (cpu, quotient) in quotients {
+        let deviation = (quotient / scale - 1.0) * 1000.0;
+        if deviation.abs() > SPOT_TOLERANCE_PERMILLE {
+            return Err(format!("CPU {cpu} deviates by {deviation:+.0} permille from the stored table"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::topology::Cpu;
+
+    fn capacity() -> Capacity {
+        let cpus = (0..3).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 }).collect();
+        let topology = Topology { cpus, possible: vec![0, 1, 2], llc_bytes: 0 };
+        let text = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]},
+            {"cpu": 1, "cost_permille": [2500, 1000, 1000]}, {"cpu": 2, "cost_permille": [2500, 1000, 1000]}]}"#;
+        let file: CapacityFile = serde_json::from_str(text).unwrap();
+        Capacity { table: file.table(&topology).unwrap(), file }
+    }
+
+    #[test]
+    fn a_spot_check_compares_ratios_not_times() {
+        assert_eq!(agrees(&capacity(), &[(0, 7.0), (1, 17.5), (2, 17.6)]), Ok(()));
+        let why = agrees(&capacity(), &[(0, 7.0), (1, 17.5), (2, 8.75)]).unwrap_err();
+        assert!(why.starts_with("CPU 2 deviates by -500 permille"), "{why}");
+        assert!(agrees(&capacity(), &[]).is_err());
+    }
+
+    #[test]
+    fn a_table_of_another_machine_is_not_reused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("capacity.json");
+        let topology = Topology::read().unwrap();
+        let settings = Settings {
+            rounds: 1,
+            visit: std::time::Duration::from_millis(2),
+            external_bytes: Some(1 << 16),
+            ..Settings::default()
+        };
+        let mut file = measure(&topology, &settings).unwrap().file;
+        file.identity.as_mut().unwrap().kernel = "another".into();
+        file.write(&path).unwrap();
+        let why = reusable(&path, &topology, &settings).unwrap_err();
+        assert!(why.contains("the kernel was another"), "{why}");
+        file.identity = None;
+        file.write(&path).unwrap();
+        assert!(reusable(&path, &topology, &settings).unwrap_err().contains("which machine"));
+    }
+}

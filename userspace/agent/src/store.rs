@@ -1,0 +1,249 @@
+//! The capacity file: a table with its raw samples, as JSON.
+//!
+//! Written by a calibration and read back when the machine is the same; also what `--capacity-file` takes, where only the CPU
+//! numbers and costs are required, so that it can be written by hand:
+//!
+//! ```json
+//! {"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [2500, 1580, 1000]}]}
+//! ```
+//!
+//! Invariants. What is read passes every check of [`bias_policy::table`] and fits the machine; a file is replaced as a
+//! whole or not at all; what is written is never larger than what is read.
+
+use crate::calibrate::{Calibration, Conditions};
+use crate::cpulist;
+use crate::failure::Failure;
+use crate::safefile;
+use crate::topology::{MachineIdentity, Topology};
+use bias_policy::classes::{CpuSamples, SplitRule, split_by_cost};
+use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Version of the format.
+const VERSION: u32 = 1;
+/// Samples kept in all; a picosecond figure with its comma takes some ten bytes of [`safefile::MAX_BYTES`].
+const MAX_SAMPLES: usize = 60_000;
+
+/// The file as it is on disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapacityFile {
+    /// Version of the format; 1.
+    pub version: u32,
+    /// When it was measured [seconds since 1970]; absent when written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_at_s: Option<u64>,
+    /// The machine it was measured on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<MachineIdentity>,
+    /// How it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
+    /// Why there are two classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<FileSplit>,
+    /// The CPUs.
+    pub cpus: Vec<FileCpu>,
+}
+
+/// What decided the classes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSplit {
+    /// Component that differs most.
+    pub component: Component,
+    /// Mean ratio between the classes, less one [permille].
+    pub effect_permille: u32,
+    /// p-value of the permutation test.
+    pub p_value: Option<f64>,
+}
+
+/// One CPU of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileCpu {
+    /// Kernel's CPU number.
+    pub cpu: u32,
+    /// Cost of execute, internal and external work [permille of the best CPU of each].
+    pub cost_permille: [u32; COMPONENTS],
+    /// Relative standard deviation of single samples [permille].
+    #[serde(default)]
+    pub spread_permille: [u32; COMPONENTS],
+    /// Queue class; decided from the costs when no CPU gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// Raw samples by component, in the order taken [ps per step].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_ps: Option<[Vec<u64>; COMPONENTS]>,
+}
+
+impl CapacityFile {
+    /// The file of a calibration.
+    #[must_use]
+    pub fn of(calibration: &Calibration, topology: &Topology) -> Self {
+        let total: usize = calibration.samples.iter().flat_map(|cpu| &cpu.times).map(Vec::len).sum();
+        let every = total.div_ceil(MAX_SAMPLES).max(1);
+        let picoseconds = |cpu: &CpuSamples| {
+            let thin = |times: &Vec<f64>| {
+                times.iter().step_by(every).map(|ns| (ns * 1000.0).round() as u64).collect()
+            };
+            [thin(&cpu.times[0]), thin(&cpu.times[1]), thin(&cpu.times[2])]
+        };
+        let cpus = calibration.table.cpus.iter().map(|entry| FileCpu {
+            cpu: entry.cpu,
+            cost_permille: entry.cost_permille,
+            spread_permille: entry.spread_permille,
+            class: Some(entry.class),
+            samples_ps: calibration.samples.iter().find(|cpu| cpu.cpu == entry.cpu).map(picoseconds),
+        });
+        let split = calibration.split.reason.map(|reason| FileSplit {
+            component: reason.component,
+            effect_permille: reason.effect_permille,
+            p_value: reason.p_value,
+        });
+        Self {
+            version: VERSION,
+            measured_at_s: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs()),
+            identity: Some(topology.identity()),
+            conditions: Some(calibration.conditions.clone()),
+            split,
+            cpus: cpus.collect(),
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Usage failure when it cannot be read or is not a capacity file.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        Self::parse(&safefile::read_text(path, "capacity file")?)
+            .map_err(|why| Failure::usage(format!("capacity file {}: {why}", path.display())))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = serde_json::from_str(text)
+            .map_err(|error| format!("{error}; write one anew with `scx_bias calibrate --output FILE`"))?;
+        if file.version != VERSION {
+            return Err(format!(
+                "has version {}, this program reads {VERSION}; write one anew with `scx_bias calibrate --output FILE`",
+                file.version
+            ));
+        }
+        Ok(file)
+    }
+
+    /// The table of the file on a machine, checked.
+    ///
+    /// # Errors
+    /// What is wrong with it, and how to mend it.
+    pub fn table(&self, topology: &Topology) -> Result<CapacityTable, String> {
+        let missing = topology.cpus.iter().find(|cpu| self.cpus.iter().all(|entry| entry.cpu != cpu.cpu));
+        if let Some(cpu) = missing {
+            return Err(format!("CPU {} is online but not listed; add it, or calibrate anew", cpu.cpu));
+        }
+        if let Some(entry) = self.cpus.iter().find(|entry| !topology.possible.contains(&entry.cpu)) {
+            let possible = cpulist::format(&topology.possible);
+            return Err(format!(
+                "lists CPU {}, which this machine does not have ({possible}); remove it",
+                entry.cpu
+            ));
+        }
+        let classes = self.classes()?;
+        let entries = self.cpus.iter().zip(classes).map(|(entry, class)| {
+            let place = topology.cpus.iter().find(|cpu| cpu.cpu == entry.cpu);
+            CpuCapacity {
+                cpu: entry.cpu,
+                core: place.map_or(entry.cpu, |cpu| cpu.core),
+                llc: place.map_or(0, |cpu| cpu.llc),
+                node: place.map_or(0, |cpu| cpu.node),
+                class,
+                cost_permille: entry.cost_permille,
+                spread_permille: entry.spread_permille,
+            }
+        });
+        CapacityTable::new(entries.collect()).map_err(|error| error.to_string())
+    }
+
+    /// Class of each CPU: as given when all are, else by cost when none is.
+    fn classes(&self) -> Result<Vec<Class>, String> {
+        let given: Vec<Class> = self.cpus.iter().filter_map(|entry| entry.class).collect();
+        if given.len() == self.cpus.len() {
+            return Ok(given);
+        }
+        if !given.is_empty() {
+            return Err("gives a class for some CPUs only; give it for all or for none".to_owned());
+        }
+        let costs: Vec<_> = self.cpus.iter().map(|entry| entry.cost_permille).collect();
+        Ok(split_by_cost(&costs, SplitRule::default()).classes)
+    }
+
+    /// Raw samples of the CPUs that have them [ns per step].
+    #[must_use]
+    pub fn samples(&self) -> Vec<CpuSamples> {
+        let times = |samples: &[Vec<u64>; COMPONENTS]| {
+            let ns = |picoseconds: &Vec<u64>| picoseconds.iter().map(|ps| *ps as f64 / 1000.0).collect();
+            [ns(&samples[0]), ns(&samples[1]), ns(&samples[2])]
+        };
+        self.cpus
+            .iter()
+            .filter_map(|entry| Some(CpuSamples { cpu: entry.cpu, times: times(entry.samples_ps.as_ref()?) }))
+            .collect()
+    }
+
+    /// The file as text, one CPU a line.
+    ///
+    /// # Errors
+    /// Runtime failure when it cannot be written as JSON.
+    pub fn to_text(&self) -> Result<String, Failure> {
+        let text =
+            |error: serde_json::Error| Failure::runtime(format!("cannot write the table as JSON ({error})"));
+        let head = serde_json::to_string(&Self { cpus: Vec::new(), ..self.clone() }).map_err(text)?;
+        let lines =
+            self.cpus.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>().map_err(text)?;
+        let head = head.strip_suffix("]}").unwrap_or(&head);
+        Ok(format!("{head}\n{}\n]}}\n", lines.join(",\n")))
+    }
+
+    /// Writes the file, readable by its owner only, replacing an old one as a whole. Makes its folder if need be.
+    ///
+    /// # Errors
+    /// Runtime failure when the folder or the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::runtime(format!(
+                "cannot write {} ({error}); choose another place with --output",
+                path.display()
+            ))
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        if path.is_dir() {
+            return Err(Failure::usage(format!("{} is a directory; name a file", path.display())));
+        }
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        file.write_all(self.to_text()?.as_bytes()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+}
+
+/// Where the table is kept: `/var/lib/scx_bias` for root, the XDG state folder for others. None for a user without a home.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    let folder = if nix::unistd::geteuid().is_root() {
+        PathBuf::from("/var/lib")
+    } else {
+        let absolute =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?
+    };
+    Some(folder.join("scx_bias/capacity.json"))
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

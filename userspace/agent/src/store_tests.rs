@@ -1,0 +1,104 @@
+//! Tests of the capacity file.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::calibrate::evaluate;
+use crate::failure::Exit;
+use crate::topology::Cpu;
+use proptest::prelude::*;
+use std::os::unix::fs::PermissionsExt;
+
+fn topology(count: u32) -> Topology {
+    let cpus = (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 });
+    Topology { cpus: cpus.collect(), possible: (0..count).collect(), llc_bytes: 0 }
+}
+
+fn calibration(count: u32, samples: u32) -> Calibration {
+    let times = |factor: u32| (0..samples).map(|i| f64::from(factor * (100 + i % 7))).collect::<Vec<_>>();
+    let conditions = Conditions {
+        rounds: 1,
+        visit_us: 1,
+        chunk_us: 1,
+        external_bytes: 1,
+        lanes: 1,
+        realtime: false,
+        took_ms: 1,
+    };
+    let cpus = (0..count).map(|cpu| CpuSamples { cpu, times: [times(1 + cpu % 2), times(1), times(1)] });
+    evaluate(&topology(count).cpus, cpus.collect(), conditions, SplitRule::default()).unwrap()
+}
+
+fn refusal(text: &str) -> String {
+    CapacityFile::parse(text).and_then(|file| file.table(&topology(2))).unwrap_err()
+}
+
+const BY_HAND: &str = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]},
+    {"cpu": 1, "cost_permille": [2500, 1580, 1000]}]}"#;
+
+#[test]
+fn a_file_written_by_hand_gets_classes_by_cost() {
+    let table = CapacityFile::parse(BY_HAND).unwrap().table(&topology(2)).unwrap();
+    assert_eq!(table.get(1).unwrap().class, Class::Slow);
+}
+
+#[test]
+fn a_written_file_reads_back_and_is_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/capacity.json");
+    let calibration = calibration(2, 40);
+    let file = CapacityFile::of(&calibration, &topology(2));
+    file.write(&path).unwrap();
+    file.write(&path).unwrap();
+    let read = CapacityFile::read(&path).unwrap();
+    assert_eq!(read, file);
+    assert_eq!(read.table(&topology(2)).unwrap(), calibration.table);
+    assert_eq!(read.samples(), calibration.samples);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_largest_machine_fits_the_limit_of_reading() {
+    let text = CapacityFile::of(&calibration(1024, 60), &topology(1024)).to_text().unwrap();
+    assert!(text.len() as u64 <= safefile::MAX_BYTES, "{} bytes", text.len());
+}
+
+#[test]
+fn says_what_is_wrong_and_what_to_do() {
+    assert!(refusal("").contains("calibrate --output"));
+    assert!(refusal(r#"{"version": 2, "cpus": []}"#).contains("has version 2"));
+    assert!(refusal(r#"{"version": 1, "cpus": [], "cpu": 1}"#).contains("unknown field"));
+    assert!(refusal(r#"{"version": 1, "cpus": []}"#).contains("CPU 0 is online but not listed"));
+    assert!(refusal(&BY_HAND.replace("\"cpu\": 1", "\"cpu\": 0")).contains("CPU 1 is online but not listed"));
+    assert!(refusal(&BY_HAND.replace("2500", "25")).contains("execute cost 25"));
+    assert!(refusal(&BY_HAND.replace("2500", "-1")).contains("invalid value"));
+    let some = BY_HAND.replace("\"cpu\": 1,", "\"cpu\": 1, \"class\": \"slow\",");
+    assert!(refusal(&some).contains("for all or for none"));
+    let third = BY_HAND.replace("]}]}", "]}, {\"cpu\": 7, \"cost_permille\": [1000, 1000, 1000]}]}");
+    assert!(refusal(&third).contains("CPU 7, which this machine does not have (0-1)"));
+}
+
+#[test]
+fn deep_nesting_is_refused_not_followed() {
+    assert!(refusal(&"[".repeat(100_000)).contains("calibrate --output"));
+}
+
+#[test]
+fn a_directory_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let failure = CapacityFile::of(&calibration(1, 9), &topology(1)).write(folder.path()).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_never_panic(at in 0usize..140, byte in 0u8..128) {
+        let mut bytes = BY_HAND.as_bytes().to_vec();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        let text = String::from_utf8(bytes).unwrap();
+        if let Ok(table) = CapacityFile::parse(&text).and_then(|file| file.table(&topology(2))) {
+            prop_assert!(table.check().is_ok());
+        }
+    }
+}
