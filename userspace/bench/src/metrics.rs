@@ -25,7 +25,7 @@ pub fn slowdown(progress: f64) -> f64 {
 
 /// System throughput: the sum of all tasks' progress. 0 for no tasks.
 pub fn stp(progress: &[f64]) -> f64 {
-    progress.iter().sum()
+    sum(progress.iter().copied())
 }
 
 /// Average normalised turnaround time: mean slowdown. None for no tasks.
@@ -57,6 +57,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[half]),
         _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
     }
+}
+
+/// Sum that is 0 (not the standard library's -0) for no values.
+pub fn sum(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, x| sum + x)
 }
 
 /// Share of `part` in `whole`, 0 when the whole is 0.

@@ -134,9 +134,9 @@ fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> R
     for (kind, task) in kinds.iter().zip(tasks) {
         let progress = metrics::progress(task.units as f64 / wall_s, solo.rate(kind)?);
         let progress = progress.ok_or_else(|| Error::failed("progress", "the window has no length"))?;
-        let total: f64 = 0.0 + task.cpu_ns.iter().map(|&ns| ns as f64).sum();
-        let on_fast: f64 =
-            0.0 + solo.fast_cpus.iter().filter_map(|&cpu| task.cpu_ns.get(cpu)).map(|&ns| ns as f64).sum();
+        let ns = |cpu: usize| task.cpu_ns.get(cpu).map_or(0.0, |&ns| ns as f64);
+        let total = metrics::sum((0..task.cpu_ns.len()).map(ns));
+        let on_fast = metrics::sum(solo.fast_cpus.iter().map(|&cpu| ns(cpu)));
         reports.push(TaskReport {
             kind: kind.to_string(),
             units: task.units,
@@ -151,8 +151,8 @@ fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> R
         });
     }
     let progress: Vec<f64> = reports.iter().map(|task| task.progress).collect();
-    let cpu_s: f64 = 0.0 + reports.iter().map(|task| task.cpu_s).sum();
-    let fast_s: f64 = 0.0 + reports.iter().map(|task| task.cpu_s * task.fast_share).sum();
+    let cpu_s = metrics::sum(reports.iter().map(|task| task.cpu_s));
+    let fast_s = metrics::sum(reports.iter().map(|task| task.cpu_s * task.fast_share));
     Ok(Round {
         wall_s,
         stp: metrics::stp(&progress),
