@@ -14,6 +14,7 @@
 //! Limits: the command must stay in the foreground.
 
 use crate::{Error, Result};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Read;
@@ -106,7 +107,10 @@ impl Loaded {
 
     fn launch(kernel: SchedExt, command: &str) -> Result<Self> {
         let io_error = |e| Error::failed(format!("starting '{command}'"), e);
-        let output = tempfile::tempfile().map_err(io_error)?;
+        // Memory, not a file: there may be no writable folder.
+        let output = memfd_create("scheduler-output", MFdFlags::MFD_CLOEXEC);
+        let output =
+            std::fs::File::from(output.map_err(|e| Error::failed(format!("starting '{command}'"), e))?);
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("exec {command}")).stdin(Stdio::null()).process_group(0);
         shell.stdout(output.try_clone().map_err(io_error)?).stderr(output.try_clone().map_err(io_error)?);

@@ -1,6 +1,7 @@
 //! stress-ng beside the storm, where it is installed: somebody else's idea of churn.
 
 use crate::{Error, Result};
+use nix::unistd::{AccessFlags, access};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,7 +25,13 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
     for name in STRESSORS {
         command.args([format!("--{name}"), "1".into()]);
     }
-    command.args(["--quiet", "--temp-path", "/tmp", "--timeout", &format!("{}s", time.as_secs().max(1))]);
+    command.args([
+        "--quiet",
+        "--temp-path",
+        &writable_folder(),
+        "--timeout",
+        &format!("{}s", time.as_secs().max(1)),
+    ]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
     // SAFETY: prctl is safe between fork and exec; it ends stress-ng if this process dies.
     unsafe {
@@ -38,6 +45,14 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::failed("starting stress-ng", e)),
     }
+}
+
+/// A folder that stress-ng may write to; /tmp if none is, and it will complain itself.
+fn writable_folder() -> String {
+    let wanted = ["OUT", "TMPDIR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let usual = ["/tmp", "/run", "/dev/shm"].map(String::from);
+    let writable = |folder: &String| access(folder.as_str(), AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
+    wanted.chain(usual).find(writable).unwrap_or_else(|| "/tmp".into())
 }
 
 impl StressNg {
