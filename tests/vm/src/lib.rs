@@ -7,17 +7,25 @@
 //! so an interrupted run leaves nothing half done; see [`cache`]. Everything a run produces lies in the run's
 //! output folder; see [`runner`].
 
+pub mod apt;
+pub mod build;
 pub mod cache;
 pub mod exit;
 pub mod guest;
+pub mod hostspeed;
 pub mod interrupt;
+pub mod kernels;
 pub mod machine;
+pub mod packages;
 pub mod ports;
+pub mod prepare;
 pub mod process;
 pub mod progress;
+pub mod qemu;
 pub mod run_folder;
 pub mod runner;
 pub mod shared;
+pub mod tools;
 pub mod verdict;
 
 pub use machine::Machine;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::guest;
-use crate::verdict::{self, Evidence, Late, Overrun, Verdict};
+use crate::verdict::{self, Evidence, Late, Account, Verdict};
 
 /// What the watch saw.
 #[derive(Default)]
@@ -16,10 +16,18 @@ pub struct Watched {
     pub command: Duration,
     /// What ran out of time.
     pub late: Option<Late>,
-    /// Lateness of the vCPUs when the command started.
-    pub before: Vec<Overrun>,
-    /// Lateness of the vCPUs when the command ended.
-    pub after: Vec<Overrun>,
+    /// The vCPUs' accounts when the command started.
+    pub before: Vec<Account>,
+    /// The vCPUs' accounts when the command ended.
+    pub after: Vec<Account>,
+}
+
+impl Watched {
+    /// What each vCPU did during the command.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<Account> {
+        self.after.iter().zip(&self.before).map(|(after, before)| after.since(before)).collect()
+    }
 }
 
 /// The run's private folder below the output folder.
@@ -62,16 +70,6 @@ impl RunFolder {
     #[must_use]
     pub fn judge(&self, watched: &Watched) -> Verdict {
         let failed = self.text(&self.path.join(guest::FAILED));
-        let overruns: Vec<_> = watched
-            .after
-            .iter()
-            .zip(&watched.before)
-            .map(|(after, before)| Overrun {
-                vcpu: after.vcpu,
-                behind_ns: after.behind_ns.saturating_sub(before.behind_ns),
-                busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
-            })
-            .collect();
         verdict::judge(&Evidence {
             started: self.has(guest::STARTED),
             failed: Some(failed.as_str()).filter(|text| !text.is_empty()),
@@ -79,7 +77,7 @@ impl RunFolder {
             late: watched.late,
             console: &self.text(&self.console()),
             launcher: &self.text(&self.launcher_log()),
-            overruns: &overruns,
+            accounts: &watched.accounts(),
         })
     }
 }

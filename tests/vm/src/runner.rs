@@ -27,7 +27,7 @@ use crate::ports::{Port, Sink};
 use crate::process::Guest;
 use crate::run_folder::{RunFolder, Watched};
 use crate::shared::Shared;
-use crate::verdict::{Late, Verdict};
+use crate::verdict::{Account, Late, Verdict};
 use crate::{cache, interrupt};
 
 /// Time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
@@ -68,6 +68,8 @@ pub struct Vm {
     pub qemu: PathBuf,
     /// The kernel image.
     pub kernel: PathBuf,
+    /// Folder of the virtiofsd program for kernels that see the host's files through it; `None` for 9p.
+    pub virtiofsd: Option<PathBuf>,
     /// The machine.
     pub machine: Machine,
     /// The emulation; without it all vCPUs run as fast as they can.
@@ -103,6 +105,10 @@ pub struct Outcome {
     pub stderr: String,
     /// The guest's console.
     pub console: PathBuf,
+    /// The output folder.
+    pub out: PathBuf,
+    /// What each vCPU did during the command; empty without the emulation.
+    pub vcpus: Vec<Account>,
 }
 
 impl Vm {
@@ -117,7 +123,10 @@ impl Vm {
         let (out_sink, err_sink) =
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
         let (stdout, stderr) = (Port::open(out_sink)?, Port::open(err_sink)?);
-        let mut guest = Guest::start(self.launcher(&run, &stdout.socket, &stderr.socket)?, &run.console())?;
+        // Short, because virtiofsd's socket lies in it and a socket's path has 107 bytes at most.
+        let scratch = tempfile::Builder::new().prefix("scx-bias-").tempdir().context("cannot make a temporary folder")?;
+        let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
+        let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, shared.as_ref());
         guest.kill();
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
@@ -129,6 +138,8 @@ impl Vm {
             stdout: String::from_utf8_lossy(&stdout).into_owned(),
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
+            out: self.out.clone(),
+            vcpus: watched.accounts(),
         })
     }
 
@@ -161,13 +172,19 @@ impl Vm {
         Ok(run)
     }
 
-    fn launcher(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Result<Command> {
+    fn launcher(&self, run: &RunFolder, scratch: &Path, stdout: &str, stderr: &str) -> Result<Command> {
         let out = run.path.parent().unwrap_or(Path::new("/"));
         let script = run.path.join("guest.sh");
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
         command.arg("--kimg").arg(&self.kernel);
-        command.args(["--mods", "auto", "--disable-kvm", "--force-9p", "--user", "root"]);
+        command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
+        match &self.virtiofsd {
+            // virtme-run takes the first virtiofsd in the search path.
+            Some(folder) => command.env("PATH", prefixed_path(folder)),
+            None => command.arg("--force-9p"),
+        };
+        command.env("TMPDIR", scratch);
         // The guest's console goes to standard error, which is ours to read: panics are told there.
         command.arg("--show-boot-console");
         command.arg("--qemu-bin").arg(run.path.join("qemu"));
@@ -203,7 +220,7 @@ impl Vm {
 
     /// Waits until the guest is done, late, gone or unwanted.
     fn watch(&self, guest: &mut Guest, run: &RunFolder, shared: Option<&Shared>) -> Result<Watched> {
-        let lateness = || shared.map(|shared| shared.lateness(self.machine.cpus())).unwrap_or_default();
+        let accounts = || shared.map(|shared| shared.accounts(self.machine.cpus())).unwrap_or_default();
         let mut watched = Watched::default();
         let power_on = Instant::now();
         let mut started: Option<Instant> = None;
@@ -216,12 +233,12 @@ impl Vm {
             if started.is_none() && run.has(guest::STARTED) {
                 started = Some(Instant::now());
                 watched.boot = power_on.elapsed();
-                watched.before = lateness();
+                watched.before = accounts();
             }
             if ended.is_none() && run.has(guest::EXIT_CODE) {
                 ended = Some(Instant::now());
                 watched.command = started.map(|start| start.elapsed()).unwrap_or_default();
-                watched.after = lateness();
+                watched.after = accounts();
             }
             if gone || ended.is_some_and(|end| end.elapsed() > POWER_OFF_LIMIT) {
                 return Ok(watched);
@@ -266,6 +283,14 @@ const KERNEL_ARGS: &[&str] = &[
     "random.trust_cpu=on",
     "loglevel=5",
 ];
+
+/// The search path with `folder` before everything else.
+fn prefixed_path(folder: &Path) -> std::ffi::OsString {
+    let mut path = folder.as_os_str().to_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    path
+}
 
 /// QEMU's option syntax doubles commas in values.
 fn comma(path: &Path) -> String {

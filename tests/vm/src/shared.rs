@@ -5,7 +5,7 @@ use std::path::Path;
 use ampvm_abi::Page;
 use anyhow::{Context as _, Result};
 
-use crate::verdict::Overrun;
+use crate::verdict::Account;
 
 /// The page of one running VM.
 pub struct Shared {
@@ -25,16 +25,21 @@ impl Shared {
         Ok(Self { page })
     }
 
-    /// How late and how busy each of the first `vcpus` vCPUs is, since the emulation started. A vCPU that the page
-    /// does not have yet was never late.
+    /// What each of the first `vcpus` vCPUs did since the emulation started. One that the page does not have yet
+    /// did nothing.
     #[must_use]
-    pub fn lateness(&self, vcpus: usize) -> Vec<Overrun> {
+    pub fn accounts(&self, vcpus: usize) -> Vec<Account> {
         (0..vcpus)
             .map(|vcpu| match self.page.counters(vcpu) {
                 Ok(counters) => {
-                    Overrun { vcpu, behind_ns: counters.overrun_ns, busy_ns: counters.model_ns }
+                    Account {
+                        vcpu,
+                        instructions: counters.instructions,
+                        behind_ns: counters.overrun_ns,
+                        busy_ns: counters.model_ns,
+                    }
                 }
-                Err(_) => Overrun { vcpu, behind_ns: 0, busy_ns: 0 },
+                Err(_) => Account { vcpu, ..Account::default() },
             })
             .collect()
     }

@@ -16,18 +16,31 @@ pub const OVERRUN_LIMIT_PERMILLE: u64 = 20;
 /// Falling behind by less than this says nothing about a run, in nanoseconds: one preemption by the host.
 pub const OVERRUN_GRACE_NS: u64 = 20_000_000;
 
-/// How far one vCPU fell behind during the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overrun {
+/// What one vCPU did, and how far it fell behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
     /// The vCPU.
     pub vcpu: usize,
+    /// Instructions it executed.
+    pub instructions: u64,
     /// Host time it lacked, in nanoseconds.
     pub behind_ns: u64,
     /// Time it should have been busy, in nanoseconds.
     pub busy_ns: u64,
 }
 
-impl Overrun {
+impl Account {
+    /// What happened between an earlier account and this one.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            vcpu: self.vcpu,
+            instructions: self.instructions.saturating_sub(earlier.instructions),
+            behind_ns: self.behind_ns.saturating_sub(earlier.behind_ns),
+            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
+        }
+    }
+
     /// Whether this voids the run.
     #[must_use]
     pub fn is_excessive(&self) -> bool {
@@ -60,8 +73,8 @@ pub struct Evidence<'a> {
     pub console: &'a str,
     /// What virtme-ng and QEMU said.
     pub launcher: &'a str,
-    /// The vCPUs that fell behind.
-    pub overruns: &'a [Overrun],
+    /// What each vCPU did during the command.
+    pub accounts: &'a [Account],
 }
 
 /// How a run ended.
@@ -112,7 +125,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         return Verdict::Panicked(format!("{line}\n{}", tail("console", evidence.console)));
     }
     if let (Some(code), None) = (evidence.exit_code, evidence.late) {
-        return judge_overrun(code, evidence.overruns);
+        return judge_overrun(code, evidence.accounts);
     }
     match evidence.late {
         Some(Late::Boot(seconds)) => Verdict::Hung(format!(
@@ -136,19 +149,19 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
-fn judge_overrun(code: i32, overruns: &[Overrun]) -> Verdict {
-    let excessive: Vec<_> = overruns.iter().filter(|overrun| overrun.is_excessive()).collect();
+fn judge_overrun(code: i32, accounts: &[Account]) -> Verdict {
+    let excessive: Vec<_> = accounts.iter().filter(|account| account.is_excessive()).collect();
     if excessive.is_empty() {
         return Verdict::Ended(code);
     }
     let list: Vec<_> = excessive
         .iter()
-        .map(|overrun| {
+        .map(|account| {
             format!(
                 "vCPU {} lacked {} of {} ms",
-                overrun.vcpu,
-                overrun.behind_ns / 1_000_000,
-                overrun.busy_ns / 1_000_000
+                account.vcpu,
+                account.behind_ns / 1_000_000,
+                account.busy_ns / 1_000_000
             )
         })
         .collect();
@@ -187,7 +200,7 @@ fn tail(name: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    const BEHIND: Overrun = Overrun { vcpu: 2, behind_ns: 300_000_000, busy_ns: 1_000_000_000 };
+    const BEHIND: Account = Account { vcpu: 2, instructions: 0, behind_ns: 300_000_000, busy_ns: 1_000_000_000 };
 
     fn ended(code: i32) -> Evidence<'static> {
         Evidence { started: true, exit_code: Some(code), ..Evidence::default() }
@@ -201,16 +214,16 @@ mod tests {
 
     #[test]
     fn an_overrun_voids_a_run_that_went_well() {
-        let verdict = judge(&Evidence { overruns: &[BEHIND], ..ended(0) });
+        let verdict = judge(&Evidence { accounts: &[BEHIND], ..ended(0) });
         assert_eq!(verdict.code(), exit::VM_OVERRUN);
         assert!(verdict.explanation().is_some_and(|text| text.contains("vCPU 2")));
     }
 
     #[test]
     fn a_little_lateness_does_not() {
-        let short = Overrun { behind_ns: OVERRUN_GRACE_NS, busy_ns: 1, ..BEHIND };
-        let small = Overrun { busy_ns: 300_000_000 * 1000 / OVERRUN_LIMIT_PERMILLE, ..BEHIND };
-        assert_eq!(judge(&Evidence { overruns: &[short, small], ..ended(5) }), Verdict::Ended(5));
+        let short = Account { behind_ns: OVERRUN_GRACE_NS, busy_ns: 1, ..BEHIND };
+        let small = Account { busy_ns: 300_000_000 * 1000 / OVERRUN_LIMIT_PERMILLE, ..BEHIND };
+        assert_eq!(judge(&Evidence { accounts: &[short, small], ..ended(5) }), Verdict::Ended(5));
     }
 
     #[test]

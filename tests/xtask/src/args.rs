@@ -3,12 +3,20 @@
 use std::path::PathBuf;
 
 use bias_vm::Machine;
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 /// Build, test and try scx_bias in a virtual machine with unequal cores.
+///
+/// Needs Rust and a C compiler; everything else is installed on Debian 12 (after asking) or named elsewhere.
+/// Kernels and tools are kept in $XDG_CACHE_HOME/scx_bias (~/.cache/scx_bias); removing that folder is always safe.
+///
+/// Exit codes: 0 all well, 1 something failed, 2 wrong command line, 3 the machine lacks something.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 pub struct Args {
+    /// Install missing packages without asking. Also implied by CI=true and where there is no terminal.
+    #[arg(long, global = true)]
+    pub yes: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -17,32 +25,101 @@ pub struct Args {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Show what scx_bias does: the default scheduler against it, in the VM.
+    Demo(DemoArgs),
+    /// Run every test: units on the host, scenarios in the VM.
+    Test(TestArgs),
     /// Run a command in the VM as root, with the host's files visible read-only.
     Vm(VmArgs),
+    /// Install what is missing and fetch the tools, without running anything.
+    Setup,
+    /// Build or fetch kernels of the table; all of them if none is named.
+    Kernel(KernelArgs),
+    /// Check formats, lints and licences.
+    Lint,
 }
 
 /// `cargo xtask vm`.
+///
+/// The command's exit code is returned. 120: the VM could not be set up. 121: the guest panicked. 122: it hung or
+/// the time was up. 123: the host was too slow for the promised speeds, so figures of this run are void.
 #[derive(ClapArgs)]
 pub struct VmArgs {
-    /// Kernel to boot: a version of the table (6.12, 6.18, 7.0, 7.3, ...) or the path of an image.
+    /// Kernel to boot: a version of tests/ampvm/kernel/kernels.toml (6.12, 6.18, 7.0, 7.2, 7.3) or an image's path.
+    /// 6.12 boots fastest and has the amp performance events.
     #[arg(long, default_value = "6.12")]
     pub kernel: String,
-    /// Speeds of the CPUs in MIPS, or a preset; `,key=value` adds penalties and topology.
+    /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset (2F2S, 1F3S, 1F2S, 4F4S, NEAR, SYM), then optional
+    /// ,key=value: mem_ns, llc_ns, branch_ns, l2_ns (penalties), sockets, threads. Faster CPUs finish sooner but
+    /// overrun sooner on a slow or busy host; below about 20 MIPS the guest's own timer tick shows.
     #[arg(long, value_name = "SPEC", default_value = "2F2S")]
     pub machine: Machine,
-    /// Seconds the command may take.
+    /// What to do when this host is too slow for the machine. `down` slows all CPUs by one factor, which keeps
+    /// ratios but lengthens runs; `refuse` ends with 120; `force` runs it and risks 123.
+    #[arg(long, value_enum, default_value_t = Scale::Down)]
+    pub scale: Scale,
+    /// Seconds the command may take. Raising it only delays the news of a hang.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub timeout: u64,
-    /// Folder shared with the guest; `$OUT` there.
+    /// Folder shared with the guest, writable on both sides; `$OUT` there. Default: a new one below target/vm.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Guest memory in MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    /// Guest memory in MiB. More costs the host that much; the guest needs about 300 for itself.
+    #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
-    /// Run without the emulation of unequal cores: all CPUs as fast as the host allows.
+    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal throttling.
+    #[arg(long, value_name = "CPU:MIPS@S")]
+    pub throttle: Vec<String>,
+    /// More words for the guest kernel's command line (repeatable).
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Run without the emulation: all CPUs as fast as the host allows, no stalls, no amp events. Boots faster.
     #[arg(long)]
     pub no_emulation: bool,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<String>,
+}
+
+/// What to do when the host is too slow.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Scale {
+    /// Slow all CPUs down by one factor.
+    Down,
+    /// Do not run.
+    Refuse,
+    /// Run all the same.
+    Force,
+}
+
+/// `cargo xtask kernel`.
+#[derive(ClapArgs)]
+pub struct KernelArgs {
+    /// Versions of the table, or `list` to see it.
+    pub names: Vec<String>,
+}
+
+/// `cargo xtask demo`.
+#[derive(ClapArgs)]
+pub struct DemoArgs {
+    /// The machine; see `cargo xtask vm --help`.
+    #[arg(long, value_name = "SPEC", default_value = "2F2S")]
+    pub machine: Machine,
+    /// The kernel; see `cargo xtask vm --help`.
+    #[arg(long, default_value = "6.12")]
+    pub kernel: String,
+    /// More for `bias-bench demo`, after `--`.
+    #[arg(last = true, value_name = "ARGS")]
+    pub bench: Vec<String>,
+}
+
+/// `cargo xtask test`.
+#[derive(ClapArgs)]
+pub struct TestArgs {
+    /// Only the tests that need no VM: a minute instead of many.
+    #[arg(long)]
+    pub no_vm: bool,
+    /// More for `cargo nextest run`, after `--`: a filter such as `-E 'test(demo)'`.
+    #[arg(last = true, value_name = "ARGS")]
+    pub nextest: Vec<String>,
 }

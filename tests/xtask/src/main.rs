@@ -1,21 +1,66 @@
 //! The README commands: demo, test, vm.
 
 mod args;
+mod demo;
+mod lint;
+mod test;
 mod vm;
 
 use std::process::exit;
 
+use anyhow::Result;
+use bias_vm::kernels::{self, Table};
+use bias_vm::packages::{self, Consent};
+use bias_vm::tools;
 use clap::Parser as _;
 
 fn main() {
     let args = args::Args::parse();
     // Without a handler the commands still work, they only end less tidily.
     let _ = ctrlc::set_handler(bias_vm::interrupt::request);
-    let code = match args.command {
-        args::Command::Vm(args) => vm::run(&args),
+    let consent = Consent::from_flag(args.yes);
+    let code = match &args.command {
+        args::Command::Demo(args) => demo::run(args, consent),
+        args::Command::Test(args) => test::run(args, consent),
+        args::Command::Vm(args) => vm::run(args, consent),
+        args::Command::Setup => set_up(consent),
+        args::Command::Kernel(args) => kernel(&args.names, consent),
+        args::Command::Lint => lint::run(),
     };
     exit(code.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");
         bias_vm::exit::code_of(&error)
     }));
+}
+
+fn set_up(consent: Consent) -> Result<i32> {
+    packages::ensure(consent)?;
+    bias_vm::qemu::find()?;
+    tools::virtme_run()?;
+    tools::virtiofsd_folder()?;
+    tools::nextest()?;
+    eprintln!("xtask: this machine has what the project needs");
+    Ok(0)
+}
+
+fn kernel(names: &[String], consent: Consent) -> Result<i32> {
+    let table = Table::load()?;
+    if names.first().is_some_and(|name| name == "list") {
+        for entry in &table.kernels {
+            let module = entry.no_module.as_deref().map_or(String::new(), |why| format!("; no amp events: {why}"));
+            println!("{:<6} {}{module}", entry.name, entry.why);
+        }
+        return Ok(0);
+    }
+    packages::ensure(consent)?;
+    let all: Vec<_> = table.kernels.iter().map(|entry| entry.name.clone()).collect();
+    for name in if names.is_empty() { &all } else { names } {
+        let kernel = kernels::ensure(name)?;
+        println!("{name} {}", kernel.image.display());
+        match (&kernel.module, &kernel.no_module) {
+            (Some(module), _) => println!("{name} {}", module.display()),
+            (None, why) => println!("{name} no module: {}", why.as_deref().unwrap_or("none is known")),
+        }
+    }
+    Ok(0)
 }

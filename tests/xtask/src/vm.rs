@@ -1,34 +1,74 @@
 //! `cargo xtask vm`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use bias_vm::runner::Vm;
+use bias_vm::exit::{USAGE, coded};
+use bias_vm::hostspeed::Scaling;
+use bias_vm::packages::Consent;
+use bias_vm::prepare::{self, Wish};
+use bias_vm::runner::{Outcome, SpeedChange};
 
-use crate::args::VmArgs;
+use crate::args::{Scale, VmArgs};
 
 /// Runs the command and returns the exit code.
-pub fn run(args: &VmArgs) -> Result<i32> {
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("target/vm").join(std::process::id().to_string()));
-    let vm = Vm {
-        virtme_run: std::env::var_os("VIRTME_RUN").unwrap_or_else(|| "virtme-run".into()).into(),
-        qemu: "qemu-system-x86_64".into(),
-        kernel: args.kernel.clone().into(),
+pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
+    let speed_changes = args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
+    let mut vm = prepare::vm(&Wish {
+        kernel: args.kernel.clone(),
         machine: args.machine.clone(),
-        emulation: None,
-        memory_mib: args.memory,
+        scaling: match args.scale {
+            Scale::Down => Scaling::Down,
+            Scale::Refuse => Scaling::Refuse,
+            Scale::Force => Scaling::Ignore,
+        },
+        emulation: !args.no_emulation,
+        consent,
+        out: args.out.clone(),
         timeout: Duration::from_secs(args.timeout),
-        out,
-        env: Vec::new(),
-        speed_changes: Vec::new(),
-        kernel_args: Vec::new(),
-        keep_output: false,
-    };
+    })?;
+    vm.memory_mib = args.memory;
+    vm.kernel_args.clone_from(&args.append);
+    vm.speed_changes = speed_changes;
     let outcome = vm.run(&args.command)?;
+    Ok(report(&outcome))
+}
+
+/// Says how a run ended, if not as it should, and returns its exit code.
+pub fn report(outcome: &Outcome) -> i32 {
     if let Some(text) = outcome.verdict.explanation() {
-        eprintln!("xtask: {text}");
+        eprintln!("xtask: {text}\nxtask: the whole console is in {}", outcome.console.display());
     }
-    eprintln!("xtask: boot {:.1} s, command {:.1} s", outcome.boot.as_secs_f64(), outcome.command.as_secs_f64());
-    Ok(outcome.verdict.code())
+    eprintln!(
+        "xtask: boot {:.1} s, command {:.1} s, output folder {}",
+        outcome.boot.as_secs_f64(),
+        outcome.command.as_secs_f64(),
+        outcome.out.display()
+    );
+    outcome.verdict.code()
+}
+
+/// Reads `CPU:MIPS@SECONDS`.
+fn speed_change(text: &str, args: &VmArgs) -> Result<SpeedChange> {
+    let parse = || -> Option<(usize, f64, f64)> {
+        let (cpu, rest) = text.split_once(':')?;
+        let (mips, seconds) = rest.split_once('@')?;
+        Some((cpu.parse().ok()?, mips.parse().ok()?, seconds.parse().ok()?))
+    };
+    let cpus = args.machine.cpus();
+    match parse() {
+        Some((vcpu, mips, seconds))
+            if vcpu < cpus && (1.0..=10_000.0).contains(&mips) && (0.0..=86_400.0).contains(&seconds) =>
+        {
+            Ok(SpeedChange {
+                after: Duration::from_secs_f64(seconds),
+                vcpu,
+                mips_milli: (mips * 1000.0).round() as u32,
+            })
+        }
+        _ => Err(coded(
+            USAGE,
+            format!("--throttle \"{text}\" is not CPU:MIPS@SECONDS with a CPU below {cpus} and 1 to 10000 MIPS"),
+        )),
+    }
 }

@@ -1,0 +1,240 @@
+//! Debian packages through apt, with a private configuration.
+//!
+//! Problem: the project needs packages from suites that a Debian 12 machine does not list (backports, trixie's
+//! kernels), and must not change the machine's own sources to get them.
+//!
+//! Approach: a private source list below the cache folder, derived from the machine's own sources (same mirror, same proxy), handed to apt
+//! through `APT_CONFIG`. Two lists: one to install from, which stays within Debian 12, and one to download kernels from,
+//! which also sees trixie. Nothing is ever installed from the second.
+//!
+//! Limits: only Debian 12 (bookworm) on amd64; elsewhere [`supported`] says no and the caller names the packages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::cache;
+use crate::progress::{Step, run_logged};
+
+/// Age after which the private package lists are fetched again before something is installed or downloaded.
+const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Which suites an operation sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suites {
+    /// Debian 12 and its backports: what may be installed.
+    Install,
+    /// Also trixie and its backports: what may be downloaded and unpacked, never installed.
+    Download,
+}
+
+impl Suites {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Download => "download",
+        }
+    }
+
+    fn suites(self) -> &'static [&'static str] {
+        match self {
+            Self::Install => &["bookworm", "bookworm-backports"],
+            Self::Download => &["bookworm", "bookworm-backports", "trixie", "trixie-backports"],
+        }
+    }
+}
+
+/// Whether this is the distribution the set-up knows: Debian 12 on amd64.
+#[must_use]
+pub fn supported() -> bool {
+    is_bookworm(&fs::read_to_string("/etc/os-release").unwrap_or_default()) && cfg!(target_arch = "x86_64")
+}
+
+fn is_bookworm(os_release: &str) -> bool {
+    os_release.lines().any(|line| line == "ID=debian")
+        && os_release.lines().any(|line| line == "VERSION_CODENAME=bookworm")
+}
+
+/// A private apt configuration, ready for use.
+pub struct Apt {
+    config: PathBuf,
+    folder: PathBuf,
+    suites: Suites,
+}
+
+impl Apt {
+    /// Writes the configuration and fetches the package lists if they are missing or old.
+    ///
+    /// # Errors
+    /// The machine's sources name no Debian mirror, or the lists cannot be fetched.
+    pub fn open(suites: Suites) -> Result<Self> {
+        let folder = cache::root()?.join("apt").join(suites.name());
+        for part in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(part)).with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let targets = Command::new("apt-get")
+            .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
+            .output()
+            .context("cannot run apt-get")?;
+        let sources = source_list(&String::from_utf8_lossy(&targets.stdout), suites)?;
+        let config = folder.join("apt.conf");
+        let text = format!(
+            "Dir::Etc::SourceList \"{folder}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
+             Dir::State::Lists \"{folder}/lists\";\nDir::Cache \"{folder}/cache\";\nAPT::Sandbox::User \"root\";\n",
+            folder = folder.display()
+        );
+        let changed = fs::read_to_string(folder.join("sources.list")).ok().as_ref() != Some(&sources);
+        fs::write(folder.join("sources.list"), sources).context("cannot write the private source list")?;
+        fs::write(&config, text).context("cannot write the private apt configuration")?;
+        let apt = Self { config, folder, suites };
+        if changed || apt.lists_are_old() {
+            apt.update()?;
+        }
+        Ok(apt)
+    }
+
+    fn stamp(&self) -> PathBuf {
+        self.folder.join("updated")
+    }
+
+    fn lists_are_old(&self) -> bool {
+        let modified = fs::metadata(self.stamp()).and_then(|data| data.modified()).ok();
+        modified.and_then(|time| time.elapsed().ok()).is_none_or(|age| age > LISTS_AGE)
+    }
+
+    fn update(&self) -> Result<()> {
+        let mut step = Step::new(format!("fetching Debian's package lists ({})", self.suites.suites().join(", ")));
+        run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.folder.join("log"))
+            .context("cannot fetch Debian's package lists; is the network up?")?;
+        fs::write(self.stamp(), "").context("cannot write in the cache folder")?;
+        step.done("");
+        Ok(())
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("APT_CONFIG", &self.config).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
+        command
+    }
+
+    /// Newest version of a package in these suites that the machine's priorities choose.
+    ///
+    /// # Errors
+    /// There is no such package.
+    pub fn version(&self, package: &str) -> Result<String> {
+        let output = self
+            .command("apt-cache")
+            .args(["madison", package])
+            .output()
+            .context("cannot run apt-cache")?;
+        first_version(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| {
+            anyhow!("Debian's archive has no package {package} (any more); has the table in kernels.toml to be updated?")
+        })
+    }
+
+    /// Installs packages, through sudo if needed. `name/suite` chooses a suite.
+    ///
+    /// # Errors
+    /// apt-get fails, or there is no right to install.
+    pub fn install(&self, packages: &[String]) -> Result<()> {
+        if self.suites != Suites::Install {
+            bail!("nothing is installed from another release than Debian 12");
+        }
+        let mut step = Step::new(format!("installing {}", packages.join(" ")));
+        let mut command = if nix::unistd::geteuid().is_root() {
+            self.command("apt-get")
+        } else {
+            // sudo drops the environment, so the configuration is passed in the command.
+            let mut command = Command::new("sudo");
+            command.arg("env").arg(format!("APT_CONFIG={}", self.config.display()));
+            command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+            command
+        };
+        command.args(["-q", "-y", "--no-install-recommends", "install"]).args(packages);
+        run_logged(&mut step, &mut command, &self.folder.join("log"))?;
+        step.done("");
+        Ok(())
+    }
+
+    /// Downloads packages into `folder` and unpacks them into `root`.
+    ///
+    /// # Errors
+    /// A package is not in the archive, or the download or the unpacking fails.
+    pub fn download(&self, step: &mut Step, packages: &[String], folder: &Path, root: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let log = folder.join("log");
+        run_logged(step, self.command("apt-get").args(["-q", "download"]).args(packages).current_dir(folder), &log)
+            .with_context(|| format!("cannot download {}", packages.join(" ")))?;
+        for file in fs::read_dir(folder).context("cannot read a download folder")? {
+            let path = file.context("cannot read a download folder")?.path();
+            if path.extension().is_some_and(|extension| extension == "deb") {
+                run_logged(step, Command::new("dpkg-deb").arg("-x").arg(&path).arg(root), &log)?;
+                fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The private source list, from `apt-get indextargets` lines `URI RELEASE COMPONENT`.
+fn source_list(targets: &str, suites: Suites) -> Result<String> {
+    let find = |wanted: &str| {
+        targets.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let (uri, release, component) = (words.next()?, words.next()?, words.next()?);
+            (release == wanted && component == "main").then(|| uri.to_string())
+        })
+    };
+    let Some(mirror) = find("bookworm") else {
+        bail!("apt's sources name no mirror of Debian 12 (bookworm main); add one to /etc/apt/sources.list");
+    };
+    let mut list = String::new();
+    for suite in suites.suites() {
+        list += &format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
+    }
+    for extra in ["bookworm-updates", "bookworm-security"] {
+        if let Some(uri) = find(extra) {
+            list += &format!("deb [signed-by={KEYRING}] {uri} {extra} main\n");
+        }
+    }
+    Ok(list)
+}
+
+/// The first version in `apt-cache madison` output: ` package | version | source`.
+fn first_version(madison: &str) -> Option<String> {
+    let version = madison.lines().next()?.split('|').nth(1)?.trim();
+    (!version.is_empty()).then(|| version.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const TARGETS: &str = "http://mirror.example/debian/ bookworm contrib\nhttp://mirror.example/debian/ bookworm main\n\
+                           http://sec.example/ bookworm-security main\nhttp://other.example/ nodistro main\n";
+
+    #[test]
+    fn the_list_uses_the_machines_mirror_and_only_the_named_suites() {
+        let list = source_list(TARGETS, Suites::Install).unwrap();
+        assert!(list.contains("http://mirror.example/debian/ bookworm-backports main"));
+        assert!(list.contains("http://sec.example/ bookworm-security main"));
+        assert!(!list.contains("trixie") && !list.contains("other.example"));
+        assert!(source_list(TARGETS, Suites::Download).unwrap().contains("trixie-backports"));
+        assert!(source_list("", Suites::Install).is_err());
+    }
+
+    #[test]
+    fn versions_and_distributions_are_recognised() {
+        let madison = " linux-source-6.12 | 6.12.95-1~bpo12+1 | http://mirror.example bookworm-backports/main\n";
+        assert_eq!(first_version(madison).as_deref(), Some("6.12.95-1~bpo12+1"));
+        assert_eq!(first_version(""), None);
+        assert!(is_bookworm("ID=debian\nVERSION_CODENAME=bookworm\n"));
+        assert!(!is_bookworm("ID=debian\nVERSION_CODENAME=trixie\n"));
+        assert!(!is_bookworm("ID=fedora\n"));
+    }
+}

@@ -1,0 +1,110 @@
+//! The kernels that the VM boots.
+//!
+//! Approach: one table, `tests/ampvm/kernel/kernels.toml`. An entry is either built from Debian's source package with the
+//! smallest configuration that serves, or is one of Debian's own binaries of the cloud flavour, which have
+//! virtio and virtiofs built in and so boot without modules. Both lie in the cache, keyed by what they are made of.
+//!
+//! Invariants: a cached kernel is complete (see [`crate::cache`]); a warm [`ensure`] needs no network; nothing is
+//! installed on the host, newer releases' packages are only unpacked.
+//!
+//! Limits: amd64 only. Debian's archive forgets superseded binaries; the error then says to update the table.
+
+mod build;
+mod module;
+mod stock;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+pub use table::{Entry, Table};
+
+use crate::exit::{USAGE, coded};
+
+/// How the guest sees the host's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSharing {
+    /// QEMU's own 9p server; the kernel needs 9p.
+    NineP,
+    /// The virtiofsd program; the kernel needs virtiofs.
+    Virtiofs,
+}
+
+/// A kernel ready to boot.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The image.
+    pub image: PathBuf,
+    /// How it can see the host's files.
+    pub sharing: FileSharing,
+    /// The guest's PMU module for it, if there is one.
+    pub module: Option<PathBuf>,
+    /// Why there is no module.
+    pub no_module: Option<String>,
+}
+
+/// The source tree's folder `tests/ampvm`.
+#[must_use]
+pub fn ampvm_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ampvm")
+}
+
+/// Provides a kernel: from the table by name, or any image by path.
+///
+/// # Errors
+/// Code 2 if `name` is neither; otherwise whatever keeps it from being built or fetched.
+pub fn ensure(name: &str) -> Result<Kernel> {
+    let table = Table::load()?;
+    if let Some(entry) = table.find(name) {
+        return provide(entry);
+    }
+    let path = Path::new(name);
+    if !path.is_file() {
+        let names: Vec<_> = table.kernels.iter().map(|entry| entry.name.as_str()).collect();
+        return Err(coded(
+            USAGE,
+            format!("kernel \"{name}\" is neither a file nor one of {}; see tests/ampvm/kernel/kernels.toml", names.join(", ")),
+        ));
+    }
+    let image = path.canonicalize().with_context(|| format!("cannot open {name}"))?;
+    Ok(Kernel {
+        image,
+        sharing: FileSharing::NineP,
+        module: None,
+        no_module: Some("a kernel given as a file has no module of ours".to_string()),
+    })
+}
+
+fn provide(entry: &Entry) -> Result<Kernel> {
+    let (folder, sharing) = match (&entry.source, &entry.release) {
+        (Some(source), _) => (build::ensure(&entry.name, source)?, FileSharing::NineP),
+        (None, Some(release)) => (stock::ensure(&entry.name, release, &entry.packages)?, FileSharing::Virtiofs),
+        (None, None) => return Err(table::malformed(entry, "has neither source nor release")),
+    };
+    let image = folder.join("vmlinuz");
+    let module = if let Some(release) = entry.release.as_deref().filter(|_| !entry.headers.is_empty()) {
+        Some(module::against_headers(&entry.name, release, &entry.headers)?)
+    } else if entry.source.is_some() {
+        Some(module::against_tree(&entry.name, &folder)?)
+    } else {
+        None
+    };
+    Ok(Kernel { image, sharing, module, no_module: entry.no_module.clone() })
+}
+
+/// The file names and contents of a folder's direct files, in order: what a cache key is made from.
+fn contents(folder: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .filter_map(|file| file.ok().map(|file| file.path()))
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    let mut parts = Vec::new();
+    for file in files {
+        parts.push(file.file_name().unwrap_or_default().as_encoded_bytes().to_vec());
+        parts.push(std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    Ok(parts)
+}

@@ -1,0 +1,157 @@
+//! The guest's PMU module, built for each kernel that can take one.
+//!
+//! For a kernel of our own the tree that was kept at its build serves. For Debian's kernels their header packages serve,
+//! with two repairs, made in a private copy: their build tools want a newer C library than Debian 12's, so that
+//! library is unpacked beside them and each tool started through its loader; and they assume a newer compiler.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::{ampvm_folder, contents};
+use crate::apt::{Apt, Suites};
+use crate::cache;
+use crate::guest::quote;
+use crate::progress::{Step, run_logged};
+
+/// Change this when the steps below change what comes out.
+const RECIPE: &str = "1";
+/// The C library, and what else the build tools of trixie's headers load.
+const TOOL_LIBRARIES: &[&str] = &["libc6/trixie", "libelf1t64/trixie", "zlib1g/trixie", "libzstd1/trixie"];
+/// Options of Debian's kernels that make the build use flags which Debian 12's compiler lacks. Neither changes
+/// how data is laid out, so a module built without them fits.
+const NEWER_COMPILER: &[&str] = &["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"];
+
+fn sources() -> PathBuf {
+    ampvm_folder().join("guest")
+}
+
+fn key(of: &[&str]) -> Result<String> {
+    let mut parts = contents(&sources())?;
+    parts.push(RECIPE.into());
+    parts.extend(of.iter().map(|part| part.as_bytes().to_vec()));
+    Ok(cache::key(&parts))
+}
+
+/// The module for a kernel whose build tree was kept in `kernel/build`.
+pub(super) fn against_tree(name: &str, kernel: &Path) -> Result<PathBuf> {
+    let identity = kernel.file_name().unwrap_or_default().to_string_lossy();
+    let folder = cache::entry("modules", &format!("{name}-{}", key(&[&identity])?), |folder| {
+        let mut step = Step::new(format!("building the guest's PMU module for {name}"));
+        compile(&mut step, &kernel.join("build"), folder)?;
+        step.done("");
+        Ok(())
+    })?;
+    Ok(folder.join("amp_pmu.ko"))
+}
+
+/// The module for one of Debian's kernels.
+pub(super) fn against_headers(name: &str, release: &str, headers: &[String]) -> Result<PathBuf> {
+    let mut parts = vec![release];
+    parts.extend(headers.iter().map(String::as_str));
+    let folder = cache::entry("modules", &format!("{name}-{}", key(&parts)?), |folder| {
+        let apt = Apt::open(Suites::Download)?;
+        let mut step = Step::new(format!("building the guest's PMU module for {name}"));
+        let root = folder.join("root");
+        let mut packages = headers.to_vec();
+        packages.extend(TOOL_LIBRARIES.iter().map(ToString::to_string));
+        apt.download(&mut step, &packages, &folder.join("download"), &root)?;
+        let tree = root.join("usr/src").join(format!("linux-headers-{release}"));
+        repair_tree(&tree, &root)?;
+        repair_tools(&root)?;
+        compile(&mut step, &tree, folder)?;
+        for rest in ["root", "download"] {
+            fs::remove_dir_all(folder.join(rest)).with_context(|| format!("cannot remove {rest}"))?;
+        }
+        step.done("");
+        Ok(())
+    })?;
+    Ok(folder.join("amp_pmu.ko"))
+}
+
+/// Builds in `folder/work` and leaves the module and the log in `folder`.
+fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
+    let work = folder.join("work");
+    let assign = |name: &str, path: &Path| {
+        let mut word = std::ffi::OsString::from(name);
+        word.push("=");
+        word.push(path.as_os_str());
+        word
+    };
+    let mut make = Command::new("make");
+    make.arg("-C").arg(sources()).arg(assign("KDIR", tree)).arg(assign("OUT", &work)).arg("CC=gcc");
+    run_logged(step, make.env("LC_ALL", "C"), &folder.join("log"))?;
+    fs::rename(work.join("amp_pmu.ko"), folder.join("amp_pmu.ko")).context("the module's build left no module")?;
+    fs::remove_dir_all(&work).context("cannot remove the module's build folder")
+}
+
+/// Makes the header tree find itself where it lies, and suits it to our compiler.
+fn repair_tree(tree: &Path, root: &Path) -> Result<()> {
+    edit(&tree.join("Makefile"), |text| text.replace("/usr/src", &root.join("usr/src").to_string_lossy()))?;
+    edit(&tree.join("include/config/auto.conf"), |text| {
+        let kept = text.lines().filter(|line| !NEWER_COMPILER.iter().any(|option| line.starts_with(option)));
+        kept.map(|line| format!("{line}\n")).collect()
+    })?;
+    // Only good for the module's own BTF, which nobody reads and Debian 12's pahole cannot write.
+    let types = tree.join("vmlinux");
+    if types.exists() {
+        fs::remove_file(&types).with_context(|| format!("cannot remove {}", types.display()))?;
+    }
+    Ok(())
+}
+
+fn edit(path: &Path, change: impl FnOnce(String) -> String) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    fs::write(path, change(text)).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Has every build tool started through the loader of the C library that it was linked with.
+fn repair_tools(root: &Path) -> Result<()> {
+    let libraries = root.join("usr/lib/x86_64-linux-gnu");
+    let loader = libraries.join("ld-linux-x86-64.so.2");
+    let lib = root.join("usr/lib");
+    for folder in fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))? {
+        let folder = folder.context("cannot read the header packages")?;
+        if folder.file_name().to_string_lossy().starts_with("linux-kbuild-") {
+            for tool in programs(&folder.path())? {
+                let real = PathBuf::from(format!("{}.elf", tool.display()));
+                fs::rename(&tool, &real).with_context(|| format!("cannot move {}", tool.display()))?;
+                let text = format!(
+                    "#!/bin/sh\nexec {} --library-path {} --argv0 \"$0\" {} \"$@\"\n",
+                    quote(&loader.to_string_lossy()),
+                    quote(&libraries.to_string_lossy()),
+                    quote(&real.to_string_lossy())
+                );
+                fs::write(&tool, text).with_context(|| format!("cannot write {}", tool.display()))?;
+                fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).context("cannot make a tool executable")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The dynamically linked programs below a folder.
+fn programs(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut pending = vec![folder.to_path_buf()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            let kind = entry.file_type().context("cannot read the header packages")?;
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_file() && is_program(&entry.path()) {
+                found.push(entry.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_program(path: &Path) -> bool {
+    let executable = fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o100 != 0);
+    executable && fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"))
+}

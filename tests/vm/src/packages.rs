@@ -1,0 +1,191 @@
+//! What the project needs from the distribution, why, and how it gets there.
+//!
+//! Approach: one table. On Debian 12 what is missing is named with its reason, then, unless the user says no, installed
+//! with a private apt configuration ([`crate::apt`]). Elsewhere the missing programs' packages are named and the
+//! command ends with code 3: installing on a distribution nobody tried is worse than a clear list.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::apt::{Apt, Suites, supported};
+use crate::exit::{KERNEL_OR_PERMISSION, coded};
+
+/// One Debian package.
+struct Package {
+    /// Its name in Debian 12.
+    name: &'static str,
+    /// A file that shows it is there, for distributions that name it otherwise: a program, or a path.
+    shows: &'static str,
+    /// Why the project wants it.
+    why: &'static str,
+    /// Whether it must come from bookworm-backports: bookworm's own is too old.
+    backport: bool,
+}
+
+const fn package(name: &'static str, shows: &'static str, why: &'static str) -> Package {
+    Package { name, shows, why, backport: false }
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "qemu-system-x86",
+        shows: "qemu-system-x86_64",
+        why: "runs the virtual machine (10.0, for its plugin interface)",
+        backport: true,
+    },
+    package("python3-venv", "/usr/lib/python3.11/ensurepip", "holds virtme-ng, which boots kernels on the host's files"),
+    package("file", "file", "virtme-ng reads a kernel's version with it"),
+    package("busybox-static", "busybox", "first program of kernels that need an initial RAM disk"),
+    package("kmod", "depmod", "kernel modules"),
+    package("iproute2", "ip", "virtme-ng brings up the guest's loopback with it"),
+    package("gcc", "gcc", "builds the guest's kernel and module"),
+    package("make", "make", "builds the guest's kernel and module"),
+    package("flex", "flex", "the kernel's build"),
+    package("bison", "bison", "the kernel's build"),
+    package("bc", "bc", "the kernel's build"),
+    package("dwarves", "pahole", "writes the kernel's type information (BTF)"),
+    package("libssl-dev", "/usr/include/openssl/ssl.h", "the kernel's build"),
+    package("libelf-dev", "/usr/include/libelf.h", "the kernel's build, and loading BPF programs"),
+    package("zlib1g-dev", "/usr/include/zlib.h", "loading BPF programs"),
+    package("pkg-config", "pkg-config", "the build of libbpf"),
+    package("xz-utils", "xz", "unpacks kernel sources and modules"),
+    package("libcap-ng-dev", "/usr/include/cap-ng.h", "the build of virtiofsd"),
+    package("libseccomp-dev", "/usr/include/seccomp.h", "the build of virtiofsd"),
+    package("clang-19", "clang-19", "compiles the scheduler for BPF"),
+    package("libclang1-19", "/usr/lib/llvm-19/lib/libclang-19.so.1", "reads the C headers for Rust"),
+    package("stress-ng", "stress-ng", "load in the stress scenarios"),
+    package("meson", "meson", "the packagers' build, tested like everything else"),
+];
+
+/// Whether to ask before installing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Install without asking: `--yes`, `CI=true`, or no terminal to ask on.
+    Given,
+    /// Ask.
+    Ask,
+}
+
+impl Consent {
+    /// Given by `--yes`, by `CI=true` in the environment, or because nobody could answer.
+    #[must_use]
+    pub fn from_flag(yes: bool) -> Self {
+        let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+        if yes || ci || !std::io::stdin().is_terminal() { Self::Given } else { Self::Ask }
+    }
+}
+
+/// Finds a program in the search path.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Administrators' folders are not in an ordinary user's path but hold depmod.
+    let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(extra).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn present(package: &Package) -> bool {
+    let there = match package.shows {
+        path if path.starts_with('/') => Path::new(path).exists(),
+        program => find_program(program).is_some(),
+    };
+    there && (!package.backport || crate::qemu::version().is_some_and(crate::qemu::acceptable))
+}
+
+/// Installs what is missing.
+///
+/// # Errors
+/// Code 3 if something is missing and may not or cannot be installed: the message names it.
+pub fn ensure(consent: Consent) -> Result<()> {
+    let missing: Vec<_> = PACKAGES.iter().filter(|package| !present(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("xtask: this machine lacks:");
+    for package in &missing {
+        eprintln!("  {:<18} {}", package.name, package.why);
+    }
+    let names = missing.iter().map(|package| package.name).collect::<Vec<_>>().join(" ");
+    if !supported() {
+        return Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!("installing is only automatic on Debian 12 (amd64); install what provides these, then try again: {names}"),
+        ));
+    }
+    if consent == Consent::Ask && !ask("Install these Debian packages now?")? {
+        return Err(coded(KERNEL_OR_PERMISSION, format!("not installed: {names}; --yes installs without asking")));
+    }
+    if !nix::unistd::geteuid().is_root() && find_program("sudo").is_none() {
+        return Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!("installing needs root, and there is no sudo; as root run: apt-get install {names}"),
+        ));
+    }
+    let wanted: Vec<_> = missing
+        .iter()
+        .map(|package| match package.backport {
+            true => format!("{}/bookworm-backports", package.name),
+            false => package.name.to_string(),
+        })
+        .collect();
+    Apt::open(Suites::Install)?
+        .install(&with_backport_parts(wanted))
+        .map_err(|error| coded(KERNEL_OR_PERMISSION, format!("cannot install {names}: {error:#}")))
+}
+
+/// QEMU's backport wants its data and common parts from the backports, too, which apt only takes if told.
+fn with_backport_parts(mut wanted: Vec<String>) -> Vec<String> {
+    if wanted.iter().any(|name| name.starts_with("qemu-system-x86/")) {
+        for part in ["qemu-system-common", "qemu-system-data", "seabios"] {
+            wanted.push(format!("{part}/bookworm-backports"));
+        }
+    }
+    wanted
+}
+
+fn ask(question: &str) -> Result<bool> {
+    eprint!("xtask: {question} [Y/n] ");
+    std::io::stderr().flush().context("cannot write to the terminal")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
+}
+
+/// The first line of a program's output; empty if it cannot be run.
+#[must_use]
+pub fn first_line(program: &Path, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_package_has_a_reason_and_a_name_of_its_own() {
+        let mut names: Vec<_> = PACKAGES.iter().map(|package| package.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PACKAGES.len());
+        assert!(PACKAGES.iter().all(|package| !package.why.is_empty() && !package.shows.is_empty()));
+    }
+
+    #[test]
+    fn qemus_parts_come_from_the_same_suite() {
+        assert_eq!(with_backport_parts(vec!["make".into()]), ["make"]);
+        assert!(with_backport_parts(vec!["qemu-system-x86/bookworm-backports".into()])
+            .contains(&"qemu-system-common/bookworm-backports".to_string()));
+    }
+
+    #[test]
+    fn programs_are_found() {
+        assert!(find_program("sh").is_some());
+        assert!(find_program("no-such-program-of-ours").is_none());
+    }
+}

@@ -1,0 +1,160 @@
+//! From "this kernel, this machine" to a VM that is ready to run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::hostspeed::{self, HostSpeed, Scaling};
+use crate::kernels::{self, FileSharing, Kernel};
+use crate::machine::Machine;
+use crate::packages::{self, Consent};
+use crate::progress::Step;
+use crate::runner::{Emulation, Vm};
+use crate::verdict::Verdict;
+use crate::{build, qemu, tools};
+
+/// Guest memory unless asked otherwise, in MiB.
+pub const MEMORY_MIB: u32 = 2048;
+/// Runs whose folders are kept.
+const RUNS_KEPT: usize = 20;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Name or path of the kernel.
+    pub kernel: String,
+    /// The machine.
+    pub machine: Machine,
+    /// What to do if the host is too slow for it.
+    pub scaling: Scaling,
+    /// Whether cores are to be unequal at all.
+    pub emulation: bool,
+    /// Whether to ask before installing packages.
+    pub consent: Consent,
+    /// The output folder; `None` for a new one.
+    pub out: Option<PathBuf>,
+    /// Time the command may take.
+    pub timeout: Duration,
+}
+
+impl Wish {
+    /// A wish for the usual: emulation, scaled down if need be, five minutes, packages installed without asking.
+    #[must_use]
+    pub fn new(kernel: &str, machine: Machine) -> Self {
+        Self {
+            kernel: kernel.to_string(),
+            machine,
+            scaling: Scaling::Down,
+            emulation: true,
+            consent: Consent::Given,
+            out: None,
+            timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Prepares the host and everything the VM needs.
+///
+/// # Errors
+/// Something is missing and cannot be installed, built or fetched; or the host is too slow for the machine.
+pub fn vm(wish: &Wish) -> Result<Vm> {
+    packages::ensure(wish.consent)?;
+    let virtme_run = tools::virtme_run()?;
+    let kernel = kernels::ensure(&wish.kernel)?;
+    let mut vm = Vm {
+        virtme_run,
+        qemu: qemu::find()?,
+        virtiofsd: sharing_folder(&kernel)?,
+        kernel: kernel.image.clone(),
+        machine: wish.machine.clone(),
+        emulation: None,
+        memory_mib: MEMORY_MIB,
+        timeout: wish.timeout,
+        out: match &wish.out {
+            Some(folder) => folder.clone(),
+            None => new_run_folder()?,
+        },
+        env: Vec::new(),
+        speed_changes: Vec::new(),
+        kernel_args: Vec::new(),
+        keep_output: false,
+    };
+    if wish.emulation {
+        emulate(&mut vm, &kernel, wish)?;
+    }
+    Ok(vm)
+}
+
+fn sharing_folder(kernel: &Kernel) -> Result<Option<PathBuf>> {
+    match kernel.sharing {
+        FileSharing::NineP => Ok(None),
+        FileSharing::Virtiofs => tools::virtiofsd_folder().map(Some),
+    }
+}
+
+fn emulate(vm: &mut Vm, kernel: &Kernel, wish: &Wish) -> Result<()> {
+    let built = build::emulator()?;
+    let emulation =
+        Emulation { plugin: built.plugin.clone(), module: kernel.module.clone(), starter: Some(built.ampctl) };
+    if wish.scaling != Scaling::Ignore {
+        let speed = hostspeed::ensure(&built.plugin, || measure(vm, &emulation))?;
+        let (machine, remark) = hostspeed::fit(&wish.machine, &speed, wish.scaling)?;
+        if let Some(remark) = remark {
+            eprintln!("xtask: {remark}");
+        }
+        vm.machine = machine;
+    }
+    vm.emulation = Some(emulation);
+    Ok(())
+}
+
+/// Boots unpaced and lets every vCPU work. Two more vCPUs than host CPUs show what the host does when overloaded.
+fn measure(vm: &Vm, emulation: &Emulation) -> Result<HostSpeed> {
+    let mut step = Step::new("measuring once how fast this host executes the emulation");
+    step.note("boots a VM and keeps all its CPUs busy");
+    let vcpus = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) + 2;
+    let vcpus = vcpus.min(crate::machine::MAX_CPUS);
+    let mut vm = vm.clone();
+    vm.machine = Machine::parse(&format!("10000x{vcpus},mem_ns=0,llc_ns=0,branch_ns=0,l2_ns=0"))?;
+    vm.emulation = Some(emulation.clone());
+    vm.keep_output = true;
+    vm.timeout = Duration::from_secs(120);
+    let outcome = vm.run(&hostspeed::load(vcpus))?;
+    // Nobody can keep up with this machine, so an overrun is what success looks like.
+    if !matches!(outcome.verdict, Verdict::Ended(_) | Verdict::Overran(_)) {
+        bail!("measuring the host's speed failed: {}", outcome.verdict.explanation().unwrap_or_default());
+    }
+    let instructions: u64 = outcome.vcpus.iter().map(|account| account.instructions).sum();
+    let microseconds = outcome.command.as_micros().max(1);
+    let total_mips_milli = u64::try_from(u128::from(instructions) * 1000 / microseconds).unwrap_or(u64::MAX);
+    step.done(&format!("{} million instructions a second", total_mips_milli / 1000));
+    Ok(HostSpeed { total_mips_milli, vcpus, host: hostspeed::host_identity() })
+}
+
+/// A new folder for a run; the oldest of many are removed.
+fn new_run_folder() -> Result<PathBuf> {
+    let runs = build::target_folder().join("vm");
+    fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
+    prune(&runs);
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let folder = runs.join(format!("run-{}-{}", time.as_millis(), std::process::id()));
+    fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Keeps the newest runs. A run that another process is at is among them.
+fn prune(runs: &Path) {
+    let Ok(entries) = fs::read_dir(runs) else { return };
+    let mut names: Vec<_> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("run-")))
+        .collect();
+    names.sort();
+    for old in names.iter().rev().skip(RUNS_KEPT) {
+        // Left over folders cost space, nothing else.
+        let _ = fs::remove_dir_all(old);
+    }
+}

@@ -1,0 +1,93 @@
+//! Tools that no Debian 12 package provides in the needed version: virtme-ng, virtiofsd, cargo-nextest.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::cache;
+use crate::packages::{find_program, first_line};
+use crate::progress::{Step, run_logged};
+
+/// The virtme-ng release that the runner was written for; its options and ports change between releases.
+const VIRTME_NG: &str = "1.42";
+/// The cargo-nextest release that is built where none is installed.
+const NEXTEST: &str = "0.9.151";
+/// The virtiofsd release that is built where none is installed.
+const VIRTIOFSD: &str = "1.14.0";
+
+/// The `virtme-run` program, in a Python environment of our own.
+///
+/// # Errors
+/// Python cannot make the environment, or the package index is out of reach.
+pub fn virtme_run() -> Result<PathBuf> {
+    let folder = cache::entry("venv", &format!("virtme-ng-{VIRTME_NG}"), |folder| {
+        let mut step = Step::new(format!("installing virtme-ng {VIRTME_NG}, which boots kernels on the host's files"));
+        let log = cache::root()?.join("venv").join("log");
+        run_logged(&mut step, Command::new("python3").args(["-m", "venv"]).arg(folder), &log)
+            .context("cannot make a Python environment; is python3-venv installed?")?;
+        let package = format!("virtme-ng=={VIRTME_NG}");
+        let mut pip = Command::new(folder.join("bin/python3"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &package]);
+        run_logged(&mut step, &mut pip, &log).context("cannot install virtme-ng; is the network up?")?;
+        step.done("");
+        Ok(())
+    })?;
+    // The scripts in bin/ carry the folder's name from before it was renamed into place, so the interpreter is
+    // told to run the module: this file does it, and Python finds the environment next to its own link.
+    let launcher = folder.join("virtme-run");
+    if !launcher.exists() {
+        let text = format!(
+            "#!/bin/sh\nexec '{}/bin/python3' -c 'import sys; from virtme.commands.run import main; sys.exit(main())' \"$@\"\n",
+            folder.display()
+        );
+        let fresh = folder.join(format!(".virtme-run-{}", std::process::id()));
+        std::fs::write(&fresh, text).with_context(|| format!("cannot write {}", fresh.display()))?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&fresh, mode).context("cannot make a script executable")?;
+        std::fs::rename(&fresh, &launcher).context("cannot write in the cache folder")?;
+    }
+    Ok(launcher)
+}
+
+/// Makes `cargo nextest` available: the installed one, else one built into the cache folder. Returns the program.
+///
+/// # Errors
+/// It cannot be built.
+pub fn nextest() -> Result<PathBuf> {
+    if let Some(path) = find_program("cargo-nextest")
+        && first_line(&path, "--version").starts_with("cargo-nextest")
+    {
+        return Ok(path);
+    }
+    let why = "which runs the tests";
+    Ok(cargo_install("cargo-nextest", NEXTEST, why)?.join("cargo-nextest"))
+}
+
+/// The folder of a `virtiofsd` program, which shows the host's files to kernels without 9p.
+///
+/// # Errors
+/// It cannot be built.
+pub fn virtiofsd_folder() -> Result<PathBuf> {
+    match find_program("virtiofsd") {
+        Some(path) => Ok(path.parent().unwrap_or(Path::new("/")).to_path_buf()),
+        None => cargo_install("virtiofsd", VIRTIOFSD, "which shows the host's files to Debian's kernels"),
+    }
+}
+
+/// Builds a published program into the cache; returns the folder it is in.
+fn cargo_install(name: &str, version: &str, why: &str) -> Result<PathBuf> {
+    let folder = cache::entry("tools", &format!("{name}-{version}"), |folder| {
+        let mut step = Step::new(format!("building {name} {version}, {why}; this takes minutes"));
+        let log = cache::root()?.join("tools").join("log");
+        let mut cargo = Command::new("cargo");
+        cargo.args(["install", "--locked", "--version", version, name, "--root"]).arg(folder);
+        // Built apart from the workspace: its folder, flags and lints are not ours to apply.
+        cargo.current_dir("/").env("CARGO_TARGET_DIR", folder.join("target")).env_remove("RUSTFLAGS");
+        run_logged(&mut step, &mut cargo, &log)?;
+        std::fs::remove_dir_all(folder.join("target")).context("cannot remove a build folder")?;
+        step.done("");
+        Ok(())
+    })?;
+    Ok(folder.join("bin"))
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask lint`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use bias_vm::build::{cargo, workspace};
+use bias_vm::packages::find_program;
+
+/// Runs every check, all of them even if one fails, and returns 1 if any did.
+pub fn run() -> Result<i32> {
+    let mut failed = Vec::new();
+    let mut check = |name: &'static str, command: &mut Command| -> Result<()> {
+        eprintln!("xtask: {name} ...");
+        let status = command.status().with_context(|| format!("cannot run {name}"))?;
+        if !status.success() {
+            failed.push(name);
+        }
+        bias_vm::interrupt::check()
+    };
+    check("rustfmt", cargo().args(["fmt", "--all", "--check"]))?;
+    let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    check("clippy", cargo().args(clippy))?;
+    let mut sources = Vec::new();
+    for folder in ["bpf", "lib/include", "tests"] {
+        c_sources(&workspace().join(folder), &mut sources)?;
+    }
+    match find_program("clang-format-19") {
+        Some(program) => {
+            check("clang-format", Command::new(program).args(["--dry-run", "--Werror"]).args(&sources))?;
+        }
+        None => eprintln!("xtask: clang-format-19 is not installed; C files are not checked"),
+    }
+    match find_program("cargo-deny") {
+        Some(_) => check("cargo-deny", cargo().args(["deny", "--all-features", "check", "licenses", "bans", "sources"]))?,
+        None => eprintln!("xtask: cargo-deny is not installed; licences are not checked"),
+    }
+    if failed.is_empty() {
+        eprintln!("xtask: all checks passed");
+        return Ok(0);
+    }
+    eprintln!("xtask: failed: {}", failed.join(", "));
+    Ok(1)
+}
+
+/// The project's C files below a folder.
+fn c_sources(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
+        if path.is_dir() {
+            c_sources(&path, into)?;
+        } else if path.extension().is_some_and(|extension| extension == "c" || extension == "h") {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
