@@ -66,7 +66,7 @@ static __always_inline void group_runnable(const struct task_struct *p)
 
 		if (!tg || !(id = group_id(tg)))
 			return;
-		group = &groups[id & (MAX_GROUPS - 1)];
+		group = &groups[bounded(id, MAX_GROUPS)];
 		if (__sync_fetch_and_add(&group->active, weight) > 0)
 			return;
 		weight = group_weight(tg);
@@ -87,7 +87,7 @@ static __always_inline void group_quiescent(const struct task_struct *p)
 
 		if (!tg || !(id = group_id(tg)))
 			return;
-		group = &groups[id & (MAX_GROUPS - 1)];
+		group = &groups[bounded(id, MAX_GROUPS)];
 		if (__sync_fetch_and_add(&group->active, -weight) > (s64)weight)
 			return;
 		weight = group->counted;
@@ -107,7 +107,7 @@ static __always_inline u32 effective_weight(const struct task_struct *p)
 
 		if (!tg || !(id = group_id(tg)))
 			break;
-		weight = bias_group_weight(weight, group_weight(tg), groups[id & (MAX_GROUPS - 1)].active);
+		weight = bias_group_weight(weight, group_weight(tg), groups[bounded(id, MAX_GROUPS)].active);
 		tg = tg->parent;
 	}
 	return weight;

@@ -40,7 +40,7 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 
 	if (!d)
 		return -ENOENT;
-	mask = d->mask[class_ == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST];
+	mask = class_ == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
 	if (!mask)
 		return -ENOENT;
 	if (!is_restricted(p))
@@ -75,7 +75,7 @@ static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cl
 	d = bpf_map_lookup_elem(&domains, &machine);
 	if (!d)
 		return true;
-	mask = d->mask[class_ == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST];
+	mask = class_ == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
 	return !mask || bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr);
 }
 

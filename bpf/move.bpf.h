@@ -52,14 +52,13 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 /* The slow CPU whose task is furthest behind @vtime and could run on @cpu, or -1. */
 static __always_inline s32 furthest_behind(s32 cpu, u64 vtime)
 {
-	u32 start = slow_start[llc_of(cpu)], nr = nr_slow, node = cpu_info_of(cpu)->node, i;
+	u32 start = slow_start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = nr_slow, node = cpu_info_of(cpu)->node, i;
 	s32 found = -1;
 
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
 	bpf_for(i, 0, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		u32 at = (start + i) % nr;
-		s32 slow = slow_cpus[at < BIAS_MAX_CPUS ? at : 0];
+		s32 slow = slow_cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
 		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node)

@@ -24,9 +24,7 @@
 
 static __always_inline u32 *hint_of(u32 llc, u32 class_)
 {
-	struct llc_ctx *cctx = &llc_ctxs[llc < BIAS_MAX_LLCS ? llc : 0];
-
-	return &cctx->maybe[class_ == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST];
+	return &llc_ctxs[bounded(llc, BIAS_MAX_LLCS)].maybe[bounded(class_, BIAS_NR_CLASSES)];
 }
 
 static __always_inline void set_hint(u32 *hint)

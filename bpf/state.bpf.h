@@ -111,19 +111,26 @@ struct group_ctx groups[MAX_GROUPS];
 
 UEI_DEFINE(uei);
 
-/* The entry of @cpu, or the first one for a number that no CPU has: the verifier wants a bound. */
+/*
+ * Index @i brought below @size, a power of two, in a way that the verifier sees and the compiler cannot move. Indices are in
+ * range anyway: a number that no CPU has can only come from a table that the agent got wrong, and then must not end the scheduler.
+ */
+#define bounded(i, size)                                                                                               \
+	({                                                                                                             \
+		u64 ___i = (u32)(i);                                                                                   \
+		_Static_assert(((size) & ((size) - 1)) == 0, "a mask needs a power of two");                           \
+		asm volatile("%0 &= %1" : "+r"(___i) : "i"((size) - 1));                                               \
+		___i;                                                                                                  \
+	})
+
 static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
 {
-	u32 i = cpu;
-
-	return &cpu_ctxs[i < BIAS_MAX_CPUS ? i : 0];
+	return &cpu_ctxs[bounded(cpu, BIAS_MAX_CPUS)];
 }
 
 static __always_inline struct bias_cpu_info *cpu_info_of(s32 cpu)
 {
-	u32 i = cpu;
-
-	return &cpu_info[i < BIAS_MAX_CPUS ? i : 0];
+	return &cpu_info[bounded(cpu, BIAS_MAX_CPUS)];
 }
 
 static __always_inline bool cpu_is_slow(s32 cpu)
@@ -133,9 +140,7 @@ static __always_inline bool cpu_is_slow(s32 cpu)
 
 static __always_inline u32 llc_of(s32 cpu)
 {
-	u32 llc = cpu_info_of(cpu)->llc;
-
-	return llc < BIAS_MAX_LLCS ? llc : 0;
+	return cpu_info_of(cpu)->llc;
 }
 
 /* Count an event on this CPU. */

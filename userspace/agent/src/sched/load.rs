@@ -12,6 +12,7 @@ use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use super::RunOptions;
 use super::exit::{ExitReport, Uei};
+use super::log;
 use super::stats::Stats;
 use crate::failure::{Exit, Failure};
 use crate::topology::Topology;
@@ -36,8 +37,8 @@ impl<'object> Loaded<'object> {
     pub(super) fn attach(object: &'object mut MaybeUninit<OpenObject>, options: &RunOptions) -> Result<Self> {
         let topology = Topology::read()?;
         let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
-        let mut builder = BpfSkelBuilder::default();
-        builder.object_builder_mut().debug(options.verbose);
+        log::collect(options.verbose);
+        let builder = BpfSkelBuilder::default();
         let mut open =
             scx_ops_open!(builder, object, bias_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)
                 .map_err(|error| explain(&error))?;
@@ -163,10 +164,14 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
         .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
         .any(|cause| cause.kind() == libbpf_rs::ErrorKind::PermissionDenied);
     if denied && !nix::unistd::geteuid().is_root() {
-        return Failure::kernel("loading a scheduler needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; run it with sudo").into();
+        return Failure::kernel(
+            "loading a scheduler needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; run it with sudo",
+        )
+        .into();
     }
+    let reason = log::reason().unwrap_or_default();
     Failure::runtime(format!(
-        "the kernel refused the scheduler: {text}; `scx_bias check` tells what is missing, -v prints the verifier's log"
+        "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` tells what is missing, -v prints the verifier's log"
     ))
     .into()
 }

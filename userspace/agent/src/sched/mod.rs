@@ -12,6 +12,7 @@
 
 mod exit;
 mod load;
+mod log;
 mod stats;
 
 use std::mem::MaybeUninit;
