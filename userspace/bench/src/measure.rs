@@ -2,7 +2,7 @@
 
 use crate::counters::{Counts, ThreadCounters};
 use crate::spec::Kind;
-use crate::{Result, cpus, metrics, task, work};
+use crate::{Result, cpus, task, work};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -28,9 +28,6 @@ pub struct Sample {
     pub wall_ns: u64,
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// Median wall time of a step divided by its units, nanoseconds per unit. Interrupts that hit fewer than half
-    /// of the steps do not show in it.
-    pub median_ns_per_unit: f64,
     /// The amp PMU's counters, where there is one.
     pub counters: Option<Counts>,
 }
@@ -47,20 +44,16 @@ impl Sample {
     }
 }
 
-/// Steps whose time is kept for the median; beyond that the later ones are not looked at.
-const MAX_STEP_TIMES: usize = 1 << 16;
-
 /// Runs a workload in this process. `cpu` pins it for the time; one step is done before the clock starts.
 pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
     let _pinned = cpu.map(cpus::Pinned::to).transpose()?;
     let mut work = work::build(kind);
-    let units_per_step = work.step();
+    work.step();
     let mut counters = ThreadCounters::open()?;
     let before = counters.as_mut().map(ThreadCounters::read).transpose()?;
     let cpu_before = task::cpu_time_ns();
     let start = Instant::now();
     let (mut steps, mut units, mut last) = (0, 0, start);
-    let mut step_ns = Vec::with_capacity(1024);
     loop {
         let done = match until {
             Until::Elapsed(time) => last - start >= time,
@@ -71,11 +64,7 @@ pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
         }
         units += work.step();
         steps += 1;
-        let now = Instant::now();
-        if step_ns.len() < MAX_STEP_TIMES {
-            step_ns.push((now - last).as_nanos() as f64);
-        }
-        last = now;
+        last = Instant::now();
     }
     let cpu_ns = task::cpu_time_ns() - cpu_before;
     let after = counters.as_mut().map(ThreadCounters::read).transpose()?;
@@ -85,7 +74,6 @@ pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
         units,
         wall_ns: (last - start).as_nanos() as u64,
         cpu_ns,
-        median_ns_per_unit: metrics::median(&step_ns).unwrap_or(0.0) / units_per_step as f64,
         counters: after.zip(before).map(|(after, before)| after.since(&before)),
     })
 }
@@ -99,7 +87,7 @@ mod tests {
         let sample = run(&Kind::Compute, None, Until::Steps(7)).unwrap();
         assert_eq!(sample.steps, 7);
         assert_eq!(sample.units % 7, 0);
-        assert!(sample.wall_ns > 0 && sample.median_ns_per_unit > 0.0);
+        assert!(sample.wall_ns > 0);
     }
 
     #[test]

@@ -50,8 +50,6 @@ pub struct Side {
     pub cpu: usize,
     /// Median over the rounds of CPU time per unit of work, nanoseconds.
     pub ns_per_unit: f64,
-    /// Median over the rounds of the median step's time per unit: what the work takes between interrupts.
-    pub undisturbed_ns_per_unit: f64,
     /// Median over the rounds of CPU time per instruction (kernel's included), nanoseconds; null without counters.
     pub ns_per_instruction: Option<f64>,
     /// Cycles of this CPU per unit of work; null without counters.
@@ -71,9 +69,8 @@ pub struct KindRatio {
     pub kind: String,
     /// CPU time per unit of work, second CPU over first.
     pub ratio: f64,
-    /// The same from the median steps, which interrupts do not reach.
-    pub undisturbed_ratio: f64,
-    /// CPU time per instruction, second over first; null without counters.
+    /// CPU time per instruction, second over first: what `ratio` is without interrupts, which execute more of the
+    /// instructions on a slow CPU; null without counters.
     pub instruction_ratio: Option<f64>,
     /// What the counters predict; null without counters.
     pub predicted_ratio: Option<f64>,
@@ -130,7 +127,6 @@ impl Side {
         Some(Side {
             cpu,
             ns_per_unit: median(&|s| Some(s.ns_per_unit()))?,
-            undisturbed_ns_per_unit: median(&|s| Some(s.median_ns_per_unit))?,
             ns_per_instruction: median(&|s| {
                 s.counters.map(|c| metrics::share(s.cpu_ns as f64, c.instructions as f64))
             }),
@@ -154,7 +150,6 @@ impl KindRatio {
         KindRatio {
             kind: kind.to_string(),
             ratio: over(|s| s.ns_per_unit),
-            undisturbed_ratio: over(|s| s.undisturbed_ns_per_unit),
             instruction_ratio: sides[1]
                 .ns_per_instruction
                 .zip(sides[0].ns_per_instruction)
@@ -168,18 +163,16 @@ impl KindRatio {
 impl Report {
     /// For people.
     pub fn text(&self) -> String {
-        let mut out =
-            String::from("kind          ratio  undisturbed  per insn  predicted  external  internal\n");
+        let mut out = String::from("kind          ratio  per insn  predicted  external  internal\n");
         let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.3}"));
         let percent = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.1}%", x * 100.0));
         for k in &self.kinds {
             let first = &k.sides[0];
             let _ = writeln!(
                 out,
-                "{:12} {:6.3} {:12.3} {:>9} {:>10} {:>9} {:>9}",
+                "{:12} {:6.3} {:>9} {:>10} {:>9} {:>9}",
                 k.kind,
                 k.ratio,
-                k.undisturbed_ratio,
                 number(k.instruction_ratio),
                 number(k.predicted_ratio),
                 percent(first.stall_external),
@@ -198,7 +191,7 @@ mod tests {
     fn sample(cpu: usize, units: u64, cpu_ns: u64, cycles: u64) -> Sample {
         let counters =
             Some(Counts { instructions: cycles, cycles, stall_external: cycles / 2, ..Counts::default() });
-        Sample { cpu, steps: 1, units, wall_ns: cpu_ns, cpu_ns, median_ns_per_unit: 1.0, counters }
+        Sample { cpu, steps: 1, units, wall_ns: cpu_ns, cpu_ns, counters }
     }
 
     #[test]

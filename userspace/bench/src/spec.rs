@@ -9,8 +9,8 @@ use std::str::FromStr;
 pub const DEFAULT_CHASE_BYTES: usize = 1 << 20;
 /// Set of `stream`, all three arrays together.
 pub const DEFAULT_STREAM_BYTES: usize = 3 << 19;
-/// Multiplications after each load of `stalled` (3 instructions each): 50 % stalled at 60 MIPS and 600 ns a miss.
-pub const DEFAULT_MULTIPLIES: u32 = 11;
+/// Multiplications after each load of `stalled`: 50 % stalled at 60 MIPS and 600 ns a miss.
+pub const DEFAULT_MULTIPLIES: u32 = 16;
 /// Largest set accepted: 4 GiB.
 const MAX_SET_BYTES: usize = 4 << 30;
 /// Most tasks in a mix.
@@ -201,11 +201,11 @@ mod tests {
 
     #[test]
     fn a_mix_reads_as_it_is_written() {
-        let mix: Mix = "2compute+chase:4M+stalled:20".parse().unwrap();
+        let mix: Mix = "2compute+chase:4M+stalled:30".parse().unwrap();
         assert_eq!(mix.tasks().len(), 4);
-        assert_eq!(mix.tasks()[3], Kind::Stalled { multiplies: 20 });
+        assert_eq!(mix.tasks()[3], Kind::Stalled { multiplies: 30 });
         assert_eq!(mix.kinds().len(), 3);
-        assert_eq!(mix.to_string(), "2compute+1chase:4194304+1stalled:20");
+        assert_eq!(mix.to_string(), "2compute+1chase:4194304+1stalled:30");
     }
 
     #[test]

@@ -149,6 +149,7 @@ fn clock_seed() -> u64 {
 
 impl Storm {
     fn start(seed: u64) -> Result<Self> {
+        workers::handle_signals().map_err(|e| Error::failed("handling signals", e))?;
         let online = cpus::online()?.0;
         let roles = workers::roles(online.len());
         let mut storm = Storm {

@@ -76,13 +76,16 @@ extern "C" fn on_signal(_: nix::libc::c_int) {
     HANDLED.fetch_add(1, Relaxed);
 }
 
-/// A worker's life, until told to stop. Returns its exit code.
-pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerSlot]) -> u8 {
+/// Makes this process, and those it forks, survive the storm's signals. To be called before any worker is born: a signal
+/// may reach it in its first instant.
+pub(super) fn handle_signals() -> nix::Result<()> {
     let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::empty(), SigSet::empty());
     // SAFETY: the handler only adds to an atomic.
-    if unsafe { sigaction(Signal::SIGUSR1, &action) }.is_err() {
-        return 1;
-    }
+    unsafe { sigaction(Signal::SIGUSR1, &action) }.map(drop)
+}
+
+/// A worker's life, until told to stop. Returns its exit code.
+pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerSlot]) -> u8 {
     let slot = &slots[index];
     let mut work = work::build(&Kind::Compute);
     let mut round = 0u64;

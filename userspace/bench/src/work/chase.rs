@@ -78,14 +78,33 @@ impl Step for Chase {
         } else {
             for _ in 0..LOADS {
                 at = Self::follow(at);
-                for _ in 0..self.multiplies {
-                    x = opaque(x.wrapping_mul(6_364_136_223_846_793_005));
-                }
+                x = multiply(x, self.multiplies);
             }
         }
         (self.at, self.x) = (at, x);
         LOADS
     }
+}
+
+/// Multiplies `n` times, one after the other. Written out, so that below 64 every branch goes the same way each time: a
+/// counted loop's end would be mispredicted at every load, and these stalls are none of this workload's business.
+#[inline(always)]
+fn multiply(mut x: u64, n: u32) -> u64 {
+    let once = |x: u64| opaque(x.wrapping_mul(6_364_136_223_846_793_005));
+    let twice = |x| once(once(x));
+    let by4 = |x| twice(twice(x));
+    let by8 = |x| by4(by4(x));
+    let by16 = |x| by8(by8(x));
+    let by32 = |x| by16(by16(x));
+    for _ in 0..n / 64 {
+        x = by32(by32(x));
+    }
+    x = if n & 32 != 0 { by32(x) } else { x };
+    x = if n & 16 != 0 { by16(x) } else { x };
+    x = if n & 8 != 0 { by8(x) } else { x };
+    x = if n & 4 != 0 { by4(x) } else { x };
+    x = if n & 2 != 0 { twice(x) } else { x };
+    if n & 1 != 0 { once(x) } else { x }
 }
 
 #[cfg(test)]
@@ -115,6 +134,14 @@ mod tests {
             let start = work.at;
             assert_eq!(work.step(), LOADS);
             assert_eq!(work.at, start);
+        }
+    }
+
+    #[test]
+    fn as_many_multiplications_as_asked_for() {
+        for n in [0, 1, 2, 3, 7, 20, 63, 64, 65, 200] {
+            let expected = (0..n).fold(1u64, |x, _| x.wrapping_mul(6_364_136_223_846_793_005));
+            assert_eq!(multiply(1, n), expected, "{n}");
         }
     }
 
