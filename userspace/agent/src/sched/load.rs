@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::{COST_BEST, CapacityTable, Class};
-use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{Link, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
@@ -174,4 +173,19 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
         "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` tells what is missing, -v prints the verifier's log"
     ))
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::types;
+    use bias_policy::ffi;
+
+    /// The BPF object, the agent and the policy crate see three Rust types made from one C type.
+    #[test]
+    fn both_sides_agree_on_the_shared_structs() {
+        assert_eq!(size_of::<types::bias_cpu_info>(), size_of::<ffi::bias_cpu_info>());
+        assert_eq!(size_of::<types::cpu_ctx>() % ffi::BIAS_CACHE_LINE as usize, 0);
+        let bss = size_of::<types::bss>();
+        assert!(bss >= ffi::BIAS_MAX_CPUS as usize * size_of::<types::cpu_ctx>());
+    }
 }

@@ -55,7 +55,7 @@ pub struct Stats {
 }
 
 /// Number of counters, `BIAS_NR_STATS`.
-const NR: usize = 19;
+const NR: usize = bias_policy::ffi::BIAS_NR_STATS as usize;
 
 impl Stats {
     fn fields_mut(&mut self) -> [&mut u64; NR] {

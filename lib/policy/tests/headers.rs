@@ -1,0 +1,155 @@
+//! The invariants that `lib/include/bias/*.h` state, tried on the very code that BPF compiles.
+
+#![allow(clippy::unwrap_used)]
+
+use bias_policy::ffi::*;
+use proptest::prelude::*;
+
+/// The wrappers only read and write what they are given.
+macro_rules! c {
+    ($call:expr) => {
+        // SAFETY: pure functions over values and over references that live across the call.
+        unsafe { $call }
+    };
+}
+
+fn stack() -> impl Strategy<Value = bias_stack> {
+    [0u32..=4000, 0u32..=4000, 0u32..=4000].prop_map(|permille| bias_stack { permille })
+}
+
+fn cost() -> impl Strategy<Value = bias_cost> {
+    [any::<u32>(), any::<u32>(), any::<u32>()].prop_map(|permille| bias_cost { permille })
+}
+
+fn sane_cost() -> impl Strategy<Value = bias_cost> {
+    let one = BIAS_COST_BEST..=BIAS_COST_MAX;
+    [one.clone(), one.clone(), one].prop_map(|permille| bias_cost { permille })
+}
+
+fn normal(mut stack: bias_stack) -> bias_stack {
+    c!(bias_stack_normalise(&mut stack));
+    stack
+}
+
+proptest! {
+    #[test]
+    fn shares_sum_after_normalising(stack in stack()) {
+        prop_assert_eq!(normal(stack).permille.iter().sum::<u32>(), BIAS_STACK_SUM);
+    }
+
+    #[test]
+    fn shares_sum_after_conversion_too(stack in stack(), cost in cost()) {
+        let mut stack = normal(stack);
+        c!(bias_stack_to_reference(&mut stack, &cost));
+        prop_assert_eq!(stack.permille.iter().sum::<u32>(), BIAS_STACK_SUM);
+    }
+
+    #[test]
+    fn converting_on_the_best_cpu_changes_nothing(stack in stack()) {
+        let before = normal(stack);
+        let mut after = before;
+        c!(bias_stack_to_reference(&mut after, &bias_cost { permille: [BIAS_COST_BEST; 3] }));
+        for (a, b) in before.permille.iter().zip(after.permille) {
+            prop_assert!(a.abs_diff(b) <= 2, "{before:?} {after:?}");
+        }
+    }
+
+    /// A stack seen on a CPU, then converted, is the stack on the reference: what the equation of the design needs.
+    #[test]
+    fn conversion_undoes_a_cpu(stack in stack(), cost in sane_cost()) {
+        let reference = normal(stack);
+        let time: u64 = (0..3).map(|k| u64::from(reference.permille[k]) * u64::from(cost.permille[k])).sum();
+        let mut seen = bias_stack {
+            permille: std::array::from_fn(|k| {
+                (u64::from(reference.permille[k]) * u64::from(cost.permille[k]) * 1_000_000 / time) as u32
+            }),
+        };
+        c!(bias_stack_to_reference(&mut seen, &cost));
+        for (a, b) in reference.permille.iter().zip(seen.permille) {
+            prop_assert!(a.abs_diff(b) <= 3, "{reference:?} {seen:?}");
+        }
+    }
+
+    #[test]
+    fn time_lies_between_the_extremes_of_the_costs(stack in stack(), cost in sane_cost()) {
+        let time = c!(bias_time_permille(&normal(stack), &cost));
+        let least = cost.permille.iter().min().unwrap();
+        let most = cost.permille.iter().max().unwrap();
+        prop_assert!((*least..=*most).contains(&time));
+    }
+
+    #[test]
+    fn no_input_divides_by_zero_and_a_dearer_cpu_is_no_faster(stack in stack(), a in cost(), b in cost()) {
+        let speedup = c!(bias_speedup_permille(&normal(stack), &a, &a));
+        prop_assert_eq!(speedup, BIAS_COST_BEST);
+        let dearer = bias_cost { permille: std::array::from_fn(|k| a.permille[k].max(b.permille[k])) };
+        prop_assert!(c!(bias_speedup_permille(&normal(stack), &dearer, &a)) >= BIAS_COST_BEST);
+        let _ = c!(bias_speedup_permille(&stack, &a, &b));
+    }
+
+    #[test]
+    fn pure_execution_speeds_up_by_the_execute_ratio(slow in sane_cost(), fast in sane_cost()) {
+        let pure = normal(bias_stack::default());
+        prop_assert_eq!(pure.permille, [BIAS_STACK_SUM, 0, 0]);
+        let ratio = u64::from(slow.permille[0]) * 1000 / u64::from(fast.permille[0]);
+        prop_assert_eq!(u64::from(c!(bias_speedup_permille(&pure, &slow, &fast))), ratio);
+    }
+
+    #[test]
+    fn reference_time_shrinks_with_cost(ran in 0u64..1 << 50, a in any::<u32>(), b in any::<u32>()) {
+        let (cheap, dear) = (a.min(b), a.max(b));
+        prop_assert!(c!(bias_reference_ns(ran, dear)) <= c!(bias_reference_ns(ran, cheap)));
+        prop_assert!(c!(bias_reference_ns(ran, cheap)) <= ran);
+    }
+
+    #[test]
+    fn a_charge_is_never_free_and_falls_with_weight(work in 1000u64..1 << 40, a in 1u32..=10_000, b in 1u32..=10_000) {
+        let (light, heavy) = (a.min(b) << BIAS_WEIGHT_SHIFT, a.max(b) << BIAS_WEIGHT_SHIFT);
+        prop_assert!(c!(bias_charge(work, heavy)) > 0);
+        prop_assert!(c!(bias_charge(work, light)) >= c!(bias_charge(work, heavy)));
+        prop_assert_eq!(c!(bias_charge(work, BIAS_WEIGHT_NICE_0)), work);
+    }
+
+    #[test]
+    fn a_sleeper_gains_one_lag_at_most(vtime in any::<u64>(), back in 0u64..1 << 62, lag in 0u64..1 << 40) {
+        let now = vtime.wrapping_add(back);
+        let start = c!(bias_wakeup_vtime(vtime, now, lag));
+        prop_assert!(now.wrapping_sub(start) <= lag.max(back.min(lag)));
+        prop_assert!(!c!(bias_vtime_before(start, vtime)), "nobody is sent back");
+    }
+
+    #[test]
+    fn a_slice_stays_between_its_bounds(slice in 1u64..1 << 40, min in 1u64..1 << 40, waiting in any::<u32>()) {
+        let got = c!(bias_slice(slice, min, waiting));
+        prop_assert!(got <= slice && got >= min.min(slice));
+    }
+
+    /// However a group's weight is split, the parts never exceed it by more than what rounding up to 1 adds.
+    #[test]
+    fn a_groups_tasks_share_its_weight(weights in prop::collection::vec(1u32..=10_000, 1..50), group in 1u32..=10_000) {
+        let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
+        let active: u64 = shifted.iter().map(|w| u64::from(*w)).sum();
+        let group = group << BIAS_WEIGHT_SHIFT;
+        let sum: u64 = shifted.iter().map(|w| u64::from(c!(bias_group_weight(*w, group, active)))).sum();
+        prop_assert!(sum <= u64::from(group) + weights.len() as u64);
+        prop_assert!(sum + weights.len() as u64 >= u64::from(group));
+    }
+
+    #[test]
+    fn queues_have_ids_of_their_own(llc in 0u32..BIAS_MAX_LLCS, other in 0u32..BIAS_MAX_LLCS, cpu in 0u32..BIAS_MAX_CPUS) {
+        let fast = c!(bias_dsq_shared(llc, BIAS_FAST));
+        let slow = c!(bias_dsq_shared(other, BIAS_SLOW));
+        let pinned = c!(bias_dsq_pinned(cpu));
+        prop_assert!(fast != slow && fast != pinned && slow != pinned);
+        prop_assert!(fast >> 32 == 0 && pinned >> 32 == 0, "the kernel's own ids have bit 63 set");
+        prop_assert_eq!(fast == c!(bias_dsq_shared(other, BIAS_FAST)), llc == other);
+    }
+}
+
+/// What the BPF object, the agent and this crate take for the same struct has the same size: fields added on one side only show here.
+#[test]
+fn the_shared_structs_have_their_documented_sizes() {
+    assert_eq!(size_of::<bias_cost>(), 12);
+    assert_eq!(size_of::<bias_stack>(), 12);
+    assert_eq!(size_of::<bias_cpu_info>(), 28);
+}

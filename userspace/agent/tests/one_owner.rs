@@ -1,0 +1,43 @@
+//! Knobs, maps and globals have one owner, `bpf/state.bpf.h`: a global defined in two BPF units survives linking as two
+//! variables of which Rust writes one and BPF reads the other.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+/// Lines of `text` that define something that outlives a function: not indented, ends in `;`, and no prototype, type or extern.
+fn definitions(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter(|line| line.ends_with(';') && !line.starts_with([' ', '\t', '*', '/', '#', '}']))
+        .filter(|line| !line.contains('(') || line.contains("SEC(") || line.contains("__attribute__"))
+        .filter(|line| !["struct ", "enum ", "typedef ", "extern "].iter().any(|start| line.starts_with(start)) || line.contains('['))
+        .chain(text.lines().filter(|line| line.contains("SEC(\".maps\")") || line.starts_with("const volatile")))
+        .collect()
+}
+
+#[test]
+fn state_has_one_owner() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let mut found_in_owner = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let mut found = definitions(&text);
+        found.retain(|line| !line.contains("_license"));
+        if path.ends_with("state.bpf.h") {
+            found_in_owner = found.len();
+        } else {
+            assert!(found.is_empty(), "{} defines state; move it to state.bpf.h: {found:?}", path.display());
+        }
+    }
+    assert!(found_in_owner >= 10, "this test no longer recognises definitions: it saw {found_in_owner}");
+}
+
+#[test]
+fn a_global_elsewhere_would_be_seen() {
+    assert_eq!(definitions("u64 counter;\n").len(), 1);
+    assert_eq!(definitions("} scratches SEC(\".maps\");\n").len(), 1);
+    assert_eq!(definitions("const volatile u32 knob = 1;\n").len(), 2);
+    assert!(definitions("static void f(void);\nstruct a;\n\tlocal = 1;\n").is_empty());
+}
