@@ -187,8 +187,11 @@ fn change(from: f64, to: f64, better: Better) -> String {
     format!("{percent:+.0}% {verdict}")
 }
 
-/// A name that fits a table column.
+/// A name that fits a table column: without the version and target that schedulers append, 16 characters.
 fn short(name: &str) -> &str {
+    let version =
+        name.match_indices('_').find(|(i, _)| name[i + 1..].starts_with(|c: char| c.is_ascii_digit()));
+    let name = version.map_or(name, |(i, _)| &name[..i]);
     let end = name.char_indices().nth(16).map_or(name.len(), |(i, _)| i);
     &name[..end]
 }
@@ -232,6 +235,13 @@ mod tests {
         assert_eq!(change(2.0, 2.02, Better::More), "+1% same");
         assert_eq!(change(0.0, 2.0, Better::More), "");
         assert_eq!(change(1.0, f64::INFINITY, Better::Less), "");
+    }
+
+    #[test]
+    fn names_lose_their_version() {
+        assert_eq!(short("bias_0.1.0_x86_64_unknown_linux_gnu"), "bias");
+        assert_eq!(short("simple"), "simple");
+        assert_eq!(short("a_very_long_name_indeed"), "a_very_long_name");
     }
 
     #[test]

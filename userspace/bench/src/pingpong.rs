@@ -81,6 +81,7 @@ pub fn run(options: &Options) -> Result<Report> {
         cpus::require_online(&[cpu])?;
     }
     let online = cpus::online()?.0;
+    let scheduler = SchedExt::system().active().unwrap_or_else(|| "default".into());
     let mut counters = MachineInstructions::open(&online)?;
     let pairs = options.pairs.max(1);
     let round_trips = options.switches.div_ceil(2 * pairs as u32).max(1);
@@ -102,7 +103,7 @@ pub fn run(options: &Options) -> Result<Report> {
     let ns: Vec<f64> = rounds.iter().map(|r| r.wall_ns as f64 / r.switches as f64).collect();
     Ok(Report {
         schema: "bias-bench.pingpong/1",
-        scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
+        scheduler,
         pairs,
         cpu: options.cpu,
         idle_per_s,

@@ -89,6 +89,7 @@ impl Loaded {
             let name = kernel.active().unwrap_or_else(|| "a sched_ext scheduler".into());
             return Err(Error::OtherScheduler(format!("{name} is already active ({state}); stop it first")));
         }
+        let enabled_before = kernel.enable_seq();
         let mut loaded = Self::launch(kernel, command)?;
         let deadline = Instant::now() + timeout;
         while loaded.kernel.state()? != "enabled" {
@@ -101,7 +102,8 @@ impl Loaded {
             std::thread::sleep(POLL);
         }
         loaded.name = loaded.kernel.active();
-        loaded.enable_seq = loaded.kernel.enable_seq();
+        // Counted from before, because the kernel reports "enabled" a moment before it counts.
+        loaded.enable_seq = enabled_before.map(|n| n + 1);
         Ok(loaded)
     }
 
@@ -312,15 +314,16 @@ mod tests {
     fn one_that_is_thrown_out_midway_spoils_the_measurement() {
         let (dir, kernel) = fake("disabled");
         let command = script(&dir, GOOD);
-        let spoil = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
         let thrown_out = |_: &Loaded| {
-            spoil("state", "disabled");
+            std::fs::write(dir.path().join("state"), "disabled").unwrap();
             Ok(())
         };
         let error = under(kernel.clone(), &command, LONG, thrown_out).unwrap_err();
         assert!(error.to_string().contains("thrown out"), "{error}");
+        let (dir, kernel) = fake("disabled");
+        let command = script(&dir, GOOD);
         let replaced = |_: &Loaded| {
-            spoil("enable_seq", "4");
+            std::fs::write(dir.path().join("enable_seq"), "6").unwrap();
             Ok(())
         };
         let error = under(kernel, &command, LONG, replaced).unwrap_err();
