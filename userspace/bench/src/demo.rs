@@ -125,7 +125,8 @@ impl Comparison {
     pub fn text(&self) -> String {
         let other = self.scheduler.as_deref().unwrap_or(&self.command);
         let mut table = Table::new();
-        table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.load_preset(comfy_table::presets::NOTHING);
+        table.set_style(comfy_table::TableComponent::HeaderLines, '─');
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(80);
         table.set_header(["tasks", "figure", "default", short(other), "change"]);
         for (a, b) in self.default.iter().zip(&self.other) {
@@ -261,5 +262,6 @@ mod tests {
         assert!(text.contains("+16% better") && text.contains("inf"), "{text}");
         let table_width = text.lines().take(6).map(|line| line.chars().count()).max();
         assert!(table_width <= Some(80), "{text}");
+        eprintln!("{text}");
     }
 }
