@@ -21,12 +21,12 @@
 
 /* Index into amp_vcpu.events, and config of the perf event. */
 enum amp_event {
-	AMP_INSTRUCTIONS   = 0,
-	AMP_CYCLES	   = 1,
+	AMP_INSTRUCTIONS = 0,
+	AMP_CYCLES = 1,
 	AMP_STALL_EXTERNAL = 2,
 	AMP_STALL_INTERNAL = 3,
-	AMP_LLC_MISSES	   = 4,
-	AMP_NR_EVENTS	   = 5,
+	AMP_LLC_MISSES = 4,
+	AMP_NR_EVENTS = 5,
 };
 
 struct amp_header {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guest half of the asymmetric VM: a perf PMU named "amp" over the counters that the QEMU plugin keeps in
+ * an ivshmem BAR. Loading it also starts modelling and pacing.
+ *
+ * Problem: a TCG guest has no hardware PMU, so nothing in it can count stalls. Approach: the plugin knows
+ * each vCPU's counters; before every read this module executes a NOP that the plugin recognises, and the
+ * plugin brings the executing vCPU's counters in the page up to date at that very instruction. Reads are
+ * therefore exact, however short the interval.
+ *
+ * Works: per-task and per-CPU events, groups, reads from BPF, any number of events at once (no counter is
+ * ever multiplexed). Refused: sampling (there is no overflow interrupt), and filters by privilege.
+ * Contexts: the callbacks run with interrupts off, on the CPU whose counters they read.
+ */
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/perf_event.h>
+#include <linux/smp.h>
+
+#include "amp_shared.h"
+
+#define AMP_BAR 2
+
+static struct amp_shared *amp_page;
+
+static u64 amp_counter(const struct perf_event *event)
+{
+	unsigned int cpu = smp_processor_id();
+
+	if (cpu >= AMP_MAX_VCPUS)
+		return 0;
+	asm volatile(AMP_PUBLISH_NOP ::: "memory");
+	return READ_ONCE(amp_page->vcpus[cpu].events[event->hw.config]);
+}
+
+static int amp_event_init(struct perf_event *event)
+{
+	if (event->attr.type != event->pmu->type)
+		return -ENOENT;
+	if (event->attr.config >= AMP_NR_EVENTS)
+		return -EINVAL;
+	if (is_sampling_event(event) || has_branch_stack(event))
+		return -EOPNOTSUPP;
+	event->hw.config = event->attr.config;
+	event->hw.idx = -1;
+	return 0;
+}
+
+/* Adds what was counted since the last call. Interrupts are off, so the two statements see one value. */
+static void amp_read(struct perf_event *event)
+{
+	u64 now = amp_counter(event);
+	u64 before = local64_xchg(&event->hw.prev_count, now);
+
+	local64_add(now - before, &event->count);
+}
+
+static void amp_start(struct perf_event *event, int flags)
+{
+	local64_set(&event->hw.prev_count, amp_counter(event));
+	event->hw.state = 0;
+}
+
+static void amp_stop(struct perf_event *event, int flags)
+{
+	if (event->hw.state & PERF_HES_STOPPED)
+		return;
+	amp_read(event);
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+static int amp_add(struct perf_event *event, int flags)
+{
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	if (flags & PERF_EF_START)
+		amp_start(event, flags);
+	return 0;
+}
+
+static void amp_del(struct perf_event *event, int flags)
+{
+	amp_stop(event, PERF_EF_UPDATE);
+}
+
+static void amp_pmu_read(struct perf_event *event)
+{
+	if (!(event->hw.state & PERF_HES_STOPPED))
+		amp_read(event);
+}
+
+PMU_FORMAT_ATTR(event, "config:0-7");
+static struct attribute *amp_format_attrs[] = {&format_attr_event.attr, NULL};
+static const struct attribute_group amp_format_group = {.name = "format", .attrs = amp_format_attrs};
+
+PMU_EVENT_ATTR_STRING(instructions, amp_attr_instructions, "event=0x0");
+PMU_EVENT_ATTR_STRING(cycles, amp_attr_cycles, "event=0x1");
+PMU_EVENT_ATTR_STRING(stall_external, amp_attr_stall_external, "event=0x2");
+PMU_EVENT_ATTR_STRING(stall_internal, amp_attr_stall_internal, "event=0x3");
+PMU_EVENT_ATTR_STRING(llc_misses, amp_attr_llc_misses, "event=0x4");
+static struct attribute *amp_event_attrs[] = {
+    &amp_attr_instructions.attr.attr,	&amp_attr_cycles.attr.attr,	&amp_attr_stall_external.attr.attr,
+    &amp_attr_stall_internal.attr.attr, &amp_attr_llc_misses.attr.attr, NULL,
+};
+static const struct attribute_group amp_event_group = {.name = "events", .attrs = amp_event_attrs};
+
+static const struct attribute_group *amp_groups[] = {&amp_format_group, &amp_event_group, NULL};
+
+static struct pmu amp_pmu = {
+    /* Like software events: always scheduled, never multiplexed, may share a group with them. */
+    .task_ctx_nr = perf_sw_context,
+    .attr_groups = amp_groups,
+    .event_init = amp_event_init,
+    .add = amp_add,
+    .del = amp_del,
+    .start = amp_start,
+    .stop = amp_stop,
+    .read = amp_pmu_read,
+    .capabilities = PERF_PMU_CAP_NO_INTERRUPT | PERF_PMU_CAP_NO_EXCLUDE,
+    .module = THIS_MODULE,
+};
+
+/* A page that our plugin has set up? Other users of ivshmem exist. */
+static int amp_check(struct pci_dev *dev, const struct amp_shared *page)
+{
+	if (page->header.magic != AMP_MAGIC) {
+		dev_info(&dev->dev, "amp: ivshmem without the ampvm plugin, left alone\n");
+		return -ENODEV;
+	}
+	if (page->header.version != AMP_VERSION) {
+		dev_err(&dev->dev, "amp: page layout %u, module needs %u; rebuild both from one tree\n",
+			page->header.version, AMP_VERSION);
+		return -EPROTO;
+	}
+	if (page->header.nr_vcpus < num_possible_cpus()) {
+		dev_err(&dev->dev, "amp: page has %u vCPUs, the kernel %u; boot with -smp without maxcpus\n",
+			page->header.nr_vcpus, num_possible_cpus());
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
+{
+	struct amp_shared *page;
+	int err;
+
+	if (amp_page)
+		return -EBUSY;
+	err = pcim_enable_device(dev);
+	if (err)
+		return err;
+	if (pci_resource_len(dev, AMP_BAR) < sizeof(*page)) {
+		dev_err(&dev->dev, "amp: BAR is too small; give the memory backend size=1M\n");
+		return -EINVAL;
+	}
+	/* Ordinary memory of the host, so cached; the plugin writes it from the same address space. */
+	page = memremap(pci_resource_start(dev, AMP_BAR), sizeof(*page), MEMREMAP_WB);
+	if (!page)
+		return -ENOMEM;
+	err = amp_check(dev, page);
+	if (err)
+		goto unmap;
+	amp_page = page;
+	err = perf_pmu_register(&amp_pmu, "amp", -1);
+	if (err)
+		goto forget;
+	WRITE_ONCE(page->header.enable, 1);
+	return 0;
+
+forget:
+	amp_page = NULL;
+unmap:
+	memunmap(page);
+	return err;
+}
+
+static void amp_remove(struct pci_dev *dev)
+{
+	WRITE_ONCE(amp_page->header.enable, 0);
+	perf_pmu_unregister(&amp_pmu);
+	memunmap(amp_page);
+	amp_page = NULL;
+}
+
+static const struct pci_device_id amp_ids[] = {{PCI_DEVICE(AMP_PCI_VENDOR, AMP_PCI_DEVICE)}, {}};
+MODULE_DEVICE_TABLE(pci, amp_ids);
+
+static struct pci_driver amp_driver = {
+    .name = "amp_pmu",
+    .id_table = amp_ids,
+    .probe = amp_probe,
+    .remove = amp_remove,
+};
+module_pci_driver(amp_driver);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("perf PMU of the asymmetric virtual machine");

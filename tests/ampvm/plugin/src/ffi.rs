@@ -1,0 +1,469 @@
+//! The adapters between QEMU and the model.
+//!
+//! While the guest boots, a translation block only adds its length to an inline counter and, once a
+//! quantum, calls [`end_of_quantum`]. When the guest sets `enable`, all translations are dropped and made
+//! again, with a callback for every user-space access and for every user-space branch's outcome.
+//!
+//! A branch's outcome is known when its successor starts: the branch stores its fall-through address in an
+//! inline slot (`pending`), and the next user-space block, if the slot is not zero, calls
+//! [`branch_resolved`]. An interrupt in between does no harm, a context switch costs one wrong verdict.
+//!
+//! Nothing here may unwind into QEMU: the functions are `extern "C"`, which turns a panic into an abort, and
+//! contain nothing that panics.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::offset_of;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU32};
+
+use ampvm_abi::{Page, state};
+use nix::libc;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use q::qemu_plugin_cb_flags::QEMU_PLUGIN_CB_NO_REGS as NO_REGS;
+use q::qemu_plugin_cond::{QEMU_PLUGIN_COND_GE as GE, QEMU_PLUGIN_COND_NE as NE};
+use q::qemu_plugin_mem_rw::QEMU_PLUGIN_MEM_RW as READ_WRITE;
+use q::qemu_plugin_op::{QEMU_PLUGIN_INLINE_ADD_U64 as ADD, QEMU_PLUGIN_INLINE_STORE_U64 as STORE};
+use qemu_plugin_sys as q;
+
+use crate::account::PAUSE_CYCLES;
+use crate::args::Priority;
+use crate::decode::{self, Branch};
+use crate::pacing::Pace;
+use crate::vcpu::{Local, Machine};
+use crate::{args, cache};
+
+/// Plugin API this was written for; QEMU refuses to load a plugin whose version it does not know.
+const API: c_int = 4;
+/// Instructions between two looks at the clock.
+const QUANTUM: u64 = 1000;
+/// Niceness of vCPU threads where real-time priority is not wanted or not allowed.
+const HIGH_NICE: c_int = -20;
+/// Their slice: the shortest the kernel grants.
+const SLICE_NS: u64 = 100_000;
+/// Real-time priorities: the main loop delivers timer interrupts, so it goes before the vCPUs.
+const VCPU_RT_PRIORITY: c_int = 1;
+const MAIN_LOOP_RT_PRIORITY: c_int = 2;
+/// Marks a pending branch as indirect; user-space addresses leave the bit free.
+const INDIRECT: u64 = 1 << 63;
+
+/// Looked up by QEMU before it calls [`qemu_plugin_install`].
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static qemu_plugin_version: c_int = API;
+
+/// What generated code updates without a call; one per vCPU in QEMU's scoreboard.
+#[repr(C)]
+struct Inline {
+    /// Instructions (and `hurry`) since the last quantum.
+    budget: u64,
+    /// PAUSE instructions executed since the start.
+    pauses: u64,
+    /// Fall-through address of a branch whose outcome is not known yet, or 0.
+    pending: u64,
+}
+
+static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
+static SCOREBOARD: AtomicPtr<q::qemu_plugin_scoreboard> = AtomicPtr::new(null_mut());
+/// One of [`state`]; read when translating.
+static STATE: AtomicU32 = AtomicU32::new(state::LIGHT);
+static PLUGIN_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+thread_local! {
+    /// Blocks translated by this thread since its last quantum.
+    static TRANSLATED: Cell<u32> = const { Cell::new(0) };
+}
+
+#[inline]
+fn machine() -> Option<&'static Machine> {
+    // SAFETY: null, or leaked from a Box in `install` and never freed.
+    unsafe { MACHINE.load(Relaxed).as_ref() }
+}
+
+/// The inline slots of a vCPU. QEMU may move them when vCPUs are added, so they are looked up each time.
+#[inline]
+fn inline_slots(index: c_uint) -> *mut Inline {
+    // SAFETY: the scoreboard was made in `install` with elements of this type; QEMU passed us the index.
+    unsafe { q::qemu_plugin_scoreboard_find(SCOREBOARD.load(Relaxed), index).cast() }
+}
+
+fn entry(offset: usize) -> q::qemu_plugin_u64 {
+    q::qemu_plugin_u64 { score: SCOREBOARD.load(Relaxed), offset }
+}
+
+fn now_ns() -> i64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
+}
+
+/// What was executed since the last quantum, up to the end of the block that is running: instructions, and
+/// PAUSEs since the start.
+fn executed(index: c_uint, v: &Local) -> (u64, u64) {
+    let slots = inline_slots(index);
+    // SAFETY: only this thread and the code it executes touch this vCPU's slots.
+    let (budget, pauses) = unsafe { ((*slots).budget, (*slots).pauses) };
+    let hurry = v.hurry + (pauses - v.events.pauses) * PAUSE_CYCLES;
+    (budget.saturating_sub(hurry), pauses)
+}
+
+/// Prices everything executed so far, except the last `ahead` instructions of the block that is running.
+fn settle(index: c_uint, v: &mut Local, ahead: u64) {
+    let (insns, pauses) = executed(index, v);
+    let mut events = v.events;
+    events.insns = (events.insns + insns).saturating_sub(ahead);
+    events.pauses = pauses;
+    v.account.settle(&events);
+}
+
+/// Moves the inline counters into `events`.
+fn start_quantum(index: c_uint, v: &mut Local) {
+    let (insns, pauses) = executed(index, v);
+    v.events.insns += insns;
+    v.events.pauses = pauses;
+    v.hurry = 0;
+    // SAFETY: as in `executed`.
+    unsafe { (*inline_slots(index)).budget = 0 };
+}
+
+extern "C" fn end_of_quantum(index: c_uint, _: *mut c_void) {
+    let Some(m) = machine() else { return };
+    // SAFETY: QEMU runs callbacks on the vCPU's thread, and this is the only reference until we return.
+    let Some(v) = (unsafe { m.local(index) }) else { return };
+    start_quantum(index, v);
+    settle(index, v, 0);
+    m.adopt_speed(index, v);
+    let enabled = m.page.header.enable.load(Relaxed) != 0;
+    if STATE.load(Relaxed) != state::MODELLING {
+        v.account.restart_time();
+        if enabled {
+            request_model(m);
+        }
+    } else if enabled {
+        pace(m, v);
+    } else {
+        v.pacer.suspend();
+    }
+    m.publish(index, v);
+}
+
+fn paced(m: &Machine) -> bool {
+    STATE.load(Relaxed) == state::MODELLING && m.page.header.enable.load(Relaxed) != 0
+}
+
+/// Once: drop every translation and come back with the callbacks of the full model.
+fn request_model(m: &Machine) {
+    if STATE.compare_exchange(state::LIGHT, state::STARTING, Acquire, Relaxed).is_ok() {
+        m.page.header.state.store(state::STARTING, Relaxed);
+        // SAFETY: the id is the one QEMU gave us.
+        unsafe { q::qemu_plugin_reset(PLUGIN_ID.load(Relaxed), Some(model_started)) }
+    }
+}
+
+unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
+    STATE.store(state::MODELLING, Release);
+    if let Some(m) = machine() {
+        m.page.header.state.store(state::MODELLING, Release);
+    }
+    register(id);
+}
+
+fn pace(m: &Machine, v: &mut Local) {
+    if !v.thread_ready {
+        v.thread_ready = true;
+        prepare_thread(m.priority);
+    }
+    let now = now_ns();
+    if let Pace::SleepUntil(due) = v.pacer.look(v.account.model_ns(), now, TRANSLATED.take()) {
+        let at = TimeSpec::new(due / 1_000_000_000, due % 1_000_000_000);
+        // Interrupted by a signal: the next quantum sleeps the rest.
+        let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
+        v.slept_ns += (now_ns() - now).max(0) as u64;
+    }
+}
+
+/// Sleeps must end on time, also while something else runs on the host. Without the right to a priority,
+/// pacing is as good as the host is idle, and the overrun account tells.
+fn prepare_thread(priority: Priority) {
+    let _ = nix::sys::prctl::set_timerslack(1);
+    if priority == Priority::Realtime && realtime(VCPU_RT_PRIORITY) {
+        return;
+    }
+    if priority != Priority::Normal {
+        short_slices();
+    }
+}
+
+/// A large share and short slices: a waking thread preempts ordinary work at once, yet starves nobody.
+fn short_slices() {
+    // SAFETY: all zero bytes are a valid sched_attr.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attr.size = size_of::<libc::sched_attr>() as u32;
+    attr.sched_policy = libc::SCHED_OTHER as u32;
+    attr.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    attr.sched_nice = HIGH_NICE;
+    attr.sched_runtime = SLICE_NS;
+    // SAFETY: `attr` outlives the call; process 0 is the calling thread. Kernels before 6.12 ignore the slice.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+}
+
+/// Gives the calling thread, but not threads it makes, a real-time priority. False: not allowed.
+fn realtime(priority: c_int) -> bool {
+    // SAFETY: all zero bytes are a valid sched_param.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = priority;
+    // SAFETY: `param` outlives the call; process 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &param) == 0 }
+}
+
+extern "C" fn publish_now(index: c_uint, remaining: *mut c_void) {
+    let Some(m) = machine() else { return };
+    // SAFETY: as in `end_of_quantum`.
+    let Some(v) = (unsafe { m.local(index) }) else { return };
+    settle(index, v, remaining as u64);
+    m.publish(index, v);
+}
+
+unsafe extern "C" fn memory_access(
+    index: c_uint,
+    info: q::qemu_plugin_meminfo_t,
+    vaddr: u64,
+    _: *mut c_void,
+) {
+    let line = vaddr >> cache::LINE_SHIFT;
+    let Some(m) = machine() else { return };
+    // SAFETY: as in `end_of_quantum`.
+    let Some(v) = (unsafe { m.local(index) }) else { return };
+    if v.last_line == line {
+        return;
+    }
+    v.last_line = line;
+    if !v.l1.access(line, line) {
+        missed_l1(m, v, index, info, vaddr);
+    }
+}
+
+/// Physical addresses cost a lookup, so they are used from the second level on. Two processes at equal
+/// virtual addresses then keep apart where it matters.
+#[inline(never)]
+fn missed_l1(m: &Machine, v: &mut Local, index: c_uint, info: q::qemu_plugin_meminfo_t, vaddr: u64) {
+    let line = vaddr >> cache::LINE_SHIFT;
+    // SAFETY: in a memory callback, for the access it reports.
+    let physical = unsafe {
+        match q::qemu_plugin_get_hwaddr(info, vaddr) {
+            at if at.is_null() => vaddr,
+            at => q::qemu_plugin_hwaddr_phys_addr(at),
+        }
+    };
+    let tag = physical >> cache::LINE_SHIFT;
+    if v.l2.access(line, tag) {
+        v.events.l2_hits += 1;
+        return;
+    }
+    let hurry = if m.llc.access(line, tag) {
+        v.events.llc_hits += 1;
+        m.llc_hurry
+    } else {
+        v.events.llc_misses += 1;
+        m.mem_hurry
+    };
+    v.hurry += hurry;
+    // SAFETY: as in `executed`.
+    unsafe { (*inline_slots(index)).budget += hurry };
+}
+
+extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
+    let Some(m) = machine() else { return };
+    // SAFETY: as in `end_of_quantum`.
+    let Some(v) = (unsafe { m.local(index) }) else { return };
+    let slots = inline_slots(index);
+    // SAFETY: as in `executed`.
+    let pending = unsafe { std::mem::replace(&mut (*slots).pending, 0) };
+    let here = here as u64;
+    let miss = if pending & INDIRECT == 0 {
+        v.predictor.conditional(pending, here != pending)
+    } else {
+        v.predictor.indirect(pending, here)
+    };
+    v.events.branch_misses += u64::from(miss);
+}
+
+extern "C" fn idle(_: q::qemu_plugin_id_t, index: c_uint) {
+    let Some(m) = machine() else { return };
+    // SAFETY: as in `end_of_quantum`.
+    let Some(v) = (unsafe { m.local(index) }) else { return };
+    settle(index, v, 0);
+    if paced(m) {
+        v.pacer.idle(v.account.model_ns(), now_ns());
+    }
+    m.publish(index, v);
+}
+
+extern "C" fn resumed(_: q::qemu_plugin_id_t, index: c_uint) {
+    let Some(m) = machine() else { return };
+    // SAFETY: as in `end_of_quantum`.
+    let Some(v) = (unsafe { m.local(index) }) else { return };
+    if paced(m) {
+        settle(index, v, 0);
+        v.pacer.resumed(v.account.model_ns(), now_ns());
+    }
+}
+
+extern "C" fn translated(_: q::qemu_plugin_id_t, tb: *mut q::qemu_plugin_tb) {
+    TRANSLATED.set(TRANSLATED.get().saturating_add(1));
+    // SAFETY: QEMU passes a block that is valid during this call; so are its instructions.
+    unsafe {
+        let insns = q::qemu_plugin_tb_n_insns(tb);
+        let vaddr = q::qemu_plugin_tb_vaddr(tb);
+        let model_user = vaddr >> 63 == 0 && STATE.load(Relaxed) == state::MODELLING;
+        let (budget, pending) = (entry(offset_of!(Inline, budget)), entry(offset_of!(Inline, pending)));
+        let pauses = entry(offset_of!(Inline, pauses));
+        if model_user {
+            let here = vaddr as *mut c_void;
+            q::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+                tb,
+                Some(branch_resolved),
+                NO_REGS,
+                NE,
+                pending,
+                0,
+                here,
+            );
+        }
+        q::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+            tb,
+            Some(end_of_quantum),
+            NO_REGS,
+            GE,
+            budget,
+            QUANTUM,
+            null_mut(),
+        );
+        q::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, ADD, budget, insns as u64);
+        for k in 0..insns {
+            let insn = q::qemu_plugin_tb_get_insn(tb, k);
+            let mut bytes = [0_u8; decode::MAX_INSN_BYTES];
+            let len = q::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len());
+            let bytes = bytes.get(..len).unwrap_or_default();
+            if decode::is_publish(bytes) {
+                let remaining = (insns - 1 - k) as *mut c_void;
+                q::qemu_plugin_register_vcpu_insn_exec_cb(insn, Some(publish_now), NO_REGS, remaining);
+            }
+            if decode::is_pause(bytes) {
+                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, pauses, 1);
+                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, budget, PAUSE_CYCLES);
+            }
+            if model_user {
+                q::qemu_plugin_register_vcpu_mem_cb(
+                    insn,
+                    Some(memory_access),
+                    NO_REGS,
+                    READ_WRITE,
+                    null_mut(),
+                );
+                if k + 1 == insns {
+                    mark_branch(insn, bytes, pending);
+                }
+            }
+        }
+    }
+}
+
+/// Makes a block's last instruction note itself if its outcome must be predicted.
+///
+/// # Safety
+/// `insn` belongs to the block being translated.
+unsafe fn mark_branch(insn: *mut q::qemu_plugin_insn, bytes: &[u8], pending: q::qemu_plugin_u64) {
+    let flag = match decode::branch(bytes) {
+        Branch::Conditional => 0,
+        Branch::Indirect => INDIRECT,
+        Branch::Other => return,
+    };
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let fall_through = q::qemu_plugin_insn_vaddr(insn) + bytes.len() as u64;
+        q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, STORE, pending, fall_through | flag);
+    }
+}
+
+fn register(id: q::qemu_plugin_id_t) {
+    // SAFETY: the id is QEMU's; the callbacks live as long as the library, which is never unloaded.
+    unsafe {
+        q::qemu_plugin_register_vcpu_tb_trans_cb(id, Some(translated));
+        q::qemu_plugin_register_vcpu_idle_cb(id, Some(idle));
+        q::qemu_plugin_register_vcpu_resume_cb(id, Some(resumed));
+    }
+}
+
+/// Called by QEMU once, before the machine starts. Returns 0, or -1 after one line on stderr.
+///
+/// # Safety
+/// QEMU's contract: `info` is valid, `argv` holds `argc` C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: q::qemu_plugin_id_t,
+    info: *const q::qemu_info_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: passed on from the caller.
+    match unsafe { install(id, info, argc, argv) } {
+        Ok(()) => 0,
+        Err(message) => {
+            eprintln!("ampvm: {message}");
+            -1
+        }
+    }
+}
+
+unsafe fn install(
+    id: q::qemu_plugin_id_t,
+    info: *const q::qemu_info_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> Result<(), String> {
+    // SAFETY: the caller's contract.
+    let info = unsafe { info.as_ref() }.ok_or("QEMU gave no machine description")?;
+    let (min, cur) = (info.version.min, info.version.cur);
+    if !(min..=cur).contains(&API) {
+        return Err(format!(
+            "this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 9.1 to 10.x"
+        ));
+    }
+    // SAFETY: a C string from QEMU.
+    let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
+    if !info.system_emulation || target != "x86_64" {
+        return Err(format!("{target} is not supported; use qemu-system-x86_64"));
+    }
+    // SAFETY: system emulation, so this member of the union is the valid one.
+    let cpus = unsafe { info.__bindgen_anon_1.system };
+    if cpus.max_vcpus != cpus.smp_vcpus {
+        return Err(
+            "vCPUs cannot be added later; use -smp N without maxcpus (the guest can still offline them)"
+                .into(),
+        );
+    }
+    let mut words = Vec::new();
+    for k in 0..usize::try_from(argc).unwrap_or(0) {
+        // SAFETY: the caller's contract.
+        let word = unsafe { CStr::from_ptr(*argv.add(k)) };
+        words.push(word.to_str().map_err(|_| format!("argument {word:?} is not UTF-8"))?);
+    }
+    let config = args::parse(words, usize::try_from(cpus.smp_vcpus).unwrap_or(0))?;
+    let page = Page::open(&config.shm).map_err(|e| e.to_string())?;
+    let speeds: Vec<u32> = config.vcpus.iter().map(|v| v.mips_milli).collect();
+    page.init(&speeds);
+    let machine = Box::leak(Box::new(Machine::new(&config, page, QUANTUM)));
+    MACHINE.store(machine, Release);
+    // SAFETY: a plain constructor.
+    SCOREBOARD.store(unsafe { q::qemu_plugin_scoreboard_new(size_of::<Inline>()) }, Release);
+    PLUGIN_ID.store(id, Relaxed);
+    if config.priority == Priority::Realtime {
+        // QEMU installs plugins on the thread that becomes its main loop. vCPUs follow when they are paced.
+        realtime(MAIN_LOOP_RT_PRIORITY);
+    } else if config.priority == Priority::High {
+        short_slices();
+    }
+    register(id);
+    Ok(())
+}
