@@ -2,7 +2,7 @@
 //!
 //! `$XDG_CACHE_HOME/scx_bias` or `~/.cache/scx_bias`. An entry is a folder whose name ends in a digest of all that
 //! decides its content, so a changed recipe makes a new entry and a present entry is a complete one: entries
-//! are made in a neighbouring temporary folder and renamed into place. A lock per kind keeps two processes from
+//! are made in a neighbouring temporary folder and renamed into place. A lock per entry keeps two processes from
 //! building the same thing at the same time.
 
 use std::fs::{self, File};
@@ -49,7 +49,11 @@ pub struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
 /// # Errors
 /// The lock file cannot be made or locked.
 pub fn lock(name: &str, waiting: impl FnOnce()) -> Result<Lock> {
-    let path = root()?.join(format!("{name}.lock"));
+    lock_in(&root()?, name, waiting)
+}
+
+fn lock_in(folder: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
+    let path = folder.join(format!("{name}.lock"));
     let mut waiting = Some(waiting);
     let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     loop {
@@ -82,7 +86,8 @@ fn entry_in(root: &Path, kind: &str, name: &str, make: impl FnOnce(&Path) -> Res
         return Ok(path);
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let _lock = lock(kind, || eprintln!("xtask: waiting for another xtask that prepares {kind}"))?;
+    let waiting = || eprintln!("xtask: waiting for another xtask that prepares {kind}/{name}");
+    let _lock = lock_in(&folder, &format!(".{name}"), waiting)?;
     if path.is_dir() {
         return Ok(path);
     }

@@ -75,7 +75,8 @@ fail() {{
 }}
 # State folders become writable; what is written is lost with the guest.
 mkdir -p /run/bias/upper /run/bias/work
-mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null
+mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null ||
+	mount -t tmpfs state /var/lib
 export OUT={out} HOME="${{HOME:-/root}}" XDG_CACHE_HOME=/run/bias/cache XDG_STATE_HOME=/run/bias/state
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"

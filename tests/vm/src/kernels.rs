@@ -50,24 +50,31 @@ pub fn ampvm_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ampvm")
 }
 
+/// Whether a name or path can be a kernel at all, before anything is installed, fetched or built for it.
+///
+/// # Errors
+/// Code 2 if `name` is neither in the table nor a file.
+pub fn check(name: &str) -> Result<()> {
+    let table = Table::load()?;
+    if table.find(name).is_some() || Path::new(name).is_file() {
+        return Ok(());
+    }
+    let names: Vec<_> = table.kernels.iter().map(|entry| entry.name.as_str()).collect();
+    let names = names.join(", ");
+    Err(coded(USAGE, format!("kernel \"{name}\" is neither a file nor one of {names}; cargo xtask kernel list explains them")))
+}
+
 /// Provides a kernel: from the table by name, or any image by path.
 ///
 /// # Errors
 /// Code 2 if `name` is neither; otherwise whatever keeps it from being built or fetched.
 pub fn ensure(name: &str) -> Result<Kernel> {
+    check(name)?;
     let table = Table::load()?;
     if let Some(entry) = table.find(name) {
         return provide(entry);
     }
-    let path = Path::new(name);
-    if !path.is_file() {
-        let names: Vec<_> = table.kernels.iter().map(|entry| entry.name.as_str()).collect();
-        return Err(coded(
-            USAGE,
-            format!("kernel \"{name}\" is neither a file nor one of {}; see tests/ampvm/kernel/kernels.toml", names.join(", ")),
-        ));
-    }
-    let image = path.canonicalize().with_context(|| format!("cannot open {name}"))?;
+    let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
     Ok(Kernel {
         image,
         sharing: FileSharing::NineP,

@@ -14,6 +14,8 @@ pub struct Watched {
     pub boot: Duration,
     /// Start to end of the command.
     pub command: Duration,
+    /// Host processor time of the VM from start to end of the command.
+    pub cpu_time: Duration,
     /// What ran out of time.
     pub late: Option<Late>,
     /// The vCPUs' accounts when the command started.

@@ -107,6 +107,8 @@ pub struct Outcome {
     pub console: PathBuf,
     /// The output folder.
     pub out: PathBuf,
+    /// Host processor time that the VM took during the command.
+    pub cpu_time: Duration,
     /// What each vCPU did during the command; empty without the emulation.
     pub vcpus: Vec<Account>,
 }
@@ -139,6 +141,7 @@ impl Vm {
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
             out: self.out.clone(),
+            cpu_time: watched.cpu_time,
             vcpus: watched.accounts(),
         })
     }
@@ -234,11 +237,13 @@ impl Vm {
                 started = Some(Instant::now());
                 watched.boot = power_on.elapsed();
                 watched.before = accounts();
+                watched.cpu_time = guest.cpu_time();
             }
             if ended.is_none() && run.has(guest::EXIT_CODE) {
                 ended = Some(Instant::now());
                 watched.command = started.map(|start| start.elapsed()).unwrap_or_default();
                 watched.after = accounts();
+                watched.cpu_time = guest.cpu_time().saturating_sub(watched.cpu_time);
             }
             if gone || ended.is_some_and(|end| end.elapsed() > POWER_OFF_LIMIT) {
                 return Ok(watched);
