@@ -163,6 +163,13 @@ fn request_model(m: &Machine) {
 unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
     STATE.store(state::MODELLING, Release);
     if let Some(m) = machine() {
+        if m.priority == Priority::Realtime {
+            // All at once: an ordinary vCPU thread that holds a lock of QEMU's could otherwise be starved by
+            // one that has become real-time and waits for the lock.
+            for thread in m.threads.iter().map(|t| t.load(Relaxed)).filter(|t| *t != 0) {
+                realtime(thread, VCPU_RT_PRIORITY);
+            }
+        }
         m.page.header.state.store(state::MODELLING, Release);
     }
     register(id);
@@ -186,11 +193,11 @@ fn pace(m: &Machine, v: &mut Local) {
 /// pacing is as good as the host is idle, and the overrun account tells.
 fn prepare_thread(priority: Priority) {
     let _ = nix::sys::prctl::set_timerslack(1);
-    if priority == Priority::Realtime && realtime(VCPU_RT_PRIORITY) {
-        return;
-    }
-    if priority != Priority::Normal {
-        short_slices();
+    match priority {
+        // Usually done already, by `model_started`.
+        Priority::Realtime if realtime(0, VCPU_RT_PRIORITY) => {}
+        Priority::Normal => {}
+        _ => short_slices(),
     }
 }
 
@@ -207,13 +214,19 @@ fn short_slices() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
 
-/// Gives the calling thread, but not threads it makes, a real-time priority. False: not allowed.
-fn realtime(priority: c_int) -> bool {
+/// Gives a thread (0: the calling one), but not threads it makes, a real-time priority. False: not allowed.
+fn realtime(thread: libc::pid_t, priority: c_int) -> bool {
     // SAFETY: all zero bytes are a valid sched_param.
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
     param.sched_priority = priority;
-    // SAFETY: `param` outlives the call; process 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &param) == 0 }
+    // SAFETY: `param` outlives the call.
+    unsafe { libc::sched_setscheduler(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &param) == 0 }
+}
+
+extern "C" fn vcpu_created(_: q::qemu_plugin_id_t, index: c_uint) {
+    if let Some(thread) = machine().and_then(|m| m.threads.get(index as usize)) {
+        thread.store(nix::unistd::gettid().as_raw(), Relaxed);
+    }
 }
 
 extern "C" fn publish_now(index: c_uint, remaining: *mut c_void) {
@@ -294,7 +307,7 @@ extern "C" fn idle(_: q::qemu_plugin_id_t, index: c_uint) {
     let Some(v) = (unsafe { m.local(index) }) else { return };
     settle(index, v, 0);
     if paced(m) {
-        v.pacer.idle(v.account.model_ns(), now_ns());
+        v.pacer.idle(v.account.model_ns(), now_ns(), TRANSLATED.take());
     }
     m.publish(index, v);
 }
@@ -460,10 +473,12 @@ unsafe fn install(
     PLUGIN_ID.store(id, Relaxed);
     if config.priority == Priority::Realtime {
         // QEMU installs plugins on the thread that becomes its main loop. vCPUs follow when they are paced.
-        realtime(MAIN_LOOP_RT_PRIORITY);
+        realtime(0, MAIN_LOOP_RT_PRIORITY);
     } else if config.priority == Priority::High {
         short_slices();
     }
+    // SAFETY: as in `register`.
+    unsafe { q::qemu_plugin_register_vcpu_init_cb(id, Some(vcpu_created)) };
     register(id);
     Ok(())
 }

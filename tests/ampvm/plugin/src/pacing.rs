@@ -53,8 +53,7 @@ impl Pacer {
         let epoch = *self.epoch.get_or_insert(now - model);
         let ahead = epoch + model - now;
         let late = (-ahead).max(0);
-        let grown = (late - self.late).max(0);
-        self.forgiven = (self.forgiven + grown.min(i64::from(translated) * TRANSLATION_NS)).min(late);
+        self.forgive(late, translated);
         self.late = late.min(CATCH_UP_NS);
         if late > CATCH_UP_NS {
             self.write_off(late - CATCH_UP_NS);
@@ -63,11 +62,12 @@ impl Pacer {
         if ahead > MIN_SLEEP_NS { Pace::SleepUntil(epoch + model) } else { Pace::Run }
     }
 
-    /// The vCPU halts.
-    pub fn idle(&mut self, model_ns: u64, now: i64) {
+    /// The vCPU halts. Arguments as for [`Pacer::look`].
+    pub fn idle(&mut self, model_ns: u64, now: i64, translated: u32) {
         let Some(epoch) = self.epoch else { return };
         let model = model_ns as i64;
         let late = now - (epoch + model);
+        self.forgive(late.max(0), translated);
         if late > 0 {
             self.write_off(late);
             self.epoch = Some(now - model);
@@ -95,6 +95,12 @@ impl Pacer {
     /// Time lost to first translations, in ns.
     pub fn translate_ns(&self) -> u64 {
         self.translate_ns
+    }
+
+    /// Attributes lateness that is new since the last look to translating, as far as that explains it.
+    fn forgive(&mut self, late: i64, translated: u32) {
+        let grown = (late - self.late).max(0);
+        self.forgiven = (self.forgiven + grown.min(i64::from(translated) * TRANSLATION_NS)).min(late);
     }
 
     fn write_off(&mut self, late: i64) {
@@ -136,10 +142,10 @@ mod tests {
         let mut p = Pacer::default();
         p.look(0, 0, 0);
         p.look(50_000, 0, 0);
-        p.idle(50_000, 10_000);
+        p.idle(50_000, 10_000, 0);
         p.resumed(50_000, 20_000);
         assert_eq!(p.look(100_000, 20_000, 0), Pace::SleepUntil(100_000), "the first burst still counts");
-        p.idle(100_000, 100_000);
+        p.idle(100_000, 100_000, 0);
         p.resumed(100_000, 900_000_000);
         assert_eq!(p.look(200_000, 900_000_000, 0), Pace::SleepUntil(900_100_000), "idling earned nothing");
     }
@@ -178,7 +184,7 @@ mod tests {
                     }
                 }
                 if dice == 0 {
-                    p.idle(model as u64, now);
+                    p.idle(model as u64, now, 0);
                     now += 3 * MS;
                     p.resumed(model as u64, now);
                 }

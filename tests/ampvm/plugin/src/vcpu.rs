@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 
 use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use crate::account::{Account, Events};
 use crate::args::{Config, Priority};
@@ -48,6 +48,8 @@ pub struct Machine {
     pub page: Page,
     /// One per guest vCPU.
     vcpus: Vec<Vcpu>,
+    /// Host thread of each vCPU; 0 until it exists.
+    pub threads: Vec<AtomicI32>,
     /// Last-level cache, shared by all threads.
     pub llc: Cache,
     /// Added to the quantum by an access that hits the last-level cache.
@@ -80,6 +82,7 @@ impl Machine {
         Self {
             page,
             vcpus: config.vcpus.iter().map(vcpu).collect(),
+            threads: config.vcpus.iter().map(|_| AtomicI32::new(0)).collect(),
             llc: Cache::new(config.llc),
             llc_hurry: hurry(config.llc_ns),
             mem_hurry: hurry(config.mem_ns),
