@@ -1,3 +1,103 @@
 //! A sched_ext scheduler for machines with unequal cores.
 
-fn main() {}
+mod cli;
+mod settings;
+
+use anyhow::Result;
+use bias_agent::capacity::{self, Capacity, Source};
+use bias_agent::failure::{Exit, describe};
+use bias_agent::{check, sched, show};
+use clap::{CommandFactory, Parser};
+use cli::{CalibrateArgs, Cli, Command, RunArgs, TableArgs};
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse()) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let (exit, message) = describe(&error);
+            eprintln!("scx_bias: {message}");
+            exit.into()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<Exit> {
+    match cli.command {
+        None => run(&cli.run),
+        Some(Command::Check(args)) => {
+            let report = check::examine(&args.root);
+            print(&if args.json { report.json()? } else { report.text() })?;
+            Ok(report.exit())
+        }
+        Some(Command::Calibrate(args)) => calibrate(&args),
+        Some(Command::Table(args)) => table(&args),
+        Some(Command::Completions { shell }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "scx_bias", &mut text);
+            print(&String::from_utf8_lossy(&text))
+        }
+        Some(Command::Man) => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            print(&String::from_utf8_lossy(&text))
+        }
+    }
+}
+
+fn run(args: &RunArgs) -> Result<Exit> {
+    log(args.verbose);
+    if let Some(seconds) = args.monitor {
+        sched::monitor(settings::interval("monitor", seconds)?, sched::Monitor::Text)?;
+        return Ok(Exit::Clean);
+    }
+    let settings = args.resolve()?;
+    // Before anything is measured or stored.
+    check::refuse_if_unfit()?;
+    let source = Source {
+        capacity_file: settings.capacity_file.clone(),
+        force: args.recalibrate,
+        ..Source::default()
+    };
+    let options = settings.options(capacity::obtain(&source)?.table);
+    let report = sched::run(&sched::RunOptions { verbose: args.verbose, ..options })?;
+    eprintln!("scx_bias: {}", report.text());
+    Ok(Exit::Clean)
+}
+
+fn calibrate(args: &CalibrateArgs) -> Result<Exit> {
+    log(args.verbose);
+    print_table(&capacity::obtain(&args.source())?, args.json)
+}
+
+fn table(args: &TableArgs) -> Result<Exit> {
+    let capacity = capacity::stored(args.capacity_file.as_deref())?;
+    match args.matrix {
+        Some(component) => print(&show::matrix(&capacity, component.into())?),
+        None => print_table(&capacity, args.json),
+    }
+}
+
+fn print_table(capacity: &Capacity, json: bool) -> Result<Exit> {
+    print(&if json { show::json(capacity)? } else { show::text(capacity) })
+}
+
+/// Prints; a reader that has gone is no error.
+fn print(text: &str) -> Result<Exit> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(Exit::Clean),
+    }
+}
+
+fn log(verbose: bool) {
+    let level = if verbose { "debug" } else { "info" };
+    let filter = tracing_subscriber::EnvFilter::new(level);
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .init();
+}

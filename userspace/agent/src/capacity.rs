@@ -178,7 +178,7 @@ mod tests {
         let topology = Topology::read().unwrap();
         let settings = Settings {
             rounds: 1,
-            visit: std::time::Duration::from_millis(2),
+            visit: Some(std::time::Duration::from_millis(2)),
             external_bytes: Some(1 << 16),
             ..Settings::default()
         };

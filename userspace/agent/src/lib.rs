@@ -2,9 +2,11 @@
 
 pub mod calibrate;
 pub mod capacity;
+pub mod check;
 pub mod cpulist;
 pub mod failure;
 pub mod safefile;
 pub mod sched;
+pub mod show;
 pub mod store;
 pub mod topology;

@@ -5,8 +5,8 @@
 //!
 //! Approach. Three kernels ([`kernels`]): integer work in registers, unpredictable branches, dependent loads beyond the caches
 //! ([`chase`]); the two stalls are differences to the same loop without stalls. Each CPU is visited in several rounds, in
-//! alternating order, so that slow drift of the machine meets all CPUs alike; a visit is some fifty milliseconds of chunks of one
-//! millisecond ([`sampler`]). The cost is the ratio of medians. CPUs are measured one at a time while the budget allows, in
+//! alternating order, so that slow drift of the machine meets all CPUs alike; a visit is some fifty milliseconds of chunks of two
+//! milliseconds ([`sampler`]). The cost is the ratio of medians. CPUs are measured one at a time while the budget allows, in
 //! parallel on different cores beyond that ([`plan`]). Raw samples are kept: the classes are decided on them.
 //!
 //! Invariants. No sample is invented or dropped but warm-ups; a CPU that cannot be measured is an error, never a guess.
@@ -39,8 +39,8 @@ use worker::{CpuState, Shared};
 pub struct Settings {
     /// Visits to each CPU. More average out more drift and take longer.
     pub rounds: u32,
-    /// Length of a visit.
-    pub visit: Duration,
+    /// Length of a visit; None for what the budget allows, within [`VISIT`].
+    pub visit: Option<Duration>,
     /// Length of one timed chunk; short against the time between ticks.
     pub chunk: Duration,
     /// Size of the memory kernel's set [bytes]; None chooses it by measuring.
@@ -55,14 +55,17 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             rounds: 5,
-            visit: Duration::from_millis(48),
-            chunk: Duration::from_millis(1),
+            visit: None,
+            chunk: Duration::from_millis(2),
             external_bytes: None,
-            budget: Duration::from_millis(2200),
+            budget: Duration::from_millis(2000),
             rule: SplitRule::default(),
         }
     }
 }
+
+/// Bounds of the length of a visit when it is not given.
+pub const VISIT: (Duration, Duration) = (Duration::from_millis(48), Duration::from_millis(120));
 
 /// How the samples were taken; stored with them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +116,10 @@ pub fn calibrate(
         None => choose_set(topology, settings)?,
     };
     let sets = build_sets(cpus, external_bytes)?;
-    let lanes = plan::lanes(cpus.len(), settings.visit * settings.rounds, settings.budget);
+    let visit =
+        settings.visit.unwrap_or_else(|| plan::visit(cpus.len(), settings.rounds, settings.budget, VISIT));
+    let lanes = plan::lanes(cpus.len(), visit * settings.rounds, settings.budget);
+    let settings = &Settings { visit: Some(visit), ..settings.clone() };
     let batches = plan::batches(cpus, lanes);
     let mut states: Vec<CpuState> = cpus.iter().map(|_| CpuState::default()).collect();
     let total = cpus.len() * settings.rounds as usize;
@@ -132,7 +138,7 @@ pub fn calibrate(
     let realtime = states.iter().all(|state| state.realtime == Some(true));
     let conditions = Conditions {
         rounds: settings.rounds,
-        visit_us: settings.visit.as_micros() as u64,
+        visit_us: visit.as_micros() as u64,
         chunk_us: settings.chunk.as_micros() as u64,
         external_bytes: external_bytes as u64,
         lanes,
@@ -225,7 +231,7 @@ fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<
 fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure> {
     let first =
         topology.cpus.first().ok_or_else(|| Failure::kernel("no CPU is online; mount sysfs on /sys"))?;
-    let brief = Settings { visit: Duration::from_millis(4), ..settings.clone() };
+    let brief = Settings { visit: Some(Duration::from_millis(8)), ..settings.clone() };
     on_cpu(first.cpu, || {
         thread::realtime();
         setsize::choose(topology.llc_bytes, |bytes| {

@@ -19,6 +19,14 @@ pub fn lanes(count: usize, each: Duration, budget: Duration) -> usize {
     usize::try_from(lanes).unwrap_or(usize::MAX).clamp(1, count.max(1))
 }
 
+/// Length of a visit: what the budget allows when CPUs are measured one at a time, within `bounds`. Small machines are measured longer,
+/// and so more exactly, for the same wait.
+#[must_use]
+pub fn visit(count: usize, rounds: u32, budget: Duration, bounds: (Duration, Duration)) -> Duration {
+    let visits = u32::try_from(count).unwrap_or(u32::MAX).saturating_mul(rounds).max(1);
+    (budget / visits).clamp(bounds.0, bounds.1)
+}
+
 /// Batches of CPUs to measure together, as places in `cpus`.
 #[must_use]
 pub fn batches(cpus: &[Cpu], lanes: usize) -> Vec<Vec<usize>> {
@@ -58,6 +66,16 @@ mod tests {
         assert_eq!(lanes(64, ms(240), ms(2200)), 7);
         assert_eq!(lanes(4, ms(1000), Duration::ZERO), 4);
         assert_eq!(lanes(0, ms(1000), ms(1)), 1);
+    }
+
+    #[test]
+    fn small_machines_are_visited_longer() {
+        let ms = Duration::from_millis;
+        let visit = |count| visit(count, 5, ms(2000), (ms(48), ms(120)));
+        assert_eq!(
+            [visit(0), visit(2), visit(4), visit(8), visit(500)],
+            [ms(120), ms(120), ms(100), ms(50), ms(48)]
+        );
     }
 
     #[test]

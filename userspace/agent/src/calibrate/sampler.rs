@@ -3,7 +3,7 @@
 //! Problem. A tick, an interrupt or a preemption lengthens whatever it falls into, and on slow or emulated CPUs a fixed number
 //! of steps may take seconds.
 //!
-//! Approach. Steps are chosen once per loop and CPU so that a chunk takes about a millisecond; chunks are short against the 4 to 10 ms
+//! Approach. Steps are chosen once per loop and CPU so that a chunk takes about two milliseconds; chunks are short against the 4 to 10 ms
 //! between ticks, so most contain none, and the median drops those that do. The clock is CLOCK_MONOTONIC (`Instant`), not the thread's
 //! CPU time: reading the latter is a system call, and what it would leave out, preemption, is an outlier anyway.
 //!
@@ -13,30 +13,34 @@ use std::time::{Duration, Instant};
 
 /// Most steps of a chunk; a bound for loops that a broken clock says take no time.
 const MAX_STEPS: u64 = 1 << 40;
+/// Trials after which the number of steps is taken as it is.
+const MAX_TRIALS: u32 = 24;
 
 /// A loop with the number of steps that fills a chunk on one CPU.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pace {
-    /// Steps per chunk; 0 before the first measurement.
+    /// Steps per chunk; 0 before the first call of `find`.
     steps: u64,
 }
 
 impl Pace {
-    /// Finds the number of steps that takes about `chunk`, by growing it; does nothing when it is known.
+    /// Finds the number of steps that takes about `chunk`, by growing it, or confirms the one found before.
+    ///
+    /// A disturbance while it is found makes chunks too short. Short chunks are worse than noisy ones: below the grain of a
+    /// hypervisor's or an emulator's timing they show a speed that is not there. So the choice is tried, and corrected until
+    /// a chunk takes between half and three times what was asked for.
     pub fn find(&mut self, chunk: Duration, mut run: impl FnMut(u64)) {
-        if self.steps != 0 {
-            return;
-        }
-        let mut steps = 1;
-        loop {
+        let mut steps = self.steps.max(1);
+        for _ in 0..MAX_TRIALS {
             let elapsed = time(steps, &mut run);
-            // From an eighth on, the estimate is good enough.
-            if elapsed * 8 >= chunk || steps >= MAX_STEPS {
-                let per_step_ns = (elapsed.as_nanos() as f64 / steps as f64).max(1e-3);
-                self.steps = ((chunk.as_nanos() as f64 / per_step_ns) as u64).clamp(1, MAX_STEPS);
+            let fits = (chunk / 2..=chunk * 3).contains(&elapsed) || steps == MAX_STEPS;
+            if fits && steps == self.steps {
                 return;
             }
-            steps *= 4;
+            // Far from the aim the estimate is poor: approach it by at most a factor of sixteen.
+            let factor = (chunk.as_nanos() as f64 / elapsed.as_nanos().max(1) as f64).clamp(1.0 / 16.0, 16.0);
+            steps = ((steps as f64 * factor) as u64).clamp(1, MAX_STEPS);
+            self.steps = steps;
         }
     }
 
@@ -79,16 +83,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_found_once_and_kept() {
+    fn a_disturbance_while_finding_does_not_leave_chunks_short() {
+        let chunk = Duration::from_millis(2);
+        let busy = |duration: Duration| {
+            let start = Instant::now();
+            while start.elapsed() < duration {}
+        };
         let mut pace = Pace::default();
         let mut calls = 0;
-        pace.find(Duration::from_micros(10), |_| {
+        pace.find(chunk, |steps| {
             calls += 1;
-            std::thread::sleep(Duration::from_micros(20));
+            // The first call is held up for longer than a chunk; later ones take a microsecond a step.
+            busy(if calls == 1 { chunk * 2 } else { Duration::from_micros(steps) });
         });
-        assert_eq!((calls, pace.steps > 0), (1, true));
-        pace.find(Duration::from_micros(10), |_| calls += 1);
-        assert_eq!(calls, 1);
+        assert!(pace.steps >= 500, "{} steps of 1 us", pace.steps);
     }
 
     #[test]

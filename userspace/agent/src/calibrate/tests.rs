@@ -47,7 +47,7 @@ fn calibrates_this_machine() {
     let topology = Topology::read().unwrap();
     let settings = Settings {
         rounds: 2,
-        visit: Duration::from_millis(4),
+        visit: Some(Duration::from_millis(4)),
         chunk: Duration::from_micros(50),
         external_bytes: Some(1 << 20),
         ..Settings::default()

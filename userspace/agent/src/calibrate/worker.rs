@@ -125,7 +125,7 @@ fn stalls(with: &[f64], without: &[f64]) -> Vec<f64> {
 impl Settings {
     /// A share of a visit.
     fn share(&self, permille: u32) -> Duration {
-        self.visit * permille / 1000
+        self.visit.unwrap_or(super::VISIT.0) * permille / 1000
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_visit_gives_samples_of_every_component() {
         let settings = Settings {
-            visit: Duration::from_millis(5),
+            visit: Some(Duration::from_millis(5)),
             chunk: Duration::from_micros(50),
             ..Settings::default()
         };

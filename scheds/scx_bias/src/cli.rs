@@ -1,0 +1,192 @@
+//! The command line. One definition of each flag feeds the parser, `--help`, the man page, completions and the configuration file.
+
+use bias_policy::table::Component;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "Exit codes: 0 clean, 1 runtime or BPF error, 2 usage, 3 kernel or permission, \
+4 another sched_ext scheduler is active.";
+
+/// Schedule tasks where they gain most on a machine whose CPUs are not equally fast.
+///
+/// Without a sub-command: measures the CPUs if need be, loads the scheduler and stays until SIGINT or SIGTERM, which return
+/// every task to the kernel's default scheduler.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Cli {
+    /// What to do; schedule when absent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// Options of scheduling.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Everything but scheduling itself.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Tell whether this machine can run scx_bias: one line and one remedy for each thing missing
+    #[command(after_help = EXIT_CODES)]
+    Check(CheckArgs),
+    /// Measure what execute, internal-stall and external-stall work costs on every CPU, and store the table
+    #[command(after_help = EXIT_CODES)]
+    Calibrate(CalibrateArgs),
+    /// Show the table: cost and class of every CPU, and which CPUs are alike
+    #[command(after_help = EXIT_CODES)]
+    Table(TableArgs),
+    /// Print shell completions
+    Completions {
+        /// Shell to complete for
+        shell: Shell,
+    },
+    /// Print the man page
+    Man,
+}
+
+/// Options of scheduling.
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
+    /// Read options from this TOML file; its keys are the long flags without the dashes. The command line wins
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Options that a configuration file may hold.
+    #[command(flatten)]
+    pub options: RunSettings,
+
+    /// Measure the CPUs again even if the stored table is still good. Takes up to three seconds
+    #[arg(long)]
+    pub recalibrate: bool,
+
+    /// Do not schedule: print statistics of the running scx_bias at this interval
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stats", "recalibrate", "config"])]
+    pub monitor: Option<f64>,
+
+    /// Print more: what is reused or measured and why, and the verifier's log if loading fails
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Options that may also stand in a configuration file.
+#[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct RunSettings {
+    /// Use the capacity table in this file instead of measuring. It must list every online CPU
+    #[arg(long, value_name = "FILE")]
+    pub capacity_file: Option<PathBuf>,
+
+    /// Longest time a task runs before others get their turn [100 to 100000; default 10000]. Longer slices mean fewer switches
+    /// and better throughput; shorter ones mean less waiting
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub slice_us: Option<u64>,
+
+    /// Time a task runs when many wait [10 to the slice; default 1000]. Longer favours throughput under load; shorter
+    /// favours response under load
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub slice_min_us: Option<u64>,
+
+    /// Difference in progress at which running tasks change places between fast and slow CPUs [1000 to 10000000; default 40000].
+    /// Larger means fewer migrations; smaller means more equal progress
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub rotate_gap_us: Option<u64>,
+
+    /// CPUs whose tasks sleep sooner than this keep a woken task where its waker runs [0 to 1000000; default 500]. Larger keeps
+    /// more conversations in one cache; smaller spreads them; 0 always spreads
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub sync_burst_us: Option<u64>,
+
+    /// Print statistics at this interval while scheduling [0.1 to 86400]
+    #[arg(long, value_name = "SECONDS")]
+    pub stats: Option<f64>,
+}
+
+/// Options of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Print JSON for machines
+    #[arg(long)]
+    pub json: bool,
+
+    /// Examine the machine whose /sys and /proc are below this folder
+    #[arg(long, value_name = "FOLDER", hide = true, default_value = "/")]
+    pub root: PathBuf,
+}
+
+/// Options of `calibrate`.
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Store the table in this file [default: /var/lib/scx_bias/capacity.json for root, the XDG state folder for users]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Measure even if the stored table is still good
+    #[arg(long)]
+    pub force: bool,
+
+    /// Visits to each CPU. More average out slow disturbances and take longer
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+
+    /// Length of a visit. Longer visits average out short disturbances; five loops share it [default: 48 to 120, so that
+    /// all visits take some two seconds]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(5..=10_000))]
+    pub visit_ms: Option<u64>,
+
+    /// Size of the memory kernel's set. Must exceed the last-level cache, or part of the loads is not external; larger takes
+    /// longer to build [default: found by measuring]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(4..=4 << 20))]
+    pub external_kib: Option<u32>,
+
+    /// Least mean difference in speed that makes two classes of CPUs; twice this for stalls. Raise it to have unequal CPUs treated
+    /// as equal, lower it to act on smaller differences
+    #[arg(long, value_name = "PERMILLE", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub min_effect_permille: u32,
+
+    /// Print the table as JSON for machines
+    #[arg(long)]
+    pub json: bool,
+
+    /// Tell what is reused or measured and why
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Options of `table`.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    /// Show the table in this file instead of the stored one
+    #[arg(long, value_name = "FILE")]
+    pub capacity_file: Option<PathBuf>,
+
+    /// Print JSON for machines
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show how alike each pair of CPUs is in one component: a dot, or the distance between their distributions
+    #[arg(long, value_name = "COMPONENT", conflicts_with = "json")]
+    pub matrix: Option<ComponentName>,
+}
+
+/// A component as the command line names it.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ComponentName {
+    /// Integer work in registers
+    Execute,
+    /// Stalls inside the core
+    Internal,
+    /// Stalls outside the core
+    External,
+}
+
+impl From<ComponentName> for Component {
+    fn from(name: ComponentName) -> Self {
+        match name {
+            ComponentName::Execute => Self::Execute,
+            ComponentName::Internal => Self::Internal,
+            ComponentName::External => Self::External,
+        }
+    }
+}

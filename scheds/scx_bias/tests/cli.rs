@@ -1,0 +1,156 @@
+//! What bad input gets: one line that says what and how to mend it, and the documented exit code. No privilege needed.
+
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use std::path::Path;
+use std::time::Duration;
+
+fn scx_bias(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    // A hang on a FIFO or a gigabyte of zeros must fail the test, not stop it.
+    command.args(args).timeout(Duration::from_secs(60));
+    command
+}
+
+/// Runs, expects the exit code, and returns standard error, which must be one line.
+fn refused(args: &[&str], code: i32) -> String {
+    let output = scx_bias(args).assert().code(code).get_output().clone();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    assert!(output.stdout.is_empty());
+    text
+}
+
+fn table_of(path: &Path) -> String {
+    refused(&["table", "--capacity-file", path.to_str().unwrap()], 2)
+}
+
+#[test]
+fn unknown_flags_are_usage_errors() {
+    scx_bias(&["--no-such-flag"]).assert().code(2);
+    scx_bias(&["table", "--matrix", "speed"]).assert().code(2);
+    scx_bias(&["calibrate", "--rounds", "0"]).assert().code(2);
+    scx_bias(&["calibrate", "--visit-ms", "-1"]).assert().code(2);
+}
+
+#[test]
+fn options_out_of_range_are_refused_with_the_range() {
+    assert!(refused(&["--slice-us", "1"], 2).contains("give a value from 100 to 100000"));
+    assert!(refused(&["--stats", "0"], 2).contains("from 0.1 to 86400"));
+    assert!(refused(&["--monitor", "inf"], 2).contains("from 0.1 to 86400"));
+}
+
+#[test]
+fn capacity_files_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    assert!(table_of(&path("absent")).contains("check the path"));
+    assert!(table_of(folder.path()).contains("is a directory"));
+    assert!(table_of(Path::new("/dev/zero")).contains("is a device"));
+    nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(table_of(&path("fifo")).contains("is a FIFO"));
+    std::fs::File::create(path("large")).unwrap().set_len(1 << 30).unwrap();
+    assert!(table_of(&path("large")).contains("1073741824 bytes"));
+    for text in ["", "{", "[]", "{\"version\": 1}", "{\"version\": 1, \"cpus\": [{\"cpu\": 0}]}"] {
+        std::fs::write(path("malformed"), text).unwrap();
+        assert!(table_of(&path("malformed")).contains("calibrate --output"), "{text}");
+    }
+    std::fs::write(
+        path("foreign"),
+        "{\"version\":1,\"cpus\":[{\"cpu\":4095,\"cost_permille\":[1000,1000,1000]}]}",
+    )
+    .unwrap();
+    assert!(table_of(&path("foreign")).contains("CPU 0 is online but not listed"));
+}
+
+#[test]
+fn configuration_files_are_read_with_the_same_care() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    let refusal = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        refused(&["--config", path.to_str().unwrap()], 2)
+    };
+    assert!(refusal("slise-us = 1").contains("slise-us"));
+    assert!(refusal("\nslice-us = 'x'").contains("line 2"));
+    assert!(refusal("slice-us = 3").contains("from 100 to 100000"));
+    assert!(refused(&["--config", folder.path().to_str().unwrap()], 2).contains("is a directory"));
+}
+
+#[test]
+fn a_table_that_was_never_made_is_explained() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state");
+    let output = scx_bias(&["table"]).env("XDG_STATE_HOME", &state).output().unwrap();
+    // Root looks in /var/lib, where this machine may have a table.
+    if output.status.code() != Some(0) {
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("scx_bias calibrate"));
+    }
+    assert!(!state.exists());
+}
+
+#[test]
+fn check_examines_a_machine_and_sets_the_exit_code() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
+    let args = ["check", "--root", root.path().to_str().unwrap(), "--json"];
+    let output = scx_bias(&args).assert().code(3).get_output().clone();
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["exit_code"], 3);
+    for finding in value["findings"].as_array().unwrap() {
+        assert_eq!(finding["status"] == "ok", finding["remedy"] == "", "{finding}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_run_it_is_refused_before_anything_is_measured() {
+    let fit = scx_bias(&["check"]).output().unwrap().status.code() == Some(0);
+    if fit {
+        // Running would load the scheduler here: that is tested in the VM.
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state");
+    let output = scx_bias(&[]).env("XDG_STATE_HOME", &state).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(3 | 4)), "{text}");
+    assert!(text.lines().count() == 1 && text.contains(';') && !state.exists(), "{text}");
+}
+
+#[test]
+fn calibrating_writes_a_table_that_can_be_shown_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/capacity.json");
+    let file = path.to_str().unwrap();
+    let quick = [
+        "calibrate",
+        "--output",
+        file,
+        "--rounds",
+        "1",
+        "--visit-ms",
+        "5",
+        "--external-kib",
+        "256",
+        "--json",
+    ];
+    scx_bias(&quick).assert().code(0);
+    let shown = scx_bias(&["table", "--capacity-file", file]).assert().code(0).get_output().clone();
+    assert!(String::from_utf8(shown.stdout).unwrap().contains("Alike in execute"));
+    scx_bias(&["table", "--capacity-file", file, "--matrix", "external"]).assert().code(0);
+    assert!(
+        refused(&["calibrate", "--output", "/proc/no/table.json", "--rounds", "1", "--visit-ms", "5"], 1)
+            .contains("--output")
+    );
+}
+
+#[test]
+fn help_and_man_page_name_the_exit_codes() {
+    for args in [&["--help"][..], &["man"], &["check", "--help"]] {
+        let output = scx_bias(args).assert().code(0).get_output().clone();
+        assert!(String::from_utf8(output.stdout).unwrap().contains("3 kernel or permission"), "{args:?}");
+    }
+    scx_bias(&["completions", "bash"]).assert().code(0);
+}

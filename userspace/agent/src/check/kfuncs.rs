@@ -1,0 +1,130 @@
+//! Kernel functions the BPF side calls, and whether a kernel's BTF offers them in a usable form.
+//!
+//! Names changed over time; the BPF side takes the first variant that exists, so a need is a list of which one must be there.
+//!
+//! Malformed BTF. From 7.1 on some functions take an implicit `struct bpf_prog_aux *aux`, which the build must hide: BTF
+//! then has `NAME` without it and `NAME_impl` with it. Kernels built with tools that did not (Debian's 7.1.13 and 7.2.12) still
+//! show it in `NAME` and lack the twin; a program that calls such a function is refused whatever it passes.
+
+use super::btf::Btf;
+
+/// One thing the BPF side does through the kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Functions that can do it, the newest first; one suffices.
+    pub any_of: &'static [&'static str],
+    /// Without it the scheduler cannot be loaded; otherwise a direct write or nothing takes its place.
+    pub required: bool,
+}
+
+const fn need(purpose: &'static str, any_of: &'static [&'static str]) -> Need {
+    Need { purpose, any_of, required: true }
+}
+
+const fn option(purpose: &'static str, any_of: &'static [&'static str]) -> Need {
+    Need { purpose, any_of, required: false }
+}
+
+/// Everything the BPF side calls.
+pub const NEEDS: &[Need] = &[
+    need("create queues", &["scx_bpf_create_dsq"]),
+    need("queue a task", &["scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert", "scx_bpf_dispatch"]),
+    need(
+        "queue a task in order",
+        &["__scx_bpf_dsq_insert_vtime", "scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"],
+    ),
+    need("take a task", &["scx_bpf_dsq_move_to_local___v2", "scx_bpf_dsq_move_to_local", "scx_bpf_consume"]),
+    need("count waiting tasks", &["scx_bpf_dsq_nr_queued"]),
+    need("look through a queue", &["bpf_iter_scx_dsq_new"]),
+    need("look through a queue", &["bpf_iter_scx_dsq_next"]),
+    need("look through a queue", &["bpf_iter_scx_dsq_destroy"]),
+    need("wake or preempt a CPU", &["scx_bpf_kick_cpu"]),
+    need("find an idle CPU", &["scx_bpf_pick_idle_cpu"]),
+    need("claim an idle CPU", &["scx_bpf_test_and_clear_cpu_idle"]),
+    need("find a task's CPU", &["scx_bpf_task_cpu"]),
+    need("report errors", &["scx_bpf_error_bstr"]),
+    need("write the dump", &["scx_bpf_dump_bstr"]),
+    need("loop", &["bpf_iter_num_new"]),
+    need("loop", &["bpf_iter_num_next"]),
+    need("loop", &["bpf_iter_num_destroy"]),
+    need("hold CPU masks", &["bpf_cpumask_create"]),
+    need("hold CPU masks", &["bpf_cpumask_release"]),
+    need("hold CPU masks", &["bpf_cpumask_set_cpu"]),
+    need("hold CPU masks", &["bpf_cpumask_test_cpu"]),
+    need("hold CPU masks", &["bpf_cpumask_and"]),
+    need("hold CPU masks", &["bpf_cpumask_intersects"]),
+    need("read shared data", &["bpf_rcu_read_lock"]),
+    need("read shared data", &["bpf_rcu_read_unlock"]),
+    option("set a task's slice", &["scx_bpf_task_set_slice"]),
+    option("set a task's place in a queue", &["scx_bpf_task_set_dsq_vtime"]),
+];
+
+/// What a kernel's BTF says about one need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// There and usable.
+    Present(&'static str),
+    /// None of the variants exists.
+    Missing,
+    /// The variant that would be used still shows its implicit argument: no program can call it.
+    Malformed(&'static str),
+}
+
+/// Verdict on a need.
+#[must_use]
+pub fn judge(btf: &Btf, need: &Need) -> Verdict {
+    match need.any_of.iter().find(|name| btf.has(name)) {
+        None => Verdict::Missing,
+        Some(name) if malformed(btf, name) => Verdict::Malformed(name),
+        Some(name) => Verdict::Present(name),
+    }
+}
+
+/// True when a function shows an implicit argument that should have been hidden.
+#[must_use]
+pub fn malformed(btf: &Btf, name: &str) -> bool {
+    let shows = |params: Vec<super::btf::Param>| {
+        params.last().is_some_and(|last| last.name == "aux" && last.points_to == "bpf_prog_aux")
+    };
+    btf.params(name).is_some_and(shows) && !btf.has(&format!("{name}_impl"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::btf::tests::build;
+    use super::*;
+
+    const AUX: &[(&str, &str)] = &[("cpu", ""), ("aux", "bpf_prog_aux")];
+    const PLAIN: &[(&str, &str)] = &[("cpu", "")];
+    const KICK: Need = need("wake", &["new_kick", "scx_bpf_kick_cpu"]);
+
+    fn verdict(functions: &[(&str, &[(&str, &str)])]) -> Verdict {
+        judge(&Btf::parse(&build(functions)).unwrap(), &KICK)
+    }
+
+    #[test]
+    fn the_newest_variant_that_exists_counts() {
+        assert_eq!(
+            verdict(&[("scx_bpf_kick_cpu", PLAIN), ("new_kick", PLAIN)]),
+            Verdict::Present("new_kick")
+        );
+        assert_eq!(verdict(&[("scx_bpf_kick_cpu", PLAIN)]), Verdict::Present("scx_bpf_kick_cpu"));
+        assert_eq!(verdict(&[("other", PLAIN)]), Verdict::Missing);
+    }
+
+    #[test]
+    fn an_implicit_argument_without_its_twin_is_malformed() {
+        assert_eq!(verdict(&[("scx_bpf_kick_cpu", AUX)]), Verdict::Malformed("scx_bpf_kick_cpu"));
+        let twin = [("scx_bpf_kick_cpu", PLAIN), ("scx_bpf_kick_cpu_impl", AUX)];
+        assert_eq!(verdict(&twin), Verdict::Present("scx_bpf_kick_cpu"));
+    }
+
+    #[test]
+    fn a_structure_of_another_kind_is_not_the_implicit_argument() {
+        let other = verdict(&[("scx_bpf_kick_cpu", &[("aux", "other")])]);
+        assert_eq!(other, Verdict::Present("scx_bpf_kick_cpu"));
+    }
+}

@@ -1,0 +1,308 @@
+//! Can this machine run scx_bias, and what is to be done if not?
+//!
+//! Every finding is one line that names the cause, with one remedy. Everything is read from files, so all of it but the rights works for an
+//! ordinary user, and the tests examine made-up machines.
+//!
+//! Invariants. A missing requirement always has a remedy; nothing on the machine is changed.
+
+pub mod btf;
+pub mod kfuncs;
+
+use crate::failure::{Exit, Failure};
+use btf::Btf;
+use kfuncs::{NEEDS, Verdict, judge};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a finding bears on running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// It runs without, but less well.
+    Limited,
+    /// It cannot run.
+    Missing,
+    /// Another scheduler has to go first.
+    Busy,
+}
+
+/// One line of the report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at; stable, for scripts.
+    pub subject: &'static str,
+    /// How it bears on running.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty when nothing is to be done.
+    pub remedy: String,
+}
+
+/// The findings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Kernel release.
+    pub kernel: String,
+    /// In the order of examination.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Exit code: missing requirements come before an active scheduler.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let any = |status| self.findings.iter().any(|finding| finding.status == status);
+        if any(Status::Missing) {
+            Exit::Kernel
+        } else if any(Status::Busy) {
+            Exit::OtherScheduler
+        } else {
+            Exit::Clean
+        }
+    }
+
+    /// For people: a line per finding, and its remedy on the same line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for finding in &self.findings {
+            let mark = match finding.status {
+                Status::Ok => "ok     ",
+                Status::Limited => "limited",
+                Status::Missing => "MISSING",
+                Status::Busy => "BUSY   ",
+            };
+            let remedy =
+                if finding.remedy.is_empty() { String::new() } else { format!("; {}", finding.remedy) };
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{mark}  {:<9}  {}{remedy}", finding.subject, finding.found);
+        }
+        out.push_str(match self.exit() {
+            Exit::Clean => "scx_bias can run here.\n",
+            Exit::OtherScheduler => "scx_bias can run here once the other scheduler is stopped.\n",
+            _ => "scx_bias cannot run here yet.\n",
+        });
+        out
+    }
+
+    /// For machines.
+    ///
+    /// # Errors
+    /// Runtime failure when it cannot be written as JSON.
+    pub fn json(&self) -> Result<String, Failure> {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            version: u32,
+            exit_code: u8,
+            #[serde(flatten)]
+            report: &'a Report,
+        }
+        serde_json::to_string_pretty(&Document { version: 1, exit_code: self.exit() as u8, report: self })
+            .map(|text| text + "\n")
+            .map_err(|error| Failure::runtime(format!("cannot write the report as JSON ({error})")))
+    }
+
+    /// The first finding that keeps the scheduler from running, as an error.
+    ///
+    /// # Errors
+    /// Kernel failure or "another scheduler" with the finding's line.
+    pub fn refuse(&self) -> Result<(), Failure> {
+        let exit = self.exit();
+        let wanted = if exit == Exit::OtherScheduler { Status::Busy } else { Status::Missing };
+        match self.findings.iter().find(|finding| finding.status == wanted) {
+            Some(finding) => Err(Failure::new(exit, format!("{}; {}", finding.found, finding.remedy))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Examines the machine whose /sys and /proc are below `root`.
+#[must_use]
+pub fn examine(root: &Path) -> Report {
+    let machine = Machine { root: root.to_owned() };
+    let mut findings = vec![machine.sched_ext()];
+    findings.extend(machine.kernel_functions());
+    findings.push(machine.rights());
+    findings.push(machine.active());
+    findings.push(machine.counters());
+    Report { kernel: machine.release(), findings }
+}
+
+/// Refuses a machine on which loading cannot succeed.
+///
+/// # Errors
+/// See [`Report::refuse`].
+pub fn refuse_if_unfit() -> Result<(), Failure> {
+    examine(Path::new("/")).refuse()
+}
+
+struct Machine {
+    root: PathBuf,
+}
+
+fn finding(
+    subject: &'static str,
+    status: Status,
+    found: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding { subject, status, found: found.into(), remedy: remedy.into() }
+}
+
+impl Machine {
+    fn text(&self, path: &str) -> Option<String> {
+        Some(fs::read_to_string(self.root.join(path)).ok()?.trim().to_owned())
+    }
+
+    fn release(&self) -> String {
+        self.text("proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    fn sched_ext(&self) -> Finding {
+        let release = self.release();
+        if self.root.join("sys/kernel/sched_ext").is_dir() {
+            return finding("sched_ext", Status::Ok, format!("kernel {release} has sched_ext"), "");
+        }
+        let (found, remedy) = if !self.root.join("sys/kernel").is_dir() {
+            ("sysfs is not mounted".to_owned(), "mount it on /sys")
+        } else if version(&release).is_some_and(|version| version < (6, 12)) {
+            (
+                format!("kernel {release} is older than sched_ext"),
+                "boot 6.12 or later, built with CONFIG_SCHED_CLASS_EXT",
+            )
+        } else {
+            let found = format!("kernel {release} is built without sched_ext");
+            (found, "boot one with CONFIG_SCHED_CLASS_EXT=y (Debian: 6.16 or later from backports)")
+        };
+        finding("sched_ext", Status::Missing, found, remedy)
+    }
+
+    fn kernel_functions(&self) -> Vec<Finding> {
+        let Ok(data) = fs::read(self.root.join("sys/kernel/btf/vmlinux")) else {
+            let found = "the kernel shows no type information in /sys/kernel/btf/vmlinux";
+            return vec![finding("btf", Status::Missing, found, "boot one with CONFIG_DEBUG_INFO_BTF=y")];
+        };
+        let btf = match Btf::parse(&data) {
+            Ok(btf) => btf,
+            Err(error) => {
+                return vec![finding(
+                    "btf",
+                    Status::Missing,
+                    error.to_string(),
+                    "boot another build of this kernel",
+                )];
+            }
+        };
+        let verdicts: Vec<_> = NEEDS.iter().map(|need| (need, judge(&btf, need))).collect();
+        let mut findings = vec![finding("btf", Status::Ok, "the kernel shows its type information", "")];
+        let malformed: Vec<&str> = verdicts
+            .iter()
+            .filter_map(|(_, v)| if let Verdict::Malformed(name) = v { Some(*name) } else { None })
+            .collect();
+        if let Some(first) = malformed.first() {
+            let found = format!(
+                "malformed BTF: {} kernel functions ({first} among them) still show their implicit argument, so no scheduler that calls them can load",
+                malformed.len()
+            );
+            findings.push(finding(
+                "btf",
+                Status::Missing,
+                found,
+                "boot another build of this kernel, or 6.12 to 7.0, or 7.3",
+            ));
+        }
+        let missing: Vec<&str> = verdicts
+            .iter()
+            .filter(|(need, verdict)| need.required && *verdict == Verdict::Missing)
+            .map(|(need, _)| need.any_of.last().copied().unwrap_or(need.purpose))
+            .collect();
+        findings.push(if missing.is_empty() {
+            finding(
+                "kfuncs",
+                Status::Ok,
+                format!("all {} kernel functions needed are there", NEEDS.len()),
+                "",
+            )
+        } else {
+            let found = format!("the kernel lacks {}", missing.join(", "));
+            finding(
+                "kfuncs",
+                Status::Missing,
+                found,
+                "boot 6.12 or later with CONFIG_SCHED_CLASS_EXT and CONFIG_BPF_JIT",
+            )
+        });
+        findings
+    }
+
+    fn rights(&self) -> Finding {
+        /// CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF by number.
+        const NEEDED: [(u32, &str); 3] = [(21, "CAP_SYS_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+        let status = self.text("proc/self/status").unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let Some(held) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) else {
+            return finding(
+                "rights",
+                Status::Missing,
+                "cannot tell which rights this process has",
+                "mount proc on /proc",
+            );
+        };
+        let lacking: Vec<&str> =
+            NEEDED.iter().filter(|(bit, _)| held >> bit & 1 == 0).map(|(_, name)| *name).collect();
+        if lacking.is_empty() {
+            return finding("rights", Status::Ok, "this user may load a scheduler", "");
+        }
+        let found = format!("this user lacks {}", lacking.join(", "));
+        finding("rights", Status::Missing, found, "run as root, e.g. with sudo")
+    }
+
+    fn active(&self) -> Finding {
+        let state = self.text("sys/kernel/sched_ext/state").unwrap_or_else(|| "disabled".to_owned());
+        if state == "disabled" {
+            return finding("scheduler", Status::Ok, "no sched_ext scheduler is active", "");
+        }
+        let name = self.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "unknown".to_owned());
+        finding(
+            "scheduler",
+            Status::Busy,
+            format!("the sched_ext scheduler \"{name}\" is {state}"),
+            "stop it first",
+        )
+    }
+
+    fn counters(&self) -> Finding {
+        let names =
+            fs::read_dir(self.root.join("sys/bus/event_source/devices")).into_iter().flatten().flatten();
+        let mut pmus: Vec<String> = names
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| {
+                name == "amp"
+                    || name == "cpu"
+                    || ["cpu_", "armv", "riscv"].iter().any(|start| name.starts_with(start))
+            })
+            .collect();
+        pmus.sort();
+        if pmus.is_empty() {
+            let remedy =
+                "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
+            return finding("counters", Status::Limited, "no CPU performance counters", remedy);
+        }
+        finding("counters", Status::Ok, format!("CPU performance counters: {}", pmus.join(", ")), "")
+    }
+}
+
+/// Major and minor version of a kernel release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+//! Tests on made-up machines.
+
+#![allow(clippy::unwrap_used)]
+
+use super::btf::tests::build;
+use super::*;
+
+/// A machine on which everything is right, in a folder.
+struct Fake(tempfile::TempDir);
+
+impl Fake {
+    fn new() -> Self {
+        let fake = Self(tempfile::tempdir().unwrap());
+        fake.write("proc/sys/kernel/osrelease", b"6.18.15\n");
+        fake.write("proc/self/status", b"Name:\tx\nCapEff:\t000001ffffffffff\n");
+        fake.write("sys/kernel/sched_ext/state", b"disabled\n");
+        fake.write("sys/bus/event_source/devices/cpu_core/type", b"4\n");
+        fake.functions(|name| Some((name, &[])));
+        fake
+    }
+
+    fn write(&self, path: &str, data: &[u8]) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, data).unwrap();
+    }
+
+    /// Gives the machine the oldest variant of every function, changed or left out by `change`.
+    fn functions(
+        &self,
+        change: impl Fn(&'static str) -> Option<(&'static str, &'static [(&'static str, &'static str)])>,
+    ) {
+        let functions: Vec<_> = NEEDS.iter().filter_map(|need| change(need.any_of.last().unwrap())).collect();
+        self.write("sys/kernel/btf/vmlinux", &build(&functions));
+    }
+
+    fn report(&self) -> Report {
+        let report = examine(self.0.path());
+        // The module's invariant, on every machine the tests make up.
+        for finding in &report.findings {
+            assert_eq!(finding.remedy.is_empty(), finding.status == Status::Ok, "{finding:?}");
+            assert!(!finding.found.contains('\n') && !finding.remedy.contains('\n'));
+        }
+        report
+    }
+
+    fn refusal(&self) -> (Exit, String) {
+        let failure = self.report().refuse().unwrap_err();
+        (failure.exit, failure.message)
+    }
+}
+
+#[test]
+fn a_good_machine_passes() {
+    let report = Fake::new().report();
+    assert_eq!((report.exit(), report.refuse()), (Exit::Clean, Ok(())), "{}", report.text());
+    assert!(report.text().ends_with("scx_bias can run here.\n"));
+}
+
+#[test]
+fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
+    let fake = Fake::new();
+    fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();
+    let (exit, message) = fake.refusal();
+    assert!(
+        exit == Exit::Kernel
+            && message.contains("built without")
+            && message.contains("CONFIG_SCHED_CLASS_EXT")
+    );
+    fake.write("proc/sys/kernel/osrelease", b"6.1.0-18-amd64");
+    assert!(fake.refusal().1.contains("boot 6.12 or later"));
+}
+
+#[test]
+fn missing_and_damaged_type_information() {
+    let fake = Fake::new();
+    fake.write("sys/kernel/btf/vmlinux", b"nothing");
+    assert!(fake.refusal().1.contains("damaged"));
+    fs::remove_file(fake.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
+    assert!(fake.refusal().1.contains("CONFIG_DEBUG_INFO_BTF"));
+}
+
+#[test]
+fn a_missing_function_is_named_and_an_optional_one_is_not_missed() {
+    let fake = Fake::new();
+    fake.functions(|name| (name != "scx_bpf_kick_cpu").then_some((name, &[])));
+    assert!(fake.refusal().1.contains("lacks scx_bpf_kick_cpu;"));
+    fake.functions(|name| (name != "scx_bpf_task_set_slice").then_some((name, &[])));
+    assert_eq!(fake.report().refuse(), Ok(()));
+}
+
+#[test]
+fn malformed_type_information_is_recognised() {
+    let fake = Fake::new();
+    let aux: &[(&str, &str)] = &[("cpu", ""), ("aux", "bpf_prog_aux")];
+    fake.functions(|name| Some((name, if name == "scx_bpf_kick_cpu" { aux } else { &[] })));
+    let (exit, message) = fake.refusal();
+    assert!(exit == Exit::Kernel && message.contains("malformed BTF: 1 kernel functions (scx_bpf_kick_cpu"));
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let fake = Fake::new();
+    fake.write("proc/self/status", b"CapEff:\t0000000000200000\n");
+    let (exit, message) = fake.refusal();
+    assert_eq!(
+        (exit, message.as_str()),
+        (Exit::Kernel, "this user lacks CAP_PERFMON, CAP_BPF; run as root, e.g. with sudo")
+    );
+}
+
+#[test]
+fn another_scheduler_has_its_own_exit_code_unless_something_is_missing() {
+    let fake = Fake::new();
+    fake.write("sys/kernel/sched_ext/state", b"enabled\n");
+    fake.write("sys/kernel/sched_ext/root/ops", b"lavd_1.1.4\n");
+    let (exit, message) = fake.refusal();
+    assert!(exit == Exit::OtherScheduler && message.contains("\"lavd_1.1.4\" is enabled"));
+    fake.write("proc/self/status", b"CapEff:\t0\n");
+    assert_eq!(fake.refusal().0, Exit::Kernel);
+}
+
+#[test]
+fn no_counters_is_a_limit_not_an_error() {
+    let fake = Fake::new();
+    fs::remove_dir_all(fake.0.path().join("sys/bus")).unwrap();
+    let report = fake.report();
+    assert!(report.text().contains("limited  counters") && report.exit() == Exit::Clean);
+}
+
+#[test]
+fn the_json_carries_the_exit_code() {
+    let fake = Fake::new();
+    fake.write("sys/kernel/sched_ext/state", b"enabled\n");
+    let value: serde_json::Value = serde_json::from_str(&fake.report().json().unwrap()).unwrap();
+    assert_eq!((&value["exit_code"], &value["kernel"]), (&4.into(), &"6.18.15".into()));
+}

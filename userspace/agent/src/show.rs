@@ -1,0 +1,228 @@
+//! The capacity table as people and machines read it.
+
+use crate::capacity::Capacity;
+use crate::cpulist;
+use crate::failure::Failure;
+use bias_policy::classes::{CpuSamples, Similarity, similarity};
+use bias_policy::samples::median;
+use bias_policy::table::{COMPONENTS, Class, Component, CpuCapacity};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Width of the output [columns].
+const WIDTH: u16 = 80;
+/// CPUs up to which a matrix fits the width.
+const MATRIX_CPUS: usize = 14;
+
+/// The table for a terminal: a line per CPU, what decided the classes, and which CPUs are alike.
+#[must_use]
+pub fn text(capacity: &Capacity) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(WIDTH);
+    table.set_header([
+        "CPU", "class", "execute", "±%", "internal", "±%", "external", "±%", "core", "LLC", "node",
+    ]);
+    for entry in &capacity.table.cpus {
+        table.add_row(row(entry));
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+        column.set_padding((0, 1));
+    }
+    let mut out = format!(
+        "Time per unit of work, relative to the best CPU (1.00); ±% is the spread of one sample.\n{table}\n"
+    );
+    out.push_str(&classes(capacity));
+    out.push_str(&alike(capacity));
+    out
+}
+
+fn row(entry: &CpuCapacity) -> Vec<String> {
+    let mut row = vec![entry.cpu.to_string(), class_name(entry.class).to_owned()];
+    for (cost, spread) in entry.cost_permille.iter().zip(entry.spread_permille) {
+        row.push(format!("{:.2}", f64::from(*cost) / 1000.0));
+        row.push(format!("{:.1}", f64::from(spread) / 10.0));
+    }
+    row.extend([entry.core, entry.llc, entry.node].map(|id| id.to_string()));
+    row
+}
+
+const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Fast => "fast",
+        Class::Slow => "slow",
+    }
+}
+
+/// What decided the classes.
+fn classes(capacity: &Capacity) -> String {
+    let of = |class| {
+        let cpus: Vec<u32> = capacity.table.cpus.iter().filter(|e| e.class == class).map(|e| e.cpu).collect();
+        cpulist::format(&cpus)
+    };
+    if capacity.table.nr_classes() == 1 {
+        return "One class: no split is both large enough and significant.\n".to_owned();
+    }
+    let why = capacity.file.split.map_or(String::new(), |split| {
+        let p = split.p_value.map_or(String::new(), |p| format!(", p = {p:.3}"));
+        format!(
+            " ({} differs by {:.1} %{p})",
+            split.component.name(),
+            f64::from(split.effect_permille) / 10.0
+        )
+    });
+    format!("Fast: CPU {}; slow: CPU {}{why}.\n", of(Class::Fast), of(Class::Slow))
+}
+
+/// Groups of CPUs whose samples are alike, a line per component.
+fn alike(capacity: &Capacity) -> String {
+    let samples = capacity.file.samples();
+    let mut out = String::new();
+    for component in Component::ALL {
+        let groups: Vec<String> = groups(&samples, component)
+            .iter()
+            .map(|group| format!("{{{}}}", cpulist::format(group)))
+            .collect();
+        if !groups.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "Alike in {}: {}", component.name(), groups.join(" "));
+        }
+    }
+    out
+}
+
+/// CPUs in groups of alike ones, the fastest group first: neighbours in order of their medians that cannot be told apart stay together.
+#[must_use]
+pub fn groups(samples: &[CpuSamples], component: Component) -> Vec<Vec<u32>> {
+    let at = component.index();
+    let mut order: Vec<(f64, &CpuSamples)> =
+        samples.iter().filter_map(|cpu| Some((median(&cpu.times[at])?, cpu))).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    let mut last: Option<&CpuSamples> = None;
+    for (_, cpu) in order {
+        let joins =
+            last.and_then(|last| similarity(&last.times[at], &cpu.times[at])).is_some_and(|s| s.alike());
+        match groups.last_mut() {
+            Some(group) if joins => group.push(cpu.cpu),
+            _ => groups.push(vec![cpu.cpu]),
+        }
+        last = Some(cpu);
+    }
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    groups
+}
+
+/// Similarity of every pair in one component, as in seed 000: `●` for alike, else the Kolmogorov-Smirnov distance.
+///
+/// # Errors
+/// Usage failure when there are no samples or more CPUs than fit.
+pub fn matrix(capacity: &Capacity, component: Component) -> Result<String, Failure> {
+    let samples = capacity.file.samples();
+    if samples.is_empty() {
+        return Err(Failure::usage(
+            "this table has no samples to compare; measure with `scx_bias calibrate`",
+        ));
+    }
+    if samples.len() > MATRIX_CPUS {
+        return Err(Failure::usage(format!(
+            "a matrix of {} CPUs does not fit {WIDTH} columns (most {MATRIX_CPUS}); use `scx_bias table --json`",
+            samples.len()
+        )));
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(std::iter::once(String::new()).chain(samples.iter().map(|cpu| cpu.cpu.to_string())));
+    for one in &samples {
+        let cells = samples.iter().map(|other| match pair(one, other, component) {
+            Some(similarity) if similarity.alike() => "●".to_owned(),
+            Some(similarity) => format!("{:.2}", similarity.distance).trim_start_matches('0').to_owned(),
+            None => "?".to_owned(),
+        });
+        table.add_row(std::iter::once(one.cpu.to_string()).chain(cells));
+    }
+    Ok(format!(
+        "Similarity in {}: ● alike, else distance of the distributions (1.00: disjoint).\n{table}\n",
+        component.name()
+    ))
+}
+
+fn pair(one: &CpuSamples, other: &CpuSamples, component: Component) -> Option<Similarity> {
+    similarity(&one.times[component.index()], &other.times[component.index()])
+}
+
+/// The table for machines.
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    cpus: &'a [CpuCapacity],
+    split: Option<crate::store::FileSplit>,
+    /// Groups of alike CPUs by component: execute, internal, external.
+    alike: [Vec<Vec<u32>>; COMPONENTS],
+}
+
+/// The table as JSON: the CPUs with costs and classes, what decided, and the groups of alike CPUs. Samples stay in the file.
+///
+/// # Errors
+/// Runtime failure when it cannot be written as JSON.
+pub fn json(capacity: &Capacity) -> Result<String, Failure> {
+    let samples = capacity.file.samples();
+    let alike = Component::ALL.map(|component| groups(&samples, component));
+    let document = Document { version: 1, cpus: &capacity.table.cpus, split: capacity.file.split, alike };
+    serde_json::to_string_pretty(&document)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::runtime(format!("cannot write the table as JSON ({error})")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::store::CapacityFile;
+    use crate::topology::{Cpu, Topology};
+
+    fn capacity(count: u32) -> Capacity {
+        let samples =
+            |factor: u64| format!("{:?}", (0..40).map(|i| factor * (1000 + i % 9)).collect::<Vec<_>>());
+        let cpu = |cpu: u32| {
+            let factor = if cpu < 2 { 4 } else { 10 };
+            let execute = factor * 250;
+            let (own, same) = (samples(factor), samples(1));
+            format!(
+                "{{\"cpu\":{cpu},\"cost_permille\":[{execute},1000,1000],\"samples_ps\":[{own},{same},{same}]}}"
+            )
+        };
+        let cpus: Vec<String> = (0..count).map(cpu).collect();
+        let file: CapacityFile =
+            serde_json::from_str(&format!("{{\"version\":1,\"cpus\":[{}]}}", cpus.join(","))).unwrap();
+        let places = (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 });
+        let topology = Topology { cpus: places.collect(), possible: (0..count).collect(), llc_bytes: 0 };
+        Capacity { table: file.table(&topology).unwrap(), file }
+    }
+
+    #[test]
+    fn the_text_fits_the_width_and_names_classes_and_groups() {
+        let text = text(&capacity(4));
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(WIDTH) + 10), "{text}");
+        assert!(text.contains("Fast: CPU 0-1; slow: CPU 2-3"), "{text}");
+        assert!(text.contains("Alike in execute: {0-1} {2-3}"), "{text}");
+        assert!(text.contains("Alike in external: {0-3}"), "{text}");
+        assert!(text.contains("2.50"), "{text}");
+    }
+
+    #[test]
+    fn the_matrix_marks_alike_pairs() {
+        let matrix = matrix(&capacity(4), Component::Execute).unwrap();
+        assert_eq!(matrix.matches('●').count(), 1 + 8, "{matrix}");
+        assert!(super::matrix(&capacity(15), Component::Execute).is_err());
+    }
+
+    #[test]
+    fn the_json_is_complete() {
+        let value: serde_json::Value = serde_json::from_str(&json(&capacity(4)).unwrap()).unwrap();
+        assert_eq!(value["cpus"][3]["class"], "slow");
+        assert_eq!(value["alike"][0], serde_json::json!([[0, 1], [2, 3]]));
+    }
+}
