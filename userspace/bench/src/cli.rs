@@ -36,6 +36,8 @@ enum Command {
     Demo(DemoArgs),
     /// Churn: forks, execs, affinity, nice, cgroup and policy changes, signals; fails if a task is lost
     Storm(StormArgs),
+    /// Kill a scheduler again and again under load, take a CPU away: fails if a task is lost
+    Survive(SurviveArgs),
     /// Run any other command while a scheduler is loaded
     Under(UnderArgs),
 }
@@ -183,6 +185,29 @@ struct StormArgs {
 }
 
 #[derive(Debug, Args)]
+struct SurviveArgs {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// How often to load the scheduler and kill it with SIGKILL. Each takes as long as it takes to load
+    #[arg(long, default_value_t = 20)]
+    kills: u32,
+    /// CPU to take offline and bring back under load; none unless given. CPU 0 often cannot
+    #[arg(long, value_name = "CPU")]
+    hotplug: Option<usize>,
+    /// How often to do that
+    #[arg(long, default_value_t = 3)]
+    hotplugs: u32,
+    /// The tasks that must survive. More of them: more queues and states are hit
+    #[arg(long, default_value = "4compute+2chase+1branchy+1stream")]
+    tasks: Mix,
+    /// A task without progress for this many seconds after an event is a failure
+    #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS")]
+    stall_limit: Duration,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
 struct UnderArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
@@ -215,8 +240,8 @@ fn nested(command: Vec<String>) -> Result<Command> {
     let words = std::iter::once("bias-bench".to_string()).chain(command);
     let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
     match cli.command {
-        Command::Under(_) | Command::Demo(_) => Err(Error::Usage(
-            "'under' takes a command that loads no scheduler itself; not demo or under".into(),
+        Command::Under(_) | Command::Demo(_) | Command::Survive(_) => Err(Error::Usage(
+            "'under' takes a command that loads no scheduler itself; not demo, survive or under".into(),
         )),
         command => Ok(command),
     }

@@ -6,8 +6,8 @@
 //! * pure: [`metrics`] (formulas), [`work`] (workloads), [`spec`] (what the command line may name);
 //! * the machine: [`cpus`] (which CPUs, pinning), [`counters`] (stall counters), [`shared`] and [`task`]
 //!   (processes that work side by side and publish their progress), [`sched`] (loading a scheduler),
-//!   [`cgroup`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`ratio`], [`pingpong`], [`demo`], [`storm`], each with
+//!   [`cgroup`], [`files`];
+//! * measurements: [`measure`], [`solo`], [`mix`], [`ratio`], [`pingpong`], [`demo`], [`storm`], [`survive`], each with
 //!   plain options in and a serialisable report out. [`cli`] binds them to the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -17,6 +17,7 @@ pub mod counters;
 pub mod cpus;
 pub mod demo;
 pub mod error;
+pub mod files;
 pub mod measure;
 pub mod metrics;
 pub mod mix;
@@ -28,6 +29,7 @@ pub mod shared;
 pub mod solo;
 pub mod spec;
 pub mod storm;
+pub mod survive;
 pub mod task;
 pub mod work;
 

@@ -17,7 +17,6 @@ use crate::{Error, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -91,16 +90,7 @@ impl Loaded {
         }
         let enabled_before = kernel.enable_seq();
         let mut loaded = Self::launch(kernel, command)?;
-        let deadline = Instant::now() + timeout;
-        while loaded.kernel.state()? != "enabled" {
-            if let Some(status) = loaded.exited()? {
-                return Err(loaded.error(&format!("ended before it was enabled ({status})")));
-            }
-            if Instant::now() > deadline {
-                return Err(loaded.error(&format!("was not enabled within {} s", timeout.as_secs())));
-            }
-            std::thread::sleep(POLL);
-        }
+        loaded.wait_enabled(timeout)?;
         loaded.name = loaded.kernel.active();
         // Counted from before, because the kernel reports "enabled" a moment before it counts.
         loaded.enable_seq = enabled_before.map(|n| n + 1);
@@ -152,6 +142,13 @@ impl Loaded {
         Ok(())
     }
 
+    /// Kills it with SIGKILL, as a crash would end it, and waits until the kernel has unloaded what it loaded.
+    pub fn crash(mut self) -> Result<()> {
+        self.child.kill().map_err(|e| Error::failed("killing the scheduler", e))?;
+        self.child.wait().map_err(|e| Error::failed("waiting for the scheduler", e))?;
+        self.wait_disabled()
+    }
+
     /// Unloads it: SIGINT, waits for its end with exit code 0 and for the kernel to report "disabled".
     pub fn stop(mut self) -> Result<()> {
         self.interrupt();
@@ -160,10 +157,29 @@ impl Loaded {
             Some(status) => return Err(self.error(&format!("ended with an error when stopped ({status})"))),
             None => return Err(self.error(&format!("did not end within {STOP_TIMEOUT:?} of SIGINT"))),
         }
+        self.wait_disabled()
+    }
+
+    fn wait_disabled(&mut self) -> Result<()> {
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.kernel.state()? != "disabled" {
             if Instant::now() > deadline {
                 return Err(self.error("has ended, but sched_ext is not disabled"));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Waits until the kernel reports it enabled again, after an event that makes a scheduler restart.
+    pub fn wait_enabled(&mut self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        while self.kernel.state()? != "enabled" {
+            if let Some(status) = self.exited()? {
+                return Err(self.error(&format!("ended before it was enabled ({status})")));
+            }
+            if Instant::now() > deadline {
+                return Err(self.error(&format!("was not enabled within {} s", timeout.as_secs())));
             }
             std::thread::sleep(POLL);
         }
@@ -240,25 +256,6 @@ pub fn under<T>(
     Ok(value)
 }
 
-/// Reads a small regular file that a user named; anything else (directory, FIFO, larger than `max_bytes`) is refused.
-pub fn read_small_file(path: &std::path::Path, max_bytes: u64) -> Result<String> {
-    let usage = |why: String| Error::Usage(format!("{}: {why}", path.display()));
-    let meta = std::fs::metadata(path).map_err(|e| usage(e.to_string()))?;
-    if !meta.is_file() {
-        return Err(usage("not a regular file".into()));
-    }
-    if meta.len() > max_bytes {
-        return Err(usage(format!(
-            "{} bytes are more than the {max_bytes} such a file can have",
-            meta.len()
-        )));
-    }
-    let file = std::fs::File::open(path).map_err(|e| usage(e.to_string()))?;
-    let mut text = String::new();
-    file.take(max_bytes).read_to_string(&mut text).map_err(|e| usage(e.to_string()))?;
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,8 +275,8 @@ mod tests {
         format!("sh {}", path.display())
     }
 
-    const GOOD: &str =
-        "trap 'echo disabled >state; exit 0' INT; echo enabled >state; while :; do sleep 0.05; done";
+    const GOOD: &str = "trap 'echo disabled >state; exit 0' INT; echo 4 >enable_seq; echo enabled >state; \
+         while :; do sleep 0.05; done";
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
@@ -343,15 +340,5 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = SchedExt::at(dir.path()).state().unwrap_err();
         assert_eq!(error.exit_code(), 3);
-    }
-
-    #[test]
-    fn only_small_regular_files_are_read() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(read_small_file(dir.path(), 10).unwrap_err().to_string().contains("not a regular file"));
-        let file = dir.path().join("f");
-        std::fs::write(&file, "12345678901").unwrap();
-        assert!(read_small_file(&file, 10).is_err());
-        assert_eq!(read_small_file(&file, 11).unwrap(), "12345678901");
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::measure::{self, Until};
 use crate::spec::{CpuList, Kind};
-use crate::{Error, Result, cpus, metrics, sched};
+use crate::{Error, Result, cpus, files, metrics};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -118,7 +118,7 @@ impl Solo {
 pub fn load_or_measure(file: Option<&Path>, kinds: &[Kind], fast: Option<&CpuList>) -> Result<Solo> {
     let mut solo = match file.filter(|path| path.exists()) {
         Some(path) => {
-            let text = sched::read_small_file(path, MAX_FILE_BYTES)?;
+            let text = files::read_small_file(path, MAX_FILE_BYTES)?;
             let parsed = Solo::parse(&text, &boot_id()?);
             parsed.map_err(|why| Error::Usage(format!("{}: {why}", path.display())))?
         }

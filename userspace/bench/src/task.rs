@@ -137,7 +137,7 @@ impl Group {
     }
 
     /// Fails if any task has ended.
-    fn check_alive(&self) -> Result<()> {
+    pub fn check_alive(&self) -> Result<()> {
         for &pid in &self.pids {
             let status = waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
             if !matches!(status, Ok(WaitStatus::StillAlive)) {
@@ -165,6 +165,23 @@ impl Group {
         let slots = &self.slots.all()[..self.len];
         let tasks = slots.iter().zip(units).map(|(slot, units)| slot.window(units)).collect();
         Ok(Window { wall_ns: (end - start).as_nanos() as u64, tasks })
+    }
+
+    /// Lets all tasks work, unmeasured, until [`Group::finish`].
+    pub fn work(&self) {
+        self.set_phase(PHASE_WORK);
+    }
+
+    /// Units of work of each task so far.
+    pub fn units(&self) -> Vec<u64> {
+        self.read_work().1
+    }
+
+    /// Ends all tasks; an error if one had ended before or fails.
+    pub fn finish(mut self) -> Result<()> {
+        self.check_alive()?;
+        self.set_phase(PHASE_STOP);
+        self.reap()
     }
 
     fn set_phase(&self, phase: u64) {

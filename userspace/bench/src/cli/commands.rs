@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::{self, Sample, Until};
 use crate::sched::{self, SchedExt};
-use crate::{cpus, demo, mix, pingpong, ratio, storm};
+use crate::{cpus, demo, mix, pingpong, ratio, storm, survive};
 use serde::Serialize;
 use std::io::Write;
 
@@ -51,6 +51,19 @@ pub(super) fn run(command: Command) -> Result<()> {
             let report = storm::run(&options)?;
             print(&args.output, &report, || report.text())?;
             report.verdict()
+        }
+        Command::Survive(args) => {
+            let options = survive::Options {
+                scheduler: args.scheduler.scheduler_cmd,
+                timeout: args.scheduler.load_timeout,
+                kills: args.kills,
+                hotplug: args.hotplug,
+                hotplugs: args.hotplugs,
+                stall_limit: args.stall_limit,
+                tasks: args.tasks,
+            };
+            let report = survive::run(&options)?;
+            print(&args.output, &report, || report.text())
         }
         Command::Under(args) => {
             let command = nested(args.command)?;

@@ -1,0 +1,39 @@
+//! Reading files that a user named.
+
+use crate::{Error, Result};
+use std::io::Read;
+use std::path::Path;
+
+/// Reads a small regular file that a user named; anything else (directory, FIFO, larger than `max_bytes`) is refused.
+pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<String> {
+    let usage = |why: String| Error::Usage(format!("{}: {why}", path.display()));
+    let meta = std::fs::metadata(path).map_err(|e| usage(e.to_string()))?;
+    if !meta.is_file() {
+        return Err(usage("not a regular file".into()));
+    }
+    if meta.len() > max_bytes {
+        return Err(usage(format!(
+            "{} bytes are more than the {max_bytes} such a file can have",
+            meta.len()
+        )));
+    }
+    let file = std::fs::File::open(path).map_err(|e| usage(e.to_string()))?;
+    let mut text = String::new();
+    file.take(max_bytes).read_to_string(&mut text).map_err(|e| usage(e.to_string()))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_regular_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read_small_file(dir.path(), 10).unwrap_err().to_string().contains("not a regular file"));
+        let file = dir.path().join("f");
+        std::fs::write(&file, "12345678901").unwrap();
+        assert!(read_small_file(&file, 10).is_err());
+        assert_eq!(read_small_file(&file, 11).unwrap(), "12345678901");
+    }
+}
