@@ -12,16 +12,13 @@
 //! contain nothing that panics.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-use ampvm_abi::{Page, state};
-use nix::libc;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use ampvm_abi::state;
 use q::qemu_plugin_cb_flags::QEMU_PLUGIN_CB_NO_REGS as NO_REGS;
 use q::qemu_plugin_cond::{QEMU_PLUGIN_COND_GE as GE, QEMU_PLUGIN_COND_NE as NE};
 use q::qemu_plugin_mem_rw::QEMU_PLUGIN_MEM_RW as READ_WRITE;
@@ -33,30 +30,16 @@ use crate::args::Priority;
 use crate::decode::{self, Branch};
 use crate::pacing::Pace;
 use crate::vcpu::{Local, Machine};
-use crate::{args, cache};
+use crate::{cache, host};
 
-/// Plugin API this was written for; QEMU refuses to load a plugin whose version it does not know.
-const API: c_int = 4;
 /// Instructions between two looks at the clock.
-const QUANTUM: u64 = 1000;
-/// Niceness of vCPU threads where real-time priority is not wanted or not allowed.
-const HIGH_NICE: c_int = -20;
-/// Their slice: the shortest the kernel grants.
-const SLICE_NS: u64 = 100_000;
-/// Real-time priorities: the main loop delivers timer interrupts, so it goes before the vCPUs.
-const VCPU_RT_PRIORITY: c_int = 1;
-const MAIN_LOOP_RT_PRIORITY: c_int = 2;
+pub const QUANTUM: u64 = 1000;
 /// Marks a pending branch as indirect; user-space addresses leave the bit free.
 const INDIRECT: u64 = 1 << 63;
 
-/// Looked up by QEMU before it calls [`qemu_plugin_install`].
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
-pub static qemu_plugin_version: c_int = API;
-
 /// What generated code updates without a call; one per vCPU in QEMU's scoreboard.
 #[repr(C)]
-struct Inline {
+pub struct Inline {
     /// Instructions (and `hurry`) since the last quantum.
     budget: u64,
     /// PAUSE instructions executed since the start.
@@ -65,11 +48,14 @@ struct Inline {
     pending: u64,
 }
 
-static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
-static SCOREBOARD: AtomicPtr<q::qemu_plugin_scoreboard> = AtomicPtr::new(null_mut());
+/// The model; null until installed, never freed.
+pub static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
+/// Holds one [`Inline`] per vCPU.
+pub static SCOREBOARD: AtomicPtr<q::qemu_plugin_scoreboard> = AtomicPtr::new(null_mut());
 /// One of [`state`]; read when translating.
 static STATE: AtomicU32 = AtomicU32::new(state::LIGHT);
-static PLUGIN_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+/// What QEMU calls us.
+pub static PLUGIN_ID: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// Blocks translated by this thread since its last quantum.
@@ -91,10 +77,6 @@ fn inline_slots(index: c_uint) -> *mut Inline {
 
 fn entry(offset: usize) -> q::qemu_plugin_u64 {
     q::qemu_plugin_u64 { score: SCOREBOARD.load(Relaxed), offset }
-}
-
-fn now_ns() -> i64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
 
 /// What was executed since the last quantum, up to the end of the block that is running: instructions, and
@@ -167,7 +149,7 @@ unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
             // All at once: an ordinary vCPU thread that holds a lock of QEMU's could otherwise be starved by
             // one that has become real-time and waits for the lock.
             for thread in m.threads.iter().map(|t| t.load(Relaxed)).filter(|t| *t != 0) {
-                realtime(thread, VCPU_RT_PRIORITY);
+                host::realtime(thread, host::VCPU_RT_PRIORITY);
             }
         }
         m.page.header.state.store(state::MODELLING, Release);
@@ -178,52 +160,21 @@ unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
 fn pace(m: &Machine, v: &mut Local) {
     if !v.thread_ready {
         v.thread_ready = true;
-        prepare_thread(m.priority);
+        host::prepare_thread(m.priority);
     }
-    let now = now_ns();
+    if !v.demoted && v.pacer.is_hopeless(v.account.model_ns()) {
+        v.demoted = true;
+        host::short_slices();
+    }
+    let now = host::now_ns();
     if let Pace::SleepUntil(due) = v.pacer.look(v.account.model_ns(), now, TRANSLATED.take()) {
-        let at = TimeSpec::new(due / 1_000_000_000, due % 1_000_000_000);
-        // Interrupted by a signal: the next quantum sleeps the rest.
-        let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
-        v.slept_ns += (now_ns() - now).max(0) as u64;
+        host::sleep_until(due);
+        v.slept_ns += (host::now_ns() - now).max(0) as u64;
     }
 }
 
-/// Sleeps must end on time, also while something else runs on the host. Without the right to a priority,
-/// pacing is as good as the host is idle, and the overrun account tells.
-fn prepare_thread(priority: Priority) {
-    let _ = nix::sys::prctl::set_timerslack(1);
-    match priority {
-        // Usually done already, by `model_started`.
-        Priority::Realtime if realtime(0, VCPU_RT_PRIORITY) => {}
-        Priority::Normal => {}
-        _ => short_slices(),
-    }
-}
-
-/// A large share and short slices: a waking thread preempts ordinary work at once, yet starves nobody.
-fn short_slices() {
-    // SAFETY: all zero bytes are a valid sched_attr.
-    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
-    attr.size = size_of::<libc::sched_attr>() as u32;
-    attr.sched_policy = libc::SCHED_OTHER as u32;
-    attr.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    attr.sched_nice = HIGH_NICE;
-    attr.sched_runtime = SLICE_NS;
-    // SAFETY: `attr` outlives the call; process 0 is the calling thread. Kernels before 6.12 ignore the slice.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
-}
-
-/// Gives a thread (0: the calling one), but not threads it makes, a real-time priority. False: not allowed.
-fn realtime(thread: libc::pid_t, priority: c_int) -> bool {
-    // SAFETY: all zero bytes are a valid sched_param.
-    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
-    param.sched_priority = priority;
-    // SAFETY: `param` outlives the call.
-    unsafe { libc::sched_setscheduler(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &param) == 0 }
-}
-
-extern "C" fn vcpu_created(_: q::qemu_plugin_id_t, index: c_uint) {
+/// Notes which host thread runs a vCPU.
+pub extern "C" fn vcpu_created(_: q::qemu_plugin_id_t, index: c_uint) {
     if let Some(thread) = machine().and_then(|m| m.threads.get(index as usize)) {
         thread.store(nix::unistd::gettid().as_raw(), Relaxed);
     }
@@ -307,7 +258,7 @@ extern "C" fn idle(_: q::qemu_plugin_id_t, index: c_uint) {
     let Some(v) = (unsafe { m.local(index) }) else { return };
     settle(index, v, 0);
     if paced(m) {
-        v.pacer.idle(v.account.model_ns(), now_ns(), TRANSLATED.take());
+        v.pacer.idle(v.account.model_ns(), host::now_ns(), TRANSLATED.take());
     }
     m.publish(index, v);
 }
@@ -318,7 +269,7 @@ extern "C" fn resumed(_: q::qemu_plugin_id_t, index: c_uint) {
     let Some(v) = (unsafe { m.local(index) }) else { return };
     if paced(m) {
         settle(index, v, 0);
-        v.pacer.resumed(v.account.model_ns(), now_ns());
+        v.pacer.resumed(v.account.model_ns(), host::now_ns());
     }
 }
 
@@ -399,86 +350,12 @@ unsafe fn mark_branch(insn: *mut q::qemu_plugin_insn, bytes: &[u8], pending: q::
     }
 }
 
-fn register(id: q::qemu_plugin_id_t) {
+/// Registers the callbacks that a reset removes.
+pub fn register(id: q::qemu_plugin_id_t) {
     // SAFETY: the id is QEMU's; the callbacks live as long as the library, which is never unloaded.
     unsafe {
         q::qemu_plugin_register_vcpu_tb_trans_cb(id, Some(translated));
         q::qemu_plugin_register_vcpu_idle_cb(id, Some(idle));
         q::qemu_plugin_register_vcpu_resume_cb(id, Some(resumed));
     }
-}
-
-/// Called by QEMU once, before the machine starts. Returns 0, or -1 after one line on stderr.
-///
-/// # Safety
-/// QEMU's contract: `info` is valid, `argv` holds `argc` C strings.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn qemu_plugin_install(
-    id: q::qemu_plugin_id_t,
-    info: *const q::qemu_info_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: passed on from the caller.
-    match unsafe { install(id, info, argc, argv) } {
-        Ok(()) => 0,
-        Err(message) => {
-            eprintln!("ampvm: {message}");
-            -1
-        }
-    }
-}
-
-unsafe fn install(
-    id: q::qemu_plugin_id_t,
-    info: *const q::qemu_info_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> Result<(), String> {
-    // SAFETY: the caller's contract.
-    let info = unsafe { info.as_ref() }.ok_or("QEMU gave no machine description")?;
-    let (min, cur) = (info.version.min, info.version.cur);
-    if !(min..=cur).contains(&API) {
-        return Err(format!(
-            "this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 9.1 to 10.x"
-        ));
-    }
-    // SAFETY: a C string from QEMU.
-    let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
-    if !info.system_emulation || target != "x86_64" {
-        return Err(format!("{target} is not supported; use qemu-system-x86_64"));
-    }
-    // SAFETY: system emulation, so this member of the union is the valid one.
-    let cpus = unsafe { info.__bindgen_anon_1.system };
-    if cpus.max_vcpus != cpus.smp_vcpus {
-        return Err(
-            "vCPUs cannot be added later; use -smp N without maxcpus (the guest can still offline them)"
-                .into(),
-        );
-    }
-    let mut words = Vec::new();
-    for k in 0..usize::try_from(argc).unwrap_or(0) {
-        // SAFETY: the caller's contract.
-        let word = unsafe { CStr::from_ptr(*argv.add(k)) };
-        words.push(word.to_str().map_err(|_| format!("argument {word:?} is not UTF-8"))?);
-    }
-    let config = args::parse(words, usize::try_from(cpus.smp_vcpus).unwrap_or(0))?;
-    let page = Page::open(&config.shm).map_err(|e| e.to_string())?;
-    let speeds: Vec<u32> = config.vcpus.iter().map(|v| v.mips_milli).collect();
-    page.init(&speeds);
-    let machine = Box::leak(Box::new(Machine::new(&config, page, QUANTUM)));
-    MACHINE.store(machine, Release);
-    // SAFETY: a plain constructor.
-    SCOREBOARD.store(unsafe { q::qemu_plugin_scoreboard_new(size_of::<Inline>()) }, Release);
-    PLUGIN_ID.store(id, Relaxed);
-    if config.priority == Priority::Realtime {
-        // QEMU installs plugins on the thread that becomes its main loop. vCPUs follow when they are paced.
-        realtime(0, MAIN_LOOP_RT_PRIORITY);
-    } else if config.priority == Priority::High {
-        short_slices();
-    }
-    // SAFETY: as in `register`.
-    unsafe { q::qemu_plugin_register_vcpu_init_cb(id, Some(vcpu_created)) };
-    register(id);
-    Ok(())
 }

@@ -13,7 +13,8 @@
 //!
 //! Modules: [`args`] what `-plugin` accepts; [`cache`] and [`branch`] the two predictors of stalls;
 //! [`account`] events to time and counters; [`pacing`] time to sleeps and the overrun account; [`decode`]
-//! the few x86 instructions that matter. All these are pure. `ffi` is the only module that talks to QEMU.
+//! the few x86 instructions that matter. All these are pure. `ffi` and `install` talk to QEMU, `host` to
+//! the host's scheduler.
 //!
 //! Invariants: counters only grow, also when a speed changes; idle time earns no credit; time the host
 //! could not deliver is either caught up within [`pacing::CATCH_UP_NS`] or shown as overrun; nothing here
@@ -33,6 +34,10 @@ mod decode;
 // The test binary is not loaded by QEMU, so it must not refer to QEMU's symbols.
 #[cfg(not(test))]
 mod ffi;
+#[cfg(not(test))]
+mod host;
+#[cfg(not(test))]
+mod install;
 mod pacing;
 #[cfg(not(test))]
 mod vcpu;

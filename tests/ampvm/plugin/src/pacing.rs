@@ -19,10 +19,13 @@
 /// Shorter sleeps cost the host more than they pace.
 pub const MIN_SLEEP_NS: i64 = 60_000;
 /// Lateness that may be caught up, in ns. Also the largest error of an unflagged measurement.
-pub const CATCH_UP_NS: i64 = 4_000_000;
+pub const CATCH_UP_NS: i64 = 2_000_000;
 /// Most lateness attributed to one block's translation: the host's compiler, not the host's speed. Typical is
 /// a tenth of it, but a translating thread also waits for others that translate.
 const TRANSLATION_NS: i64 = 1_000_000;
+
+/// Overrun below which a vCPU is not called hopeless.
+const HOPELESS_NS: u64 = 500_000_000;
 
 /// What a vCPU is to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +93,11 @@ impl Pacer {
     /// Time the host was too slow by, in ns.
     pub fn overrun_ns(&self) -> u64 {
         self.overrun_ns
+    }
+
+    /// So far behind that every measurement is void: a thread in this state should leave the host to others.
+    pub fn is_hopeless(&self, model_ns: u64) -> bool {
+        self.overrun_ns > HOPELESS_NS && self.overrun_ns > model_ns / 2
     }
 
     /// Time lost to first translations, in ns.
@@ -162,6 +170,17 @@ mod tests {
             (6 * MS as u64, 2 * MS as u64),
             "nothing new translated"
         );
+    }
+
+    #[test]
+    fn only_a_vcpu_that_mostly_overruns_is_hopeless() {
+        let mut p = Pacer::default();
+        p.look(0, 0, 0);
+        p.look(0, 400 * MS, 0);
+        assert!(!p.is_hopeless(0), "it may be a hiccup");
+        p.look(0, 600 * MS, 0);
+        assert!(p.is_hopeless(0));
+        assert!(!p.is_hopeless(10_000 * MS as u64), "long ago");
     }
 
     proptest! {

@@ -33,6 +33,8 @@ pub struct Local {
     pub slept_ns: u64,
     /// Host thread is set up (timer slack, priority).
     pub thread_ready: bool,
+    /// It gave its real-time priority back.
+    pub demoted: bool,
 }
 
 /// One vCPU, in its own cache lines.
@@ -77,6 +79,7 @@ impl Machine {
                 pacer: Pacer::default(),
                 slept_ns: 0,
                 thread_ready: false,
+                demoted: false,
             }))
         };
         Self {
