@@ -76,8 +76,8 @@ pub struct VmArgs {
     /// Run without the emulation: all CPUs as fast as the host allows, no stalls, no amp events. Boots faster.
     #[arg(long)]
     pub no_emulation: bool,
-    /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    /// The command and its arguments, after `--`.
+    #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 

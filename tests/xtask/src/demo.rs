@@ -1,11 +1,57 @@
 //! `cargo xtask demo`.
 
-use anyhow::Result;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use bias_vm::build::target_folder;
+use bias_vm::guest::quote;
 use bias_vm::packages::Consent;
+use bias_vm::prepare::{self, Wish};
 
 use crate::args::DemoArgs;
+use crate::{test, vm};
 
-/// To come.
-pub fn run(_args: &DemoArgs, _consent: Consent) -> Result<i32> {
-    Ok(1)
+/// Longest time the comparison may take in the guest.
+const TIME_LIMIT: Duration = Duration::from_secs(1200);
+
+/// Sets up, builds, boots and compares.
+pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
+    let mut wish = Wish::new(&args.kernel, args.machine.clone());
+    wish.consent = consent;
+    wish.timeout = TIME_LIMIT;
+    bias_vm::packages::ensure(consent)?;
+    test::programs()?;
+    let vm = prepare::vm(&wish)?;
+    let programs = target_folder().join("release");
+    let script = vm.out.join("demo.sh");
+    fs::write(&script, guest_script(&programs, args)).with_context(|| format!("cannot write {}", script.display()))?;
+    eprintln!(
+        "xtask: booting the VM: {} CPUs at {} MIPS, kernel {}; ends by itself, Ctrl-C ends it sooner",
+        vm.machine.cpus(),
+        vm.machine,
+        args.kernel
+    );
+    let script = script.canonicalize().context("cannot find the output folder")?;
+    let outcome = vm.run(&["sh".to_string(), script.to_string_lossy().into_owned()])?;
+    Ok(vm::report(&outcome))
 }
+
+/// What the guest does: calibrate, show the table, compare.
+fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
+    let program = |name: &str| quote(&PathBuf::from(programs).join(name).to_string_lossy());
+    let (scx_bias, bench) = (program("scx_bias"), program("bias-bench"));
+    let extra: Vec<_> = args.bench.iter().map(|word| quote(word)).collect();
+    let scheduler = quote(&format!("{} --slice-us {SLICE_US}", PathBuf::from(programs).join("scx_bias").display()));
+    format!(
+        "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate\n{scx_bias} table\n\
+         echo\necho '== The default scheduler and scx_bias in turn'\n\
+         {bench} demo --scheduler-cmd {scheduler} {}\n",
+        extra.join(" ")
+    )
+}
+
+/// Slice of scx_bias in the VM, in microseconds. The emulation is about fifty times slower than hardware while the clock
+/// is not, so a slice is stretched, or switching would eat it.
+const SLICE_US: u64 = 50_000;

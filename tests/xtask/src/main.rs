@@ -52,6 +52,7 @@ fn kernel(names: &[String], consent: Consent) -> Result<i32> {
         }
         return Ok(0);
     }
+    names.iter().try_for_each(|name| kernels::check(name))?;
     packages::ensure(consent)?;
     let all: Vec<_> = table.kernels.iter().map(|entry| entry.name.clone()).collect();
     for name in if names.is_empty() { &all } else { names } {

@@ -1,11 +1,122 @@
-//! `cargo xtask test`.
+//! `cargo xtask test`: everything from nothing, ending with the runner's summary.
 
-use anyhow::Result;
-use bias_vm::packages::Consent;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use bias_vm::build::{self, cargo, target_folder, workspace};
+use bias_vm::interrupt;
+use bias_vm::kernels::{self, Table};
+use bias_vm::packages::{self, Consent};
+use bias_vm::prepare::{self, Wish};
+use bias_vm::progress::{Step, run_logged};
+use bias_vm::{Machine, tools};
 
 use crate::args::TestArgs;
 
-/// To come.
-pub fn run(_args: &TestArgs, _consent: Consent) -> Result<i32> {
-    Ok(1)
+/// Tests that boot the VM: the integration tests of this crate. The nextest configuration says the same.
+const VM_TESTS: &str = "package(bias_vm) & kind(test)";
+/// Exit code of nextest when tests ran and some failed.
+const NEXTEST_FAILED: i32 = 100;
+
+/// Sets up, builds and tests.
+pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
+    packages::ensure(consent)?;
+    let nextest = tools::nextest()?;
+    let nextest = || {
+        let mut command = cargo_subcommand(&nextest);
+        command.args(["nextest", "run", "--locked"]);
+        command
+    };
+    if !args.no_vm {
+        prepare_kernels()?;
+    }
+    programs()?;
+    if !args.no_vm {
+        // Measures the host's speed if that is not known yet, so that no test has to.
+        prepare::vm(&Wish::new("6.12", Machine::parse("2F2S")?))?;
+    }
+    meson()?;
+    must("the examples in the documentation", cargo().args(["test", "--quiet", "--doc", "--locked", "--workspace"]))?;
+    if !args.no_vm {
+        canary(nextest().args(["-p", "bias_vm", "--test", "canary", "--run-ignored", "only"]))?;
+    }
+    let mut command = nextest();
+    command.arg("--workspace");
+    if args.no_vm {
+        command.arg("-E").arg(format!("not ({VM_TESTS})"));
+    } else if std::env::var_os("CI").is_some() {
+        command.arg("--no-fail-fast");
+    }
+    let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
+    interrupt::check()?;
+    Ok(status.code().unwrap_or(1))
+}
+
+/// nextest as a program of its own, told which cargo to use.
+fn cargo_subcommand(program: &std::path::Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(workspace());
+    command
+}
+
+fn prepare_kernels() -> Result<()> {
+    for entry in &Table::load()?.kernels {
+        kernels::ensure(&entry.name)?;
+        interrupt::check()?;
+    }
+    Ok(())
+}
+
+/// Builds what a user installs, optimised: the scenarios run these programs.
+pub fn programs() -> Result<()> {
+    must("the programs", cargo().args(["build", "--locked", "--release"]))?;
+    build::emulator().map(|_| ())
+}
+
+fn must(what: &str, command: &mut Command) -> Result<()> {
+    eprintln!("xtask: {what} ...");
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot start cargo for {what}"))?;
+    interrupt::check()?;
+    if !status.success() {
+        bail!("{what}: cargo failed; its messages are above");
+    }
+    Ok(())
+}
+
+/// The packagers' build must at least configure, and know its tests.
+fn meson() -> Result<()> {
+    let mut step = Step::new("checking meson.build");
+    let folder = target_folder().join("meson");
+    let log = target_folder().join("meson.log");
+    let mut setup = Command::new("meson");
+    run_logged(&mut step, setup.args(["setup", "--wipe"]).arg(&folder).current_dir(workspace()), &log)
+        .or_else(|_| {
+            // There is nothing to wipe the first time.
+            let mut setup = Command::new("meson");
+            run_logged(&mut step, setup.arg("setup").arg(&folder).current_dir(workspace()), &log)
+        })
+        .context("meson.build does not configure")?;
+    let mut introspect = Command::new("meson");
+    let tests = introspect.args(["introspect", "--tests"]).arg(&folder).output().context("cannot run meson")?;
+    let tests: Vec<serde_json::Value> =
+        serde_json::from_slice(&tests.stdout).context("meson's list of tests is not JSON")?;
+    if tests.is_empty() {
+        bail!("meson.build defines no test");
+    }
+    step.done("");
+    Ok(())
+}
+
+/// Runs the test that must fail. If failures were not seen, a green run would mean nothing.
+fn canary(command: &mut Command) -> Result<()> {
+    let mut step = Step::new("canary: a test that must fail");
+    step.note("boots a VM whose command fails");
+    let output = command.stdin(Stdio::null()).output().context("cannot start cargo-nextest")?;
+    interrupt::check()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() != Some(NEXTEST_FAILED) || !text.contains("1 failed") {
+        bail!("the canary did not fail as it must ({}): failures are not seen, so no test can be trusted\n{text}", output.status);
+    }
+    step.done("failed, as it must");
+    Ok(())
 }

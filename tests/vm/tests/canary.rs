@@ -1,0 +1,19 @@
+//! The canary: a scenario that must fail. `cargo xtask test` runs it first and stops if it passes.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use bias_vm::Machine;
+use bias_vm::prepare::{self, Wish};
+
+#[test]
+#[ignore = "must fail; cargo xtask test runs it to make sure that failures are seen"]
+fn a_command_that_fails_in_the_guest_fails_here() {
+    let mut wish = Wish::new("6.12", Machine::parse("2F2S").unwrap());
+    wish.emulation = false;
+    let mut vm = prepare::vm(&wish).unwrap();
+    vm.keep_output = true;
+    let outcome = vm.run(&["sh".into(), "-c".into(), "exit 3".into()]).unwrap();
+    // Anything but the guest's own 3 means that the VM did not run at all; that must not pass for a sighting.
+    if outcome.verdict.code() == 3 {
+        assert_eq!(outcome.verdict.code(), 0, "this failure is intended");
+    }
+}
