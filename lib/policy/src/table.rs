@@ -21,8 +21,8 @@ pub const COMPONENTS: usize = ffi::BIAS_NR_COMPONENTS as usize;
 pub const COST_BEST: u32 = ffi::BIAS_COST_BEST;
 /// Highest cost that is stored; anything dearer is cut to it [permille].
 pub const COST_MAX: u32 = ffi::BIAS_COST_MAX;
-/// CPU ids stay below this.
-pub const MAX_CPUS: u32 = 4096;
+/// CPU ids stay below this: the size of the kernel side's arrays.
+pub const MAX_CPUS: u32 = ffi::BIAS_MAX_CPUS;
 
 /// A kind of work, in the order of the C headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -58,7 +58,7 @@ fn capacity_files_that_are_none_are_refused() {
     }
     std::fs::write(
         path("foreign"),
-        "{\"version\":1,\"cpus\":[{\"cpu\":4095,\"cost_permille\":[1000,1000,1000]}]}",
+        "{\"version\":1,\"cpus\":[{\"cpu\":1023,\"cost_permille\":[1000,1000,1000]}]}",
     )
     .unwrap();
     assert!(table_of(&path("foreign")).contains("CPU 0 is online but not listed"));

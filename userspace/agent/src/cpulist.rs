@@ -1,8 +1,9 @@
 //! The kernel's CPU list format, such as `0-3,8`.
 
-use bias_policy::table::MAX_CPUS;
+/// CPU numbers stay below this: the most any architecture's kernel can be configured for.
+const MAX_CPUS: u32 = 16_384;
 
-/// CPU numbers of a list in ascending order without repeats; None when it is malformed or names a number beyond [`MAX_CPUS`].
+/// CPU numbers of a list in ascending order without repeats; None when it is malformed or names an impossible number.
 /// An empty list is valid.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<u32>> {

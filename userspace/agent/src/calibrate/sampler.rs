@@ -7,7 +7,7 @@
 //! between ticks, so most contain none, and the median drops those that do. The clock is CLOCK_MONOTONIC (`Instant`), not the thread's
 //! CPU time: reading the latter is a system call, and what it would leave out, preemption, is an outlier anyway.
 //!
-//! Invariants. A sample is nanoseconds per step; the first chunk of a visit is never a sample.
+//! Invariants. A sample is nanoseconds per step; the first chunk of a visit is never one.
 
 use std::time::{Duration, Instant};
 
@@ -57,15 +57,24 @@ fn time(steps: u64, run: &mut impl FnMut(u64)) -> Duration {
     start.elapsed()
 }
 
-/// Calls `chunk` until `budget` has passed, at least `least` times, and keeps what it returns, the first one excepted.
-pub fn collect(budget: Duration, least: usize, mut chunk: impl FnMut() -> f64) -> Vec<f64> {
-    chunk();
-    let start = Instant::now();
-    let mut samples = Vec::new();
-    while samples.len() < least || start.elapsed() < budget {
-        samples.push(chunk());
+impl Pace {
+    /// Samples of `run` [ns per step], for `budget` in all, at least `least` of them. The chunks that find the pace come out of the budget and are
+    /// dropped; the last of them is a full one, so nothing kept is cold.
+    pub fn samples(
+        &mut self,
+        chunk: Duration,
+        budget: Duration,
+        least: usize,
+        mut run: impl FnMut(u64),
+    ) -> Vec<f64> {
+        let start = Instant::now();
+        self.find(chunk, &mut run);
+        let mut samples = Vec::new();
+        while samples.len() < least || start.elapsed() < budget {
+            samples.push(self.sample(&mut run));
+        }
+        samples
     }
-    samples
 }
 
 #[cfg(test)]
@@ -73,13 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_chunk_is_dropped_and_the_least_number_kept() {
+    fn the_least_number_is_kept_when_there_is_no_time_and_none_of_finding_the_pace() {
         let mut calls = 0;
-        let samples = collect(Duration::ZERO, 3, || {
-            calls += 1;
-            f64::from(calls)
-        });
-        assert_eq!(samples, [2.0, 3.0, 4.0]);
+        let mut pace = Pace::default();
+        let samples = pace.samples(Duration::ZERO, Duration::ZERO, 3, |_| calls += 1);
+        assert!(samples.len() == 3 && calls > 3);
     }
 
     #[test]

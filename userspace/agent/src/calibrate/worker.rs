@@ -2,7 +2,7 @@
 
 use super::chase::Chase;
 use super::kernels::{Branches, branches, execute};
-use super::sampler::{Pace, collect};
+use super::sampler::Pace;
 use super::{Settings, thread};
 use crate::failure::Failure;
 use bias_policy::samples::median;
@@ -13,15 +13,15 @@ use std::time::Duration;
 /// Size of the set that fits every first-level cache [bytes].
 pub const NEAR_BYTES: usize = 2 << 10;
 /// Fewest samples of a loop per visit.
-const LEAST: usize = 3;
+const LEAST: usize = 2;
 /// A stall counts as at least this share of the loop that stalls, so that ratios stay finite.
 const LEAST_STALL: f64 = 0.01;
 
-/// Shares of a visit [permille]; what is left pays for finding the paces. The memory loops come first: they depend least on the clock,
+/// Shares of a visit [permille]; what is left pays for getting there and back. The memory loops come first: they depend least on the clock,
 /// and so double as warm-up for a CPU that has to speed up.
 const SHARE_FAR: u32 = 230;
 const SHARE_NEAR: u32 = 120;
-const SHARE_WARM_UP: u32 = 50;
+const SHARE_WARM_UP: u32 = 40;
 const SHARE_RANDOM: u32 = 200;
 const SHARE_STEADY: u32 = 140;
 const SHARE_EXECUTE: u32 = 200;
@@ -64,7 +64,7 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
     external(state, shared)?;
     let settings = shared.settings;
     // Dropped: the CPU may still be speeding up, after waiting for its turn.
-    run_execute(&mut Pace::default(), settings, SHARE_WARM_UP);
+    run_execute(&mut state.execute, settings, SHARE_WARM_UP);
     internal(state, shared);
     let execute = run_execute(&mut state.execute, settings, SHARE_EXECUTE);
     state.samples_ns[0].extend(execute);
@@ -85,10 +85,9 @@ fn internal(state: &mut CpuState, shared: &Shared) {
     let run = |kind, pace: &mut Pace, share| {
         let settings = shared.settings;
         let mut chunk = u64::from(shared.round) << 32;
-        pace.find(settings.chunk, |steps| branches(kind, chunk, steps));
-        collect(settings.share(share), LEAST, || {
+        pace.samples(settings.chunk, settings.share(share), LEAST, |steps| {
             chunk += 1;
-            pace.sample(|steps| branches(kind, chunk, steps))
+            branches(kind, chunk, steps);
         })
     };
     let random = run(Branches::Random, &mut state.random, SHARE_RANDOM);
@@ -97,8 +96,7 @@ fn internal(state: &mut CpuState, shared: &Shared) {
 }
 
 fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
-    pace.find(settings.chunk, execute);
-    collect(settings.share(share), LEAST, || pace.sample(execute))
+    pace.samples(settings.chunk, settings.share(share), LEAST, execute)
 }
 
 /// Median execute time on the calling thread's CPU, after a warm-up [ns per step].
@@ -112,8 +110,7 @@ pub fn execute_ns(settings: &Settings) -> f64 {
 /// Samples of following a chase, time per step [ns].
 pub fn run_chase(chase: &Chase, pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
     let mut at = 0;
-    pace.find(settings.chunk, |steps| at = chase.run(at, steps));
-    collect(settings.share(share), LEAST, || pace.sample(|steps| at = chase.run(at, steps)))
+    pace.samples(settings.chunk, settings.share(share), LEAST, |steps| at = chase.run(at, steps))
 }
 
 /// Time spent stalled: each sample of the loop that stalls, less the median of the same loop without stalls.
@@ -142,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_leave_time_for_finding_the_paces() {
+    fn shares_leave_time_for_the_rest() {
         let sum = SHARE_FAR + SHARE_NEAR + SHARE_WARM_UP + SHARE_RANDOM + SHARE_STEADY + SHARE_EXECUTE;
         assert!(sum < 1000);
     }

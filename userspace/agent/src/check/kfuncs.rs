@@ -123,6 +123,28 @@ mod tests {
     }
 
     #[test]
+    fn everything_the_bpf_object_calls_is_in_the_table() {
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/bpf.bpf.o"));
+        // The object's own BTF, found by its header: magic, version 1, no flags, 24 bytes of header.
+        let header = [0x9f, 0xeb, 1, 0, 24, 0, 0, 0];
+        let at = object.windows(header.len()).position(|window| window == header).unwrap();
+        let end = |at: usize| {
+            let word = |at: usize| u32::from_ne_bytes(object[at..at + 4].try_into().unwrap()) as usize;
+            at + 24 + word(at + 16) + word(at + 20)
+        };
+        let btf = Btf::parse(&object[at..end(at)]).unwrap();
+        let known: Vec<&str> = NEEDS.iter().flat_map(|need| need.any_of).copied().collect();
+        let mut called = 0;
+        for name in btf.functions().filter(|name| name.starts_with("scx_bpf_") || name.starts_with("bpf_")) {
+            // Variants of one function carry a suffix in the object.
+            let plain = name.split("___").next().unwrap();
+            assert!(known.contains(&plain), "{plain} is called but not in NEEDS");
+            called += 1;
+        }
+        assert!(called > 10);
+    }
+
+    #[test]
     fn a_structure_of_another_kind_is_not_the_implicit_argument() {
         let other = verdict(&[("scx_bpf_kick_cpu", &[("aux", "other")])]);
         assert_eq!(other, Verdict::Present("scx_bpf_kick_cpu"));
