@@ -1,6 +1,7 @@
 //! A sched_ext scheduler for machines with unequal cores.
 
 mod cli;
+mod output;
 mod settings;
 
 use anyhow::Result;
@@ -9,7 +10,7 @@ use bias_agent::failure::{Exit, describe};
 use bias_agent::{check, sched, show};
 use clap::{CommandFactory, Parser};
 use cli::{CalibrateArgs, Cli, Command, RunArgs, TableArgs};
-use std::io::{ErrorKind, Write};
+use output::{log, print};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -53,14 +54,16 @@ fn run(args: &RunArgs) -> Result<Exit> {
         return Ok(Exit::Clean);
     }
     let settings = args.resolve()?;
-    // Before anything is measured or stored.
-    check::refuse_if_unfit()?;
     let source = Source {
         capacity_file: settings.capacity_file.clone(),
         force: args.recalibrate,
         ..Source::default()
     };
-    let options = settings.options(capacity::obtain(&source)?.table);
+    // The user's file first, for its errors are the user's to mend; then the machine, before anything is measured or stored.
+    let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source)).transpose()?;
+    check::refuse_if_unfit()?;
+    let capacity = given.map_or_else(|| capacity::obtain(&source), Ok)?;
+    let options = settings.options(capacity.table);
     let report = sched::run(&sched::RunOptions { verbose: args.verbose, ..options })?;
     eprintln!("scx_bias: {}", report.text());
     Ok(Exit::Clean)
@@ -81,23 +84,4 @@ fn table(args: &TableArgs) -> Result<Exit> {
 
 fn print_table(capacity: &Capacity, json: bool) -> Result<Exit> {
     print(&if json { show::json(capacity)? } else { show::text(capacity) })
-}
-
-/// Prints; a reader that has gone is no error.
-fn print(text: &str) -> Result<Exit> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(Exit::Clean),
-    }
-}
-
-fn log(verbose: bool) {
-    let level = if verbose { "debug" } else { "info" };
-    let filter = tracing_subscriber::EnvFilter::new(level);
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .without_time()
-        .init();
 }

@@ -61,6 +61,12 @@ fn capacity_files_that_are_none_are_refused() {
         "{\"version\":1,\"cpus\":[{\"cpu\":1023,\"cost_permille\":[1000,1000,1000]}]}",
     )
     .unwrap();
+    let foreign = path("foreign");
+    // Scheduling refuses it too, whatever else is wrong with the machine.
+    assert!(
+        refused(&["--capacity-file", foreign.to_str().unwrap()], 2)
+            .contains("CPU 0 is online but not listed")
+    );
     assert!(table_of(&path("foreign")).contains("CPU 0 is online but not listed"));
 }
 

@@ -126,7 +126,10 @@ impl Report {
 pub fn examine(root: &Path) -> Report {
     let machine = Machine { root: root.to_owned() };
     let mut findings = vec![machine.sched_ext()];
-    findings.extend(machine.kernel_functions());
+    // A kernel without sched_ext lacks all its functions: naming each would bury the cause.
+    if findings.iter().all(|finding| finding.status == Status::Ok) {
+        findings.extend(machine.kernel_functions());
+    }
     findings.push(machine.rights());
     findings.push(machine.active());
     findings.push(machine.counters());

@@ -67,6 +67,7 @@ fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
             && message.contains("built without")
             && message.contains("CONFIG_SCHED_CLASS_EXT")
     );
+    assert_eq!(fake.report().findings.iter().filter(|finding| finding.status == Status::Missing).count(), 1);
     fake.write("proc/sys/kernel/osrelease", b"6.1.0-18-amd64");
     assert!(fake.refusal().1.contains("boot 6.12 or later"));
 }
