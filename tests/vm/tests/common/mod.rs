@@ -1,0 +1,150 @@
+//! What the scenarios share: the programs under test, and a guest that runs a script and leaves JSON behind.
+#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use bias_vm::guest::quote;
+use bias_vm::prepare::{self, Wish};
+use bias_vm::runner::{Outcome, Vm};
+use bias_vm::{Machine, Verdict, build};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Slice of scx_bias in the VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
+pub const SLICE_US: u32 = 50_000;
+/// Runs that are void because the host was too slow are repeated, and said so; so many runs in all.
+const ATTEMPTS: usize = 4;
+
+/// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), and
+/// `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
+fn prelude(scheduler_options: &str) -> String {
+    let release = build::target_folder().join("release");
+    let program = |name: &str| quote(&release.join(name).to_string_lossy());
+    format!(
+        "BENCH={}\nBIAS={}\nSCHED=\"$BIAS --slice-us {SLICE_US} {scheduler_options}\"\n\
+         keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ echo \"FAILED: $name ($?)\" >&2; exit 1; }}\n}}\n\
+         under() {{ name=$1; shift; keep \"$name\" \"$BENCH\" under --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
+        program("bias-bench"),
+        program("scx_bias"),
+    )
+}
+
+/// Builds the programs under test, optimised; quick if they are current.
+fn programs() {
+    let status = build::cargo().args(["build", "--quiet", "--locked", "--release"]).status().unwrap();
+    assert!(status.success(), "the programs do not build");
+}
+
+/// A guest to run one script in.
+pub struct Scenario {
+    vm: Vm,
+    /// What was run, for messages.
+    name: String,
+    scheduler_options: &'static str,
+}
+
+impl Scenario {
+    /// A guest with the emulation of unequal cores: what is measured in it counts only if the host kept up.
+    pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
+        Self::new(kernel, machine, minutes, true)
+    }
+
+    /// A guest whose CPUs run as fast as the host lets them: for behaviour, not for figures. `options` are the scheduler's.
+    pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
+        Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
+    }
+
+    fn new(kernel: &str, machine: &str, minutes: u64, emulation: bool) -> Self {
+        programs();
+        let mut wish = Wish::new(kernel, Machine::parse(machine).unwrap());
+        wish.emulation = emulation;
+        wish.timeout = Duration::from_secs(60 * minutes);
+        let mut vm = prepare::vm(&wish).unwrap();
+        vm.keep_output = true;
+        Scenario { vm, name: format!("{machine} on {kernel}"), scheduler_options: "" }
+    }
+
+    /// Runs the script, again if the host was too slow, and fails the test unless it ends with 0.
+    pub fn run(&self, script: &str) -> Results {
+        let path = self.vm.out.join("scenario.sh");
+        std::fs::write(&path, prelude(self.scheduler_options) + script).unwrap();
+        let path = path.canonicalize().unwrap();
+        let command = ["sh".to_string(), path.to_string_lossy().into_owned()];
+        for attempt in 1..=ATTEMPTS {
+            let outcome = self.vm.run(&command).unwrap();
+            match &outcome.verdict {
+                Verdict::Ended(0) => return Results { out: self.vm.out.clone(), outcome },
+                Verdict::Overran(why) => eprintln!("{}: run {attempt} is void: {why}", self.name),
+                other => panic!(
+                    "{}: {other:?}\n-- stdout\n{}\n-- stderr\n{}",
+                    self.name, outcome.stdout, outcome.stderr
+                ),
+            }
+        }
+        panic!("{}: the host was too slow {ATTEMPTS} times; stop other work on it", self.name);
+    }
+}
+
+/// What a script left behind.
+pub struct Results {
+    out: PathBuf,
+    pub outcome: Outcome,
+}
+
+impl Results {
+    /// A document that `keep` or `under` wrote.
+    pub fn json(&self, name: &str) -> Value {
+        let path = self.out.join(format!("{name}.json"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    /// A number in such a document, by JSON pointer.
+    pub fn number(&self, name: &str, pointer: &str) -> f64 {
+        let document = self.json(name);
+        let value = document.pointer(pointer).and_then(Value::as_f64);
+        value.unwrap_or_else(|| panic!("{name}.json has no number at {pointer}:\n{document:#}"))
+    }
+
+    /// A text file the script wrote to $OUT.
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.out.join(name)).unwrap()
+    }
+}
+
+/// All expectations of a scenario, told together: a boot is too dear to stop at the first.
+#[derive(Default)]
+pub struct Expectations {
+    lines: Vec<String>,
+    failed: usize,
+}
+
+impl Expectations {
+    pub fn at_least(&mut self, what: &str, value: f64, bound: f64) {
+        self.note(value >= bound, &format!("{what}: {value:.3}, at least {bound:.3}"));
+    }
+
+    pub fn at_most(&mut self, what: &str, value: f64, bound: f64) {
+        self.note(value <= bound, &format!("{what}: {value:.3}, at most {bound:.3}"));
+    }
+
+    pub fn within(&mut self, what: &str, value: f64, expected: f64, share: f64) {
+        let met = (value / expected - 1.0).abs() <= share;
+        self.note(met, &format!("{what}: {value:.3}, within {:.0} % of {expected:.3}", share * 100.0));
+    }
+
+    pub fn holds(&mut self, what: &str, met: bool) {
+        self.note(met, what);
+    }
+
+    fn note(&mut self, met: bool, line: &str) {
+        self.lines.push(format!("{} {line}", if met { "  ok  " } else { "MISSED" }));
+        self.failed += usize::from(!met);
+    }
+
+    /// Prints everything, and fails the test if anything was missed.
+    pub fn judge(self) {
+        let text = self.lines.join("\n");
+        eprintln!("{text}");
+        assert!(self.failed == 0, "{} expectation(s) missed:\n{text}", self.failed);
+    }
+}

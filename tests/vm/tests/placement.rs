@@ -1,0 +1,62 @@
+//! Where tasks run on unequal CPUs, how fair that is, and what it costs, against the kernel's default scheduler in the
+//! same boot.
+//!
+//! Figures are ratios of what was measured in one boot, or counted instructions; no absolute time is asserted. One
+//! boot serves all of a kernel's, because a boot is most of the time.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Expectations, Results, Scenario};
+
+const MIXES: &str = r#"
+MIX="mix --solo $OUT/solo.json"
+keep four_default $BENCH $MIX --tasks 4compute --seconds 10
+keep eight_default $BENCH $MIX --tasks 4compute+4chase --seconds 10
+under one $MIX --tasks 1compute --seconds 3 --rounds 2
+under two $MIX --tasks 2compute --seconds 3 --rounds 2
+under four $MIX --tasks 4compute --seconds 10
+under eight $MIX --tasks 4compute+4chase --seconds 10
+"#;
+
+const PINGPONG: &str = "
+under pinned pingpong --cpu 0
+under free pingpong
+under pairs pingpong --pairs 4
+";
+
+fn expect_placement(results: &Results, expect: &mut Expectations) {
+    let share = |name| results.number(name, "/fast_share");
+    expect.at_least("1 compute task: share of run time on fast CPUs", share("one"), 0.98);
+    expect.at_least("2 compute tasks: share of run time on fast CPUs", share("two"), 0.98);
+    let stp = |name| results.number(name, "/stp");
+    expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.99);
+    let unfairness = |name| results.number(name, "/unfairness");
+    expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
+    let half = unfairness("eight_default") / 2.0;
+    expect.at_most("4 compute + 4 chase: unfairness, half of the default's", unfairness("eight"), half);
+}
+
+fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
+    for (name, budget) in [("pinned", 7400.0), ("free", 6800.0), ("pairs", 8500.0)] {
+        let cost = results.number(name, "/instructions_per_switch");
+        expect.at_most(&format!("instructions a switch, {name}"), cost, budget);
+    }
+}
+
+#[test]
+fn placement_and_overhead_on_6_12() {
+    let results = Scenario::emulated("6.12", "2F2S", 6).run(&format!("{MIXES}{PINGPONG}"));
+    let mut expect = Expectations::default();
+    expect_placement(&results, &mut expect);
+    expect_cheap_switches(&results, &mut expect);
+    expect.judge();
+}
+
+#[test]
+fn placement_on_7_3() {
+    let results = Scenario::emulated("7.3", "2F2S", 6).run(MIXES);
+    let mut expect = Expectations::default();
+    expect_placement(&results, &mut expect);
+    expect.judge();
+}

@@ -1,0 +1,98 @@
+//! Whatever happens to tasks, CPUs or the scheduler itself: nothing is lost, and afterwards all is as before.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Expectations, Scenario};
+
+/// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
+const PRETEND: &str = r#"
+cat >/run/capacity.json <<END
+{"version": 1, "cpus": [
+ {"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
+ {"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}
+END
+"#;
+
+/// What must hold once no scheduler is loaded any more: state, complaints of the kernel, tasks left in the class.
+const AFTERWARDS: &str = r#"
+cat /sys/kernel/sched_ext/state >$OUT/state
+dmesg | grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints || true
+# Field 41 of stat is the policy, counted after the name in parentheses; 7 is SCHED_EXT.
+cat /proc/[0-9]*/task/*/stat 2>/dev/null | sed 's/.*) //' | awk '$39 == 7' >$OUT/left || true
+"#;
+
+fn scenario(kernel: &str) -> Scenario {
+    Scenario::plain(kernel, "SYM", 6, "--capacity-file /run/capacity.json")
+}
+
+fn storm(kernel: &str) {
+    let results = scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds 20\n{AFTERWARDS}"));
+    let mut expect = Expectations::default();
+    let report = results.json("storm");
+    expect.holds("no failure", report["failures"].as_array().is_some_and(Vec::is_empty));
+    for what in [
+        "cgroup moves",
+        "affinity changes",
+        "nice changes",
+        "forks",
+        "execs",
+        "futex wake-ups",
+        "stress-ng runs",
+    ] {
+        expect.at_least(what, report["counts"][what].as_f64().unwrap_or(0.0), 1.0);
+    }
+    expect_clean(&results, &mut expect);
+    expect.judge();
+}
+
+fn expect_clean(results: &common::Results, expect: &mut Expectations) {
+    expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
+    let complaints = results.text("complaints");
+    expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
+    let left = results.text("left");
+    expect.holds(&format!("no task is left in SCHED_EXT: {left:?}"), left.is_empty());
+}
+
+fn killed_and_unplugged(kernel: &str, kills: u64) {
+    let results = scenario(kernel).run(&format!(
+        "{PRETEND}\nkeep survive $BENCH survive --scheduler-cmd \"$SCHED\" --kills {kills} --hotplug 1 --hotplugs 3\n{AFTERWARDS}"
+    ));
+    let mut expect = Expectations::default();
+    let report = results.json("survive");
+    expect.holds("every kill was survived", report["kills"].as_u64() == Some(kills));
+    expect.holds("every hotplug was survived", report["hotplugs"].as_u64() == Some(3));
+    expect.holds("tasks worked", report["tasks"].as_u64().is_some_and(|n| n >= 8));
+    expect_clean(&results, &mut expect);
+    expect.judge();
+}
+
+#[test]
+fn a_storm_of_changes_loses_no_task_on_6_12() {
+    storm("6.12");
+}
+
+#[test]
+fn a_storm_of_changes_loses_no_task_on_6_18() {
+    storm("6.18");
+}
+
+#[test]
+fn a_storm_of_changes_loses_no_task_on_7_0() {
+    storm("7.0");
+}
+
+#[test]
+fn a_storm_of_changes_loses_no_task_on_7_3() {
+    storm("7.3");
+}
+
+#[test]
+fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_6_12() {
+    killed_and_unplugged("6.12", 20);
+}
+
+#[test]
+fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
+    killed_and_unplugged("7.3", 5);
+}
