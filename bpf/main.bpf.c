@@ -119,7 +119,7 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 	}
 	/* Straight to the CPU if nobody is passed over who is owed more than a slice. */
 	if ((enq_flags & SCX_ENQ_LAST) || !(cctx->run_flags & RUN_BUSY) ||
-	    ((enq_flags & SCX_ENQ_WAKEUP) && !shared_waiting(llc_of(cpu)) && !cctx->pinned_maybe &&
+	    ((enq_flags & SCX_ENQ_WAKEUP) && !shared_waiting(llc_of(cpu)) &&
 	     bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns)))
 		enqueue_local(p, enq_flags);
 	else
@@ -208,6 +208,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 
 	account(p, cpu, cctx);
 	cctx->run_flags |= RUN_TICKED;
+	refresh_waiting(llc_of(cpu));
 	if (cpu_is_slow(cpu) && push_running(p, cpu, cctx)) {
 		scx_bpf_task_set_slice(p, 0);
 		return;
@@ -263,7 +264,7 @@ void BPF_STRUCT_OPS(bias_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	struct bias_cpu_info *info = cpu_info_of(cpu);
 
-	if (idle && !cctx->move_to && !cctx->pinned_maybe)
+	if (idle && !cctx->move_to && !cctx->pinned_used)
 		return;
 	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n", info->class_,
 		     info->llc, info->cost.permille[BIAS_EXECUTE], info->cost.permille[BIAS_INTERNAL],

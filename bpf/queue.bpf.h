@@ -6,15 +6,20 @@
  * tasks wait in the fast queue, from which slow CPUs take too when their own is empty: one order for all, nothing
  * idles while something waits. Tasks whose affinity holds slow CPUs only wait in the slow queue.
  *
- * Hints. Asking the kernel for a queue's length costs a hash lookup; a CPU that goes idle would ask for each queue. Each shared queue has a
- * word that is non-zero whenever the queue may hold something. Whoever queues sets it after queueing. Whoever finds
- * the queue empty clears it, then asks the kernel for the length and sets it again if something came in between.
+ * When a queue holds something. The kernel inserts a task after ops.enqueue has returned, so that nothing enqueue writes can tell others
+ * of it in time: between the word and the insertion another CPU may look, find nothing, and go idle. (A hint that was cleared
+ * by such a look made tasks wait for ever, found by a stall in the VM.) Therefore dispatch always looks; all that is remembered
+ * is that a queue was never used, which spares machines without slow-only or pinned tasks a hash lookup a switch. And enqueue
+ * kicks a CPU, which the kernel does after the insertion.
+ *
+ * The word `waiting`, for decisions where a wrong answer costs fairness for a moment only, is set by enqueue, cleared by
+ * a dispatch that finds nothing, and made true again at every tick.
  *
  * Pinned tasks. They may not go to the CPU's local queue unconditionally: local tasks run before ops.dispatch is asked, and a CPU
  * whose pinned tasks keep waking would never serve the shared queues. dispatch compares the heads of both.
  *
- * Invariants. A task that was queued is found by the next dispatch of every CPU it may run on, or that CPU is woken. A
- * hint that is zero belongs to an empty queue, but for the time between queueing and setting it.
+ * Invariant. A task that was queued is found by the next dispatch of every CPU it may run on, and one of those CPUs is busy with
+ * a task of ours or is woken.
  */
 #ifndef BIAS_QUEUE_BPF_H
 #define BIAS_QUEUE_BPF_H
@@ -22,21 +27,32 @@
 #include "state.bpf.h"
 #include "idle.bpf.h"
 
-static __always_inline u32 *hint_of(u32 llc, u32 class_)
+static __always_inline struct llc_ctx *llc_ctx_of(u32 llc)
 {
-	return &llc_ctxs[bounded(llc, BIAS_MAX_LLCS)].maybe[bounded(class_, BIAS_NR_CLASSES)];
+	return &llc_ctxs[bounded(llc, BIAS_MAX_LLCS)];
 }
 
-static __always_inline void set_hint(u32 *hint)
+/* A shared cache line: write only to change it. */
+static __always_inline void set_word(u32 *word, u32 value)
 {
-	if (!READ_ONCE(*hint)) /* a shared cache line: write only to change it */
-		WRITE_ONCE(*hint, 1);
+	if (READ_ONCE(*word) != value)
+		WRITE_ONCE(*word, value);
 }
 
-/* Does anything wait in @llc's shared queues? */
+/* Does something wait in @llc's shared queues, as far as is known? */
 static __always_inline bool shared_waiting(u32 llc)
 {
-	return READ_ONCE(*hint_of(llc, BIAS_FAST)) || READ_ONCE(*hint_of(llc, BIAS_SLOW));
+	return READ_ONCE(llc_ctx_of(llc)->waiting);
+}
+
+/* Make shared_waiting() true to what the kernel says. */
+static __always_inline void refresh_waiting(u32 llc)
+{
+	bool waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)) > 0;
+
+	if (!waiting && READ_ONCE(llc_ctx_of(llc)->used[BIAS_SLOW]))
+		waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_SLOW)) > 0;
+	set_word(&llc_ctx_of(llc)->waiting, waiting);
 }
 
 static __always_inline u64 slice_for(u32 waiting)
@@ -44,28 +60,33 @@ static __always_inline u64 slice_for(u32 waiting)
 	return bias_slice(slice_ns, slice_min_ns, waiting);
 }
 
-/* Queue @p by vtime in the shared queue of @cpu's LLC, and wake a CPU that may have gone idle meanwhile. */
+/* Queue @p by vtime in the shared queue of @cpu's LLC, and see to it that some CPU looks there. */
 static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	u32 llc = llc_of(cpu);
 	u32 class_ = two_classes && !may_run_on_class(p, BIAS_FAST) ? BIAS_SLOW : BIAS_FAST;
 	u64 dsq = bias_dsq_shared(llc, class_);
-	s32 waiting = READ_ONCE(*hint_of(llc, class_)) ? scx_bpf_dsq_nr_queued(dsq) : 0;
+	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(dsq) : 0;
 	s32 idle;
 
+	set_word(&llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)], 1);
+	set_word(&llc_ctx_of(llc)->waiting, 1);
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0), vtime, enq_flags);
-	set_hint(hint_of(llc, class_));
 	stat_inc(BIAS_STAT_ENQ_SHARED);
+	/*
+	 * A CPU that looked before the insertion may be on its way to idle without being marked idle yet. Should no CPU be
+	 * marked, the task's own is kicked, which the kernel honours in that state too; else it is busy and will look again when
+	 * its task stops.
+	 */
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	scx_bpf_kick_cpu(idle >= 0 ? idle : cpu, SCX_KICK_IDLE);
 }
 
 /* Queue @p, which can run on @cpu only, by vtime in that CPU's own queue. */
 static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
+	set_word(&cpu_ctx_of(cpu)->pinned_used, 1);
 	scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1), vtime, enq_flags);
-	WRITE_ONCE(cpu_ctx_of(cpu)->pinned_maybe, 1);
 	stat_inc(BIAS_STAT_ENQ_PINNED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
@@ -73,21 +94,13 @@ static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vti
 /* Take the head of one shared queue to @cpu. */
 static __always_inline bool take_shared(s32 cpu, u32 llc, u32 class_)
 {
-	u32 *hint = hint_of(llc, class_);
-	u64 dsq = bias_dsq_shared(llc, class_);
-
-	if (!READ_ONCE(*hint))
+	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)]))
 		return false;
-	if (scx_bpf_dsq_move_to_local(dsq, 0)) {
-		cpu_ctx_of(cpu)->took_shared = 1;
-		stat_inc(class_ == cpu_info_of(cpu)->class_ ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
-		return true;
-	}
-	/* Empty, or nothing in it may run here. */
-	WRITE_ONCE(*hint, 0);
-	if (scx_bpf_dsq_nr_queued(dsq))
-		WRITE_ONCE(*hint, 1);
-	return false;
+	if (!scx_bpf_dsq_move_to_local(bias_dsq_shared(llc, class_), 0))
+		return false;
+	cpu_ctx_of(cpu)->took_shared = 1;
+	stat_inc(class_ == cpu_info_of(cpu)->class_ ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
+	return true;
 }
 
 /* Take from @llc: the CPU's own class first, then the other. */
@@ -97,7 +110,10 @@ static __always_inline bool take_from_llc(s32 cpu, u32 llc)
 
 	if (take_shared(cpu, llc, own))
 		return true;
-	return two_classes && take_shared(cpu, llc, own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST);
+	if (two_classes && take_shared(cpu, llc, own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST))
+		return true;
+	set_word(&llc_ctx_of(llc)->waiting, 0);
+	return false;
 }
 
 /* The vtime at the head of @dsq; false when it is empty. */
@@ -142,16 +158,11 @@ static __always_inline bool take_next(s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	u32 llc = llc_of(cpu), i;
-	u64 pinned = bias_dsq_pinned(cpu);
 
-	if (READ_ONCE(cctx->pinned_maybe)) {
-		bool taken = pinned_first(cpu) && take_pinned(cpu);
-
-		taken = taken || take_from_llc(cpu, llc) || take_pinned(cpu);
-		WRITE_ONCE(cctx->pinned_maybe, 0);
-		if (scx_bpf_dsq_nr_queued(pinned))
-			WRITE_ONCE(cctx->pinned_maybe, 1);
-		if (taken)
+	if (READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0) {
+		if ((!shared_waiting(llc) || pinned_first(cpu)) && take_pinned(cpu))
+			return true;
+		if (take_from_llc(cpu, llc) || take_pinned(cpu))
 			return true;
 	} else if (take_from_llc(cpu, llc)) {
 		return true;

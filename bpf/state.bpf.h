@@ -53,7 +53,7 @@ struct cpu_ctx {
 
 	u32 move_to;	 /* where the running task shall go, see move.bpf.h; set by whoever asks */
 	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
-	u32 pinned_maybe;    /* the pinned queue may hold tasks; set by whoever queues one */
+	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
 
 	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
@@ -65,9 +65,10 @@ struct cpu_ctx {
 
 struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
 
-/* Hints: a shared queue whose hint is 0 is empty, see queue.bpf.h. One cache line an LLC. */
+/* What is known of an LLC's shared queues without asking the kernel, see queue.bpf.h. One cache line an LLC. */
 struct llc_ctx {
-	u32 maybe[BIAS_NR_CLASSES];
+	u32 used[BIAS_NR_CLASSES]; /* the queue has held tasks */
+	u32 waiting;		   /* something waits, approximately */
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
