@@ -74,7 +74,8 @@ impl Apt {
     pub fn open(suites: Suites) -> Result<Self> {
         let folder = cache::root()?.join("apt").join(suites.name());
         for part in ["lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(folder.join(part)).with_context(|| format!("cannot create {}", folder.display()))?;
+            fs::create_dir_all(folder.join(part))
+                .with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let targets = Command::new("apt-get")
             .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
@@ -107,7 +108,8 @@ impl Apt {
     }
 
     fn update(&self) -> Result<()> {
-        let mut step = Step::new(format!("fetching Debian's package lists ({})", self.suites.suites().join(", ")));
+        let mut step =
+            Step::new(format!("fetching Debian's package lists ({})", self.suites.suites().join(", ")));
         run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.folder.join("log"))
             .context("cannot fetch Debian's package lists; is the network up?")?;
         fs::write(self.stamp(), "").context("cannot write in the cache folder")?;
@@ -126,11 +128,8 @@ impl Apt {
     /// # Errors
     /// There is no such package.
     pub fn version(&self, package: &str) -> Result<String> {
-        let output = self
-            .command("apt-cache")
-            .args(["madison", package])
-            .output()
-            .context("cannot run apt-cache")?;
+        let output =
+            self.command("apt-cache").args(["madison", package]).output().context("cannot run apt-cache")?;
         first_version(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| {
             anyhow!("Debian's archive has no package {package} (any more); has the table in kernels.toml to be updated?")
         })
@@ -167,8 +166,12 @@ impl Apt {
     pub fn download(&self, step: &mut Step, packages: &[String], folder: &Path, root: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let log = folder.join("log");
-        run_logged(step, self.command("apt-get").args(["-q", "download"]).args(packages).current_dir(folder), &log)
-            .with_context(|| format!("cannot download {}", packages.join(" ")))?;
+        run_logged(
+            step,
+            self.command("apt-get").args(["-q", "download"]).args(packages).current_dir(folder),
+            &log,
+        )
+        .with_context(|| format!("cannot download {}", packages.join(" ")))?;
         for file in fs::read_dir(folder).context("cannot read a download folder")? {
             let path = file.context("cannot read a download folder")?.path();
             if path.extension().is_some_and(|extension| extension == "deb") {
@@ -230,7 +233,8 @@ mod tests {
 
     #[test]
     fn versions_and_distributions_are_recognised() {
-        let madison = " linux-source-6.12 | 6.12.95-1~bpo12+1 | http://mirror.example bookworm-backports/main\n";
+        let madison =
+            " linux-source-6.12 | 6.12.95-1~bpo12+1 | http://mirror.example bookworm-backports/main\n";
         assert_eq!(first_version(madison).as_deref(), Some("6.12.95-1~bpo12+1"));
         assert_eq!(first_version(""), None);
         assert!(is_bookworm("ID=debian\nVERSION_CODENAME=bookworm\n"));

@@ -25,7 +25,8 @@ pub fn root() -> Result<PathBuf> {
         .join(".cache"),
     };
     let root = base.join("scx_bias");
-    fs::create_dir_all(&root).with_context(|| format!("cannot create the cache folder {}", root.display()))?;
+    fs::create_dir_all(&root)
+        .with_context(|| format!("cannot create the cache folder {}", root.display()))?;
     Ok(root)
 }
 

@@ -98,9 +98,9 @@ pub fn fit(machine: &Machine, speed: &HostSpeed, scaling: Scaling) -> Result<(Ma
         Scaling::Down => {
             // At least one, so that `scaled` decides whether the result still is a machine.
             let permille = u32::try_from(usable * 1000 / wanted).unwrap_or(1).max(1);
-            let scaled = machine
-                .scaled(permille)
-                .map_err(|error| coded(VM_SETUP, format!("{figures}; slowed down to fit, {error}; choose fewer CPUs")))?;
+            let scaled = machine.scaled(permille).map_err(|error| {
+                coded(VM_SETUP, format!("{figures}; slowed down to fit, {error}; choose fewer CPUs"))
+            })?;
             let text = format!("{figures}; slowed down to {scaled}");
             Ok((scaled, Some(text)))
         }

@@ -61,7 +61,12 @@ pub fn check(name: &str) -> Result<()> {
     }
     let names: Vec<_> = table.kernels.iter().map(|entry| entry.name.as_str()).collect();
     let names = names.join(", ");
-    Err(coded(USAGE, format!("kernel \"{name}\" is neither a file nor one of {names}; cargo xtask kernel list explains them")))
+    Err(coded(
+        USAGE,
+        format!(
+            "kernel \"{name}\" is neither a file nor one of {names}; cargo xtask kernel list explains them"
+        ),
+    ))
 }
 
 /// Provides a kernel: from the table by name, or any image by path.
@@ -86,7 +91,9 @@ pub fn ensure(name: &str) -> Result<Kernel> {
 fn provide(entry: &Entry) -> Result<Kernel> {
     let (folder, sharing) = match (&entry.source, &entry.release) {
         (Some(source), _) => (build::ensure(&entry.name, source)?, FileSharing::NineP),
-        (None, Some(release)) => (stock::ensure(&entry.name, release, &entry.packages)?, FileSharing::Virtiofs),
+        (None, Some(release)) => {
+            (stock::ensure(&entry.name, release, &entry.packages)?, FileSharing::Virtiofs)
+        }
         (None, None) => return Err(table::malformed(entry, "has neither source nor release")),
     };
     let image = folder.join("vmlinuz");

@@ -94,7 +94,9 @@ impl Machine {
         let mut seen = Vec::new();
         for part in parts {
             let Some((key, value)) = part.trim().split_once('=') else {
-                return fail(format!("machine option \"{part}\" is not key=value; write for example mem_ns=300"));
+                return fail(format!(
+                    "machine option \"{part}\" is not key=value; write for example mem_ns=300"
+                ));
             };
             if seen.contains(&key) {
                 return fail(format!("machine option {key} is given twice; keep one"));
@@ -222,7 +224,11 @@ fn check_speed(mips_milli: u32, text: &str) -> Result<()> {
     if (MIN_MIPS_MILLI..=MAX_MIPS_MILLI).contains(&mips_milli) {
         return Ok(());
     }
-    fail(format!("CPU speed \"{text}\" is outside {} to {} MIPS", MIN_MIPS_MILLI / 1000, MAX_MIPS_MILLI / 1000))
+    fail(format!(
+        "CPU speed \"{text}\" is outside {} to {} MIPS",
+        MIN_MIPS_MILLI / 1000,
+        MAX_MIPS_MILLI / 1000
+    ))
 }
 
 fn parse_speeds(text: &str) -> Result<Vec<u32>> {

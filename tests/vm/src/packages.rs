@@ -36,7 +36,11 @@ const PACKAGES: &[Package] = &[
         why: "runs the virtual machine (10.0, for its plugin interface)",
         backport: true,
     },
-    package("python3-venv", "/usr/lib/python3.11/ensurepip", "holds virtme-ng, which boots kernels on the host's files"),
+    package(
+        "python3-venv",
+        "/usr/lib/python3.11/ensurepip",
+        "holds virtme-ng, which boots kernels on the host's files",
+    ),
     package("file", "file", "virtme-ng reads a kernel's version with it"),
     package("busybox-static", "busybox", "first program of kernels that need an initial RAM disk"),
     package("kmod", "depmod", "kernel modules"),
@@ -112,11 +116,16 @@ pub fn ensure(consent: Consent) -> Result<()> {
     if !supported() {
         return Err(coded(
             KERNEL_OR_PERMISSION,
-            format!("installing is only automatic on Debian 12 (amd64); install what provides these, then try again: {names}"),
+            format!(
+                "installing is only automatic on Debian 12 (amd64); install what provides these, then try again: {names}"
+            ),
         ));
     }
     if consent == Consent::Ask && !ask("Install these Debian packages now?")? {
-        return Err(coded(KERNEL_OR_PERMISSION, format!("not installed: {names}; --yes installs without asking")));
+        return Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!("not installed: {names}; --yes installs without asking"),
+        ));
     }
     if !nix::unistd::geteuid().is_root() && find_program("sudo").is_none() {
         return Err(coded(
@@ -179,8 +188,10 @@ mod tests {
     #[test]
     fn qemus_parts_come_from_the_same_suite() {
         assert_eq!(with_backport_parts(vec!["make".into()]), ["make"]);
-        assert!(with_backport_parts(vec!["qemu-system-x86/bookworm-backports".into()])
-            .contains(&"qemu-system-common/bookworm-backports".to_string()));
+        assert!(
+            with_backport_parts(vec!["qemu-system-x86/bookworm-backports".into()])
+                .contains(&"qemu-system-common/bookworm-backports".to_string())
+        );
     }
 
     #[test]

@@ -97,8 +97,11 @@ fn sharing_folder(kernel: &Kernel) -> Result<Option<PathBuf>> {
 
 fn emulate(vm: &mut Vm, kernel: &Kernel, wish: &Wish) -> Result<()> {
     let built = build::emulator()?;
-    let emulation =
-        Emulation { plugin: built.plugin.clone(), module: kernel.module.clone(), starter: Some(built.ampctl) };
+    let emulation = Emulation {
+        plugin: built.plugin.clone(),
+        module: kernel.module.clone(),
+        starter: Some(built.ampctl),
+    };
     if wish.scaling != Scaling::Ignore {
         let speed = hostspeed::ensure(&built.plugin, || measure(vm, &emulation))?;
         let (machine, remark) = hostspeed::fit(&wish.machine, &speed, wish.scaling)?;

@@ -48,7 +48,8 @@ impl Guest {
     pub fn cpu_time(&self) -> Duration {
         let ticks: u64 = std::fs::read_dir("/proc")
             .map(|entries| {
-                let stats = entries.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok());
+                let stats =
+                    entries.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok());
                 stats.filter_map(|stat| ticks_in_group(&stat, self.child.id())).sum()
             })
             .unwrap_or_default();
@@ -60,7 +61,8 @@ impl Guest {
     /// is signalled in any case.
     pub fn kill(&mut self) {
         if let Ok(id) = i32::try_from(self.child.id()) {
-            let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGKILL);
+            let _ =
+                nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGKILL);
         }
         if !self.gone {
             let _ = self.child.wait();

@@ -30,7 +30,10 @@ pub fn acceptable(version: (u32, u32)) -> bool {
 /// Code 3: there is none, or its version does not take the plugin.
 pub fn find() -> Result<PathBuf> {
     let Some(path) = find_program(PROGRAM) else {
-        return Err(coded(KERNEL_OR_PERMISSION, format!("{PROGRAM} is missing; cargo xtask setup installs it")));
+        return Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!("{PROGRAM} is missing; cargo xtask setup installs it"),
+        ));
     };
     match parse(&first_line(&path, "--version")) {
         Some(version) if acceptable(version) => Ok(path),
@@ -42,7 +45,10 @@ pub fn find() -> Result<PathBuf> {
                 path.display()
             ),
         )),
-        None => Err(coded(KERNEL_OR_PERMISSION, format!("{} does not tell its version; reinstall it", path.display()))),
+        None => Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!("{} does not tell its version; reinstall it", path.display()),
+        )),
     }
 }
 
@@ -58,7 +64,10 @@ mod tests {
 
     #[test]
     fn only_the_version_with_our_interface_is_taken() {
-        assert_eq!(parse("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)"), Some((10, 0)));
+        assert_eq!(
+            parse("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)"),
+            Some((10, 0))
+        );
         assert_eq!(parse("QEMU emulator version 7.2.17"), Some((7, 2)));
         assert_eq!(parse("zsh: command not found"), None);
         assert!(acceptable((10, 0)) && !acceptable((7, 2)) && !acceptable((10, 1)) && !acceptable((11, 0)));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::guest;
-use crate::verdict::{self, Evidence, Late, Account, Verdict};
+use crate::verdict::{self, Account, Evidence, Late, Verdict};
 
 /// What the watch saw.
 #[derive(Default)]

@@ -126,7 +126,10 @@ impl Vm {
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
         let (stdout, stderr) = (Port::open(out_sink)?, Port::open(err_sink)?);
         // Short, because virtiofsd's socket lies in it and a socket's path has 107 bytes at most.
-        let scratch = tempfile::Builder::new().prefix("scx-bias-").tempdir().context("cannot make a temporary folder")?;
+        let scratch = tempfile::Builder::new()
+            .prefix("scx-bias-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
         let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, shared.as_ref());
@@ -169,9 +172,13 @@ impl Vm {
         let qemu = run.path.join("qemu");
         write(
             &qemu,
-            &format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n", guest::quote(&self.qemu.to_string_lossy())),
+            &format!(
+                "#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n",
+                guest::quote(&self.qemu.to_string_lossy())
+            ),
         )?;
-        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).context("cannot make a script executable")?;
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))
+            .context("cannot make a script executable")?;
         Ok(run)
     }
 
@@ -208,14 +215,21 @@ impl Vm {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
         add("-device", "virtio-serial-pci,id=biasser".into());
-        for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)] {
+        for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)]
+        {
             add("-chardev", format!("socket,id={id},path={socket},abstract=on,server=off"));
             add("-device", format!("virtserialport,bus=biasser.0,chardev={id},name={port}"));
         }
         if let Some(emulation) = &self.emulation {
             let shared = comma(&run.shared());
-            add("-plugin", format!("{},{},shm={shared}", comma(&emulation.plugin), self.machine.plugin_args()));
-            add("-object", format!("memory-backend-file,id=biasshm,size={},mem-path={shared},share=on", Shared::SIZE));
+            add(
+                "-plugin",
+                format!("{},{},shm={shared}", comma(&emulation.plugin), self.machine.plugin_args()),
+            );
+            add(
+                "-object",
+                format!("memory-backend-file,id=biasshm,size={},mem-path={shared},share=on", Shared::SIZE),
+            );
             add("-device", "ivshmem-plain,memdev=biasshm".into());
         }
         args

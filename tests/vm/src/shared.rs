@@ -31,14 +31,12 @@ impl Shared {
     pub fn accounts(&self, vcpus: usize) -> Vec<Account> {
         (0..vcpus)
             .map(|vcpu| match self.page.counters(vcpu) {
-                Ok(counters) => {
-                    Account {
-                        vcpu,
-                        instructions: counters.instructions,
-                        behind_ns: counters.overrun_ns,
-                        busy_ns: counters.model_ns,
-                    }
-                }
+                Ok(counters) => Account {
+                    vcpu,
+                    instructions: counters.instructions,
+                    behind_ns: counters.overrun_ns,
+                    busy_ns: counters.model_ns,
+                },
                 Err(_) => Account { vcpu, ..Account::default() },
             })
             .collect()
@@ -49,6 +47,8 @@ impl Shared {
     /// # Errors
     /// There is no such vCPU, or the speed is out of range.
     pub fn set_speed(&self, vcpu: usize, mips_milli: u32) -> Result<()> {
-        self.page.set_speed(vcpu, mips_milli).with_context(|| format!("cannot change the speed of vCPU {vcpu}"))
+        self.page
+            .set_speed(vcpu, mips_milli)
+            .with_context(|| format!("cannot change the speed of vCPU {vcpu}"))
     }
 }

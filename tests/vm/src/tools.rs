@@ -22,7 +22,8 @@ const VIRTIOFSD: &str = "1.14.0";
 /// Python cannot make the environment, or the package index is out of reach.
 pub fn virtme_run() -> Result<PathBuf> {
     let folder = cache::entry("venv", &format!("virtme-ng-{VIRTME_NG}"), |folder| {
-        let mut step = Step::new(format!("installing virtme-ng {VIRTME_NG}, which boots kernels on the host's files"));
+        let mut step =
+            Step::new(format!("installing virtme-ng {VIRTME_NG}, which boots kernels on the host's files"));
         let log = cache::root()?.join("venv").join("log");
         run_logged(&mut step, Command::new("python3").args(["-m", "venv"]).arg(folder), &log)
             .context("cannot make a Python environment; is python3-venv installed?")?;

@@ -13,8 +13,9 @@ const CONSOLE_LINES: usize = 12;
 const LINE_CHARS: usize = 160;
 /// A run is refused when a vCPU fell behind its modelled time by more than this share of it, in thousandths.
 pub const OVERRUN_LIMIT_PERMILLE: u64 = 20;
-/// Falling behind by less than this says nothing about a run, in nanoseconds: one preemption by the host.
-pub const OVERRUN_GRACE_NS: u64 = 20_000_000;
+/// Falling behind by less than this does not void a run, in nanoseconds: first executions of code and a few preemptions
+/// by the host cost as much, and nothing that short is measured.
+pub const OVERRUN_GRACE_NS: u64 = 100_000_000;
 
 /// What one vCPU did, and how far it fell behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +111,9 @@ impl Verdict {
     pub fn explanation(&self) -> Option<&str> {
         match self {
             Self::Ended(_) => None,
-            Self::SetUpFailed(text) | Self::Panicked(text) | Self::Hung(text) | Self::Overran(text) => Some(text),
+            Self::SetUpFailed(text) | Self::Panicked(text) | Self::Hung(text) | Self::Overran(text) => {
+                Some(text)
+            }
         }
     }
 }
@@ -200,7 +203,8 @@ fn tail(name: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    const BEHIND: Account = Account { vcpu: 2, instructions: 0, behind_ns: 300_000_000, busy_ns: 1_000_000_000 };
+    const BEHIND: Account =
+        Account { vcpu: 2, instructions: 0, behind_ns: 300_000_000, busy_ns: 1_000_000_000 };
 
     fn ended(code: i32) -> Evidence<'static> {
         Evidence { started: true, exit_code: Some(code), ..Evidence::default() }
@@ -240,8 +244,7 @@ mod tests {
     #[test]
     fn silence_is_told_apart() {
         let boot = judge(&Evidence { late: Some(Late::Boot(60)), ..Evidence::default() });
-        let command =
-            judge(&Evidence { started: true, late: Some(Late::Command(9)), ..Evidence::default() });
+        let command = judge(&Evidence { started: true, late: Some(Late::Command(9)), ..Evidence::default() });
         assert_eq!((boot.code(), command.code()), (exit::VM_HANG, exit::VM_HANG));
         assert_ne!(boot, command);
         let gone = judge(&Evidence { started: true, ..Evidence::default() });

@@ -22,7 +22,10 @@ fn shell(vm: &Vm, text: &str) -> Outcome {
 #[test]
 fn the_commands_code_and_output_arrive() {
     let vm = vm();
-    let outcome = shell(&vm, "id -u; nproc; echo trouble >&2; echo kept >$OUT/file; touch /etc/x 2>/dev/null || exit 42");
+    let outcome = shell(
+        &vm,
+        "id -u; nproc; echo trouble >&2; echo kept >$OUT/file; touch /etc/x 2>/dev/null || exit 42",
+    );
     assert_eq!(outcome.verdict, Verdict::Ended(42), "the host's files must be read-only");
     assert_eq!(outcome.stdout, "0\n4\n");
     assert_eq!(outcome.stderr, "trouble\n");

@@ -26,7 +26,8 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     let vm = prepare::vm(&wish)?;
     let programs = target_folder().join("release");
     let script = vm.out.join("demo.sh");
-    fs::write(&script, guest_script(&programs, args)).with_context(|| format!("cannot write {}", script.display()))?;
+    fs::write(&script, guest_script(&programs, args))
+        .with_context(|| format!("cannot write {}", script.display()))?;
     eprintln!(
         "xtask: booting the VM: {} CPUs at {} MIPS, kernel {}; ends by itself, Ctrl-C ends it sooner",
         vm.machine.cpus(),
@@ -43,7 +44,8 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     let program = |name: &str| quote(&PathBuf::from(programs).join(name).to_string_lossy());
     let (scx_bias, bench) = (program("scx_bias"), program("bias-bench"));
     let extra: Vec<_> = args.bench.iter().map(|word| quote(word)).collect();
-    let scheduler = quote(&format!("{} --slice-us {SLICE_US}", PathBuf::from(programs).join("scx_bias").display()));
+    let scheduler =
+        quote(&format!("{} --slice-us {SLICE_US}", PathBuf::from(programs).join("scx_bias").display()));
     format!(
         "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate\n{scx_bias} table\n\
          echo\necho '== The default scheduler and scx_bias in turn'\n\

@@ -32,7 +32,10 @@ pub fn run() -> Result<i32> {
         None => eprintln!("xtask: clang-format-19 is not installed; C files are not checked"),
     }
     match find_program("cargo-deny") {
-        Some(_) => check("cargo-deny", cargo().args(["deny", "--all-features", "check", "licenses", "bans", "sources"]))?,
+        Some(_) => check(
+            "cargo-deny",
+            cargo().args(["deny", "--all-features", "check", "licenses", "bans", "sources"]),
+        )?,
         None => eprintln!("xtask: cargo-deny is not installed; licences are not checked"),
     }
     if failed.is_empty() {

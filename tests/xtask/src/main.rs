@@ -15,7 +15,7 @@ use bias_vm::tools;
 use clap::Parser as _;
 
 fn main() {
-    let args = args::Args::parse();
+    let args = args::Args::try_parse().unwrap_or_else(|error| refuse(&error));
     // Without a handler the commands still work, they only end less tidily.
     let _ = ctrlc::set_handler(bias_vm::interrupt::request);
     let consent = Consent::from_flag(args.yes);
@@ -33,6 +33,20 @@ fn main() {
     }));
 }
 
+/// Prints help as it is, and a wrong command line as one line. Ends the program.
+fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_string();
+    // A missing argument is named on the line after.
+    let more = if first.ends_with(':') { lines.next().unwrap_or_default() } else { "" };
+    eprintln!("xtask: {}; see cargo xtask help", format!("{first} {more}").trim_end());
+    exit(bias_vm::exit::USAGE)
+}
+
 fn set_up(consent: Consent) -> Result<i32> {
     packages::ensure(consent)?;
     bias_vm::qemu::find()?;
@@ -47,7 +61,8 @@ fn kernel(names: &[String], consent: Consent) -> Result<i32> {
     let table = Table::load()?;
     if names.first().is_some_and(|name| name == "list") {
         for entry in &table.kernels {
-            let module = entry.no_module.as_deref().map_or(String::new(), |why| format!("; no amp events: {why}"));
+            let module =
+                entry.no_module.as_deref().map_or(String::new(), |why| format!("; no amp events: {why}"));
             println!("{:<6} {}{module}", entry.name, entry.why);
         }
         return Ok(0);

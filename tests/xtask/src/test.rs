@@ -36,7 +36,10 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
         prepare::vm(&Wish::new("6.12", Machine::parse("2F2S")?))?;
     }
     meson()?;
-    must("the examples in the documentation", cargo().args(["test", "--quiet", "--doc", "--locked", "--workspace"]))?;
+    must(
+        "the examples in the documentation",
+        cargo().args(["test", "--quiet", "--doc", "--locked", "--workspace"]),
+    )?;
     if !args.no_vm {
         canary(nextest().args(["-p", "bias_vm", "--test", "canary", "--run-ignored", "only"]))?;
     }
@@ -75,7 +78,8 @@ pub fn programs() -> Result<()> {
 
 fn must(what: &str, command: &mut Command) -> Result<()> {
     eprintln!("xtask: {what} ...");
-    let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot start cargo for {what}"))?;
+    let status =
+        command.stdin(Stdio::null()).status().with_context(|| format!("cannot start cargo for {what}"))?;
     interrupt::check()?;
     if !status.success() {
         bail!("{what}: cargo failed; its messages are above");
@@ -97,7 +101,8 @@ fn meson() -> Result<()> {
         })
         .context("meson.build does not configure")?;
     let mut introspect = Command::new("meson");
-    let tests = introspect.args(["introspect", "--tests"]).arg(&folder).output().context("cannot run meson")?;
+    let tests =
+        introspect.args(["introspect", "--tests"]).arg(&folder).output().context("cannot run meson")?;
     let tests: Vec<serde_json::Value> =
         serde_json::from_slice(&tests.stdout).context("meson's list of tests is not JSON")?;
     if tests.is_empty() {
@@ -115,7 +120,10 @@ fn canary(command: &mut Command) -> Result<()> {
     interrupt::check()?;
     let text = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(NEXTEST_FAILED) || !text.contains("1 failed") {
-        bail!("the canary did not fail as it must ({}): failures are not seen, so no test can be trusted\n{text}", output.status);
+        bail!(
+            "the canary did not fail as it must ({}): failures are not seen, so no test can be trusted\n{text}",
+            output.status
+        );
     }
     step.done("failed, as it must");
     Ok(())

@@ -13,7 +13,8 @@ use crate::args::{Scale, VmArgs};
 
 /// Runs the command and returns the exit code.
 pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
-    let speed_changes = args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
+    let speed_changes =
+        args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
     let mut vm = prepare::vm(&Wish {
         kernel: args.kernel.clone(),
         machine: args.machine.clone(),
@@ -68,7 +69,9 @@ fn speed_change(text: &str, args: &VmArgs) -> Result<SpeedChange> {
         }
         _ => Err(coded(
             USAGE,
-            format!("--throttle \"{text}\" is not CPU:MIPS@SECONDS with a CPU below {cpus} and 1 to 10000 MIPS"),
+            format!(
+                "--throttle \"{text}\" is not CPU:MIPS@SECONDS with a CPU below {cpus} and 1 to 10000 MIPS"
+            ),
         )),
     }
 }

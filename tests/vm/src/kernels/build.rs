@@ -20,14 +20,18 @@ const RECIPE: &str = "1";
 /// a warm run must not need the network. Removing the folder gets the newer one.
 pub(super) fn ensure(name: &str, package: &str) -> Result<PathBuf> {
     let config_path = ampvm_folder().join("kernel/guest.config");
-    let config = fs::read_to_string(&config_path).with_context(|| format!("cannot read {}", config_path.display()))?;
+    let config =
+        fs::read_to_string(&config_path).with_context(|| format!("cannot read {}", config_path.display()))?;
     let prefix = format!("{name}-{}-", cache::key(&[RECIPE, &config]));
     if let Some(folder) = newest_with_prefix(&cache::root()?.join("kernels"), &prefix) {
         return Ok(folder);
     }
     let apt = Apt::open(Suites::Download)?;
     let version = apt.version(package)?;
-    let safe: String = version.chars().map(|c| if c.is_ascii_alphanumeric() || ".+-".contains(c) { c } else { '_' }).collect();
+    let safe: String = version
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || ".+-".contains(c) { c } else { '_' })
+        .collect();
     cache::entry("kernels", &format!("{prefix}{safe}"), |folder| {
         let scratch = folder.join("scratch");
         let tree = unpack(&apt, package, &version, &scratch)?;
@@ -90,16 +94,23 @@ fn refused<'a>(config: &'a str, result: &str) -> Vec<&'a str> {
 
 fn build(tree: &Path, name: &str, version: &str, scratch: &Path) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut step = Step::new(format!("building kernel {name} ({version}) on {cpus} CPUs; ten minutes on two"));
-    run_logged(&mut step, make(tree).arg(format!("-j{cpus}")).args(["bzImage", "modules"]), &scratch.join("log"))?;
+    let mut step =
+        Step::new(format!("building kernel {name} ({version}) on {cpus} CPUs; ten minutes on two"));
+    run_logged(
+        &mut step,
+        make(tree).arg(format!("-j{cpus}")).args(["bzImage", "modules"]),
+        &scratch.join("log"),
+    )?;
     step.done("");
     Ok(())
 }
 
 /// Copies the image, and the part of the tree that module builds need, as the kernel's own packaging does.
 fn keep(tree: &Path, folder: &Path, scratch: &Path) -> Result<()> {
-    fs::copy(tree.join("arch/x86/boot/bzImage"), folder.join("vmlinuz")).context("cannot keep the kernel's image")?;
-    fs::copy(tree.join(".config"), folder.join("config")).context("cannot keep the kernel's configuration")?;
+    fs::copy(tree.join("arch/x86/boot/bzImage"), folder.join("vmlinuz"))
+        .context("cannot keep the kernel's image")?;
+    fs::copy(tree.join(".config"), folder.join("config"))
+        .context("cannot keep the kernel's configuration")?;
     let mut step = Step::new("keeping what module builds need");
     let target = folder.join("build");
     let mut command = make(tree);
@@ -121,7 +132,10 @@ mod tests {
     fn dropped_options_are_found() {
         let config = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x\"\n";
         assert_eq!(refused(config, "CONFIG_A=y\nCONFIG_C=\"x\"\n"), Vec::<&str>::new());
-        assert_eq!(refused(config, "# CONFIG_A is not set\nCONFIG_C=\"y\"\n"), ["CONFIG_A=y", "CONFIG_C=\"x\""]);
+        assert_eq!(
+            refused(config, "# CONFIG_A is not set\nCONFIG_C=\"y\"\n"),
+            ["CONFIG_A=y", "CONFIG_C=\"x\""]
+        );
     }
 
     #[test]

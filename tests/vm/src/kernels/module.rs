@@ -84,7 +84,8 @@ fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
     let mut make = Command::new("make");
     make.arg("-C").arg(sources()).arg(assign("KDIR", tree)).arg(assign("OUT", &work)).arg("CC=gcc");
     run_logged(step, make.env("LC_ALL", "C"), &folder.join("log"))?;
-    fs::rename(work.join("amp_pmu.ko"), folder.join("amp_pmu.ko")).context("the module's build left no module")?;
+    fs::rename(work.join("amp_pmu.ko"), folder.join("amp_pmu.ko"))
+        .context("the module's build left no module")?;
     fs::remove_dir_all(&work).context("cannot remove the module's build folder")
 }
 
@@ -126,7 +127,8 @@ fn repair_tools(root: &Path) -> Result<()> {
                     quote(&real.to_string_lossy())
                 );
                 fs::write(&tool, text).with_context(|| format!("cannot write {}", tool.display()))?;
-                fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).context("cannot make a tool executable")?;
+                fs::set_permissions(&tool, fs::Permissions::from_mode(0o755))
+                    .context("cannot make a tool executable")?;
             }
         }
     }

@@ -40,6 +40,8 @@ fn find_image(root: &Path, release: &str) -> Result<PathBuf> {
     ];
     match candidates.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),
-        None => bail!("the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?"),
+        None => bail!(
+            "the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?"
+        ),
     }
 }
