@@ -130,7 +130,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
 
-    /// Length of a visit. Longer visits average out short disturbances; five loops share it [default: 48 to 120, so that
+    /// Length of a visit. Longer visits average out short disturbances; five loops share it [default: 40 to 120, so that
     /// all visits take some two seconds]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(5..=10_000))]
     pub visit_ms: Option<u64>,

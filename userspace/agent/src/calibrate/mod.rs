@@ -58,14 +58,14 @@ impl Default for Settings {
             visit: None,
             chunk: Duration::from_millis(2),
             external_bytes: None,
-            budget: Duration::from_millis(2000),
+            budget: Duration::from_millis(1600),
             rule: SplitRule::default(),
         }
     }
 }
 
 /// Bounds of the length of a visit when it is not given.
-pub const VISIT: (Duration, Duration) = (Duration::from_millis(48), Duration::from_millis(120));
+pub const VISIT: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(120));
 
 /// How the samples were taken; stored with them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,13 +234,17 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
     let brief = Settings { visit: Some(Duration::from_millis(8)), ..settings.clone() };
     on_cpu(first.cpu, || {
         thread::realtime();
+        let step_ns = |chase: &Chase| {
+            median(&worker::run_chase(chase, &mut sampler::Pace::default(), &brief, 500)).unwrap_or(0.0)
+        };
+        // What the loop takes without stalls, so that a slow CPU is not taken for slow memory.
+        let plain = step_ns(&Chase::new(worker::NEAR_BYTES)?);
         setsize::choose(topology.llc_bytes, |bytes| {
             let chase = Chase::new(bytes)?;
             // Once round without timing, so that cold pages do not count.
             let lines = (bytes / chase::LINE_BYTES) as u64;
             let _ = chase.run(0, lines / chase::LOADS_PER_STEP);
-            let samples = worker::run_chase(&chase, &mut sampler::Pace::default(), &brief, 500);
-            Ok(median(&samples).unwrap_or(0.0) / chase::LOADS_PER_STEP as f64)
+            Ok((step_ns(&chase) - plain) / chase::LOADS_PER_STEP as f64)
         })
     })
 }

@@ -20,7 +20,7 @@ const FLAT: f64 = 1.1;
 const BOUNDS: (u64, u64) = (8 << 20, 256 << 20);
 
 /// Size of the set [bytes] for a machine that reports a last-level cache of `llc_bytes`. `latency_ns` builds a set of a
-/// size and measures a load; its first error ends the search and is returned.
+/// size and measures how long a load stalls; its first error ends the search and is returned.
 ///
 /// # Errors
 /// Those of `latency_ns`.
