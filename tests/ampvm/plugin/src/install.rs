@@ -50,7 +50,7 @@ unsafe fn install(
     let (min, cur) = (info.version.min, info.version.cur);
     if !(min..=cur).contains(&API) {
         return Err(format!(
-            "this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 9.1 to 10.x"
+            "this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 10.0"
         ));
     }
     // SAFETY: a C string from QEMU.
