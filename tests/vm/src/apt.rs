@@ -143,7 +143,7 @@ impl Apt {
         if self.suites != Suites::Install {
             bail!("nothing is installed from another release than Debian 12");
         }
-        let mut step = Step::new(format!("installing {}", packages.join(" ")));
+        let mut step = Step::new(format!("installing {} packages", packages.len()));
         let mut command = if nix::unistd::geteuid().is_root() {
             self.command("apt-get")
         } else {

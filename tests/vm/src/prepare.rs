@@ -130,12 +130,11 @@ fn measure(vm: &Vm, emulation: &Emulation) -> Result<HostSpeed> {
     if !matches!(outcome.verdict, Verdict::Ended(_) | Verdict::Overran(_)) {
         bail!("measuring the host's speed failed: {}", outcome.verdict.explanation().unwrap_or_default());
     }
-    let instructions: u64 = outcome.vcpus.iter().map(|account| account.instructions).sum();
-    // Per processor time, not per time that passed: other work on the host must not spoil a figure that is kept.
-    let microseconds = outcome.cpu_time.as_micros().max(1);
     let host_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let per_second = u128::from(instructions) * 1000 * host_cpus as u128 / microseconds;
-    let total_mips_milli = u64::try_from(per_second).unwrap_or(u64::MAX);
+    let total_mips_milli = hostspeed::best(&outcome.samples, host_cpus);
+    if total_mips_milli == 0 {
+        bail!("measuring the host's speed failed: the emulation counted nothing");
+    }
     step.done(&format!("{} million instructions a second", total_mips_milli / 1000));
     Ok(HostSpeed { total_mips_milli, vcpus, host: hostspeed::host_identity() })
 }

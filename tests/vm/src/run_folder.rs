@@ -16,12 +16,23 @@ pub struct Watched {
     pub command: Duration,
     /// Host processor time of the VM from start to end of the command.
     pub cpu_time: Duration,
+    /// What the VM had done and cost, once a second while the command ran.
+    pub samples: Vec<Sample>,
     /// What ran out of time.
     pub late: Option<Late>,
     /// The vCPUs' accounts when the command started.
     pub before: Vec<Account>,
     /// The vCPUs' accounts when the command ended.
     pub after: Vec<Account>,
+}
+
+/// A look at a running VM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Host processor time of the VM since power-on.
+    pub cpu_time: Duration,
+    /// Instructions of all vCPUs since the emulation started.
+    pub instructions: u64,
 }
 
 impl Watched {

@@ -25,7 +25,7 @@ use crate::guest::{self, Script};
 use crate::machine::Machine;
 use crate::ports::{Port, Sink};
 use crate::process::Guest;
-use crate::run_folder::{RunFolder, Watched};
+use crate::run_folder::{RunFolder, Sample, Watched};
 use crate::shared::Shared;
 use crate::verdict::{Account, Late, Verdict};
 use crate::{cache, interrupt};
@@ -34,6 +34,8 @@ use crate::{cache, interrupt};
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Time between two looks at a running guest.
 const WATCH_PERIOD: Duration = Duration::from_millis(25);
+/// Time between two samples of what the VM did.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 /// Time QEMU has to end after the command did.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
 
@@ -109,6 +111,8 @@ pub struct Outcome {
     pub out: PathBuf,
     /// Host processor time that the VM took during the command.
     pub cpu_time: Duration,
+    /// What the VM had done and cost, once a second while the command ran.
+    pub samples: Vec<Sample>,
     /// What each vCPU did during the command; empty without the emulation.
     pub vcpus: Vec<Account>,
 }
@@ -146,6 +150,7 @@ impl Vm {
             out: self.out.clone(),
             cpu_time: watched.cpu_time,
             vcpus: watched.accounts(),
+            samples: watched.samples,
         })
     }
 
@@ -273,6 +278,10 @@ impl Vm {
                 return Ok(watched);
             }
             if let (Some(start), Some(shared)) = (started, shared) {
+                if ended.is_none() && start.elapsed() >= SAMPLE_PERIOD * (watched.samples.len() as u32 + 1) {
+                    let instructions = accounts().iter().map(|account| account.instructions).sum();
+                    watched.samples.push(Sample { cpu_time: guest.cpu_time(), instructions });
+                }
                 apply_due(&mut changes, start.elapsed(), shared)?;
             }
             std::thread::sleep(WATCH_PERIOD);
