@@ -49,9 +49,7 @@ unsafe fn install(
     let info = unsafe { info.as_ref() }.ok_or("QEMU gave no machine description")?;
     let (min, cur) = (info.version.min, info.version.cur);
     if !(min..=cur).contains(&API) {
-        return Err(format!(
-            "this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 10.0"
-        ));
+        return Err(format!("this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 10.0"));
     }
     // SAFETY: a C string from QEMU.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
