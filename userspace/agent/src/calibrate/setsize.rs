@@ -4,7 +4,7 @@
 //! up, and on an emulated CPU a set of 64 MiB takes a second to build.
 //!
 //! Approach. A ladder of small sets is measured first. A level at which a load takes longer than any cache does
-//! ([`SURELY_MEMORY_NS`]), and beyond which twice the set is no dearer, is memory; the smallest such set is taken. Otherwise four times
+//! ([`SURELY_MEMORY_NS`]), and beyond which twice the set is no dearer, is memory; the smallest such set is taken, or the largest one tried if none levels off. Otherwise four times
 //! the reported cache, within bounds.
 //!
 //! Limits. A hypervisor that hides a cache larger than it reports, on hardware with fast memory, gets a set that partly fits;
@@ -15,7 +15,7 @@ pub const SURELY_MEMORY_NS: f64 = 250.0;
 /// Smallest and largest set of the ladder [bytes].
 pub const LADDER: (usize, usize) = (256 << 10, 2 << 20);
 /// Growth from one rung to the next below which a level counts as flat.
-const FLAT: f64 = 1.1;
+const FLAT: f64 = 1.2;
 /// Bounds of the set when the reported cache decides [bytes].
 const BOUNDS: (u64, u64) = (8 << 20, 256 << 20);
 
@@ -34,6 +34,10 @@ pub fn choose<E>(llc_bytes: u64, mut latency_ns: impl FnMut(usize) -> Result<f64
         }
         size *= 2;
         latency = next;
+    }
+    if latency >= SURELY_MEMORY_NS {
+        // Never flat, because address translation is dear (emulators) or the machine busy, but memory it is.
+        return Ok(size);
     }
     Ok(llc_bytes.saturating_mul(4).clamp(BOUNDS.0, BOUNDS.1) as usize)
 }
@@ -60,6 +64,11 @@ mod tests {
             _ => 620.0,
         };
         assert_eq!(chosen(16 << 20, growing), 1 << 20);
+    }
+
+    #[test]
+    fn memory_that_never_levels_off_does_not_fall_back_to_what_sysfs_says() {
+        assert_eq!(chosen(16 << 20, |bytes| 300.0 * (bytes as f64 / 262_144.0).powf(0.5)), 2 << 20);
     }
 
     #[test]
