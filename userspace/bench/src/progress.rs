@@ -24,11 +24,6 @@ impl Progress {
         Progress { bar, done: 0, total }
     }
 
-    /// Nothing is shown; for callers that are watched by someone else.
-    pub fn silent() -> Self {
-        Progress { bar: Some(ProgressBar::hidden()), done: 0, total: 0 }
-    }
-
     /// The next stage begins.
     pub fn stage(&mut self, what: &str) {
         match &self.bar {

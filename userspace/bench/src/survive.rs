@@ -6,6 +6,7 @@
 //!
 //! A scheduler may restart itself when a CPU comes or goes; what counts is that it is enabled again in time.
 
+use crate::progress::Progress;
 use crate::sched::{Loaded, SchedExt};
 use crate::spec::Mix;
 use crate::task::Group;
@@ -65,7 +66,10 @@ pub fn run(options: &Options) -> Result<Report> {
         longest_gap_s: 0.0,
         longest_load_s: 0.0,
     };
+    let mut progress =
+        Progress::new(u64::from(options.kills + options.hotplug.map_or(0, |_| options.hotplugs)));
     for _ in 0..options.kills {
+        progress.stage("loading the scheduler and killing it");
         let loaded = load(options, &mut report)?;
         all_progress(&group, options, &mut report, "loading")?;
         loaded.crash()?;
@@ -76,6 +80,7 @@ pub fn run(options: &Options) -> Result<Report> {
         cpus::require_online(&[cpu])?;
         let mut loaded = load(options, &mut report)?;
         for _ in 0..options.hotplugs {
+            progress.stage("taking a CPU offline and bringing it back");
             let offline = Offline::take(cpu)?;
             loaded.wait_enabled(options.timeout)?;
             all_progress(&group, options, &mut report, "taking a CPU offline under")?;
