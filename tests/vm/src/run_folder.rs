@@ -79,6 +79,14 @@ impl RunFolder {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
+    /// Whether QEMU failed one of its own assertions before the guest started the command.
+    #[must_use]
+    pub fn crashed_early(&self) -> bool {
+        let console = self.text(&self.console());
+        !self.has(guest::STARTED)
+            && console.lines().any(|line| line.starts_with("qemu-system") && line.contains("Assertion"))
+    }
+
     /// Judges the run from what it left behind and what the watch saw.
     #[must_use]
     pub fn judge(&self, watched: &Watched) -> Verdict {
