@@ -2,17 +2,20 @@
 /*
  * Accounting: turn the time a task ran into vtime, and publish what runs.
  *
- * Problem. vtime must count work, not time, and it must be current even for a task that never stops, or one that comes later
- * would be owed everything the others did since they last stopped.
+ * Problem. vtime must count work, not time, and it must be current even for a task that never stops, or
+ * one that comes later would be owed everything the others did since they last stopped.
  *
- * Approach. account() charges what ran since the last call, from the kernel's own run time, which needs no clock read and
- * excludes other scheduling classes. It is called when a task stops, at every tick and whenever a slice is renewed.
+ * Approach. account() charges what ran since the last call, from the kernel's own run time, which needs
+ * no clock read and excludes other scheduling classes. It is called when a task stops, at every tick
+ * and whenever a slice is renewed.
  *
- * vtime_now, where sleepers and newcomers start, follows the least of what competes: the head of a shared queue
- * when it is taken, and, while no queue forms, the least of the running tasks. (The most would do for equal weights. But a task of
- * nice 19 alone on a CPU runs ahead 66 times as fast, and newcomers would wait until all others had caught up with it.)
+ * vtime_now, where sleepers and newcomers start, follows the least of what competes: the head of a
+ * shared queue when it is taken, and, while no queue forms, the least of the running tasks. (The most
+ * would do for equal weights. But a task of nice 19 alone on a CPU runs ahead 66 times as fast, and
+ * newcomers would wait until all others had caught up with it.)
  *
- * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now never goes back.
+ * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
+ * never goes back.
  */
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H
@@ -27,7 +30,10 @@ static __always_inline void advance_vtime_now(u64 vtime)
 		vtime_now = vtime;
 }
 
-/* While no queue forms: move vtime_now up to the least of the running tasks. Called once a slice; bounded by MAX_SCAN. */
+/*
+ * While no queue forms: move vtime_now up to the least of the running tasks. Called once a slice;
+ * bounded by MAX_SCAN.
+ */
 static __always_inline void follow_running(s32 cpu)
 {
 	u64 least = cpu_ctx_of(cpu)->run_vtime;
@@ -42,7 +48,10 @@ static __always_inline void follow_running(s32 cpu)
 	advance_vtime_now(least);
 }
 
-/* Charge @p, which runs or just ran on @cpu. Its run time must be up to date, as it is in stopping, tick and dispatch. */
+/*
+ * Charge @p, which runs or just ran on @cpu. Its run time must be up to date, as it is in stopping,
+ * tick and dispatch.
+ */
 static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	u64 exec_ns = p->se.sum_exec_runtime;

@@ -2,20 +2,22 @@
 /*
  * cpu.weight: a cgroup's share of the machine, whatever the number of its tasks.
  *
- * Problem. Queues hold tasks, but weights are given to cgroups, which are nested. A group of weight 100 with ten busy tasks
- * deserves as much as one busy task outside.
+ * Problem. Queues hold tasks, but weights are given to cgroups, which are nested. A group of weight 100
+ * with ten busy tasks deserves as much as one busy task outside.
  *
- * Approach. The tree is flattened: a task's weight, seen from the top, is its share of its group's active weight times the
- * group's weight, level by level (bias_group_weight()). A group's active weight is the sum over what is runnable in it,
- * tasks and child groups; a child counts from its first runnable task to its last. Sums change in ops.runnable and
- * ops.quiescent, which the kernel also calls around a move between cgroups and a change of weight, so that what was added
- * under one name and weight is taken away under the same.
+ * Approach. The tree is flattened: a task's weight, seen from the top, is its share of its group's
+ * active weight times the group's weight, level by level (bias_group_weight()). A group's active weight
+ * is the sum over what is runnable in it, tasks and child groups; a child counts from its first
+ * runnable task to its last. Sums change in ops.runnable and ops.quiescent, which the kernel also calls
+ * around a move between cgroups and a change of weight, so that what was added under one name and
+ * weight is taken away under the same.
  *
- * Invariants. Tasks of the root group cost two loads and no atomics. A group's active weight returns to zero
- * with its last runnable task.
+ * Invariants. Tasks of the root group cost two loads and no atomics. A group's active weight returns to
+ * zero with its last runnable task.
  *
- * Limits. The first MAX_LEVELS levels and MAX_GROUPS ids count, deeper or later groups are taken as the root (statistics:
- * groups_ignored). Sums are read without a lock: a share is off for the length of a race, not for longer. cpu.max is not enforced.
+ * Limits. The first MAX_LEVELS levels and MAX_GROUPS ids count, deeper or later groups are taken as the
+ * root (statistics: groups_ignored). Sums are read without a lock: a share is off for the length of a
+ * race, not for longer. cpu.max is not enforced.
  */
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
@@ -39,7 +41,10 @@ static __always_inline u32 group_id(const struct task_group *tg)
 	return id;
 }
 
-/* The weight of @tg in our unit; the kernel keeps 1024 shares, scaled up by another 1024, for a weight of 100. */
+/*
+ * The weight of @tg in our unit; the kernel keeps 1024 shares, scaled up by another 1024, for a weight
+ * of 100.
+ */
 static __always_inline u32 group_weight(const struct task_group *tg)
 {
 	u64 weight = (tg->shares >> 10) * 100;

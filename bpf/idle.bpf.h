@@ -4,15 +4,15 @@
  *
  * Problem. A waking task should find a CPU that is idle, fast and near, in a few hundred instructions.
  *
- * Approach. The kernel keeps masks of idle CPUs; it is asked to pick from the mask of one class in one domain, the LLC first, the
- * machine then, whole cores before siblings. A task that may not run everywhere is matched with its affinity in a
- * per-CPU scratch mask.
+ * Approach. The kernel keeps masks of idle CPUs; it is asked to pick from the mask of one class in one
+ * domain, the LLC first, the machine then, whole cores before siblings. A task that may not run
+ * everywhere is matched with its affinity in a per-CPU scratch mask.
  *
- * Invariants. A CPU that is returned was idle, is allowed for the task, and is no longer marked idle: the caller must
- * give it work or wake it.
+ * Invariants. A CPU that is returned was idle, is allowed for the task, and is no longer marked idle:
+ * the caller must give it work or wake it.
  *
- * Limits. Which of several equally good CPUs is taken is the kernel's choice. NUMA nodes are respected only in that an LLC
- * never spans two.
+ * Limits. Which of several equally good CPUs is taken is the kernel's choice. NUMA nodes are respected
+ * only in that an LLC never spans two.
  */
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
@@ -30,7 +30,10 @@ static __always_inline s32 pick_from(const struct cpumask *mask)
 	return scx_bpf_pick_idle_cpu(mask, 0);
 }
 
-/* An idle CPU of @class_ in @domain (an LLC, or nr_llcs for the machine) that @p may run on, or a negative error. */
+/*
+ * An idle CPU of @class_ in @domain (an LLC, or nr_llcs for the machine) that @p may run on, or a
+ * negative error.
+ */
 static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 class_)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);

@@ -4,16 +4,20 @@
  *
  * What it does, in the order of a task's life:
  *
- *   wakes	select_cpu looks for an idle CPU, fast before slow, near before far; a waker about to sleep may keep its wakee.
- *   queues	enqueue puts it by vtime into the queue of its LLC, or of its CPU if it is pinned there (queue.bpf.h).
- *   runs	dispatch takes the task with the least vtime. A fast CPU with nothing to do takes a running task from a slow
- *		one; tasks of equal right take turns on the fast CPUs (move.bpf.h).
- *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h), scaled by nice
- *		and cpu.weight (group.bpf.h).
+ *   wakes	select_cpu looks for an idle CPU, fast before slow, near before far; a waker about to
+ *		sleep may keep its wakee.
+ *   queues	enqueue puts it by vtime into the queue of its LLC, or of its CPU if it is pinned there
+ *		(queue.bpf.h).
+ *   runs	dispatch takes the task with the least vtime. A fast CPU with nothing to do takes a
+ *		running task from a slow one; tasks of equal right take turns on the fast CPUs
+ *		(move.bpf.h).
+ *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h),
+ *		scaled by nice and cpu.weight (group.bpf.h).
  *
- * The callbacks below only gather, ask and act. What is decided without the kernel is in lib/include/bias, compiled here and tested on the host.
- * What each CPU is worth comes from the agent, in cpu_info, before the scheduler is attached. Should the agent die, the kernel unloads
- * the scheduler and every task is back on the default one.
+ * The callbacks below only gather, ask and act. What is decided without the kernel is in
+ * lib/include/bias, compiled here and tested on the host. What each CPU is worth comes from the agent,
+ * in cpu_info, before the scheduler is attached. Should the agent die, the kernel unloads the scheduler
+ * and every task is back on the default one.
  */
 #include "state.bpf.h"
 #include "account.bpf.h"
@@ -27,7 +31,10 @@ char _license[] SEC("license") = "GPL";
 /* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
 #define MAX_LAG_SLICES 20
 
-/* Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed over? */
+/*
+ * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed
+ * over?
+ */
 static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -39,7 +46,8 @@ static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu
 
 static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
 {
-	return (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) && scx_bpf_test_and_clear_cpu_idle(cpu);
+	return (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
+	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
 /* An idle CPU for @p that last ran on @prev, counted by how it was found; or -1. */
@@ -109,7 +117,8 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 }
 
 /* @p can run on @cpu only. */
-static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, u64 enq_flags)
+static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					   u64 enq_flags)
 {
 	if (p->flags & PF_KTHREAD) {
 		/* The kernel waits for these, and they are short. */
@@ -145,7 +154,9 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (wakeup) {
-		/* select_cpu found nothing idle. A sleeper that is owed enough goes ahead of what runs. */
+		/*
+		 * select_cpu found nothing idle. A sleeper that is owed enough goes ahead of what runs.
+		 */
 		if ((cctx->run_flags & RUN_BUSY) &&
 		    bias_vtime_before(p->scx.dsq_vtime + slice_ns / 2, cctx->run_vtime)) {
 			stat_inc(BIAS_STAT_WAKE_PREEMPT);
@@ -214,7 +225,8 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 		return;
 	}
 	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
-	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns &&
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -235,8 +247,9 @@ void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 }
 
 /*
- * CPUs come and go in place. The kernel moves the tasks, the masks of idle CPUs are its own, and a queue whose CPUs are all gone is
- * still served by the other class. Without these two the kernel would unload the scheduler at each change.
+ * CPUs come and go in place. The kernel moves the tasks, the masks of idle CPUs are its own, and a
+ * queue whose CPUs are all gone is still served by the other class. Without these two the kernel would
+ * unload the scheduler at each change.
  */
 void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 {
@@ -266,10 +279,10 @@ void BPF_STRUCT_OPS(bias_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle
 
 	if (idle && !cctx->move_to && !cctx->pinned_used)
 		return;
-	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n", info->class_,
-		     info->llc, info->cost.permille[BIAS_EXECUTE], info->cost.permille[BIAS_INTERNAL],
-		     info->cost.permille[BIAS_EXTERNAL], cctx->run_vtime, cctx->run_flags, cctx->move_to,
-		     scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));
+	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n",
+		     info->class_, info->llc, info->cost.permille[BIAS_EXECUTE],
+		     info->cost.permille[BIAS_INTERNAL], info->cost.permille[BIAS_EXTERNAL], cctx->run_vtime,
+		     cctx->run_flags, cctx->move_to, scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));
 }
 
 void BPF_STRUCT_OPS(bias_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
@@ -348,6 +361,7 @@ void BPF_STRUCT_OPS(bias_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
+/* clang-format off */
 SCX_OPS_DEFINE(bias_ops,
 	       .select_cpu	= (void *)bias_select_cpu,
 	       .enqueue		= (void *)bias_enqueue,
@@ -368,3 +382,4 @@ SCX_OPS_DEFINE(bias_ops,
 	       .flags		= SCX_OPS_ENQ_LAST,
 	       .timeout_ms	= 20000,
 	       .name		= "bias");
+/* clang-format on */

@@ -2,26 +2,30 @@
 /*
  * Moving tasks that run: idle pull and rotation.
  *
- * Problem. When every CPU has a task no queue forms, and dispatch alone never corrects a placement: work left on slow CPUs stays
- * there while fast ones idle (seed 002, [3]), and of equal tasks some always sit on the fast CPUs.
+ * Problem. When every CPU has a task no queue forms, and dispatch alone never corrects a placement:
+ * work left on slow CPUs stays there while fast ones idle (seed 002, [3]), and of equal tasks some
+ * always sit on the fast CPUs.
  *
- * Approach. A running task cannot be taken; its CPU is asked to give it up. The request is a word in the CPU's cpu_ctx. The CPU is
- * preempted, finds nothing to dispatch, and the kernel hands the task to ops.enqueue (SCX_OPS_ENQ_LAST),
- * which sees the request and inserts the task on the target's local queue.
+ * Approach. A running task cannot be taken; its CPU is asked to give it up. The request is a word in
+ * the CPU's cpu_ctx. The CPU is preempted, finds nothing to dispatch, and the kernel hands the task to
+ * ops.enqueue (SCX_OPS_ENQ_LAST), which sees the request and inserts the task on the target's local
+ * queue.
  *
- *	idle pull	a fast CPU about to idle asks for a task running on a slow CPU; a slow CPU that ticks while a fast one
- *			idles gives its task away.
- *	rotation	a fast CPU whose slice ends asks for the slow CPU's task that is furthest behind it in vtime, if by more than
- *			rotate_gap_ns, and leaves it its own place ("equal progress", PACT'13). The two change places:
- *			the first to arrive preempts, the second is sent to where the first came from.
+ *	idle pull	a fast CPU about to idle asks for a task running on a slow CPU; a slow CPU that
+ *			ticks while a fast one idles gives its task away.
+ *	rotation	a fast CPU whose slice ends asks for the slow CPU's task that is furthest behind
+ *			it in vtime, if by more than rotate_gap_ns, and leaves it its own place ("equal
+ *			progress", PACT'13). The two change places: the first to arrive preempts, the
+ *			second is sent to where the first came from.
  *
  * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
  *
- * Invariants. A request applies to the task that ran when it was made or to none: account_start() clears it. Before it is carried out
- * the target is checked against the affinity of the task, whatever was published. A task never leaves its node here.
+ * Invariants. A request applies to the task that ran when it was made or to none: account_start()
+ * clears it. Before it is carried out the target is checked against the affinity of the task, whatever
+ * was published. A task never leaves its node here.
  *
- * Limits. A search looks at MAX_SCAN slow CPUs, beginning with its own LLC's. Of affinities, the first 64 CPUs are published: a task
- * restricted to others is not moved.
+ * Limits. A search looks at MAX_SCAN slow CPUs, beginning with its own LLC's. Of affinities, the first
+ * 64 CPUs are published: a task restricted to others is not moved.
  */
 #ifndef BIAS_MOVE_BPF_H
 #define BIAS_MOVE_BPF_H
@@ -30,8 +34,9 @@
 #include "idle.bpf.h"
 
 /*
- * A request: 1 + the target CPU, and what to do when the target turns out to be busy. A pull is then given up, a swap asks
- * the target's task to come here, and that one's own request, the way back, must not start another.
+ * A request: 1 + the target CPU, and what to do when the target turns out to be busy. A pull is then
+ * given up, a swap asks the target's task to come here, and that one's own request, the way back, must
+ * not start another.
  */
 #define MOVE_SWAP     (1u << 16)
 #define MOVE_BACK     (1u << 17)
@@ -52,7 +57,8 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 /* The slow CPU whose task is furthest behind @vtime and could run on @cpu, or -1. */
 static __always_inline s32 furthest_behind(s32 cpu, u64 vtime)
 {
-	u32 start = slow_start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = nr_slow, node = cpu_info_of(cpu)->node, i;
+	u32 start = slow_start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = nr_slow,
+	    node = cpu_info_of(cpu)->node, i;
 	s32 found = -1;
 
 	if (!nr || nr > BIAS_MAX_CPUS)
@@ -78,7 +84,10 @@ static __always_inline void request_move(s32 from, s32 to, u32 how)
 	scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
 }
 
-/* A fast CPU is about to idle: ask for the task that is furthest behind among those that run on slow CPUs. */
+/*
+ * A fast CPU is about to idle: ask for the task that is furthest behind among those that run on slow
+ * CPUs.
+ */
 static __always_inline void pull_running(s32 cpu)
 {
 	/* Any vtime is before this one. */
@@ -90,7 +99,10 @@ static __always_inline void pull_running(s32 cpu)
 	stat_inc(BIAS_STAT_PULL);
 }
 
-/* A fast CPU's slice has ended and nothing waits: should the task change places with one that is behind? */
+/*
+ * A fast CPU's slice has ended and nothing waits: should the task change places with one that is
+ * behind?
+ */
 static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
@@ -114,13 +126,15 @@ static __always_inline bool push_running(struct task_struct *p, s32 cpu, struct 
 	fast = pick_idle(p, llc_of(cpu), BIAS_FAST);
 	if (fast < 0)
 		return false;
-	WRITE_ONCE(cctx->move_to, fast + 1); /* pick_idle() took its idle mark, so nobody else sends work there */
+	WRITE_ONCE(cctx->move_to,
+		   fast + 1); /* pick_idle() took its idle mark, so nobody else sends work there */
 	stat_inc(BIAS_STAT_PULL);
 	return true;
 }
 
 /* @p, which just ran on @cpu, is enqueued: carry out the request there is. True when @p is on its way. */
-static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, u64 enq_flags)
+static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					   u64 enq_flags)
 {
 	u32 request = READ_ONCE(cctx->move_to);
 	s32 to = (s32)(request & MOVE_CPU_MASK) - 1;

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The queues: one ordered by vtime for each (LLC, class), one for each CPU for tasks that are pinned to it.
+ * The queues: one ordered by vtime for each (LLC, class), one for each CPU for tasks that are pinned to
+ * it.
  *
- * Which shared queue. A task goes to the queue of its previous CPU's LLC, by bias. FAST and, until stalls are measured, NEUTRAL
- * tasks wait in the fast queue, from which slow CPUs take too when their own is empty: one order for all, nothing
- * idles while something waits. Tasks whose affinity holds slow CPUs only wait in the slow queue.
+ * Which shared queue. A task goes to the queue of its previous CPU's LLC, by bias. FAST and, until
+ * stalls are measured, NEUTRAL tasks wait in the fast queue, from which slow CPUs take too when their
+ * own is empty: one order for all, nothing idles while something waits. Tasks whose affinity holds slow
+ * CPUs only wait in the slow queue.
  *
- * When a queue holds something. The kernel inserts a task after ops.enqueue has returned, so that nothing enqueue writes can tell others
- * of it in time: between the word and the insertion another CPU may look, find nothing, and go idle. (A hint that was cleared
- * by such a look made tasks wait for ever, found by a stall in the VM.) Therefore dispatch always looks; all that is remembered
- * is that a queue was never used, which spares machines without slow-only or pinned tasks a hash lookup a switch. And enqueue
- * kicks a CPU, which the kernel does after the insertion.
+ * When a queue holds something. The kernel inserts a task after ops.enqueue has returned, so that
+ * nothing enqueue writes can tell others of it in time: between the word and the insertion another CPU
+ * may look, find nothing, and go idle. (A hint that was cleared by such a look made tasks wait for
+ * ever, found by a stall in the VM.) Therefore dispatch always looks; all that is remembered is that a
+ * queue was never used, which spares machines without slow-only or pinned tasks a hash lookup a switch.
+ * And enqueue kicks a CPU, which the kernel does after the insertion.
  *
- * The word `waiting`, for decisions where a wrong answer costs fairness for a moment only, is set by enqueue, cleared by
- * a dispatch that finds nothing, and made true again at every tick.
+ * The word `waiting`, for decisions where a wrong answer costs fairness for a moment only, is set by
+ * enqueue, cleared by a dispatch that finds nothing, and made true again at every tick.
  *
- * Pinned tasks. They may not go to the CPU's local queue unconditionally: local tasks run before ops.dispatch is asked, and a CPU
- * whose pinned tasks keep waking would never serve the shared queues. dispatch compares the heads of both.
+ * Pinned tasks. They may not go to the CPU's local queue unconditionally: local tasks run before
+ * ops.dispatch is asked, and a CPU whose pinned tasks keep waking would never serve the shared queues.
+ * dispatch compares the heads of both.
  *
- * Invariant. A task that was queued is found by the next dispatch of every CPU it may run on, and one of those CPUs is busy with
- * a task of ours or is woken.
+ * Invariant. A task that was queued is found by the next dispatch of every CPU it may run on, and one
+ * of those CPUs is busy with a task of ours or is woken.
  */
 #ifndef BIAS_QUEUE_BPF_H
 #define BIAS_QUEUE_BPF_H
@@ -74,9 +78,9 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0), vtime, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
-	 * A CPU that looked before the insertion may be on its way to idle without being marked idle yet. Should no CPU be
-	 * marked, the task's own is kicked, which the kernel honours in that state too; else it is busy and will look again when
-	 * its task stops.
+	 * A CPU that looked before the insertion may be on its way to idle without being marked idle
+	 * yet. Should no CPU be marked, the task's own is kicked, which the kernel honours in that
+	 * state too; else it is busy and will look again when its task stops.
 	 */
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	scx_bpf_kick_cpu(idle >= 0 ? idle : cpu, SCX_KICK_IDLE);
@@ -140,7 +144,8 @@ static __always_inline bool pinned_first(s32 cpu)
 		return false;
 	if (head_vtime(bias_dsq_shared(llc, BIAS_FAST), &shared) && bias_vtime_before(shared, pinned))
 		return false;
-	if (two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), &shared) && bias_vtime_before(shared, pinned))
+	if (two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), &shared) &&
+	    bias_vtime_before(shared, pinned))
 		return false;
 	return true;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Everything that outlives a callback: the knobs the agent sets, the tables it writes, what each CPU publishes,
- * the queues' hints and the masks. It is the only file that defines a map or a global, because a global defined in two
- * units survives linking as two variables of which the agent writes one and BPF reads the other.
+ * Everything that outlives a callback: the knobs the agent sets, the tables it writes, what each CPU
+ * publishes, the queues' hints and the masks. It is the only file that defines a map or a global,
+ * because a global defined in two units survives linking as two variables of which the agent writes one
+ * and BPF reads the other.
  *
- * Sharing. cpu_info is written by the agent and read everywhere. A cpu_ctx has one writer for each field: its own CPU,
- * except where a comment names another. Readers on other CPUs tolerate values that are one event old: whatever they
- * lead to is checked again on the CPU that acts.
+ * Sharing. cpu_info is written by the agent and read everywhere. A cpu_ctx has one writer for each
+ * field: its own CPU, except where a comment names another. Readers on other CPUs tolerate values that
+ * are one event old: whatever they lead to is checked again on the CPU that acts.
  */
 #ifndef BIAS_STATE_BPF_H
 #define BIAS_STATE_BPF_H
@@ -16,14 +17,14 @@
 #include <bias/fair.h>
 
 /* Knobs, constant once loaded. Times are wall-clock times unless they say otherwise. */
-const volatile u32 nr_cpus = 1;			/* possible CPUs, at most BIAS_MAX_CPUS */
-const volatile u32 nr_llcs = 1;			/* last-level caches, at most BIAS_MAX_LLCS */
-const volatile bool smt_active = false;		/* look for whole idle cores first */
-const volatile bool two_classes = false;	/* false: every CPU counts as fast, nothing moves for speed */
-const volatile u64 slice_ns = 10000000;		/* slice of a task when nothing waits */
-const volatile u64 slice_min_ns = 1000000;	/* slice when much waits */
-const volatile u64 rotate_gap_ns = 40000000;	/* difference in vtime at which running tasks change places */
-const volatile u64 sync_burst_ns = 500000;	/* CPUs whose tasks sleep sooner keep synchronous wakeups local */
+const volatile u32 nr_cpus = 1;		     /* possible CPUs, at most BIAS_MAX_CPUS */
+const volatile u32 nr_llcs = 1;		     /* last-level caches, at most BIAS_MAX_LLCS */
+const volatile bool smt_active = false;	     /* look for whole idle cores first */
+const volatile bool two_classes = false;     /* false: every CPU counts as fast, nothing moves for speed */
+const volatile u64 slice_ns = 10000000;	     /* slice of a task when nothing waits */
+const volatile u64 slice_min_ns = 1000000;   /* slice when much waits */
+const volatile u64 rotate_gap_ns = 40000000; /* difference in vtime at which running tasks change places */
+const volatile u64 sync_burst_ns = 500000; /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
 
 /* Written by the agent: before attach whole, afterwards field by field. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
@@ -38,10 +39,10 @@ u32 nr_slow;
 
 /* What may be asked of the task a CPU runs. */
 enum run_flags {
-	RUN_MOVABLE = 1 << 0,	/* it may run elsewhere */
-	RUN_ANYWHERE = 1 << 1,	/* on every CPU; else on those of run_allowed */
-	RUN_TICKED = 1 << 2,	/* it was there at the last tick: worth a migration */
-	RUN_BUSY = 1 << 3,	/* some task of ours runs */
+	RUN_MOVABLE = 1 << 0,  /* it may run elsewhere */
+	RUN_ANYWHERE = 1 << 1, /* on every CPU; else on those of run_allowed */
+	RUN_TICKED = 1 << 2,   /* it was there at the last tick: worth a migration */
+	RUN_BUSY = 1 << 3,     /* some task of ours runs */
 };
 
 struct cpu_ctx {
@@ -51,7 +52,7 @@ struct cpu_ctx {
 	s32 run_pid;	 /* the last task of ours that ran */
 	u32 run_flags;	 /* enum run_flags; 0 when no task of ours runs */
 
-	u32 move_to;	 /* where the running task shall go, see move.bpf.h; set by whoever asks */
+	u32 move_to;	     /* where the running task shall go, see move.bpf.h; set by whoever asks */
 	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
 	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
@@ -65,7 +66,10 @@ struct cpu_ctx {
 
 struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
 
-/* What is known of an LLC's shared queues without asking the kernel, see queue.bpf.h. One cache line an LLC. */
+/*
+ * What is known of an LLC's shared queues without asking the kernel, see queue.bpf.h. One cache line an
+ * LLC.
+ */
 struct llc_ctx {
 	u32 used[BIAS_NR_CLASSES]; /* the queue has held tasks */
 	u32 waiting;		   /* something waits, approximately */
@@ -100,7 +104,10 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* Tasks that are runnable in a cgroup, see group.bpf.h. Indexed by the cgroup's css id; 0 and 1 are unused. */
+/*
+ * Tasks that are runnable in a cgroup, see group.bpf.h. Indexed by the cgroup's css id; 0 and 1 are
+ * unused.
+ */
 #define MAX_GROUPS 4096
 
 struct group_ctx {
@@ -113,15 +120,16 @@ struct group_ctx groups[MAX_GROUPS];
 UEI_DEFINE(uei);
 
 /*
- * Index @i brought below @size, a power of two, in a way that the verifier sees and the compiler cannot move. Indices are in
- * range anyway: a number that no CPU has can only come from a table that the agent got wrong, and then must not end the scheduler.
+ * Index @i brought below @size, a power of two, in a way that the verifier sees and the compiler cannot
+ * move. Indices are in range anyway: a number that no CPU has can only come from a table that the agent
+ * got wrong, and then must not end the scheduler.
  */
-#define bounded(i, size)                                                                                               \
-	({                                                                                                             \
-		u64 ___i = (u32)(i);                                                                                   \
-		_Static_assert(((size) & ((size) - 1)) == 0, "a mask needs a power of two");                           \
-		asm volatile("%0 &= %1" : "+r"(___i) : "i"((size) - 1));                                               \
-		___i;                                                                                                  \
+#define bounded(i, size)                                                                                     \
+	({                                                                                                   \
+		u64 ___i = (u32)(i);                                                                         \
+		_Static_assert(((size) & ((size) - 1)) == 0, "a mask needs a power of two");                 \
+		asm volatile("%0 &= %1" : "+r"(___i) : "i"((size) - 1));                                     \
+		___i;                                                                                        \
 	})
 
 static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)

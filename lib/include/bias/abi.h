@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the BPF side and the agent share: limits, the per-CPU description that the agent writes, the statistics
- * that BPF writes. Both compile this file; lib/policy asserts the sizes.
+ * What the BPF side and the agent share: limits, the per-CPU description that the agent writes, the
+ * statistics that BPF writes. Both compile this file; lib/policy asserts the sizes.
  */
 #ifndef BIAS_ABI_H
 #define BIAS_ABI_H
@@ -13,16 +13,21 @@
 #define BIAS_MAX_LLCS	256
 #define BIAS_CACHE_LINE 64
 
-/* What the agent knows of a CPU. Written before attach; a CPU that the agent did not describe has nr 0. */
+/*
+ * What the agent knows of a CPU. Written before attach; a CPU that the agent did not describe has nr 0.
+ */
 struct bias_cpu_info {
-	struct bias_cost cost;	/* time per unit of work [permille of the best CPU] */
-	u32 class_;		/* enum bias_class */
-	u32 llc;		/* index of its last-level cache, 0 to nr_llcs - 1 */
-	u32 node;		/* NUMA node */
-	u32 known;		/* 1 once described */
+	struct bias_cost cost; /* time per unit of work [permille of the best CPU] */
+	u32 class_;	       /* enum bias_class */
+	u32 llc;	       /* index of its last-level cache, 0 to nr_llcs - 1 */
+	u32 node;	       /* NUMA node */
+	u32 known;	       /* 1 once described */
 };
 
-/* Event counters, one array per CPU, written by that CPU alone. Keep in step with bias_stat names in the agent. */
+/*
+ * Event counters, one array per CPU, written by that CPU alone. Keep in step with bias_stat names in
+ * the agent.
+ */
 enum bias_stat {
 	BIAS_STAT_SELECT_PREV,	   /* wakeups placed on the previous CPU */
 	BIAS_STAT_SELECT_FAST,	   /* wakeups placed on another idle fast CPU */

@@ -2,17 +2,19 @@
 /*
  * Capacity is a vector: what one unit of each kind of work costs on a CPU.
  *
- * Problem. A single number per CPU prices a memory-bound task as if it sped up like a compute-bound one.
+ * Problem. A single number per CPU prices a memory-bound task as if it sped up like a compute-bound
+ * one.
  *
  * Approach. cost[c][k] is the time CPU c needs for one unit of component k, relative to the CPU that is
- * best at k, in permille: 1000 is the best CPU, 2500 needs two and a half times as long. A task is a CPI stack,
- * the shares of its cycles by component, in permille. Time is their product, and speedup is a ratio of times.
+ * best at k, in permille: 1000 is the best CPU, 2500 needs two and a half times as long. A task is a
+ * CPI stack, the shares of its cycles by component, in permille. Time is their product, and speedup is
+ * a ratio of times.
  *
  * Invariants. A cost is never below 1000 after bias_cost_sanitize(); shares sum to 1000 after
  * bias_stack_normalise(); for sane inputs no function divides by zero or overflows 64 bits.
  *
- * Limits. Components are taken as additive: overlap of misses with execution is priced as measured
- * when the stack was taken (seed 001, "CPI stack").
+ * Limits. Components are taken as additive: overlap of misses with execution is priced as measured when
+ * the stack was taken (seed 001, "CPI stack").
  */
 #ifndef BIAS_CAPACITY_H
 #define BIAS_CAPACITY_H
@@ -21,9 +23,9 @@
 
 /* Components of a CPI stack. */
 enum bias_component {
-	BIAS_EXECUTE,	/* cycles that retire instructions */
-	BIAS_INTERNAL,	/* stalls inside the core: mispredicted branches, TLB, private caches */
-	BIAS_EXTERNAL,	/* stalls outside the core: shared caches, memory */
+	BIAS_EXECUTE,  /* cycles that retire instructions */
+	BIAS_INTERNAL, /* stalls inside the core: mispredicted branches, TLB, private caches */
+	BIAS_EXTERNAL, /* stalls outside the core: shared caches, memory */
 	BIAS_NR_COMPONENTS,
 };
 
@@ -54,8 +56,9 @@ static inline u32 bias_cost_sanitize(u32 permille)
 }
 
 /*
- * Time of one unit of work with stack @stack on a CPU with cost @cost [permille of the time it would take on a CPU
- * that is best at everything]: the design's sum over k of stack[k] * cost[k]. @stack is as seen on the reference CPU.
+ * Time of one unit of work with stack @stack on a CPU with cost @cost [permille of the time it would
+ * take on a CPU that is best at everything]: the design's sum over k of stack[k] * cost[k]. @stack is
+ * as seen on the reference CPU.
  */
 static inline u32 bias_time_permille(const struct bias_stack *stack, const struct bias_cost *cost)
 {
@@ -78,8 +81,8 @@ static inline u32 bias_speedup_permille(const struct bias_stack *stack, const st
 }
 
 /*
- * Make the shares of @stack sum to BIAS_STACK_SUM. An empty stack becomes pure execution, the assumption for a
- * task about which nothing is known. Rounding is given to the largest share.
+ * Make the shares of @stack sum to BIAS_STACK_SUM. An empty stack becomes pure execution, the
+ * assumption for a task about which nothing is known. Rounding is given to the largest share.
  */
 static inline void bias_stack_normalise(struct bias_stack *stack)
 {
@@ -108,20 +111,20 @@ static inline void bias_stack_normalise(struct bias_stack *stack)
 }
 
 /*
- * Convert a stack measured on a CPU with cost @cost to the reference CPU: each share shrinks by what that
- * component costs there, then the shares are made to sum again (design, "Bias is their product").
+ * Convert a stack measured on a CPU with cost @cost to the reference CPU: each share shrinks by what
+ * that component costs there, then the shares are made to sum again (design, "Bias is their product").
  */
 static inline void bias_stack_to_reference(struct bias_stack *stack, const struct bias_cost *cost)
 {
 	for (u32 k = 0; k < BIAS_NR_COMPONENTS; k++)
 		stack->permille[k] =
-			(u64)stack->permille[k] * BIAS_COST_MAX / bias_cost_sanitize(cost->permille[k]);
+		    (u64)stack->permille[k] * BIAS_COST_MAX / bias_cost_sanitize(cost->permille[k]);
 	bias_stack_normalise(stack);
 }
 
 /*
- * Work done in @ran_ns on a CPU whose cost for that work is @cost_permille, as the time the best CPU would
- * have needed [ns]. Overflows only for runs of 200 days.
+ * Work done in @ran_ns on a CPU whose cost for that work is @cost_permille, as the time the best CPU
+ * would have needed [ns]. Overflows only for runs of 200 days.
  */
 static inline u64 bias_reference_ns(u64 ran_ns, u32 cost_permille)
 {

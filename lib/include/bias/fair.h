@@ -2,13 +2,13 @@
 /*
  * Fairness: virtual time in units of work.
  *
- * Problem. On unequal CPUs equal time is not equal progress: a task that ran 10 ms on a core of 0.4 speed has
- * done the work of 4 ms. Charged by time, whoever sits on a slow core stays behind for good.
+ * Problem. On unequal CPUs equal time is not equal progress: a task that ran 10 ms on a core of 0.4
+ * speed has done the work of 4 ms. Charged by time, whoever sits on a slow core stays behind for good.
  *
- * Approach. A task is charged in reference time, the time the best CPU would have needed for the same work
- * (bias_reference_ns()), divided by its weight. Whoever has the least vtime goes first, so a task that ran slow is behind
- * and is the next to be served; among running tasks the fast cores rotate when the gap exceeds a threshold
- * ("equal progress", Van Craeynest et al., PACT'13).
+ * Approach. A task is charged in reference time, the time the best CPU would have needed for the same
+ * work (bias_reference_ns()), divided by its weight. Whoever has the least vtime goes first, so a task
+ * that ran slow is behind and is the next to be served; among running tasks the fast cores rotate when
+ * the gap exceeds a threshold ("equal progress", Van Craeynest et al., PACT'13).
  *
  * Invariants (tests in lib/policy). A charge is never zero for a run of a microsecond or more,
  * decreases in weight and in cost; a sleeper gains at most one lag; a slice never leaves [min, max].
@@ -21,8 +21,8 @@
 #include "capacity.h"
 
 /*
- * Weights are the kernel's (100 for nice 0 and for a cgroup's default, 1 to 10000) times 1024, so that a small share of
- * a large group is not rounded away.
+ * Weights are the kernel's (100 for nice 0 and for a cgroup's default, 1 to 10000) times 1024, so that
+ * a small share of a large group is not rounded away.
  */
 #define BIAS_WEIGHT_SHIFT  10
 #define BIAS_WEIGHT_NICE_0 (100u << BIAS_WEIGHT_SHIFT)
@@ -45,7 +45,10 @@ static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 	return bias_vtime_before(vtime, now - lag_ns) ? now - lag_ns : vtime;
 }
 
-/* A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do, never below @min_ns. */
+/*
+ * A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do, never below
+ * @min_ns.
+ */
 static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting)
 {
 	u64 share = slice_ns / (waiting + 1ull);
