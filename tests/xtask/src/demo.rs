@@ -47,7 +47,7 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     let scheduler =
         quote(&format!("{} --slice-us {SLICE_US}", PathBuf::from(programs).join("scx_bias").display()));
     format!(
-        "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate\n{scx_bias} table\n\
+        "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate >/dev/null\n{scx_bias} table\n\
          echo\necho '== The default scheduler and scx_bias in turn'\n\
          {bench} demo --scheduler-cmd {scheduler} {}\n",
         extra.join(" ")
