@@ -11,8 +11,13 @@ fn definitions(text: &str) -> Vec<&str> {
     text.lines()
         .filter(|line| line.ends_with(';') && !line.starts_with([' ', '\t', '*', '/', '#', '}']))
         .filter(|line| !line.contains('(') || line.contains("SEC(") || line.contains("__attribute__"))
-        .filter(|line| !["struct ", "enum ", "typedef ", "extern "].iter().any(|start| line.starts_with(start)) || line.contains('['))
-        .chain(text.lines().filter(|line| line.contains("SEC(\".maps\")") || line.starts_with("const volatile")))
+        .filter(|line| {
+            !["struct ", "enum ", "typedef ", "extern "].iter().any(|start| line.starts_with(start))
+                || line.contains('[')
+        })
+        .chain(
+            text.lines().filter(|line| line.contains("SEC(\".maps\")") || line.starts_with("const volatile")),
+        )
         .collect()
 }
 

@@ -16,7 +16,7 @@ use super::stats::Stats;
 use crate::failure::{Exit, Failure};
 use crate::topology::Topology;
 
-#[allow(missing_docs, clippy::all, clippy::unwrap_used, clippy::undocumented_unsafe_blocks, clippy::pedantic)]
+#[allow(missing_docs, clippy::all, clippy::restriction)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
 }
@@ -130,8 +130,8 @@ fn describe_machine(open: &mut OpenBpfSkel<'_>, table: &CapacityTable, nr_cpus: 
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.nr_cpus = nr_cpus as u32;
     ro.nr_llcs = llcs.len().max(1) as u32;
-    ro.two_classes = two_classes.into();
-    ro.smt_active = smt.into();
+    ro.two_classes = two_classes;
+    ro.smt_active = smt;
     Ok(())
 }
 

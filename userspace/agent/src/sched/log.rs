@@ -39,7 +39,12 @@ fn reason_in(said: &str) -> Option<String> {
     let program = lines.iter().find_map(|line| line.strip_prefix("libbpf: prog '")?.split('\'').next());
     let text = match verdict.and_then(|at| lines.get(at.checked_sub(1)?)) {
         Some(line) => (*line).to_owned(),
-        None => lines.iter().rev().find(|line| line.starts_with("libbpf: "))?.trim_start_matches("libbpf: ").to_owned(),
+        None => lines
+            .iter()
+            .rev()
+            .find(|line| line.starts_with("libbpf: "))?
+            .trim_start_matches("libbpf: ")
+            .to_owned(),
     };
     Some(program.map_or_else(|| text.clone(), |program| format!("{program}: {text}")))
 }
