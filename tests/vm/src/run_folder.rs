@@ -79,12 +79,15 @@ impl RunFolder {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// Whether QEMU failed one of its own assertions before the guest started the command.
+    /// The assertion of its own that QEMU failed before the guest started the command, if it did.
     #[must_use]
-    pub fn crashed_early(&self) -> bool {
+    pub fn early_crash(&self) -> Option<String> {
+        if self.has(guest::STARTED) {
+            return None;
+        }
         let console = self.text(&self.console());
-        !self.has(guest::STARTED)
-            && console.lines().any(|line| line.starts_with("qemu-system") && line.contains("Assertion"))
+        let line = console.lines().find(|line| line.starts_with("qemu-system") && line.contains("Assertion"));
+        line.map(ToString::to_string)
     }
 
     /// Judges the run from what it left behind and what the watch saw.

@@ -109,8 +109,8 @@ pub struct Outcome {
     pub console: PathBuf,
     /// The output folder.
     pub out: PathBuf,
-    /// Whether QEMU itself crashed before the command started.
-    pub crashed_early: bool,
+    /// The assertion that QEMU itself failed before the command started, if it did.
+    pub early_crash: Option<String>,
     /// Host processor time that the VM took during the command.
     pub cpu_time: Duration,
     /// What the VM had done and cost, once a second while the command ran.
@@ -128,10 +128,8 @@ impl Vm {
     pub fn run(&self, command: &[String]) -> Result<Outcome> {
         let _lock = cache::lock("vm", || eprintln!("xtask: another VM is running; waiting for it to end"))?;
         let outcome = self.run_once(command)?;
-        if !outcome.crashed_early {
-            return Ok(outcome);
-        }
-        eprintln!("xtask: QEMU crashed before the command started; trying once more");
+        let Some(crash) = &outcome.early_crash else { return Ok(outcome) };
+        eprintln!("xtask: QEMU crashed before the command started ({crash}); trying once more");
         self.run_once(command)
     }
 
@@ -160,7 +158,7 @@ impl Vm {
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
             out: self.out.clone(),
-            crashed_early: run.crashed_early(),
+            early_crash: run.early_crash(),
             cpu_time: watched.cpu_time,
             vcpus: watched.accounts(),
             samples: watched.samples,
@@ -232,8 +230,8 @@ impl Vm {
     fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
-        // Without MSI-X: under TCG, QEMU 10.0 now and then dies of an assertion in it while the guest probes, and legacy
-        // interrupts are good enough for a console and files.
+        // Without MSI-X: under TCG, QEMU 10.0 now and then dies of an assertion in it while the guest probes (not cured
+        // by this alone, hence the second try in `run`), and legacy interrupts are good enough for a console and files.
         for device in ["virtio-serial-pci", "virtio-9p-pci"] {
             add("-global", format!("{device}.vectors=0"));
         }
