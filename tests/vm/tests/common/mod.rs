@@ -20,7 +20,8 @@ fn prelude(scheduler_options: &str) -> String {
     let release = build::target_folder().join("release");
     let program = |name: &str| quote(&release.join(name).to_string_lossy());
     format!(
-        "BENCH={}\nBIAS={}\nSCHED=\"$BIAS --slice-us {SLICE_US} {scheduler_options}\"\n\
+        // A repeated run shares the folder; solo rates of the void one belong to another boot.
+        "rm -f \"$OUT\"/*.json\nBENCH={}\nBIAS={}\nSCHED=\"$BIAS --slice-us {SLICE_US} {scheduler_options}\"\n\
          keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ echo \"FAILED: $name ($?)\" >&2; exit 1; }}\n}}\n\
          under() {{ name=$1; shift; keep \"$name\" \"$BENCH\" under --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
         program("bias-bench"),
