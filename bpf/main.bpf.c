@@ -220,10 +220,8 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	account(p, cpu, cctx);
 	cctx->run_flags |= RUN_TICKED;
 	refresh_waiting(llc_of(cpu));
-	if (cpu_is_slow(cpu) && push_running(p, cpu, cctx)) {
-		scx_bpf_task_set_slice(p, 0);
-		return;
-	}
+	if (cpu_is_slow(cpu))
+		wake_idle_fast(p, cpu, cctx);
 	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
 	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns &&
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)

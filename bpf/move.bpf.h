@@ -12,17 +12,17 @@
  * queue.
  *
  *	idle pull	a fast CPU about to idle asks for a task running on a slow CPU; a slow CPU that
- *			ticks while a fast one idles gives its task away.
+ *			ticks while a fast one idles wakes that one, to ask.
  *	rotation	a fast CPU whose slice ends asks for the slow CPU's task that is furthest behind
  *			it in vtime, if by more than rotate_gap_ns, and leaves it its own place ("equal
- *			progress", PACT'13). The two change places: the first to arrive preempts, the
- *			second is sent to where the first came from.
+ *			progress", PACT'13). The two change places: the one that comes up has
+ *			the other's CPU kicked, which sends that to where the first came from.
  *
  * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
  *
  * Invariants. A request applies to the task that ran when it was made or to none: account_start()
  * clears it. Before it is carried out the target is checked against the affinity of the task, whatever
- * was published. A task never leaves its node here.
+ * was published. A task never leaves its node here. Whoever takes a CPU's idle mark wakes that CPU.
  *
  * Limits. A search looks at MAX_SCAN slow CPUs, beginning with its own LLC's. Of affinities, the first
  * 64 CPUs are published: a task restricted to others is not moved.
@@ -116,20 +116,20 @@ static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 	stat_inc(BIAS_STAT_ROTATE);
 }
 
-/* A slow CPU ticks: if a fast one idles, send the task there. True when the task shall stop now. */
-static __always_inline bool push_running(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+/*
+ * A slow CPU ticks: if a fast one idles, have it look for work, which it finds here. The CPU is woken rather
+ * than the task sent: a CPU that was picked but gets nothing stays without its idle mark, and nobody would
+ * send work there again.
+ */
+static __always_inline void wake_idle_fast(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 fast;
 
 	if (!(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
-		return false;
+		return;
 	fast = pick_idle(p, llc_of(cpu), BIAS_FAST);
-	if (fast < 0)
-		return false;
-	WRITE_ONCE(cctx->move_to,
-		   fast + 1); /* pick_idle() took its idle mark, so nobody else sends work there */
-	stat_inc(BIAS_STAT_PULL);
-	return true;
+	if (fast >= 0)
+		scx_bpf_kick_cpu(fast, SCX_KICK_IDLE);
 }
 
 /* @p, which just ran on @cpu, is enqueued: carry out the request there is. True when @p is on its way. */
@@ -147,7 +147,11 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		if (!(request & MOVE_SWAP) || !(target->run_flags & RUN_MOVABLE) || target->move_to)
 			return false;
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK);
-		enq_flags |= SCX_ENQ_PREEMPT;
+		/*
+		 * Not SCX_ENQ_PREEMPT: 6.12 loses it on the way to another CPU's queue, and the target would
+		 * go on until its next tick while this CPU idles.
+		 */
+		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
 	stat_inc(BIAS_STAT_MOVED);

@@ -78,9 +78,15 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0), vtime, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
-	 * A CPU that looked before the insertion may be on its way to idle without being marked idle
-	 * yet. Should no CPU be marked, the task's own is kicked, which the kernel honours in that
-	 * state too; else it is busy and will look again when its task stops.
+	 * A task that was put back by its own CPU needs no kick: whatever made way for it runs there, and the
+	 * CPU looks again when that stops.
+	 */
+	if (!(enq_flags & SCX_ENQ_WAKEUP) && cpu == bpf_get_smp_processor_id())
+		return;
+	/*
+	 * A CPU that looked before the insertion may be on its way to idle without being marked idle yet.
+	 * Should no CPU be marked, the task's own is kicked, which the kernel honours in that state too; else
+	 * it is busy and will look again when its task stops.
 	 */
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	scx_bpf_kick_cpu(idle >= 0 ? idle : cpu, SCX_KICK_IDLE);
