@@ -33,7 +33,7 @@ done
         0.5,
         0.1,
     );
-    expect.judge();
+    expect.judge(&results);
 }
 
 /// Ratio of a kind by its stalls on the fast CPU alone: external stalls take the same time everywhere, internal ones grow
@@ -65,7 +65,7 @@ fn calibration_finds_two_classes() {
             expect.within(&format!("execute cost of CPU {cpu}"), costs[cpu] as f64, 2500.0, 0.03);
         }
     }
-    expect.judge();
+    expect.judge(&results);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
         let (_, costs) = classes_and_costs(&results.json(&format!("table{i}")));
         expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
     }
-    expect.judge();
+    expect.judge(&results);
 }
 
 #[test]
@@ -90,5 +90,5 @@ fn calibration_finds_one_class_where_all_are_alike() {
             classes.len() == 4 && classes.iter().all(|c| *c == classes[0]),
         );
     }
-    expect.judge();
+    expect.judge(&results);
 }

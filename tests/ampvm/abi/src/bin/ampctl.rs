@@ -101,9 +101,11 @@ fn open(page: Option<PathBuf>) -> Result<Page, Failure> {
         Some(path) => path,
         None => {
             let dir = find_device(Path::new("/sys/bus/pci/devices"))?;
-            // Memory decoding is off until a driver, or this, enables the device.
-            std::fs::write(dir.join("enable"), "1")
-                .map_err(|e| fail(3, format!("cannot enable the ivshmem device: {e}; run as root")))?;
+            // Memory decoding is off until a driver, or this, enables the device. A driver has it enabled already.
+            if !dir.join("driver").exists() {
+                std::fs::write(dir.join("enable"), "1")
+                    .map_err(|e| fail(3, format!("cannot enable the ivshmem device: {e}; run as root")))?;
+            }
             dir.join("resource2")
         }
     };
