@@ -79,15 +79,19 @@ impl RunFolder {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// The assertion of its own that QEMU failed before the guest started the command, if it did.
+    /// Why the machine never came up, if that is QEMU's doing: an assertion of its own, or the disk that the guest's
+    /// probe did not find. Both happen now and then under TCG while a guest with several CPUs sets up its devices.
     #[must_use]
-    pub fn early_crash(&self) -> Option<String> {
+    pub fn early_failure(&self) -> Option<String> {
         if self.has(guest::STARTED) {
             return None;
         }
         let console = self.text(&self.console());
-        let line = console.lines().find(|line| line.starts_with("qemu-system") && line.contains("Assertion"));
-        line.map(ToString::to_string)
+        let known = |line: &&str| {
+            line.starts_with("qemu-system") && line.contains("Assertion")
+                || line.contains("9pnet_virtio: no channels available")
+        };
+        console.lines().find(known).map(ToString::to_string)
     }
 
     /// Judges the run from what it left behind and what the watch saw.
@@ -103,5 +107,26 @@ impl RunFolder {
             launcher: &self.text(&self.launcher_log()),
             accounts: &watched.accounts(),
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn qemus_own_failures_are_known_until_the_command_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunFolder { path: folder.path().to_path_buf() };
+        let console = |text: &str| fs::write(run.console(), text).unwrap();
+        console("[    0.1] booting\n");
+        assert_eq!(run.early_failure(), None);
+        console("[    1.7] 9pnet_virtio: no channels available for device\n");
+        assert!(run.early_failure().is_some());
+        console("qemu-system-x86_64: msix.c:228: f: Assertion `x' failed.\n");
+        assert!(run.early_failure().is_some());
+        fs::write(folder.path().join(guest::STARTED), "").unwrap();
+        assert_eq!(run.early_failure(), None, "from then on it is the command's affair");
     }
 }

@@ -30,6 +30,8 @@ use crate::shared::Shared;
 use crate::verdict::{Account, Late, Verdict};
 use crate::{cache, interrupt};
 
+/// Boots in all, when QEMU itself fails.
+const BOOT_ATTEMPTS: usize = 4;
 /// Time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Time between two looks at a running guest.
@@ -109,8 +111,8 @@ pub struct Outcome {
     pub console: PathBuf,
     /// The output folder.
     pub out: PathBuf,
-    /// The assertion that QEMU itself failed before the command started, if it did.
-    pub early_crash: Option<String>,
+    /// How QEMU itself failed before the command started, if it did.
+    pub early_failure: Option<String>,
     /// Host processor time that the VM took during the command.
     pub cpu_time: Duration,
     /// What the VM had done and cost, once a second while the command ran.
@@ -120,16 +122,18 @@ pub struct Outcome {
 }
 
 impl Vm {
-    /// Runs `command` to its end, or to the guest's. If QEMU crashes before the command started, tries once more:
-    /// nothing has happened yet, and QEMU does crash now and then while a guest boots on a busy host.
+    /// Runs `command` to its end, or to the guest's. If QEMU fails before the command started, tries again: nothing
+    /// has happened yet, and QEMU does fail now and then while a guest boots; see [`RunFolder::early_failure`].
     ///
     /// # Errors
     /// The run could not be attempted: the output folder is not writable, virtme-run does not start, Ctrl-C.
     pub fn run(&self, command: &[String]) -> Result<Outcome> {
         let _lock = cache::lock("vm", || eprintln!("xtask: another VM is running; waiting for it to end"))?;
-        let outcome = self.run_once(command)?;
-        let Some(crash) = &outcome.early_crash else { return Ok(outcome) };
-        eprintln!("xtask: QEMU crashed before the command started ({crash}); trying once more");
+        for _ in 1..BOOT_ATTEMPTS {
+            let outcome = self.run_once(command)?;
+            let Some(failure) = &outcome.early_failure else { return Ok(outcome) };
+            eprintln!("xtask: the machine did not come up ({failure}); trying again");
+        }
         self.run_once(command)
     }
 
@@ -158,7 +162,7 @@ impl Vm {
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
             out: self.out.clone(),
-            early_crash: run.early_crash(),
+            early_failure: run.early_failure(),
             cpu_time: watched.cpu_time,
             vcpus: watched.accounts(),
             samples: watched.samples,
@@ -284,6 +288,7 @@ impl Vm {
                 return Ok(watched);
             }
             watched.late = match started {
+                None if run.early_failure().is_some() => Some(Late::Boot(power_on.elapsed().as_secs())),
                 None if power_on.elapsed() > BOOT_LIMIT => Some(Late::Boot(BOOT_LIMIT.as_secs())),
                 Some(start) if ended.is_none() && start.elapsed() > self.timeout => {
                     Some(Late::Command(self.timeout.as_secs()))
