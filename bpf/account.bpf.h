@@ -13,6 +13,11 @@
  * shared queue when it is taken, and, while no queue forms, the least of the running tasks. (The most
  * would do for equal weights. But a task of nice 19 alone on a CPU runs ahead 66 times as fast, and
  * newcomers would wait until all others had caught up with it.)
+ * That alone would stand still while ever new tasks come, run briefly and go, and whoever is ahead would
+ * starve (found by a storm of forks in the VM). So vtime_now also moves with the work done, at a
+ * VTIME_FLOOR-th of what one CPU does, and nobody waits further ahead of it than MAX_AHEAD_SLICES: the
+ * wait is bounded by their product. The price: with more than VTIME_FLOOR busy tasks a CPU, weights count
+ * for less.
  *
  * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
  * never goes back.
@@ -22,6 +27,8 @@
 
 #include "state.bpf.h"
 #include "group.bpf.h"
+
+#define VTIME_FLOOR 16ull
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
@@ -62,6 +69,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 		return;
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, cpu_info_of(cpu)->cost.permille[BIAS_EXECUTE]);
+	__sync_fetch_and_add(&vtime_now, work_ns / (VTIME_FLOOR * nr_cpus));
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, effective_weight(p));
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;

@@ -30,6 +30,8 @@ char _license[] SEC("license") = "GPL";
 
 /* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
 #define MAX_LAG_SLICES 20
+/* How far ahead of vtime_now a task may wait, see account.bpf.h. */
+#define MAX_AHEAD_SLICES 4
 
 /*
  * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed
@@ -80,8 +82,10 @@ static __always_inline s32 find_idle(const struct task_struct *p, s32 prev)
 
 static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
 {
-	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, lag_ns);
+	u64 now = vtime_now;
+	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, lag_ns);
 
+	vtime = bias_queue_vtime(vtime, now, MAX_AHEAD_SLICES * slice_ns);
 	if (vtime != p->scx.dsq_vtime)
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 }

@@ -45,6 +45,12 @@ static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 	return bias_vtime_before(vtime, now - lag_ns) ? now - lag_ns : vtime;
 }
 
+/* How far ahead of @now a task may wait: newcomers start at @now, and enough of them would starve it. */
+static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
+{
+	return bias_vtime_before(now + ahead_ns, vtime) ? now + ahead_ns : vtime;
+}
+
 /*
  * A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do, never below
  * @min_ns.

@@ -119,6 +119,14 @@ proptest! {
     }
 
     #[test]
+    fn nobody_waits_further_ahead_than_allowed(now in any::<u64>(), ahead in 0u64..1 << 62, most in 0u64..1 << 40) {
+        let vtime = c!(bias_queue_vtime(now.wrapping_add(ahead), now, most));
+        prop_assert_eq!(vtime.wrapping_sub(now), ahead.min(most));
+        let behind = now.wrapping_sub(ahead);
+        prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "who is behind stays there");
+    }
+
+    #[test]
     fn a_slice_stays_between_its_bounds(slice in 1u64..1 << 40, min in 1u64..1 << 40, waiting in any::<u32>()) {
         let got = c!(bias_slice(slice, min, waiting));
         prop_assert!(got <= slice && got >= min.min(slice));

@@ -31,9 +31,9 @@ use crate::verdict::{Account, Late, Verdict};
 use crate::{cache, interrupt};
 
 /// Boots in all, when QEMU itself fails.
-const BOOT_ATTEMPTS: usize = 4;
+const BOOT_ATTEMPTS: usize = 3;
 /// Time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
-const BOOT_LIMIT: Duration = Duration::from_secs(180);
+const BOOT_LIMIT: Duration = Duration::from_secs(90);
 /// Time between two looks at a running guest.
 const WATCH_PERIOD: Duration = Duration::from_millis(25);
 /// Time between two samples of what the VM did.
@@ -162,7 +162,9 @@ impl Vm {
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
             out: self.out.clone(),
-            early_failure: run.early_failure(),
+            early_failure: run.early_failure().or_else(|| {
+                matches!(watched.late, Some(Late::Boot(_))).then(|| "it hung while booting".to_string())
+            }),
             cpu_time: watched.cpu_time,
             vcpus: watched.accounts(),
             samples: watched.samples,
@@ -234,11 +236,6 @@ impl Vm {
     fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
-        // Without MSI-X: under TCG, QEMU 10.0 now and then dies of an assertion in it while the guest probes (not cured
-        // by this alone, hence the second try in `run`), and legacy interrupts are good enough for a console and files.
-        for device in ["virtio-serial-pci", "virtio-9p-pci"] {
-            add("-global", format!("{device}.vectors=0"));
-        }
         add("-device", "virtio-serial-pci,id=biasser".into());
         for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)]
         {
@@ -288,7 +285,6 @@ impl Vm {
                 return Ok(watched);
             }
             watched.late = match started {
-                None if run.early_failure().is_some() => Some(Late::Boot(power_on.elapsed().as_secs())),
                 None if power_on.elapsed() > BOOT_LIMIT => Some(Late::Boot(BOOT_LIMIT.as_secs())),
                 Some(start) if ended.is_none() && start.elapsed() > self.timeout => {
                     Some(Late::Command(self.timeout.as_secs()))
