@@ -28,7 +28,7 @@
 #include "state.bpf.h"
 #include "group.bpf.h"
 
-#define VTIME_FLOOR 16ull
+#define VTIME_FLOOR 8ull
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {

@@ -31,7 +31,7 @@ char _license[] SEC("license") = "GPL";
 /* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
 #define MAX_LAG_SLICES 20
 /* How far ahead of vtime_now a task may wait, see account.bpf.h. */
-#define MAX_AHEAD_SLICES 4
+#define MAX_AHEAD_SLICES 2
 
 /*
  * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed
@@ -382,6 +382,6 @@ SCX_OPS_DEFINE(bias_ops,
 	       .init		= (void *)bias_init,
 	       .exit		= (void *)bias_exit,
 	       .flags		= SCX_OPS_ENQ_LAST,
-	       .timeout_ms	= 20000,
+	       .timeout_ms	= 30000,
 	       .name		= "bias");
 /* clang-format on */

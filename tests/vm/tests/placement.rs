@@ -56,6 +56,7 @@ fn placement_and_overhead_on_6_12() {
 }
 
 #[test]
+#[ignore = "not yet run to its end"]
 fn placement_on_7_3() {
     let results = Scenario::emulated("7.3", "2F2S", 6).run(MIXES);
     let mut expect = Expectations::default();
