@@ -120,6 +120,14 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 	stat_inc(BIAS_STAT_ENQ_LOCAL);
 }
 
+/* May @p, which wakes on @cpu, go before everything that waits there? */
+static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
+{
+	if (shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx))
+		return false;
+	return !(cctx->run_flags & RUN_BUSY) || bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
+}
+
 /* @p can run on @cpu only. */
 static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
@@ -130,10 +138,12 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 		enqueue_local(p, enq_flags);
 		return;
 	}
-	/* Straight to the CPU if nobody is passed over who is owed more than a slice. */
-	if ((enq_flags & SCX_ENQ_LAST) || !(cctx->run_flags & RUN_BUSY) ||
-	    ((enq_flags & SCX_ENQ_WAKEUP) && !shared_waiting(llc_of(cpu)) &&
-	     bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns)))
+	/*
+	 * Straight to the CPU only if nobody is passed over who is owed more than a slice. A task that comes
+	 * back with its slice used up never goes there: two of them would keep the local queue filled for
+	 * ever, ops.dispatch would not be asked again, and whoever waits in the queues would starve.
+	 */
+	if ((enq_flags & SCX_ENQ_LAST) || ((enq_flags & SCX_ENQ_WAKEUP) && may_go_first(p, cpu, cctx)))
 		enqueue_local(p, enq_flags);
 	else
 		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
@@ -152,8 +162,12 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_pinned(p, cpu, cctx, enq_flags);
 		return;
 	}
-	/* The last task of a CPU stays; so does one that only makes way for a short per-CPU kthread. */
-	if ((enq_flags & SCX_ENQ_LAST) || (!wakeup && cctx->kthread_waiting)) {
+	/*
+	 * The last task of a CPU stays; so does one that only makes way for a short per-CPU kthread, unless
+	 * others wait: kthreads that wake again and again must not give it the CPU each time.
+	 */
+	if ((enq_flags & SCX_ENQ_LAST) ||
+	    (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx))) {
 		enqueue_local(p, enq_flags);
 		return;
 	}

@@ -31,6 +31,9 @@
 #include "state.bpf.h"
 #include "idle.bpf.h"
 
+/* How many tasks of other affinities a look at a queue's head passes over. */
+#define MAX_PASSED 32
+
 static __always_inline struct llc_ctx *llc_ctx_of(u32 llc)
 {
 	return &llc_ctxs[bounded(llc, BIAS_MAX_LLCS)];
@@ -57,6 +60,12 @@ static __always_inline void refresh_waiting(u32 llc)
 	if (!waiting && READ_ONCE(llc_ctx_of(llc)->used[BIAS_SLOW]))
 		waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_SLOW)) > 0;
 	set_word(&llc_ctx_of(llc)->waiting, waiting);
+}
+
+/* Does something wait in the queue of the tasks that are pinned to @cpu? */
+static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
+{
+	return READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0;
 }
 
 static __always_inline u64 slice_for(u32 waiting)
@@ -126,16 +135,23 @@ static __always_inline bool take_from_llc(s32 cpu, u32 llc)
 	return false;
 }
 
-/* The vtime at the head of @dsq; false when it is empty. */
-static __always_inline bool head_vtime(u64 dsq, u64 *vtime)
+/*
+ * The vtime of the first task in @dsq that @cpu may run; false when there is none. Tasks of other
+ * affinities are passed over, MAX_PASSED of them: whether they are due is no matter of this CPU.
+ */
+static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 {
 	struct task_struct *p;
+	u32 passed = 0;
 	bool found = false;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		*vtime = p->scx.dsq_vtime;
-		found = true;
-		break;
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			*vtime = p->scx.dsq_vtime;
+			found = true;
+		}
+		if (found || ++passed >= MAX_PASSED)
+			break;
 	}
 	return found;
 }
@@ -146,11 +162,11 @@ static __always_inline bool pinned_first(s32 cpu)
 	u64 pinned, shared;
 	u32 llc = llc_of(cpu);
 
-	if (!head_vtime(bias_dsq_pinned(cpu), &pinned))
+	if (!head_vtime(bias_dsq_pinned(cpu), cpu, &pinned))
 		return false;
-	if (head_vtime(bias_dsq_shared(llc, BIAS_FAST), &shared) && bias_vtime_before(shared, pinned))
+	if (head_vtime(bias_dsq_shared(llc, BIAS_FAST), cpu, &shared) && bias_vtime_before(shared, pinned))
 		return false;
-	if (two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), &shared) &&
+	if (two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), cpu, &shared) &&
 	    bias_vtime_before(shared, pinned))
 		return false;
 	return true;
@@ -170,7 +186,7 @@ static __always_inline bool take_next(s32 cpu)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	u32 llc = llc_of(cpu), i;
 
-	if (READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0) {
+	if (pinned_waiting(cpu, cctx)) {
 		if ((!shared_waiting(llc) || pinned_first(cpu)) && take_pinned(cpu))
 			return true;
 		if (take_from_llc(cpu, llc) || take_pinned(cpu))
