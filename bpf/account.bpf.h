@@ -9,15 +9,18 @@
  * no clock read and excludes other scheduling classes. It is called when a task stops, at every tick
  * and whenever a slice is renewed.
  *
- * vtime_now, where sleepers and newcomers start, follows the least of what competes: the head of a
- * shared queue when it is taken, and, while no queue forms, the least of the running tasks. (The most
- * would do for equal weights. But a task of nice 19 alone on a CPU runs ahead 66 times as fast, and
- * newcomers would wait until all others had caught up with it.)
- * That alone would stand still while ever new tasks come, run briefly and go, and whoever is ahead would
- * starve (found by a storm of forks in the VM). So vtime_now also moves with the work done, at a
- * VTIME_FLOOR-th of what one CPU does, and nobody waits further ahead of it than MAX_AHEAD_SLICES: the
- * wait is bounded by their product. The price: with more than VTIME_FLOOR busy tasks a CPU, weights count
- * for less.
+ * vtime_now, the machine's vtime, is where sleepers and newcomers start. It moves with the work done,
+ * divided by the weight of all that is runnable (bias_clock_advance()): as fast as the average task does.
+ * It is never behind all that competes: the head of a shared queue pulls it up when it is taken and,
+ * while no queue forms, the least of the running tasks does.
+ * (The least alone would not do: it stands still while ever new tasks come, run briefly and go, and
+ * whoever is ahead starves; found by a storm of forks in the VM. Nor would the most: a task of nice 19
+ * alone on a CPU runs ahead 66 times as fast, and newcomers would wait until all had caught up.)
+ * Nobody waits further ahead of vtime_now than MAX_AHEAD_SLICES, and nobody comes back further behind
+ * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
+ *
+ * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
+ * MAX_SCAN CPUs).
  *
  * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
  * never goes back.
@@ -27,8 +30,6 @@
 
 #include "state.bpf.h"
 #include "group.bpf.h"
-
-#define VTIME_FLOOR 8ull
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
@@ -55,6 +56,22 @@ static __always_inline void follow_running(s32 cpu)
 	advance_vtime_now(least);
 }
 
+/* At a tick: add up the weight of what is runnable, if nobody did of late. */
+static __always_inline void refresh_total_weight(void)
+{
+	u64 now = bpf_jiffies64();
+	s64 sum = 0;
+	u32 i;
+
+	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
+		return;
+	WRITE_ONCE(total_weight_at, now);
+	bpf_for(i, 0, nr_cpus)
+		sum += READ_ONCE(cpu_ctx_of(i)->weight);
+	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
+	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
+}
+
 /*
  * Charge @p, which runs or just ran on @cpu. Its run time must be up to date, as it is in stopping,
  * tick and dispatch.
@@ -69,7 +86,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 		return;
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, cpu_info_of(cpu)->cost.permille[BIAS_EXECUTE]);
-	__sync_fetch_and_add(&vtime_now, work_ns / (VTIME_FLOOR * nr_cpus));
+	__sync_fetch_and_add(&vtime_now, bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, effective_weight(p));
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;

@@ -12,7 +12,10 @@
  * around a move between cgroups and a change of weight, so that what was added under one name and
  * weight is taken away under the same.
  *
- * Invariants. Tasks of the root group cost two loads and no atomics. A group's active weight returns to
+ * What arrives at the top is the weight of all that competes. It is counted on the CPU that counts it, and
+ * only the sum over all CPUs has a meaning (account.bpf.h).
+ *
+ * Invariants. Tasks of the root group cost no atomics. A group's active weight returns to
  * zero with its last runnable task.
  *
  * Limits. The first MAX_LEVELS levels and MAX_GROUPS ids count, deeper or later groups are taken as the
@@ -59,7 +62,11 @@ static __always_inline struct task_group *group_of(const struct task_struct *p)
 	return p->sched_task_group;
 }
 
-static __always_inline void group_runnable(const struct task_struct *p)
+/*
+ * Count @p's weight in its group, and the group in its parent if @p is the first, and so on; or take it away
+ * again, the group with its last task.
+ */
+static __always_inline void group_count(const struct task_struct *p, const bool joins)
 {
 	struct task_group *tg = group_of(p);
 	u64 weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT;
@@ -67,37 +74,25 @@ static __always_inline void group_runnable(const struct task_struct *p)
 #pragma unroll
 	for (int level = 0; level < MAX_LEVELS; level++) {
 		struct group_ctx *group;
+		s64 others;
 		u32 id;
 
 		if (!tg || !(id = group_id(tg)))
-			return;
+			break;
 		group = &groups[bounded(id, MAX_GROUPS)];
-		if (__sync_fetch_and_add(&group->active, weight) > 0)
+		if (joins)
+			others = __sync_fetch_and_add(&group->active, weight);
+		else
+			others = __sync_fetch_and_add(&group->active, -weight) - weight;
+		if (others > 0)
 			return;
-		weight = group_weight(tg);
-		group->counted = weight;
-		tg = tg->parent;
-	}
-}
-
-static __always_inline void group_quiescent(const struct task_struct *p)
-{
-	struct task_group *tg = group_of(p);
-	u64 weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT;
-
-#pragma unroll
-	for (int level = 0; level < MAX_LEVELS; level++) {
-		struct group_ctx *group;
-		u32 id;
-
-		if (!tg || !(id = group_id(tg)))
-			return;
-		group = &groups[bounded(id, MAX_GROUPS)];
-		if (__sync_fetch_and_add(&group->active, -weight) > (s64)weight)
-			return;
+		/* What is taken away later is what was counted, whatever the group's weight is by then. */
+		if (joins)
+			group->counted = group_weight(tg);
 		weight = group->counted;
 		tg = tg->parent;
 	}
+	cpu_ctx_of(bpf_get_smp_processor_id())->weight += joins ? weight : -weight;
 }
 
 /* The weight of @p seen from the top of the tree, in units of 1 / 2^BIAS_WEIGHT_SHIFT. */

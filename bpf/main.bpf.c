@@ -29,7 +29,7 @@
 char _license[] SEC("license") = "GPL";
 
 /* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
-#define MAX_LAG_SLICES 20
+#define MAX_LAG_SLICES 6
 /* How far ahead of vtime_now a task may wait, see account.bpf.h. */
 #define MAX_AHEAD_SLICES 2
 
@@ -238,6 +238,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	account(p, cpu, cctx);
 	cctx->run_flags |= RUN_TICKED;
 	refresh_waiting(llc_of(cpu));
+	refresh_total_weight();
 	if (cpu_is_slow(cpu))
 		wake_idle_fast(p, cpu, cctx);
 	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
@@ -248,12 +249,12 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 
 void BPF_STRUCT_OPS(bias_runnable, struct task_struct *p, u64 enq_flags)
 {
-	group_runnable(p);
+	group_count(p, true);
 }
 
 void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	group_quiescent(p);
+	group_count(p, false);
 }
 
 /* A task joins: it starts level with what competes. */

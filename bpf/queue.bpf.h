@@ -16,7 +16,7 @@
  * And enqueue kicks a CPU, which the kernel does after the insertion.
  *
  * The word `waiting`, for decisions where a wrong answer costs fairness for a moment only, is set by
- * enqueue, cleared by a dispatch that finds nothing, and made true again at every tick.
+ * enqueue, and made true to the queues' lengths by a dispatch that finds nothing and at every tick.
  *
  * Pinned tasks. They may not go to the CPU's local queue unconditionally: local tasks run before
  * ops.dispatch is asked, and a CPU whose pinned tasks keep waking would never serve the shared queues.
@@ -131,7 +131,9 @@ static __always_inline bool take_from_llc(s32 cpu, u32 llc)
 		return true;
 	if (two_classes && take_shared(cpu, llc, own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST))
 		return true;
-	set_word(&llc_ctx_of(llc)->waiting, 0);
+	/* Nothing for this CPU is not nothing: what waits may have other affinities. */
+	if (shared_waiting(llc))
+		refresh_waiting(llc);
 	return false;
 }
 

@@ -61,6 +61,8 @@ struct cpu_ctx {
 	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
 	u64 burst_ns;	   /* average run time of tasks that went to sleep here */
 
+	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
+
 	u64 stats[BIAS_NR_STATS];
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
@@ -77,8 +79,11 @@ struct llc_ctx {
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
 
-/* The vtime of the task that is furthest ahead: where new tasks start. */
+/* The machine's vtime, where new tasks start, see account.bpf.h. */
 u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
+/* The weight of all that is runnable, and when (jiffies) it was last added up. */
+u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
+u64 total_weight_at;
 
 /* CPUs by class, for each LLC and, at index nr_llcs, for the machine. */
 struct domain {

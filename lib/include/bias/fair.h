@@ -39,6 +39,27 @@ static inline u64 bias_charge(u64 work_ns, u32 weight)
 	return work_ns * BIAS_WEIGHT_NICE_0 / (weight ? weight : 1);
 }
 
+/*
+ * How many tasks of nice 0 a CPU competition is taken to have at most, see bias_clock_advance(): the bound of
+ * everybody's wait.
+ */
+#define BIAS_CLOCK_FLOOR 32
+
+/*
+ * How far the machine's vtime moves when @work_ns of reference time were done while tasks of @total weight
+ * (shifted) compete for @nr_cpus CPUs: as far as each of them got on average, as in weighted fair queueing.
+ * Never further than the work itself: who is alone and light pulls the clock along in another way. Never
+ * slower than with BIAS_CLOCK_FLOOR tasks of nice 0 a CPU, so that huge weights do not stop it.
+ */
+static inline u64 bias_clock_advance(u64 work_ns, u64 total, u32 nr_cpus)
+{
+	u64 most = (u64)BIAS_CLOCK_FLOOR * BIAS_WEIGHT_NICE_0 * (nr_cpus ? nr_cpus : 1);
+
+	if (total < BIAS_WEIGHT_NICE_0)
+		total = BIAS_WEIGHT_NICE_0;
+	return work_ns * BIAS_WEIGHT_NICE_0 / (total < most ? total : most);
+}
+
 /* Where a waking task may start: its own vtime, but no more than @lag_ns behind @now. */
 static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 {

@@ -126,6 +126,23 @@ proptest! {
         prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "who is behind stays there");
     }
 
+    /// The clock moves as fast as those who compete do on average, within its two bounds.
+    #[test]
+    fn the_clock_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), cpus in 1u32..1024, work in 1_000_000u64..1_000_000_000) {
+        let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
+        let total: u64 = shifted.iter().map(|w| u64::from(*w)).sum();
+        let most = u64::from(BIAS_CLOCK_FLOOR) * u64::from(cpus);
+        let advance = c!(bias_clock_advance(work, total, cpus));
+        prop_assert!(advance <= work);
+        prop_assert!(advance >= work / most);
+        // Whoever gets the share of the work that is due to its weight stays level with the clock.
+        let due = u128::from(work) * u128::from(shifted[0]) / u128::from(total);
+        let charge = c!(bias_charge(due as u64, shifted[0]));
+        let nice_0 = u64::from(BIAS_WEIGHT_NICE_0);
+        let bounded = total < nice_0 || total > most * nice_0;
+        prop_assert!(bounded || charge.abs_diff(advance) <= advance / 100 + 200_000, "{charge} against {advance}");
+    }
+
     #[test]
     fn a_slice_stays_between_its_bounds(slice in 1u64..1 << 40, min in 1u64..1 << 40, waiting in any::<u32>()) {
         let got = c!(bias_slice(slice, min, waiting));

@@ -28,7 +28,8 @@ fn scenario(kernel: &str) -> Scenario {
 }
 
 fn storm(kernel: &str) {
-    let results = scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds 10\n{AFTERWARDS}"));
+    let seconds = from_environment("BIAS_VM_STORM_S", 10);
+    let results = scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds {seconds}\n{AFTERWARDS}"));
     let mut expect = Expectations::default();
     let report = results.json("storm");
     expect.holds("no failure", report["failures"].as_array().is_some_and(Vec::is_empty));
@@ -55,13 +56,14 @@ fn expect_clean(results: &common::Results, expect: &mut Expectations) {
     expect.holds(&format!("no task is left in SCHED_EXT: {left:?}"), left.is_empty());
 }
 
-/// Loads and kills of one run. Loading beside busy tasks takes 10 s on two host cores, so there are few unless asked for.
-fn kills() -> u64 {
-    std::env::var("BIAS_VM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(2)
+/// A number the environment may set, for runs longer than a test's.
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 fn killed_and_unplugged(kernel: &str) {
-    let kills = kills();
+    // Loading beside busy tasks takes 10 s on two host cores, so there are few unless asked for.
+    let kills = from_environment("BIAS_VM_KILLS", 2);
     let results = scenario(kernel).run(&format!(
         "{PRETEND}\nkeep survive $BENCH survive --scheduler-cmd \"nice -n -20 $SCHED\" --kills {kills} --hotplug 1 --hotplugs 3\n{AFTERWARDS}"
     ));
@@ -80,19 +82,16 @@ fn a_storm_of_changes_loses_no_task_on_6_12() {
 }
 
 #[test]
-#[ignore = "known failure: a nice-19 or weight-1 task can wait 30 s in a storm, see docs/results/foundation.md"]
 fn a_storm_of_changes_loses_no_task_on_6_18() {
     storm("6.18");
 }
 
 #[test]
-#[ignore = "known failure: a nice-19 or weight-1 task can wait 30 s in a storm, see docs/results/foundation.md"]
 fn a_storm_of_changes_loses_no_task_on_7_0() {
     storm("7.0");
 }
 
 #[test]
-#[ignore = "known failure: a nice-19 or weight-1 task can wait 30 s in a storm, see docs/results/foundation.md"]
 fn a_storm_of_changes_loses_no_task_on_7_3() {
     storm("7.3");
 }
@@ -103,7 +102,6 @@ fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_6_12() {
 }
 
 #[test]
-#[ignore = "not yet run to its end"]
 fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
     killed_and_unplugged("7.3");
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Slice of scx_bias in the VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
+/// Slice of scx_bias in the emulating VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
 pub const SLICE_US: u32 = 50_000;
 /// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void
 /// nothing is judged: a busy host, or one whose own host takes its time away, must not fail a test, nor pass one in silence.
@@ -17,12 +17,13 @@ const ATTEMPTS: usize = 2;
 
 /// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), and
 /// `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
-fn prelude(scheduler_options: &str) -> String {
+fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
+    let slice = slice_us.map(|us| format!("--slice-us {us}")).unwrap_or_default();
     let release = build::target_folder().join("release");
     let program = |name: &str| quote(&release.join(name).to_string_lossy());
     format!(
         // A repeated run shares the folder; solo rates of the void one belong to another boot.
-        "rm -f \"$OUT\"/*.json\nBENCH={}\nBIAS={}\nSCHED=\"$BIAS --slice-us {SLICE_US} {scheduler_options}\"\n\
+        "rm -f \"$OUT\"/*.json\nBENCH={}\nBIAS={}\nSCHED=\"$BIAS {slice} {scheduler_options}\"\n\
          keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ echo \"FAILED: $name ($?)\" >&2; exit 1; }}\n}}\n\
          under() {{ name=$1; shift; keep \"$name\" \"$BENCH\" under --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
         program("bias-bench"),
@@ -42,6 +43,8 @@ pub struct Scenario {
     /// What was run, for messages.
     name: String,
     scheduler_options: &'static str,
+    /// Slice of the scheduler; its own default if None.
+    slice_us: Option<u32>,
 }
 
 impl Scenario {
@@ -62,13 +65,13 @@ impl Scenario {
         wish.timeout = Duration::from_secs(60 * minutes);
         let mut vm = prepare::vm(&wish).unwrap();
         vm.keep_output = true;
-        Scenario { vm, name: format!("{machine} on {kernel}"), scheduler_options: "" }
+        Scenario { vm, name: format!("{machine} on {kernel}"), scheduler_options: "", slice_us: emulation.then_some(SLICE_US) }
     }
 
     /// Runs the script, again if the host was too slow, and fails the test unless it ends with 0. See [`ATTEMPTS`].
     pub fn run(&self, script: &str) -> Results {
         let path = self.vm.out.join("scenario.sh");
-        std::fs::write(&path, prelude(self.scheduler_options) + script).unwrap();
+        std::fs::write(&path, prelude(self.scheduler_options, self.slice_us) + script).unwrap();
         let path = path.canonicalize().unwrap();
         let command = ["sh".to_string(), path.to_string_lossy().into_owned()];
         let mut attempt = 1;
