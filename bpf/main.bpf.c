@@ -125,7 +125,8 @@ static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, c
 {
 	if (shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx))
 		return false;
-	return !(cctx->run_flags & RUN_BUSY) || bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
+	return !(cctx->run_flags & RUN_BUSY) ||
+	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
 }
 
 /* @p can run on @cpu only. */
@@ -166,8 +167,8 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	 * The last task of a CPU stays; so does one that only makes way for a short per-CPU kthread, unless
 	 * others wait: kthreads that wake again and again must not give it the CPU each time.
 	 */
-	if ((enq_flags & SCX_ENQ_LAST) ||
-	    (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx))) {
+	if ((enq_flags & SCX_ENQ_LAST) || (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) &&
+					   !pinned_waiting(cpu, cctx))) {
 		enqueue_local(p, enq_flags);
 		return;
 	}

@@ -97,6 +97,8 @@ fn sharing_folder(kernel: &Kernel) -> Result<Option<PathBuf>> {
 
 fn emulate(vm: &mut Vm, kernel: &Kernel, wish: &Wish) -> Result<()> {
     let built = build::emulator()?;
+    // For programs in the guest that ask the emulation whether it kept its promise.
+    vm.env.push(("AMPCTL".into(), built.ampctl.to_string_lossy().into_owned()));
     let emulation = Emulation {
         plugin: built.plugin.clone(),
         module: kernel.module.clone(),
