@@ -1,4 +1,4 @@
-//! Tools that no Debian 12 package provides in the needed version: virtme-ng, virtiofsd, cargo-nextest.
+//! Tools that no Debian 12 package provides in the needed version: virtme-ng, clang-format, virtiofsd, cargo-nextest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +11,8 @@ use crate::progress::{Step, run_logged};
 
 /// The virtme-ng release that the runner was written for; its options and ports change between releases.
 const VIRTME_NG: &str = "1.42";
+/// The clang-format release that decides about formatting; releases differ in what they find right.
+const CLANG_FORMAT: &str = "19.1.7";
 /// The cargo-nextest release that is built where none is installed.
 const NEXTEST: &str = "0.9.151";
 /// The virtiofsd release that is built where none is installed.
@@ -21,19 +23,7 @@ const VIRTIOFSD: &str = "1.14.0";
 /// # Errors
 /// Python cannot make the environment, or the package index is out of reach.
 pub fn virtme_run() -> Result<PathBuf> {
-    let folder = cache::entry("venv", &format!("virtme-ng-{VIRTME_NG}"), |folder| {
-        let mut step =
-            Step::new(format!("installing virtme-ng {VIRTME_NG}, which boots kernels on the host's files"));
-        let log = cache::root()?.join("venv").join("log");
-        run_logged(&mut step, Command::new("python3").args(["-m", "venv"]).arg(folder), &log)
-            .context("cannot make a Python environment; is python3-venv installed?")?;
-        let package = format!("virtme-ng=={VIRTME_NG}");
-        let mut pip = Command::new(folder.join("bin/python3"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &package]);
-        run_logged(&mut step, &mut pip, &log).context("cannot install virtme-ng; is the network up?")?;
-        step.done("");
-        Ok(())
-    })?;
+    let folder = python_package("virtme-ng", VIRTME_NG, "which boots kernels on the host's files")?;
     // The scripts in bin/ carry the folder's name from before it was renamed into place, so the interpreter is
     // told to run the module: this file does it, and Python finds the environment next to its own link.
     let launcher = folder.join("virtme-run");
@@ -49,6 +39,37 @@ pub fn virtme_run() -> Result<PathBuf> {
         std::fs::rename(&fresh, &launcher).context("cannot write in the cache folder")?;
     }
     Ok(launcher)
+}
+
+/// The clang-format program of the pinned release.
+///
+/// # Errors
+/// Python cannot make the environment, or the package index is out of reach.
+pub fn clang_format() -> Result<PathBuf> {
+    let folder = python_package("clang-format", CLANG_FORMAT, "which checks the format of C files")?;
+    // The package's own launcher in bin/ names the folder it was installed in, before that was renamed into place.
+    let pattern = "lib/python3*/site-packages/clang_format/data/bin/clang-format";
+    let found = Command::new("sh").arg("-c").arg(format!("ls {pattern}")).current_dir(&folder).output();
+    let found = found.context("cannot look for clang-format")?;
+    let path = String::from_utf8_lossy(&found.stdout).trim().to_string();
+    anyhow::ensure!(!path.is_empty(), "the Python package clang-format {CLANG_FORMAT} holds no program at {pattern}");
+    Ok(folder.join(path))
+}
+
+/// A Python environment in the cache folder that holds one package.
+fn python_package(name: &str, version: &str, purpose: &str) -> Result<PathBuf> {
+    cache::entry("venv", &format!("{name}-{version}"), |folder| {
+        let mut step = Step::new(format!("installing {name} {version}, {purpose}"));
+        let log = cache::root()?.join("venv").join("log");
+        run_logged(&mut step, Command::new("python3").args(["-m", "venv"]).arg(folder), &log)
+            .context("cannot make a Python environment; is python3-venv installed?")?;
+        let mut pip = Command::new(folder.join("bin/python3"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        pip.arg(format!("{name}=={version}"));
+        run_logged(&mut step, &mut pip, &log).with_context(|| format!("cannot install {name}; is the network up?"))?;
+        step.done("");
+        Ok(())
+    })
 }
 
 /// Makes `cargo nextest` available: the installed one, else one built into the cache folder. Returns the program.

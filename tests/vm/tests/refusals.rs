@@ -60,3 +60,25 @@ fn bad_input_gets_one_line_and_its_exit_code() {
     }
     expect.judge(&results);
 }
+
+/// Debian's 7.2.12 describes its kernel functions wrongly: no scheduler that calls them can load, and the user must hear why
+/// before the verifier says something nobody understands.
+#[test]
+fn a_kernel_with_malformed_type_information_is_named() {
+    let results = Scenario::plain("7.2", "SYM", 5, "").run(
+        "set +e
+$BIAS check --json >$OUT/check.json; echo $? >$OUT/check.code
+$BIAS >$OUT/load.out 2>$OUT/load.err; echo $? >$OUT/load.code
+cat /sys/kernel/sched_ext/state >$OUT/state
+exit 0",
+    );
+    let mut expect = Expectations::default();
+    expect.holds("check ends with 3", results.text("check.code").trim() == "3");
+    let check = results.json("check").to_string();
+    expect.holds(&format!("check says malformed: {check}"), check.contains("malformed BTF"));
+    expect.holds("loading ends with 3", results.text("load.code").trim() == "3");
+    let error = results.text("load.err");
+    expect.holds(&format!("loading says where to look: {error:?}"), error.contains("malformed") || error.contains("scx_bias check"));
+    expect.holds("nothing was loaded", results.text("state").trim() == "disabled");
+    expect.judge(&results);
+}

@@ -25,12 +25,8 @@ pub fn run() -> Result<i32> {
     for folder in ["bpf", "lib/include", "tests"] {
         c_sources(&workspace().join(folder), &mut sources)?;
     }
-    match find_program("clang-format-19") {
-        Some(program) => {
-            check("clang-format", Command::new(program).args(["--dry-run", "--Werror"]).args(&sources))?;
-        }
-        None => eprintln!("xtask: clang-format-19 is not installed; C files are not checked"),
-    }
+    let clang_format = bias_vm::tools::clang_format()?;
+    check("clang-format", Command::new(clang_format).args(["--dry-run", "--Werror"]).args(&sources))?;
     match find_program("cargo-deny") {
         Some(_) => check(
             "cargo-deny",

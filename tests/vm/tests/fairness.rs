@@ -1,0 +1,67 @@
+//! nice and cpu.weight: who gets how much when there is not enough. Shares within one run, so the host's speed does not matter.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Expectations, Scenario};
+
+/// Two groups, weights 100 and 300, each with as many busy tasks as asked for; leaves the CPU time each got in 6 s.
+const GROUPS: &str = r#"
+cat >/run/capacity.json <<END
+{"version": 1, "cpus": [
+ {"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
+ {"cpu": 2, "cost_permille": [1000, 1000, 1000]}, {"cpu": 3, "cost_permille": [1000, 1000, 1000]}]}
+END
+cd /sys/fs/cgroup; echo +cpu >cgroup.subtree_control; mkdir -p light heavy; echo 300 >heavy/cpu.weight
+$SCHED >$OUT/sched.log 2>&1 &
+scheduler=$!
+for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
+spin() { sh -c "echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift 1; exec \"\$@\"" sh "$@" >/dev/null & }
+usage() { sed -n 's/^usage_usec //p' /sys/fs/cgroup/$1/cpu.stat; }
+# NAME: the groups' CPU time over 6 s, after 2 s in which everything has found its place.
+shares() {
+  sleep 2; l=$(usage light); h=$(usage heavy); sleep 6
+  echo "{\"light\": $(($(usage light) - l)), \"heavy\": $(($(usage heavy) - h))}" >$OUT/$1.json
+  wait_all
+}
+wait_all() { for pid in $(cat light/cgroup.procs heavy/cgroup.procs); do while [ -d /proc/$pid ]; do sleep 0.1; done; done; }
+work() { spin "$1" "$BENCH" work compute --seconds 9 $2; }
+work light "--cpu 1"; work heavy "--cpu 1"; work heavy "--cpu 1"
+shares pinned
+for i in 1 2 3 4; do work light; work heavy; done
+shares free
+echo 100 >heavy/cpu.weight
+spin light nice -n 5 "$BENCH" work compute --seconds 9 --cpu 1; spin light "$BENCH" work compute --seconds 9 --cpu 1
+sleep 2
+first=$(sed -n 1p light/cgroup.procs); second=$(sed -n 2p light/cgroup.procs)
+ran() { cut -d' ' -f1 /proc/$1/schedstat; }
+a=$(ran $first); b=$(ran $second); sleep 6
+echo "{\"$(ps -o ni= $first | tr -d ' ')\": $(($(ran $first) - a)), \"$(ps -o ni= $second | tr -d ' ')\": $(($(ran $second) - b))}" >$OUT/nice.json
+wait_all
+kill -INT $scheduler; wait $scheduler
+cat /sys/kernel/sched_ext/state >$OUT/state
+"#;
+
+fn shares(kernel: &str) {
+    let results = Scenario::plain(kernel, "SYM", 5, "--capacity-file /run/capacity.json").run(GROUPS);
+    let mut expect = Expectations::default();
+    for name in ["pinned", "free"] {
+        let ratio = results.number(name, "/heavy") / results.number(name, "/light");
+        // Without groups it would be 2 (pinned) and 1 (free), by the number of tasks.
+        expect.within(&format!("{name}: weight 300 against weight 100"), ratio, 3.0, 0.2);
+    }
+    let ratio = results.number("nice", "/0") / results.number("nice", "/5");
+    expect.within("nice 0 against nice 5 (1024/335)", ratio, 1024.0 / 335.0, 0.2);
+    expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
+    expect.judge(&results);
+}
+
+#[test]
+fn weights_are_honoured_on_6_12() {
+    shares("6.12");
+}
+
+#[test]
+fn weights_are_honoured_on_7_3() {
+    shares("7.3");
+}
