@@ -80,6 +80,7 @@ pub fn vm(wish: &Wish) -> Result<Vm> {
         env: Vec::new(),
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),
+        tolerate_overrun: false,
         keep_output: false,
     };
     if wish.emulation {

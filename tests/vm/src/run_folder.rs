@@ -79,7 +79,8 @@ impl RunFolder {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// The assertion of its own that QEMU failed before the command started, if it did.
+    /// How QEMU itself failed before the command started, if it did: by an assertion of its own, or by a crash, which
+    /// shows as a guest that booted and is gone without a word from anybody.
     #[must_use]
     pub fn early_failure(&self) -> Option<String> {
         if self.has(guest::STARTED) {
@@ -87,13 +88,20 @@ impl RunFolder {
         }
         let console = self.text(&self.console());
         let known = |line: &&str| line.starts_with("qemu-system") && line.contains("Assertion");
-        console.lines().find(known).map(ToString::to_string)
+        if let Some(line) = console.lines().find(known) {
+            return Some(line.to_string());
+        }
+        let silent = self.text(&self.launcher_log()).trim().is_empty() && !self.has(guest::FAILED);
+        let crashed = silent && console.contains("BIOS-") && !console.contains("Kernel panic");
+        crashed.then(|| "QEMU crashed while the guest booted".to_string())
     }
 
-    /// Judges the run from what it left behind and what the watch saw.
+    /// Judges the run from what it left behind and what the watch saw; by the accounts of the vCPUs, too, unless overrun is
+    /// tolerated.
     #[must_use]
-    pub fn judge(&self, watched: &Watched) -> Verdict {
+    pub fn judge(&self, watched: &Watched, tolerate_overrun: bool) -> Verdict {
         let failed = self.text(&self.path.join(guest::FAILED));
+        let accounts = watched.accounts();
         verdict::judge(&Evidence {
             started: self.has(guest::STARTED),
             failed: Some(failed.as_str()).filter(|text| !text.is_empty()),
@@ -101,7 +109,7 @@ impl RunFolder {
             late: watched.late,
             console: &self.text(&self.console()),
             launcher: &self.text(&self.launcher_log()),
-            accounts: &watched.accounts(),
+            accounts: if tolerate_overrun { &[] } else { &accounts },
         })
     }
 }
@@ -122,6 +130,11 @@ mod tests {
         assert_eq!(run.early_failure(), None, "every boot from 9p says so");
         console("qemu-system-x86_64: msix.c:228: f: Assertion `x' failed.\n");
         assert!(run.early_failure().is_some());
+        let booted = "[    0.0] BIOS-e820: usable\n[    6.8] amp_pmu: loading\n";
+        console(booted);
+        assert!(run.early_failure().is_some_and(|why| why.contains("crashed")));
+        console(&format!("{booted}[    7.0] Kernel panic - not syncing: x\n"));
+        assert_eq!(run.early_failure(), None, "a guest that panicked is not QEMU's fault");
         fs::write(folder.path().join(guest::STARTED), "").unwrap();
         assert_eq!(run.early_failure(), None, "from then on it is the command's affair");
     }

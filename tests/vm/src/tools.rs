@@ -52,7 +52,10 @@ pub fn clang_format() -> Result<PathBuf> {
     let found = Command::new("sh").arg("-c").arg(format!("ls {pattern}")).current_dir(&folder).output();
     let found = found.context("cannot look for clang-format")?;
     let path = String::from_utf8_lossy(&found.stdout).trim().to_string();
-    anyhow::ensure!(!path.is_empty(), "the Python package clang-format {CLANG_FORMAT} holds no program at {pattern}");
+    anyhow::ensure!(
+        !path.is_empty(),
+        "the Python package clang-format {CLANG_FORMAT} holds no program at {pattern}"
+    );
     Ok(folder.join(path))
 }
 
@@ -66,7 +69,8 @@ fn python_package(name: &str, version: &str, purpose: &str) -> Result<PathBuf> {
         let mut pip = Command::new(folder.join("bin/python3"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
         pip.arg(format!("{name}=={version}"));
-        run_logged(&mut step, &mut pip, &log).with_context(|| format!("cannot install {name}; is the network up?"))?;
+        run_logged(&mut step, &mut pip, &log)
+            .with_context(|| format!("cannot install {name}; is the network up?"))?;
         step.done("");
         Ok(())
     })

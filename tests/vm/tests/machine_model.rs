@@ -56,7 +56,7 @@ const CALIBRATE: &str = "for i in 1 2 3; do keep table$i $BIAS calibrate --force
 
 #[test]
 fn calibration_finds_two_classes() {
-    let results = Scenario::emulated("6.12", "2F2S", 3).run(CALIBRATE);
+    let results = Scenario::emulated("6.12", "2F2S", 3).strict().run(CALIBRATE);
     let mut expect = Expectations::default();
     for i in 1..=3 {
         let (classes, costs) = classes_and_costs(&results.json(&format!("table{i}")));
@@ -70,7 +70,7 @@ fn calibration_finds_two_classes() {
 
 #[test]
 fn calibration_orders_cpus_that_are_nearly_alike() {
-    let results = Scenario::emulated("6.12", "NEAR", 3).run(CALIBRATE);
+    let results = Scenario::emulated("6.12", "NEAR", 3).strict().run(CALIBRATE);
     let mut expect = Expectations::default();
     for i in 1..=3 {
         let (_, costs) = classes_and_costs(&results.json(&format!("table{i}")));
@@ -81,7 +81,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
 
 #[test]
 fn calibration_finds_one_class_where_all_are_alike() {
-    let results = Scenario::emulated("6.12", "SYM", 3).run(CALIBRATE);
+    let results = Scenario::emulated("6.12", "SYM", 3).strict().run(CALIBRATE);
     let mut expect = Expectations::default();
     for i in 1..=3 {
         let (classes, _) = classes_and_costs(&results.json(&format!("table{i}")));

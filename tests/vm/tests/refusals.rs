@@ -78,7 +78,10 @@ exit 0",
     expect.holds(&format!("check says malformed: {check}"), check.contains("malformed BTF"));
     expect.holds("loading ends with 3", results.text("load.code").trim() == "3");
     let error = results.text("load.err");
-    expect.holds(&format!("loading says where to look: {error:?}"), error.contains("malformed") || error.contains("scx_bias check"));
+    expect.holds(
+        &format!("loading says where to look: {error:?}"),
+        error.contains("malformed") || error.contains("scx_bias check"),
+    );
     expect.holds("nothing was loaded", results.text("state").trim() == "disabled");
     expect.judge(&results);
 }

@@ -29,7 +29,8 @@ fn scenario(kernel: &str) -> Scenario {
 
 fn storm(kernel: &str) {
     let seconds = from_environment("BIAS_VM_STORM_S", 10);
-    let results = scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds {seconds}\n{AFTERWARDS}"));
+    let results =
+        scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds {seconds}\n{AFTERWARDS}"));
     let mut expect = Expectations::default();
     let report = results.json("storm");
     expect.holds("no failure", report["failures"].as_array().is_some_and(Vec::is_empty));

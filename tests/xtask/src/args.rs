@@ -76,6 +76,10 @@ pub struct VmArgs {
     /// Run without the emulation: all CPUs as fast as the host allows, no stalls, no amp events. Boots faster.
     #[arg(long)]
     pub no_emulation: bool,
+    /// Return the command's exit code even if the host was too slow: for commands that check each measurement
+    /// themselves and repeat what was disturbed, such as bias-bench mix, ratio, demo and ab.
+    #[arg(long)]
+    pub tolerate_overrun: bool,
     /// The command and its arguments, after `--`.
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<String>,

@@ -29,6 +29,7 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
         timeout: Duration::from_secs(args.timeout),
     })?;
     vm.memory_mib = args.memory;
+    vm.tolerate_overrun = args.tolerate_overrun;
     vm.kernel_args.clone_from(&args.append);
     vm.speed_changes = speed_changes;
     let outcome = vm.run(&args.command)?;

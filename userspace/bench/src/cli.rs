@@ -1,5 +1,6 @@
 //! The command line of bias-bench.
 
+mod ab;
 mod commands;
 
 use crate::ratio::CpuPair;
@@ -14,7 +15,7 @@ use std::time::Duration;
 ///
 /// Every command prints a short text, or with --json one JSON document on standard output. Progress and messages go
 /// to standard error. Exit codes: 0 all is well, 1 a measurement failed, 2 usage, 3 the kernel or a right is
-/// missing, 4 another sched_ext scheduler is active.
+/// missing, 4 another sched_ext scheduler is active, 5 the VM's host was too slow for any measurement to count.
 #[derive(Debug, Parser)]
 #[command(name = "bias-bench", version, max_term_width = 100)]
 pub struct Cli {
@@ -40,6 +41,12 @@ enum Command {
     Survive(SurviveArgs),
     /// Run any other command while a scheduler is loaded
     Under(UnderArgs),
+    Ab(ab::AbArgs),
+    Report(ab::ReportArgs),
+    Compare(ab::CompareArgs),
+    List(ab::ListArgs),
+    #[command(hide = true)]
+    AbBoot(ab::BootArgs),
 }
 
 #[derive(Debug, Args)]
@@ -51,8 +58,9 @@ struct Output {
 
 #[derive(Debug, Args)]
 struct WorkArgs {
-    /// compute, chase[:SIZE], stalled[:MULTIPLIES], branchy or stream[:SIZE]. Larger sizes miss larger caches;
-    /// more multiplications per load mean a smaller share of stalls
+    /// compute, float, chase[:SIZE], stalled[:MULTIPLIES], branchy, stream[:SIZE], mixed[:PERCENT], phases[:MS],
+    /// cachestress[:SIZE], swpcpu, swpmem[:SIZE] or swp[:PERCENT]. Larger sizes miss larger caches; more multiplications per load
+    /// mean a smaller share of stalls; a percentage is the share of computing, a period that of a change and back
     kind: Kind,
     /// Seconds to run. Longer averages over more interrupts
     #[arg(long, value_parser = seconds, default_value = "1", conflicts_with = "steps")]
@@ -211,6 +219,10 @@ struct SurviveArgs {
 struct UnderArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads: saves ten seconds. Not for one
+    /// that measures the CPUs while it starts (give scx_bias a --capacity-file)
+    #[arg(long)]
+    unpaced_load: bool,
     /// A bias-bench command with its options, after --
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -227,7 +239,7 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
 /// The program: parses, runs, prints, and maps errors to exit codes.
 pub fn main() -> ExitCode {
     match commands::run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("bias-bench: {error}");
             ExitCode::from(error.exit_code())
@@ -240,9 +252,12 @@ fn nested(command: Vec<String>) -> Result<Command> {
     let words = std::iter::once("bias-bench".to_string()).chain(command);
     let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
     match cli.command {
-        Command::Under(_) | Command::Demo(_) | Command::Survive(_) => Err(Error::Usage(
-            "'under' takes a command that loads no scheduler itself; not demo, survive or under".into(),
-        )),
+        Command::Under(_) | Command::Demo(_) | Command::Survive(_) | Command::Ab(_) | Command::AbBoot(_) => {
+            Err(Error::Usage(
+                "'under' takes a command that loads no scheduler itself; not demo, survive, ab or under"
+                    .into(),
+            ))
+        }
         command => Ok(command),
     }
 }

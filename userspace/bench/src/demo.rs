@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<Comparison> {
         result.save(options)?;
     }
     progress.stage(&format!("loading {}", options.scheduler));
-    sched::under(kernel, &options.scheduler, options.timeout, |loaded| {
+    sched::under(kernel, &options.scheduler, options.timeout, false, |loaded| {
         result.scheduler = Some(loaded.name().to_string());
         for one in &options.mixes {
             progress.stage(&format!("{one} under {}", loaded.name()));
@@ -204,6 +204,7 @@ mod tests {
 
     fn report(stp: f64, unfairness: f64) -> Report {
         Report {
+            void_rounds: 0,
             schema: "",
             mix: "4compute+4chase".into(),
             scheduler: String::new(),

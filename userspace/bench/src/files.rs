@@ -1,6 +1,7 @@
-//! Reading files that a user named.
+//! Files that a user named, and a place for those that a program needs.
 
 use crate::{Error, Result};
+use nix::unistd::{AccessFlags, access};
 use std::io::Read;
 use std::path::Path;
 
@@ -21,6 +22,14 @@ pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<String> {
     let mut text = String::new();
     file.take(max_bytes).read_to_string(&mut text).map_err(|e| usage(e.to_string()))?;
     Ok(text)
+}
+
+/// A folder that programs may write to; /tmp if none is, and they will complain themselves.
+pub fn writable_folder() -> String {
+    let wanted = ["OUT", "TMPDIR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let usual = ["/tmp", "/run", "/dev/shm"].map(String::from);
+    let writable = |folder: &String| access(folder.as_str(), AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
+    wanted.chain(usual).find(writable).unwrap_or_else(|| "/tmp".into())
 }
 
 #[cfg(test)]

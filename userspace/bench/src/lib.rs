@@ -11,11 +11,13 @@
 //!   plain options in and a serialisable report out. [`cli`] binds them to the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod ab;
 pub mod cgroup;
 pub mod cli;
 pub mod counters;
 pub mod cpus;
 pub mod demo;
+pub mod emulation;
 pub mod error;
 pub mod files;
 pub mod measure;

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Round trips of each pair before the first round: both processes are then past their start.
 const WARMUP_ROUND_TRIPS: u32 = 100;
+/// Round trips of each pair in a round of [`run_for`]: long against reading the counters, short against a window.
+const SHORT_ROUND_TRIPS: u32 = 250;
 /// Time in which the idle machine's instructions are counted.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -77,44 +79,83 @@ pub struct Report {
 
 /// Runs all rounds.
 pub fn run(options: &Options) -> Result<Report> {
-    if let Some(cpu) = options.cpu {
-        cpus::require_online(&[cpu])?;
-    }
-    let online = cpus::online()?.0;
-    let scheduler = SchedExt::system().active().unwrap_or_else(|| "default".into());
-    let mut counters = MachineInstructions::open(&online)?;
-    let pairs = options.pairs.max(1);
-    let round_trips = options.switches.div_ceil(2 * pairs as u32).max(1);
-    let table = Table::set(pairs, options.cpu)?;
-    table.play(WARMUP_ROUND_TRIPS)?;
-    let idle_per_s = counters.as_mut().map(idle_rate).transpose()?;
-    let mut rounds = Vec::new();
+    let mut session = Session::open(options.pairs, options.cpu)?;
+    let round_trips = options.switches.div_ceil(2 * options.pairs.max(1) as u32).max(1);
     for _ in 0..options.rounds.max(1) {
-        let before = counters.as_mut().map(MachineInstructions::read).transpose()?;
-        let start = Instant::now();
-        table.play(round_trips)?;
-        let wall_ns = start.elapsed().as_nanos() as u64;
-        let after = counters.as_mut().map(MachineInstructions::read).transpose()?;
-        let counted = after.zip(before).map(|(after, before)| after.saturating_sub(before));
-        rounds.push(Round::of(2 * u64::from(round_trips) * pairs as u64, wall_ns, counted, idle_per_s));
+        session.round(round_trips)?;
     }
-    drop(table);
-    let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
-    let ns: Vec<f64> = rounds.iter().map(|r| r.wall_ns as f64 / r.switches as f64).collect();
-    Ok(Report {
-        schema: "bias-bench.pingpong/1",
-        scheduler,
-        pairs,
-        cpu: options.cpu,
-        idle_per_s,
-        instructions_per_switch: per_switch.and_then(|v| metrics::median(&v)),
-        ns_per_switch: metrics::median(&ns).unwrap_or(f64::NAN),
-        rounds,
-    })
+    Ok(session.report())
+}
+
+/// Plays for a time instead of a number of switches: short rounds until `window` is over, after `warmup` unmeasured.
+pub fn run_for(pairs: usize, cpu: Option<usize>, warmup: Duration, window: Duration) -> Result<Report> {
+    let mut session = Session::open(pairs, cpu)?;
+    let start = Instant::now();
+    while start.elapsed() < warmup {
+        session.table.play(SHORT_ROUND_TRIPS)?;
+    }
+    let start = Instant::now();
+    while session.rounds.is_empty() || start.elapsed() < window {
+        session.round(SHORT_ROUND_TRIPS)?;
+    }
+    Ok(session.report())
+}
+
+/// Players, counters, and the rounds so far.
+struct Session {
+    table: Table,
+    cpu: Option<usize>,
+    counters: Option<MachineInstructions>,
+    idle_per_s: Option<f64>,
+    rounds: Vec<Round>,
+}
+
+impl Session {
+    /// Sets the table, and measures the idle machine while the players wait.
+    fn open(pairs: usize, cpu: Option<usize>) -> Result<Self> {
+        if let Some(cpu) = cpu {
+            cpus::require_online(&[cpu])?;
+        }
+        let mut counters = MachineInstructions::open(&cpus::online()?.0)?;
+        let table = Table::set(pairs.max(1), cpu)?;
+        table.play(WARMUP_ROUND_TRIPS)?;
+        let idle_per_s = counters.as_mut().map(idle_rate).transpose()?;
+        Ok(Session { table, cpu, counters, idle_per_s, rounds: Vec::new() })
+    }
+
+    /// Plays one round and adds it.
+    fn round(&mut self, round_trips: u32) -> Result<()> {
+        let before = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
+        let start = Instant::now();
+        self.table.play(round_trips)?;
+        let wall_ns = start.elapsed().as_nanos() as u64;
+        let after = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
+        let counted = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        let switches = 2 * u64::from(round_trips) * self.table.pairs as u64;
+        self.rounds.push(Round::of(switches, wall_ns, counted, self.idle_per_s));
+        Ok(())
+    }
+
+    /// Ends the players and sums up.
+    fn report(self) -> Report {
+        let rounds = self.rounds;
+        let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
+        let ns: Vec<f64> = rounds.iter().map(|r| r.wall_ns as f64 / r.switches as f64).collect();
+        Report {
+            schema: "bias-bench.pingpong/1",
+            scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
+            pairs: self.table.pairs,
+            cpu: self.cpu,
+            idle_per_s: self.idle_per_s,
+            instructions_per_switch: per_switch.and_then(|v| metrics::median(&v)),
+            ns_per_switch: metrics::median(&ns).unwrap_or(f64::NAN),
+            rounds,
+        }
+    }
 }
 
 /// Instructions per second of the machine while this program sleeps.
-fn idle_rate(counters: &mut MachineInstructions) -> Result<f64> {
+pub(crate) fn idle_rate(counters: &mut MachineInstructions) -> Result<f64> {
     let before = counters.read()?;
     let start = Instant::now();
     std::thread::sleep(IDLE);

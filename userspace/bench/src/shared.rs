@@ -24,6 +24,9 @@ pub struct Shared<T: SharedZero> {
     len: usize,
 }
 
+// SAFETY: shared access gives out only `&T`, and T is Sync; the mapping changes neither place nor size.
+unsafe impl<T: SharedZero> Sync for Shared<T> {}
+
 impl<T: SharedZero> Shared<T> {
     /// Maps `len` zeroed elements. `len` 0 is taken as 1.
     pub fn new(len: usize) -> Result<Self> {

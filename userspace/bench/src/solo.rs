@@ -6,7 +6,7 @@
 
 use crate::measure::{self, Until};
 use crate::spec::{CpuList, Kind};
-use crate::{Error, Result, cpus, files, metrics};
+use crate::{Error, Result, cpus, emulation, files, metrics};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,10 +73,11 @@ impl Solo {
             if self.rates.contains_key(&kind.to_string()) {
                 continue;
             }
-            let mut rates = Vec::new();
-            for _ in 0..SOLO_ROUNDS {
-                rates.push(measure::run(kind, Some(cpu), Until::Elapsed(SOLO))?.units_per_s());
-            }
+            let time = Until::Elapsed(SOLO.max(kind.period()));
+            let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
+            let (rates, _) = emulation::undisturbed(|| {
+                std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>()
+            })?;
             let rate = metrics::median(&rates).unwrap_or(0.0);
             self.rates.insert(kind.to_string(), rate);
             changed = true;

@@ -2,102 +2,14 @@
 //!
 //! Pure parsing with printing as its inverse. Every error is one line that shows what would have been right.
 
+mod kind;
+
+pub use kind::{DEFAULT_CHASE_BYTES, DEFAULT_MULTIPLIES, DEFAULT_STREAM_BYTES, Kind, parse_bytes};
 use std::fmt;
 use std::str::FromStr;
 
-/// Set of `chase` and `stalled`: 384 KiB, half as much again as the last-level cache the asymmetric VM models, and small enough that
-/// a modelled miss still hits the host's caches and TLB (larger sets overran the emulation).
-pub const DEFAULT_CHASE_BYTES: usize = 384 << 10;
-/// Set of `stream`, all three arrays together.
-pub const DEFAULT_STREAM_BYTES: usize = 3 << 19;
-/// Multiplications after each load of `stalled`: 50 % stalled at 60 MIPS and 600 ns a miss.
-pub const DEFAULT_MULTIPLIES: u32 = 16;
-/// Largest set accepted: 4 GiB.
-const MAX_SET_BYTES: usize = 4 << 30;
 /// Most tasks in a mix.
 const MAX_TASKS: usize = 1024;
-
-/// A kind of workload with its parameter. Written `compute`, `chase`, `chase:4M`, `stalled`, `stalled:20`,
-/// `branchy`, `stream`, `stream:6M`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Integer arithmetic in registers.
-    Compute,
-    /// Dependent loads along a random cycle through this many bytes.
-    Chase {
-        /// Size of the set.
-        set_bytes: usize,
-    },
-    /// A chase with this many multiplications after each load.
-    Stalled {
-        /// Multiplications per load; more means less stalled.
-        multiplies: u32,
-    },
-    /// Branches nobody can predict.
-    Branchy,
-    /// Sums over three long arrays.
-    Stream {
-        /// Size of the three arrays together.
-        set_bytes: usize,
-    },
-}
-
-impl Kind {
-    /// Names of all kinds.
-    pub const NAMES: [&str; 5] = ["compute", "chase", "stalled", "branchy", "stream"];
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, parameter) = match text.split_once(':') {
-            Some((name, parameter)) => (name, Some(parameter)),
-            None => (text, None),
-        };
-        let bytes = |default| parameter.map_or(Ok(default), parse_bytes);
-        match name {
-            "compute" | "branchy" if parameter.is_some() => Err(format!("'{name}' takes no parameter")),
-            "compute" => Ok(Kind::Compute),
-            "branchy" => Ok(Kind::Branchy),
-            "chase" => Ok(Kind::Chase { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
-            "stream" => Ok(Kind::Stream { set_bytes: bytes(DEFAULT_STREAM_BYTES)? }),
-            "stalled" => match parameter.map_or(Ok(DEFAULT_MULTIPLIES), str::parse) {
-                Ok(multiplies) if multiplies <= 100_000 => Ok(Kind::Stalled { multiplies }),
-                _ => Err(format!("'{text}': multiplications per load are a number from 0 to 100000")),
-            },
-            _ => Err(format!("unknown workload '{name}'; known are {}", Kind::NAMES.join(", "))),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Kind::Compute => f.write_str("compute"),
-            Kind::Branchy => f.write_str("branchy"),
-            Kind::Chase { set_bytes: DEFAULT_CHASE_BYTES } => f.write_str("chase"),
-            Kind::Chase { set_bytes } => write!(f, "chase:{set_bytes}"),
-            Kind::Stream { set_bytes: DEFAULT_STREAM_BYTES } => f.write_str("stream"),
-            Kind::Stream { set_bytes } => write!(f, "stream:{set_bytes}"),
-            Kind::Stalled { multiplies: DEFAULT_MULTIPLIES } => f.write_str("stalled"),
-            Kind::Stalled { multiplies } => write!(f, "stalled:{multiplies}"),
-        }
-    }
-}
-
-/// Parses a size such as `65536`, `256K`, `4M`, `1G` (powers of 1024), from 128 bytes to 4 GiB.
-fn parse_bytes(text: &str) -> Result<usize, String> {
-    let (digits, shift) = match text.char_indices().last() {
-        Some((i, 'K' | 'k')) => (&text[..i], 10),
-        Some((i, 'M' | 'm')) => (&text[..i], 20),
-        Some((i, 'G' | 'g')) => (&text[..i], 30),
-        _ => (text, 0),
-    };
-    let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
-    size.filter(|n| (128..=MAX_SET_BYTES).contains(n))
-        .ok_or_else(|| format!("'{text}' is not a size; write 128 to 4G, e.g. 512K"))
-}
 
 /// Tasks that run side by side. Written `2compute+2chase:4M`; a missing number means 1.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -117,7 +117,8 @@ impl Group {
         for (i, kind) in kinds.iter().enumerate() {
             let (phase, slot) = (&group.phase.all()[0], &group.slots.all()[i]);
             let pin = pins.get(i).copied().flatten();
-            let child = spawn(|| run_task(kind, pin, phase, slot))?;
+            let nth = kinds[..i].iter().filter(|earlier| *earlier == kind).count();
+            let child = spawn(|| run_task(kind, nth, pin, phase, slot))?;
             group.pids.push(child);
         }
         group.await_ready()?;
@@ -230,13 +231,13 @@ impl Slot {
 }
 
 /// Life of a task process: build, wait for the start, work, account, stop.
-fn run_task(kind: &Kind, pin: Option<usize>, phase: &AtomicU64, slot: &Slot) -> u8 {
+fn run_task(kind: &Kind, nth: usize, pin: Option<usize>, phase: &AtomicU64, slot: &Slot) -> u8 {
     if let Some(cpu) = pin
         && cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_err()
     {
         return 1;
     }
-    let mut work = work::build(kind);
+    let mut work = work::build_nth(kind, nth);
     work.step();
     slot.ready.store(1, Relaxed);
     while phase.load(Relaxed) == PHASE_WAIT {

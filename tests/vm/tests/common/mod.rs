@@ -14,18 +14,29 @@ pub const SLICE_US: u32 = 50_000;
 /// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void
 /// nothing is judged: a busy host, or one whose own host takes its time away, must not fail a test, nor pass one in silence.
 const ATTEMPTS: usize = 2;
+/// Exit code of bias-bench when it gave a measurement up because the host was too slow again and again.
+const VOID: i32 = 5;
 
 /// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), and
 /// `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
 fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
-    let slice = slice_us.map(|us| format!("--slice-us {us}")).unwrap_or_default();
+    // Where cores are emulated, loading is not (it takes ten seconds that nobody measures), so the scheduler is given the table
+    // that it would measure: the same calibration, done before at the pace of the machine.
+    let (slice, under, calibrate) = match slice_us {
+        Some(us) => (
+            format!("--slice-us {us} --capacity-file /run/capacity.json"),
+            "under --unpaced-load",
+            "calibrate() { [ -e /run/capacity.json ] || \"$BIAS\" calibrate --output /run/capacity.json >/dev/null || exit; }\n",
+        ),
+        None => (String::new(), "under", "calibrate() { :; }\n"),
+    };
     let release = build::target_folder().join("release");
     let program = |name: &str| quote(&release.join(name).to_string_lossy());
     format!(
         // A repeated run shares the folder; solo rates of the void one belong to another boot.
         "rm -f \"$OUT\"/*.json\nBENCH={}\nBIAS={}\nSCHED=\"$BIAS {slice} {scheduler_options}\"\n\
-         keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ echo \"FAILED: $name ($?)\" >&2; exit 1; }}\n}}\n\
-         under() {{ name=$1; shift; keep \"$name\" \"$BENCH\" under --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
+         keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ code=$?; echo \"FAILED: $name ($code)\" >&2; exit $code; }}\n}}\n\
+         {calibrate}under() {{ calibrate; name=$1; shift; keep \"$name\" \"$BENCH\" {under} --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
         program("bias-bench"),
         program("scx_bias"),
     )
@@ -53,6 +64,12 @@ impl Scenario {
         Self::new(kernel, machine, minutes, true)
     }
 
+    /// For scripts that measure with something else than bias-bench: an overrun anywhere voids the run.
+    pub fn strict(mut self) -> Self {
+        self.vm.tolerate_overrun = false;
+        self
+    }
+
     /// A guest whose CPUs run as fast as the host lets them: for behaviour, not for figures. `options` are the scheduler's.
     pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
@@ -65,7 +82,14 @@ impl Scenario {
         wish.timeout = Duration::from_secs(60 * minutes);
         let mut vm = prepare::vm(&wish).unwrap();
         vm.keep_output = true;
-        Scenario { vm, name: format!("{machine} on {kernel}"), scheduler_options: "", slice_us: emulation.then_some(SLICE_US) }
+        // bias-bench checks each measurement for itself, and repeats it.
+        vm.tolerate_overrun = true;
+        Scenario {
+            vm,
+            name: format!("{machine} on {kernel}"),
+            scheduler_options: "",
+            slice_us: emulation.then_some(SLICE_US),
+        }
     }
 
     /// Runs the script, again if the host was too slow, and fails the test unless it ends with 0. See [`ATTEMPTS`].
@@ -79,11 +103,15 @@ impl Scenario {
             let outcome = self.vm.run(&command).unwrap();
             match &outcome.verdict {
                 Verdict::Ended(0) => return Results { out: self.vm.out.clone(), outcome, void: None },
-                Verdict::Overran(why) if attempt == ATTEMPTS => {
+                Verdict::Overran(_) | Verdict::Ended(VOID) if attempt == ATTEMPTS => {
+                    let why = outcome.verdict.explanation().unwrap_or(&outcome.stderr);
                     let void = Some(format!("{}: {why}", self.name));
                     return Results { out: self.vm.out.clone(), outcome, void };
                 }
-                Verdict::Overran(why) => eprintln!("{}: run {attempt} is void: {why}", self.name),
+                Verdict::Overran(_) | Verdict::Ended(VOID) => {
+                    let why = outcome.verdict.explanation().unwrap_or(&outcome.stderr);
+                    eprintln!("{}: run {attempt} is void: {why}", self.name);
+                }
                 other => panic!(
                     "{}: {other:?}\n-- stdout\n{}\n-- stderr\n{}",
                     self.name, outcome.stdout, outcome.stderr

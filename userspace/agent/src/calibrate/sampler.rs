@@ -117,7 +117,11 @@ mod tests {
             calls += 1;
             Duration::from_micros(steps) + if calls % 3 == 0 { chunk * 10 } else { Duration::ZERO }
         });
-        assert!(calls <= MAX_TRIALS && pace.steps >= 1000, "{} steps of 1 us after {calls} calls", pace.steps);
+        assert!(
+            calls <= MAX_TRIALS && pace.steps >= 1000,
+            "{} steps of 1 us after {calls} calls",
+            pace.steps
+        );
     }
 
     #[test]

@@ -7,9 +7,21 @@ use crate::{cpus, demo, mix, pingpong, ratio, storm, survive};
 use serde::Serialize;
 use std::io::Write;
 
-/// Runs one command.
-pub(super) fn run(command: Command) -> Result<()> {
+/// Runs one command; the exit code of one that did what it was asked.
+pub(super) fn run(command: Command) -> Result<u8> {
     match command {
+        Command::Ab(args) => return args.run(),
+        Command::Under(args) => {
+            let command = nested(args.command)?;
+            let SchedulerArgs { scheduler_cmd, load_timeout } = args.scheduler;
+            return sched::under(SchedExt::system(), &scheduler_cmd, load_timeout, args.unpaced_load, |_| {
+                run(command)
+            });
+        }
+        Command::Report(args) => args.run(),
+        Command::Compare(args) => args.run(),
+        Command::List(args) => args.run(),
+        Command::AbBoot(args) => args.run(),
         Command::Work(args) => work(args),
         Command::Ratio(args) => {
             let options = ratio::Options {
@@ -65,12 +77,8 @@ pub(super) fn run(command: Command) -> Result<()> {
             let report = survive::run(&options)?;
             print(&args.output, &report, || report.text())
         }
-        Command::Under(args) => {
-            let command = nested(args.command)?;
-            let SchedulerArgs { scheduler_cmd, load_timeout } = args.scheduler;
-            sched::under(SchedExt::system(), &scheduler_cmd, load_timeout, |_| run(command))
-        }
-    }
+    }?;
+    Ok(0)
 }
 
 impl From<MixArgs> for mix::Options {
@@ -158,7 +166,7 @@ impl WorkReport {
 }
 
 /// Prints a report to standard output. A reader that went away is no error.
-fn print<T: Serialize>(output: &Output, report: &T, text: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn print<T: Serialize>(output: &Output, report: &T, text: impl FnOnce() -> String) -> Result<()> {
     let body = if output.json {
         serde_json::to_string_pretty(report).map_err(|e| Error::failed("writing JSON", e))? + "\n"
     } else {

@@ -1,7 +1,6 @@
 //! stress-ng beside the storm, where it is installed: somebody else's idea of churn.
 
-use crate::{Error, Result};
-use nix::unistd::{AccessFlags, access};
+use crate::{Error, Result, files};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
     command.args([
         "--quiet",
         "--temp-path",
-        &writable_folder(),
+        &files::writable_folder(),
         "--timeout",
         &format!("{}s", time.as_secs().max(1)),
     ]);
@@ -45,14 +44,6 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::failed("starting stress-ng", e)),
     }
-}
-
-/// A folder that stress-ng may write to; /tmp if none is, and it will complain itself.
-fn writable_folder() -> String {
-    let wanted = ["OUT", "TMPDIR"].into_iter().filter_map(|name| std::env::var(name).ok());
-    let usual = ["/tmp", "/run", "/dev/shm"].map(String::from);
-    let writable = |folder: &String| access(folder.as_str(), AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
-    wanted.chain(usual).find(writable).unwrap_or_else(|| "/tmp".into())
 }
 
 impl StressNg {

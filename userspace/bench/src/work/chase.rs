@@ -39,6 +39,17 @@ impl Chase {
         Chase { _lines: lines, at: base, multiplies, x: 1 }
     }
 
+    /// Follows the cycle by `n` lines, without multiplications; returns `n`.
+    #[inline(always)]
+    pub(super) fn loads(&mut self, n: u64) -> u64 {
+        let mut at = self.at;
+        for _ in 0..n {
+            at = Self::follow(at);
+        }
+        self.at = at;
+        n
+    }
+
     /// Follows the cycle by one line.
     #[inline(always)]
     fn follow(at: *const Line) -> *const Line {
@@ -56,7 +67,7 @@ fn lines_in(set_bytes: usize) -> usize {
 }
 
 /// One random cycle through the numbers below `n`: a permutation with a single cycle (Sattolo's shuffle).
-fn cycle(n: usize, seed: u64) -> Vec<usize> {
+pub(super) fn cycle(n: usize, seed: u64) -> Vec<usize> {
     let mut random = Xorshift::new(seed);
     let mut next: Vec<usize> = (0..n).collect();
     for i in (1..n).rev() {

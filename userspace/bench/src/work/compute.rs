@@ -14,15 +14,27 @@ impl Compute {
     pub(super) fn new() -> Self {
         Compute { x: 1 }
     }
+
+    /// Goes `n` rounds on; returns `n`.
+    #[inline(always)]
+    pub(super) fn rounds(&mut self, n: u64) -> u64 {
+        let mut x = self.x;
+        for _ in 0..n {
+            x = multiply_add(x);
+        }
+        self.x = x;
+        n
+    }
+}
+
+/// One round.
+#[inline(always)]
+pub(super) fn multiply_add(x: u64) -> u64 {
+    opaque(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
 }
 
 impl Step for Compute {
     fn step(&mut self) -> u64 {
-        let mut x = self.x;
-        for _ in 0..ROUNDS {
-            x = opaque(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-        }
-        self.x = x;
-        ROUNDS
+        self.rounds(ROUNDS)
     }
 }

@@ -3,7 +3,8 @@
 //! Problem: to judge a scheduler one needs tasks whose demand is not a guess. Each kind here is dominated
 //! by one thing: `compute` by the execution of instructions, `chase` by memory latency beyond the last-level
 //! cache, `branchy` by mispredicted branches, `stream` by memory throughput; `stalled` is a chase diluted
-//! with multiplications to any share between.
+//! with multiplications to any share between. `float` is `compute` in floating point, `cachestress` adds flushes to
+//! misses, `mixed`, `phases` and the `swp` family combine computing and memory in one task.
 //!
 //! Approach: a workload is a [`Step`]: one call does a fixed, bounded amount of work (about 20 000 cycles of a
 //! small core, 0.3 ms in the asymmetric VM), and says how many units that was. Between two steps the caller
@@ -11,16 +12,20 @@
 //! the same kind compare; rates of different kinds do not.
 //!
 //! Invariants: a step never allocates, sleeps or makes a system call. The amount of work of a step does not depend
-//! on the CPU or on what ran before. The compiler cannot drop or shorten it: every value passes through
-//! [`opaque`].
+//! on the CPU or on what ran before (of `phases`, it depends on the clock, and that is its point). The compiler cannot
+//! drop or shorten it: every value passes through [`opaque`].
 //!
 //! Limits: the sets are sized for the asymmetric VM (256 KiB modelled last-level cache); on hardware give a
 //! larger set, e.g. `chase:256M`.
 
+mod blend;
 mod branchy;
+mod cachestress;
 mod chase;
 mod compute;
+mod float;
 mod stream;
+mod swp;
 
 use crate::spec::Kind;
 
@@ -32,12 +37,25 @@ pub trait Step {
 
 /// Builds the workload of this kind; allocates and touches its whole set.
 pub fn build(kind: &Kind) -> Box<dyn Step> {
+    build_nth(kind, 0)
+}
+
+/// Builds the workload of the `index`th task of this kind in a mix: tasks of a kind whose nature changes with time must not
+/// all change together.
+pub fn build_nth(kind: &Kind, index: usize) -> Box<dyn Step> {
     match *kind {
         Kind::Compute => Box::new(compute::Compute::new()),
         Kind::Chase { set_bytes } => Box::new(chase::Chase::new(set_bytes, 0)),
         Kind::Stalled { multiplies } => Box::new(chase::Chase::new(chase::DEFAULT_SET_BYTES, multiplies)),
         Kind::Branchy => Box::new(branchy::Branchy::new()),
         Kind::Stream { set_bytes } => Box::new(stream::Stream::new(set_bytes)),
+        Kind::Float => Box::new(float::Float::new()),
+        Kind::Mixed { compute_percent } => Box::new(blend::Mixed::new(compute_percent)),
+        Kind::Phases { .. } => Box::new(blend::Phases::new(kind.period(), index)),
+        Kind::CacheStress { set_bytes } => Box::new(cachestress::CacheStress::new(set_bytes)),
+        Kind::SwpCpu => Box::new(swp::Swp::new(100, 0)),
+        Kind::SwpMem { set_bytes } => Box::new(swp::Swp::new(0, set_bytes)),
+        Kind::Swp { cpu_percent } => Box::new(swp::Swp::new(cpu_percent, chase::DEFAULT_SET_BYTES)),
     }
 }
 
@@ -50,6 +68,33 @@ pub(crate) fn opaque(x: u64) -> u64 {
         let mut y = x;
         // SAFETY: the assembly is a comment; it reads and writes nothing but the register named.
         unsafe { std::arch::asm!("/* {0} */", inout(reg) y, options(nomem, nostack, preserves_flags)) };
+        y
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    std::hint::black_box(x)
+}
+
+/// [`opaque`] for a floating-point number, which stays in a floating-point register.
+#[inline(always)]
+pub(crate) fn opaque_f64(x: f64) -> f64 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+    {
+        let mut y = x;
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the assembly is a comment; it reads and writes nothing but the register named.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(xmm_reg) y, options(nomem, nostack, preserves_flags))
+        };
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("/* {0:d} */", inout(vreg) y, options(nomem, nostack, preserves_flags))
+        };
+        #[cfg(target_arch = "riscv64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(freg) y, options(nomem, nostack, preserves_flags))
+        };
         y
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
@@ -100,6 +145,7 @@ mod tests {
     #[test]
     fn opaque_keeps_the_value() {
         assert_eq!(opaque(42), 42);
+        assert_eq!(opaque_f64(-0.5), -0.5);
     }
 
     #[test]

@@ -19,6 +19,8 @@ Commands:
                    same when it loads; use this on kernels that cannot take the module)
   stop             suspend the pacing; vCPUs run as fast as the host lets them
   counters         print every vCPU's counters, overrun account and speed as JSON
+  follow           the same on one line, for each line on standard input, until its end: reads without starting a
+                   program, which a slow CPU takes long for
   speed CPU MIPS   set the speed of one vCPU, 0.1 to 10000 MIPS. Lower throttles it as heat would: execution
                    and stalls inside the core stretch, memory does not. Higher costs the host more; watch
                    overrun_ns
@@ -36,6 +38,7 @@ enum Command {
     Start,
     Stop,
     Counters,
+    Follow,
     Speed(usize, u32),
     Help,
 }
@@ -67,6 +70,7 @@ fn parse(args: &[String]) -> Result<(Option<PathBuf>, Command), Failure> {
         ["start"] => Command::Start,
         ["stop"] => Command::Stop,
         ["counters"] => Command::Counters,
+        ["follow"] => Command::Follow,
         ["speed", cpu, mips] => {
             let cpu = cpu.parse().map_err(|_| fail(2, format!("{cpu:?} is not a CPU number")))?;
             let mips: f64 = mips.parse().map_err(|_| fail(2, format!("{mips:?} is not a speed in MIPS")))?;
@@ -144,6 +148,13 @@ fn run(args: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         Command::Counters => print(&counters_json(&page)),
+        Command::Follow => {
+            for line in std::io::stdin().lines() {
+                line.map_err(|e| fail(1, format!("cannot read standard input: {e}")))?;
+                print(&counters_json(&page).replace('\n', " "))?;
+            }
+            Ok(())
+        }
         Command::Speed(cpu, mips_milli) => {
             page.set_speed(cpu, mips_milli).map_err(|e| fail(2, e.to_string()))
         }

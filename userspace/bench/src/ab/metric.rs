@@ -1,0 +1,118 @@
+//! The registry of metrics: what each is called, its unit, and which way is better.
+//!
+//! Problem: a verdict needs a direction, and a reader needs a unit and a meaning; both must be the same in the
+//! workloads that produce a figure, in the table that judges it and in the list that explains it.
+//! Approach: one table. A name that ends in `_` is a prefix: `fast_share_chase` belongs to `fast_share_`.
+//! Invariants: names are unique; no metric is negative, so that ratios mean something.
+//! Limits: a metric that is not in the table is kept, and treated as neutral: nobody knows which way is better.
+
+use serde::{Deserialize, Serialize};
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither: the metric explains others.
+    Neutral,
+}
+
+/// One kind of figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// Name in samples and reports; a prefix if it ends in `_`.
+    pub name: &'static str,
+    /// Unit, empty for a plain number.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub direction: Direction,
+    /// One sentence.
+    pub about: &'static str,
+}
+
+use Direction::{Higher, Lower, Neutral};
+
+/// Every metric, in the order in which reports show them.
+#[rustfmt::skip]
+pub const METRICS: &[Metric] = &[
+    Metric { name: "stp", unit: "", direction: Higher, about: "System throughput: sum of the tasks' progress against alone on a fast CPU." },
+    Metric { name: "antt", unit: "", direction: Lower, about: "Average normalised turnaround time: mean slowdown of the tasks." },
+    Metric { name: "unfairness", unit: "", direction: Lower, about: "Largest slowdown over smallest slowdown; 1 when all suffer alike." },
+    Metric { name: "throughput_per_s", unit: "1/s", direction: Higher, about: "Units of work done by all tasks per second." },
+    Metric { name: "progress_min", unit: "", direction: Higher, about: "Progress of the task that got least." },
+    Metric { name: "latency_p50_us", unit: "µs", direction: Lower, about: "Median latency." },
+    Metric { name: "latency_p99_us", unit: "µs", direction: Lower, about: "Latency that one of 100 exceeds." },
+    Metric { name: "latency_p999_us", unit: "µs", direction: Lower, about: "Latency that one of 1000 exceeds." },
+    Metric { name: "time_ms", unit: "ms", direction: Lower, about: "Wall time of one repetition, median over the repetitions." },
+    Metric { name: "cv_permille", unit: "‰", direction: Lower, about: "Standard deviation of the repetitions over their mean." },
+    Metric { name: "min_max_permille", unit: "‰", direction: Higher, about: "Fastest over slowest repetition; 1000 when all are alike." },
+    Metric { name: "instructions_per_switch", unit: "", direction: Lower, about: "Guest instructions of a context switch." },
+    Metric { name: "instructions_per_wakeup", unit: "", direction: Lower, about: "Guest instructions of a wakeup." },
+    Metric { name: "agent_cpu_permille", unit: "‰", direction: Lower, about: "Share of all CPU time used by the scheduler's program in user space." },
+    Metric { name: "bpf_permille", unit: "‰", direction: Lower, about: "Share of all CPU time used by the scheduler's BPF code." },
+    Metric { name: "energy_j", unit: "J", direction: Lower, about: "Energy of one visit." },
+    Metric { name: "energy_delay_js", unit: "Js", direction: Lower, about: "Energy times time of one visit." },
+    Metric { name: "migrations_per_s", unit: "1/s", direction: Neutral, about: "Changes of CPU per second." },
+    Metric { name: "switches_per_s", unit: "1/s", direction: Neutral, about: "Context switches per second." },
+    Metric { name: "fast_share", unit: "", direction: Neutral, about: "Share of the tasks' run time spent on fast CPUs." },
+    Metric { name: "fast_share_", unit: "", direction: Neutral, about: "The same for the tasks of one kind." },
+];
+
+/// What stands in for a metric nobody registered.
+const UNKNOWN: Metric =
+    Metric { name: "", unit: "", direction: Neutral, about: "Not in the list of metrics; not judged." };
+
+impl Metric {
+    /// True for a name such as `fast_share_`, which stands for many metrics.
+    pub fn is_prefix(&self) -> bool {
+        self.name.ends_with('_')
+    }
+}
+
+/// Position of a metric in [`METRICS`], by exact name or else by prefix.
+fn position(name: &str) -> Option<usize> {
+    let prefix = |m: &Metric| m.is_prefix() && name.len() > m.name.len() && name.starts_with(m.name);
+    let exact = METRICS.iter().position(|m| m.name == name && !m.is_prefix());
+    exact.or_else(|| METRICS.iter().position(prefix))
+}
+
+/// The registered metric of this name, None if there is none.
+pub fn lookup(name: &str) -> Option<&'static Metric> {
+    position(name).map(|i| &METRICS[i])
+}
+
+/// The registered metric of this name, else a neutral stand-in.
+pub fn of(name: &str) -> &'static Metric {
+    lookup(name).unwrap_or(&UNKNOWN)
+}
+
+/// Sorts metrics for a report: in the order of the registry, unknown ones last, then by name.
+pub fn order(name: &str) -> (usize, &str) {
+    (position(name).unwrap_or(METRICS.len()), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_explained() {
+        for (i, m) in METRICS.iter().enumerate() {
+            assert!(METRICS[i + 1..].iter().all(|other| other.name != m.name), "{}", m.name);
+            assert!(m.about.ends_with('.') && m.about.len() > 10, "{}", m.name);
+        }
+    }
+
+    #[test]
+    fn prefixes_stand_for_the_names_they_begin() {
+        assert_eq!(lookup("fast_share").map(|m| m.name), Some("fast_share"));
+        assert_eq!(lookup("fast_share_chase").map(|m| m.name), Some("fast_share_"));
+        assert_eq!(lookup("fast_share_"), None);
+        assert_eq!(lookup("stpx"), None);
+        assert_eq!(of("stpx").direction, Direction::Neutral);
+        assert!(order("stp") < order("antt") && order("antt") < order("aaa"));
+    }
+}

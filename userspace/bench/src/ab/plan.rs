@@ -1,0 +1,201 @@
+//! Plans: what a run measures, how often, and for how long.
+//!
+//! Problem: a comparison must be repeatable from one file or one command line, and a mistake in it must be found before
+//! the first minute of measuring, not after the last.
+//!
+//! Approach: a plan is a small TOML document or one of the built-in [`super::suites`]; options of the command line
+//! override it. [`Plan::check`] looks at everything that can be known without a machine: arms, workloads, numbers.
+//!
+//! Invariant: a plan that was checked runs as it is written; nothing is adjusted in silence.
+
+use super::arms::{self, Arm};
+use super::workload::{self, Workload};
+use crate::{Error, Result, files};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// No plan is larger.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Most blocks, boots and cells of a plan.
+const MAX_COUNT: usize = 10_000;
+
+/// One workload of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// The workload with its parameters, as `bias-bench list` shows them.
+    pub workload: String,
+    /// How unlike its tasks are (0 all alike, 1 half compute and half chase), for the figure of gain against diversity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diversity: Option<f64>,
+    /// Length of the measured window, seconds; the plan's unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_s: Option<f64>,
+}
+
+/// A whole comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Plan {
+    /// Name, for reports.
+    pub name: String,
+    /// The arms, as on the command line; the first is the baseline.
+    pub arms: Vec<String>,
+    /// What every arm runs, in this order.
+    pub cells: Vec<Cell>,
+    /// Boots of the VM: the outer level of the statistics. 1 on a host.
+    pub boots: u32,
+    /// Blocks in each boot; each visits every arm twice.
+    pub blocks: u32,
+    /// Time a cell runs before it is measured, seconds.
+    pub warmup_s: f64,
+    /// Time it is measured, seconds.
+    pub window_s: f64,
+    /// Factor on the time constants of every arm that has a knob, and on workloads' periods.
+    pub stretch: f64,
+    /// Differences up to this share are the same, e.g. 0.01.
+    pub dead_zone: f64,
+    /// Whether to count the run time of BPF programs, which costs two clock reads for each call of one.
+    pub bpf_stats: bool,
+    /// What the run must show, e.g. `stp:no-worse`; see `bias-bench ab --help`.
+    pub gate: Option<String>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            name: "custom".into(),
+            arms: vec!["default".into(), "scx_bias".into()],
+            cells: Vec::new(),
+            boots: 1,
+            blocks: 5,
+            warmup_s: 0.3,
+            window_s: 1.0,
+            stretch: 1.0,
+            dead_zone: 0.01,
+            bpf_stats: false,
+            gate: None,
+        }
+    }
+}
+
+impl Plan {
+    /// Reads a plan file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = files::read_small_file(path, MAX_FILE_BYTES)?;
+        Self::parse(&text).map_err(|e| Error::Usage(format!("plan {}: {e}", path.display())))
+    }
+
+    /// Reads a plan's text.
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        let plan: Plan = toml::from_str(text).map_err(|e| e.message().trim().replace('\n', "; "))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Everything that can be wrong without a machine.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let arms = self.arms()?;
+        self.workloads()?;
+        let count = |what: &str, n: usize| match n {
+            1..=MAX_COUNT => Ok(()),
+            _ => Err(format!("{what} = {n}: must be 1 to {MAX_COUNT}")),
+        };
+        count("cells", self.cells.len())?;
+        count("boots", self.boots as usize)?;
+        count("blocks", self.blocks as usize)?;
+        let number = |what: &str, value: f64, min: f64, max: f64| {
+            let ok = value.is_finite() && (min..=max).contains(&value);
+            ok.then_some(()).ok_or_else(|| format!("{what} = {value}: must be {min} to {max}"))
+        };
+        number("warmup_s", self.warmup_s, 0.0, 3600.0)?;
+        number("window_s", self.window_s, 0.01, 3600.0)?;
+        number("stretch", self.stretch, 0.1, 1000.0)?;
+        number("dead_zone", self.dead_zone, 0.0, 0.5)?;
+        for cell in &self.cells {
+            number("window_s", cell.window_s.unwrap_or(1.0), 0.01, 3600.0)?;
+            number("diversity", cell.diversity.unwrap_or(0.0), 0.0, 1.0)?;
+            let statics = arms.iter().find(|arm| arm.is_static());
+            if let (Some(arm), Err(why)) = (statics, cell.workload.parse::<crate::spec::Mix>()) {
+                return Err(format!(
+                    "arm '{}' pins the tasks of a mix, and '{}' is none ({why})",
+                    arm.name, cell.workload
+                ));
+            }
+        }
+        for (i, cell) in self.cells.iter().enumerate() {
+            if self.cells[..i].iter().any(|other| other.workload == cell.workload) {
+                return Err(format!("the workload '{}' is in the plan twice", cell.workload));
+            }
+        }
+        Ok(())
+    }
+
+    /// The arms.
+    pub fn arms(&self) -> std::result::Result<Vec<Arm>, String> {
+        arms::parse_all(&self.arms)
+    }
+
+    /// The workloads, one a cell.
+    pub fn workloads(&self) -> std::result::Result<Vec<Box<dyn Workload>>, String> {
+        self.cells.iter().map(|cell| workload::parse(&cell.workload)).collect()
+    }
+
+    /// Time before the measurement of a cell.
+    pub fn warmup(&self) -> Duration {
+        Duration::from_secs_f64(self.warmup_s)
+    }
+
+    /// Time of the measurement of a cell.
+    pub fn window(&self, cell: usize) -> Duration {
+        let own = self.cells.get(cell).and_then(|cell| cell.window_s);
+        Duration::from_secs_f64(own.unwrap_or(self.window_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str =
+        "name = 'x'\narms = ['default', 'scx_bias']\nblocks = 3\n[[cells]]\nworkload = '2compute+2chase'\n";
+
+    #[test]
+    fn a_plan_survives_writing() {
+        let plan = Plan::parse(GOOD).unwrap();
+        assert_eq!(plan.blocks, 3);
+        assert_eq!(Plan::parse(&toml::to_string(&plan).unwrap()).unwrap(), plan);
+    }
+
+    #[test]
+    fn mistakes_are_found_before_anything_runs() {
+        for (change, remedy) in [
+            ("blocks = 3 => blocks = 0", "must be 1 to"),
+            ("2compute+2chase => 2computer", "computer"),
+            ("'scx_bias' => 'scx_nothing'", "unknown arm"),
+            ("blocks = 3 => block = 3", "unknown field"),
+            ("blocks = 3 => stretch = -1.0", "must be 0.1"),
+            ("blocks = 3 => stretch = nan", "must be 0.1"),
+            ("'scx_bias' => 'default'", "two arms are named"),
+        ] {
+            let (from, to) = change.split_once(" => ").unwrap();
+            let error = Plan::parse(&GOOD.replace(from, to)).unwrap_err();
+            assert!(error.contains(remedy) && !error.contains('\n'), "{change}: {error}");
+        }
+        let twice = format!("{GOOD}[[cells]]\nworkload = '2compute+2chase'\n");
+        assert!(Plan::parse(&twice).unwrap_err().contains("twice"));
+        let pinned = GOOD.replace("scx_bias", "best-static").replace("2compute+2chase", "pingpong");
+        assert!(Plan::parse(&pinned).unwrap_err().contains("pins the tasks of a mix"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_plan_or_one_line(text in "\\PC{0,60}") {
+            if let Err(error) = Plan::parse(&text) {
+                prop_assert!(!error.contains('\n'));
+            }
+        }
+    }
+}

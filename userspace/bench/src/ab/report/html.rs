@@ -1,0 +1,207 @@
+//! The report as one page that needs nothing else: no script, no font, no picture from elsewhere.
+//!
+//! Problem: a page is passed around, printed and read years later.
+//! Approach: inline SVG and one style sheet, colours by verdict that follow light, dark and print. Losses are
+//! listed before gains, in the same size. Every name that came from a file is escaped.
+//! Limits: nothing can be filtered or sorted; that would take a script.
+
+use super::{Report, Row, Series, format, rows, svg, text};
+use crate::ab::metric::{self, Direction};
+use crate::ab::stats::Verdict;
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Text as it may stand in HTML, attributes included.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && c != '\n' => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A row in one sentence.
+pub(super) fn sentence(row: &Row) -> String {
+    let change = format::change_with_interval(row.ratio, row.low, row.high);
+    let p = format::p_value(row.p_holm);
+    let note = row.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+    let Row { arm, cell, metric, .. } = row;
+    format!("{arm}, {cell}, {metric}: {change}, p {p}, {}{note}", row.verdict.name())
+}
+
+/// The whole page.
+pub(super) fn of(report: &Report) -> String {
+    let title = escape(&format!("{} on {}", report.arms().join(", "), report.run.machine));
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <h1>{title}, against {}</h1>\n",
+        escape(&report.run.baseline)
+    );
+    for warning in &report.warnings {
+        let _ = writeln!(out, "<p class=\"warning\">{}</p>", escape(warning));
+    }
+    let _ = writeln!(out, "<p class=\"summary\">{}.</p>", escape(&text::summary(report)));
+    out += &outcomes(report);
+    out += &facts(report);
+    out += &diversity(report);
+    out += &metrics(report);
+    out += "<h2>All comparisons</h2>\n";
+    out += &table(report);
+    out + HOW_TO_READ + "</body>\n</html>\n"
+}
+
+const HOW_TO_READ: &str = "<h2>How to read this</h2>\n\
+<p>A <em>change</em> is the arm over the baseline: the Hodges-Lehmann estimate from paired blocks with its 95 % interval. \
+<em>p</em> is that of a sign-flip test, adjusted after Holm over the metrics of an arm and cell. <em>Better</em>, <em>worse</em> and \
+<em>differs</em> need p below 0.05, an interval beyond zero, and an estimate beyond the dead zone (the grey band); \
+<em>same</em> needs the whole interval inside the dead zone. Everything else is inconclusive: more blocks may decide it. \
+Squares are losses, diamonds gains, hollow circles undecided; arrow heads point to what lies beyond the axis.</p>\n";
+
+/// Losses and gains, side by side in the same size.
+fn outcomes(report: &Report) -> String {
+    let list = |title: &str, verdict: Verdict| {
+        let rows: Vec<&Row> = report.rows.iter().filter(|r| r.verdict == verdict).collect();
+        let mut out = format!(
+            "<section class=\"outcome {}\"><h2>{title}: {}</h2>\n<ul>\n",
+            svg::class(verdict),
+            rows.len()
+        );
+        for row in &rows {
+            let _ = writeln!(out, "<li>{}</li>", escape(&sentence(row)));
+        }
+        if rows.is_empty() {
+            out += "<li>none</li>\n";
+        }
+        out + "</ul></section>\n"
+    };
+    format!(
+        "<div class=\"outcomes\">\n{}{}</div>\n",
+        list("Worse", Verdict::Worse),
+        list("Better", Verdict::Better)
+    )
+}
+
+fn facts(report: &Report) -> String {
+    let mut out = String::from("<h2>What it ran on</h2>\n<table class=\"facts\">\n");
+    for (name, value) in report.facts() {
+        let _ = writeln!(out, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
+    }
+    out + "</table>\n"
+}
+
+/// Gain in throughput versus diversity, one figure an arm, where cells say how diverse they are.
+fn diversity(report: &Report) -> String {
+    let diversity_of = |row: &Row| report.run.cells.iter().find(|c| c.name == row.cell)?.diversity;
+    let mut out = String::new();
+    for arm in report.arms() {
+        let rows = report.rows.iter().filter(|r| r.arm == arm && r.metric == "stp" && r.ratio.is_some());
+        let with = rows.filter_map(|r| Some((diversity_of(r).filter(|d| d.is_finite())?, r)));
+        let points: Vec<(f64, &Row)> = with.collect();
+        if points.len() >= 2 {
+            let label = report.arm_label(arm);
+            let title = format!("Gain in throughput (stp) of {label} versus diversity");
+            let plot = svg::diversity(&title, &points, rows::dead_zone(&report.run));
+            let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
+        }
+    }
+    if out.is_empty() { out } else { format!("<h2>Gain versus diversity</h2>\n{out}") }
+}
+
+/// A section a metric: a forest plot of all arms and cells, and the raw samples behind it.
+fn metrics(report: &Report) -> String {
+    let mut names: Vec<&str> = report.rows.iter().map(|r| r.metric.as_str()).collect();
+    names.sort_by(|a, b| metric::order(a).cmp(&metric::order(b)));
+    names.dedup();
+    names.into_iter().map(|name| metric_section(report, name)).collect()
+}
+
+fn metric_section(report: &Report, name: &str) -> String {
+    let known = metric::of(name);
+    let better = match known.direction {
+        Direction::Higher => "right is better",
+        Direction::Lower => "left is better",
+        Direction::Neutral => "neither way is better",
+    };
+    let unit = if known.unit.is_empty() { String::new() } else { format!(" ({})", known.unit) };
+    let mut out = format!(
+        "<section class=\"metric\"><h2>{}{unit}</h2>\n<p>{} {better}.</p>\n",
+        escape(name),
+        escape(known.about)
+    );
+    let all = report.rows.iter().chain(&report.means);
+    let labelled: Vec<(String, &Row)> = all
+        .filter(|r| r.metric == name)
+        .map(|r| (format!("{} · {}", r.cell, report.arm_label(&r.arm)), r))
+        .collect();
+    let title = format!("{name}: change against {}", report.run.baseline);
+    let plot = svg::forest(&title, &labelled, rows::dead_zone(&report.run));
+    let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
+    for cell in cells_with(report, name) {
+        let of = |s: &&Series| s.metric == name && s.cell == cell;
+        let series: Vec<(String, &Series)> =
+            report.series.iter().filter(of).map(|s| (report.arm_label(&s.arm), s)).collect();
+        let title = format!("{name} in {cell}: every sample{unit}");
+        let plot = svg::strip(&title, &series);
+        let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
+    }
+    out + "</section>\n"
+}
+
+fn cells_with<'a>(report: &'a Report, metric: &str) -> Vec<&'a str> {
+    let mut cells: Vec<&str> =
+        report.series.iter().filter(|s| s.metric == metric).map(|s| s.cell.as_str()).collect();
+    cells.dedup();
+    cells
+}
+
+fn table(report: &Report) -> String {
+    let mut out = String::from(
+        "<table class=\"rows\">\n<thead><tr><th>arm</th><th>cell</th><th>metric</th><th>baseline</th>\
+         <th>arm</th><th>change</th><th>p</th><th>verdict</th><th>blocks</th></tr></thead>\n<tbody>\n",
+    );
+    for row in report.rows.iter().chain(&report.means) {
+        let unit = if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) };
+        let note = row.note.as_ref().map_or(String::new(), |note| format!(": {}", escape(note)));
+        let cells = [
+            escape(&report.arm_label(&row.arm)),
+            escape(&row.cell),
+            escape(&row.metric) + &unit,
+            format::sig_or_dash(row.baseline_median),
+            format::sig_or_dash(row.arm_median),
+            format::change_with_interval(row.ratio, row.low, row.high),
+            escape(&format::p_value(row.p_holm)),
+            format!("<span class=\"{}\">{}</span>{note}", svg::class(row.verdict), row.verdict.name()),
+            row.blocks.to_string(),
+        ];
+        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        let _ = writeln!(out, "<tr>{cells}</tr>");
+    }
+    out + "</tbody></table>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn escaped_text_cannot_leave_its_place(text in "\\PC{0,40}") {
+            let escaped = escape(&text);
+            prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
+            let back = escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+            prop_assert_eq!(back.replace("&#39;", "'").replace("&amp;", "&"), text);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A run for people and for programs.
+//!
+//! Problem: a result is read by someone who was not there. He must see at one glance what was lost and won, and be able to see what it
+//! ran on, how sure it is, what was thrown away, and how to repeat it.
+//! Approach: a [`Report`] is computed once, from the samples; [`text`], [`html`] and JSON only show it. Rows are
+//! sorted by arm, cell and metric, never by outcome, and the summary names losses before wins.
+//! Invariants: the same directory gives the same bytes. Nothing void or incomplete is judged, and all of it is counted.
+//! Limits: everything is compared with the one baseline; arms are not compared with each other.
+
+pub mod format;
+pub mod gate;
+#[cfg(test)]
+mod golden;
+pub mod html;
+mod rows;
+mod svg;
+mod text;
+
+use super::metric::Direction;
+use super::sample::{Run, Sample, Tally};
+use super::stats::Verdict;
+use super::store::{self, Stored};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Format of `report.json`.
+pub const REPORT_SCHEMA: &str = "bias-bench.report/1";
+/// Name of the report for programs.
+pub const JSON_FILE: &str = "report.json";
+/// Name of the report for people.
+pub const HTML_FILE: &str = "report.html";
+/// What stands in for a cell's name in a mean over all cells.
+pub const ALL_CELLS: &str = "geometric mean";
+
+/// A judged run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`REPORT_SCHEMA`].
+    pub schema: String,
+    /// How the run was made.
+    pub run: Run,
+    /// What became of its blocks.
+    pub blocks: Tally,
+    /// What the reader should know before believing it; one sentence each.
+    pub warnings: Vec<String>,
+    /// One comparison a row, by arm, cell and metric.
+    pub rows: Vec<Row>,
+    /// Geometric means over cells, by arm and metric.
+    pub means: Vec<Row>,
+    /// Raw figures by cell, metric and arm, for the figures; they are in the samples, not in `report.json`.
+    #[serde(skip)]
+    pub series: Vec<Series>,
+}
+
+/// One comparison: an arm with the baseline, on one metric of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The arm.
+    pub arm: String,
+    /// The cell, or [`ALL_CELLS`].
+    pub cell: String,
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Median of the baseline's samples; "inf" if infinite.
+    #[serde(with = "format::number")]
+    pub baseline_median: Option<f64>,
+    /// Median of the arm's samples.
+    #[serde(with = "format::number")]
+    pub arm_median: Option<f64>,
+    /// Arm over baseline, Hodges-Lehmann estimate from the blocks.
+    #[serde(with = "format::number")]
+    pub ratio: Option<f64>,
+    /// Lower end of its 95 % interval.
+    #[serde(with = "format::number")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(with = "format::number")]
+    pub high: Option<f64>,
+    /// Sign-flip p-value.
+    #[serde(with = "format::number")]
+    pub p: Option<f64>,
+    /// The same, adjusted (Holm) over the metrics of this arm and cell.
+    #[serde(with = "format::number")]
+    pub p_holm: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Blocks that were compared.
+    pub blocks: usize,
+    /// Valid blocks that lack this metric.
+    pub missing: usize,
+    /// Why there is no more to say; None if there is nothing to explain.
+    pub note: Option<String>,
+}
+
+/// The samples behind a row: one arm's values of one metric in one cell, those of valid blocks only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The cell.
+    pub cell: String,
+    /// The metric.
+    pub metric: String,
+    /// The arm.
+    pub arm: String,
+    /// One value a visit; may be infinite.
+    pub values: Vec<f64>,
+}
+
+impl Report {
+    /// Reads a run and judges it.
+    pub fn from_dir(dir: &Path) -> Result<Report> {
+        let Stored { run, samples, torn } = store::load(dir)?;
+        let mut report = Report::new(run, &samples);
+        if torn {
+            report.warnings.push("The last sample was cut short by a crash and is left out.".into());
+        }
+        Ok(report)
+    }
+
+    /// Judges a run.
+    pub fn new(run: Run, samples: &[Sample]) -> Report {
+        let built = rows::build(&run, samples);
+        let blocks = Tally::of(samples);
+        let warnings = warnings(&run, &blocks, samples);
+        let schema = REPORT_SCHEMA.into();
+        Report { schema, run, blocks, warnings, rows: built.rows, means: built.means, series: built.series }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::failed("writing the report", e))?;
+        Ok(text + "\n")
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        text::of(self)
+    }
+
+    /// For a browser and for paper: one file that needs no other.
+    pub fn html(&self) -> String {
+        html::of(self)
+    }
+
+    /// Writes `report.json` and `report.html` into a directory.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        store::write_whole(&dir.join(JSON_FILE), self.json()?.as_bytes())?;
+        store::write_whole(&dir.join(HTML_FILE), self.html().as_bytes())
+    }
+
+    /// Number of rows with this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    }
+
+    /// Arms other than the baseline, in the order of the run, then those that only the samples know.
+    pub fn arms(&self) -> Vec<&str> {
+        let mut arms: Vec<&str> = self.run.arms.iter().map(String::as_str).collect();
+        arms.extend(self.rows.iter().map(|row| row.arm.as_str()));
+        let mut seen = std::collections::BTreeSet::from([self.run.baseline.as_str()]);
+        arms.retain(|arm| seen.insert(arm));
+        arms
+    }
+
+    /// An arm's name, marked if its time constants could not be stretched.
+    pub fn arm_label(&self, arm: &str) -> String {
+        let marked = self.run.unstretched_arms.iter().any(|a| a == arm);
+        if marked { format!("{arm} (unstretched)") } else { arm.to_string() }
+    }
+
+    /// What it ran on and how, as (name, value).
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let run = &self.run;
+        let or_unknown = |s: &str| if s.is_empty() { "unknown".to_string() } else { s.to_string() };
+        let machine = match run.emulated {
+            true => format!("{}, emulated", or_unknown(&run.machine)),
+            false => or_unknown(&run.machine),
+        };
+        let stretch = match (run.emulated, run.stretch == 1.0) {
+            (false, true) => "none: real time".to_string(),
+            (true, true) => "none, though emulated: time constants are those of hardware".to_string(),
+            _ => format!("{}-fold: slices and periods, where an arm has a knob", format::sig(run.stretch)),
+        };
+        let blocks = format!(
+            "{} used of {} ({} boots of {}); {} void attempts, {} incomplete",
+            self.blocks.used,
+            u64::from(run.boots) * u64::from(run.blocks),
+            run.boots,
+            run.blocks,
+            self.blocks.void_attempts,
+            self.blocks.incomplete
+        );
+        let mut facts = vec![
+            ("suite", or_unknown(&run.suite)),
+            ("kernel", or_unknown(&run.kernel)),
+            ("machine", machine),
+            ("stretch", stretch),
+            ("host", format!("{}, {} CPUs", or_unknown(&run.host.cpu), run.host.cores)),
+            ("baseline", run.baseline.clone()),
+            ("blocks", blocks),
+            ("dead zone", format!("{} %", format::sig(run.dead_zone * 100.0))),
+            ("seed", run.seed.to_string()),
+        ];
+        if !run.command.is_empty() {
+            facts.push(("replay", run.command.clone()));
+        }
+        facts
+    }
+}
+
+/// What the reader should know before believing a run.
+fn warnings(run: &Run, blocks: &Tally, samples: &[Sample]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !run.complete {
+        let why = run.incomplete_why.as_deref().unwrap_or("it was interrupted, or is still under way");
+        warnings.push(format!("INCOMPLETE: {why}."));
+    }
+    if !run.unstretched_arms.is_empty() {
+        let arms = run.unstretched_arms.join(", ");
+        warnings.push(format!("Not stretched like the others, so at an advantage or disadvantage: {arms}."));
+    }
+    for arm in run.arms.iter().filter(|arm| !samples.iter().any(|s| s.arm == **arm)) {
+        warnings.push(format!("Arm {arm} has no samples."));
+    }
+    if !samples.iter().any(|s| s.arm == run.baseline) {
+        warnings.push(format!("The baseline {} has no samples, so nothing is judged.", run.baseline));
+    }
+    for (arm, why) in &run.failed_arms {
+        let line = why.lines().next().unwrap_or_default();
+        warnings.push(format!("Arm {arm} failed and was dropped: {line}."));
+    }
+    for (reason, n) in &blocks.void_reasons {
+        warnings.push(format!("Void samples, repeated with their blocks: {n} ({reason})."));
+    }
+    if run.dead_zone < 0.0 || !run.dead_zone.is_finite() {
+        warnings.push("The dead zone is not a share; 0 is used.".into());
+    }
+    warnings
+}

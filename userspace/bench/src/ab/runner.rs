@@ -1,0 +1,307 @@
+//! The order of events of one boot: blocks, visits, cells, repetitions.
+//!
+//! Problem: what is measured must not depend on who measures. Voids, failing arms, an interrupt and the end of the time
+//! budget can come at any point, and none may bias or lose what was measured.
+//!
+//! Approach: the runner knows no machine. It tells a [`Stage`] which arm to make active and which cell to run, gives
+//! every sample to a sink at once, and decides what comes next. The real stage is [`super::stage`]; tests use a scripted
+//! one.
+//!
+//! Invariants:
+//! * a void sample is measured again at once, [`CELL_TRIES`] times in all, and stays on record. If none of them counts the
+//!   block is void: it is broken off and run again as a whole with the next attempt number, [`MAX_ATTEMPTS`] times in all;
+//! * the arm is proved to have been active after every visit, before its samples count;
+//! * whatever happens, the stage is left on the default scheduler.
+//!
+//! Limits: an arm that fails is dropped for the rest of the boot, and the block it failed in is repeated without it.
+
+use super::arms::Arm;
+use super::order;
+use super::sample::{SAMPLE_SCHEMA, Sample};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How often a block is tried before it is given up as void.
+pub const MAX_ATTEMPTS: u32 = 3;
+
+/// How often a cell is run in one visit until it counts.
+pub const CELL_TRIES: u32 = 3;
+
+/// What one cell yielded.
+#[derive(Debug, Clone, Default)]
+pub struct Measured {
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Raw figures.
+    pub detail: Value,
+    /// Why this must not be judged.
+    pub void: Option<String>,
+}
+
+/// The machine, as far as the runner knows it.
+pub trait Stage {
+    /// Makes the arm active, unless it is.
+    fn enter(&mut self, arm: &Arm) -> Result<()>;
+    /// Runs cell number `cell` under the active arm.
+    fn run(&mut self, arm: &Arm, cell: usize) -> Result<Measured>;
+    /// Fails unless the arm was active all the time since `enter`.
+    fn check(&mut self) -> Result<()>;
+    /// Back to the default scheduler.
+    fn leave(&mut self) -> Result<()>;
+    /// Time since the boot's work began.
+    fn elapsed(&self) -> Duration;
+    /// Has the user asked to stop?
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Takes what was measured as it comes.
+pub trait Sink {
+    /// One sample.
+    fn sample(&mut self, sample: &Sample) -> Result<()>;
+    /// What happens now: for people, and for an estimate of the time left.
+    fn progress(&mut self, progress: &Progress);
+    /// All samples so far must survive a crash.
+    fn block_end(&mut self) -> Result<()>;
+}
+
+/// Where a boot's work stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Boot and block.
+    pub boot: u32,
+    /// The block's number.
+    pub block: u32,
+    /// Cells run so far, repetitions included.
+    pub done: usize,
+    /// Cells to run in all, as far as is known.
+    pub total: usize,
+    /// What runs now.
+    pub what: String,
+}
+
+/// The work of one boot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Seed of the orders.
+    pub seed: u64,
+    /// Number of the boot.
+    pub boot: u32,
+    /// Blocks to run.
+    pub blocks: Vec<u32>,
+    /// The arms; the first is the baseline.
+    pub arms: Vec<Arm>,
+    /// Names of the cells.
+    pub cells: Vec<String>,
+    /// No block begins that would end later than this, as far as can be told from those before.
+    pub budget: Option<Duration>,
+}
+
+/// How a boot's work ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Blocks that are whole.
+    pub blocks_done: u32,
+    /// Attempts that were void.
+    pub blocks_void: u32,
+    /// Blocks given up after [`MAX_ATTEMPTS`].
+    pub blocks_lost: u32,
+    /// Arms that failed, and how.
+    pub failed_arms: BTreeMap<String, String>,
+    /// Why not all blocks were run, if so.
+    pub incomplete: Option<String>,
+}
+
+/// Where a visit stands.
+struct Place {
+    block: u32,
+    attempt: u32,
+    visit: u32,
+    /// Index among the arms that have not failed.
+    arm: usize,
+}
+
+/// How one attempt at a block, or one visit of it, ended.
+enum Attempt {
+    Whole,
+    Void,
+    Failed { arm: usize, why: Error },
+    Interrupted,
+}
+
+/// Runs a boot's blocks.
+pub fn run(job: &Job, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<Outcome> {
+    let mut boot = Boot { job, arms: job.arms.clone(), done: 0, outcome: Outcome::default() };
+    let result = boot.blocks(stage, sink);
+    // The first error tells more than that the stage could not be left either.
+    let left = stage.leave();
+    result?;
+    left?;
+    Ok(boot.outcome)
+}
+
+struct Boot<'a> {
+    job: &'a Job,
+    /// Arms that have not failed.
+    arms: Vec<Arm>,
+    done: usize,
+    outcome: Outcome,
+}
+
+impl Boot<'_> {
+    fn blocks(&mut self, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<()> {
+        let mut longest = Duration::ZERO;
+        for (i, &block) in self.job.blocks.iter().enumerate() {
+            let begun = stage.elapsed();
+            if let Some(budget) = self.job.budget
+                && i > 0
+                && begun + longest > budget
+            {
+                self.outcome.incomplete = Some("the time budget is used up".into());
+                return Ok(());
+            }
+            if !self.block(block, stage, sink)? {
+                return Ok(());
+            }
+            longest = longest.max(stage.elapsed().saturating_sub(begun));
+        }
+        Ok(())
+    }
+
+    /// Runs one block until it is whole; false if the run is over.
+    fn block(&mut self, block: u32, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<bool> {
+        let mut attempt = 1;
+        loop {
+            let ended = self.attempt(block, attempt, stage, sink)?;
+            sink.block_end()?;
+            match ended {
+                Attempt::Whole => {
+                    self.outcome.blocks_done += 1;
+                    return Ok(true);
+                }
+                Attempt::Interrupted => {
+                    self.outcome.incomplete = Some("interrupted".into());
+                    return Ok(false);
+                }
+                Attempt::Void => {
+                    self.outcome.blocks_void += 1;
+                    if attempt >= MAX_ATTEMPTS {
+                        self.outcome.blocks_lost += 1;
+                        return Ok(true);
+                    }
+                }
+                Attempt::Failed { arm, why } => {
+                    // Not an attempt of the others'; but the number must be new, its samples are on record.
+                    let arm = self.arms.remove(arm);
+                    let _ = stage.leave();
+                    self.outcome.failed_arms.insert(arm.name.clone(), why.to_string());
+                    if self.arms.len() < 2 || arm.name == self.job.arms[0].name {
+                        self.outcome.incomplete = Some(format!("arm '{}' failed: {why}", arm.name));
+                        return Ok(false);
+                    }
+                }
+            }
+            attempt += 1;
+        }
+    }
+
+    fn attempt(
+        &mut self,
+        block: u32,
+        attempt: u32,
+        stage: &mut dyn Stage,
+        sink: &mut dyn Sink,
+    ) -> Result<Attempt> {
+        let order = order::block(self.job.seed, self.job.boot, block, self.arms.len());
+        for (visit, &index) in order.iter().enumerate() {
+            let at = Place { block, attempt, visit: visit as u32, arm: index };
+            let mut samples = Vec::new();
+            let ended = self.visit(&at, stage, sink, &mut samples);
+            // What a void visit yielded is kept, what a failed or interrupted one did is not its arm's for sure.
+            if matches!(ended, Attempt::Whole | Attempt::Void) {
+                for sample in &samples {
+                    sink.sample(sample)?;
+                }
+            }
+            if !matches!(ended, Attempt::Whole) {
+                return Ok(ended);
+            }
+        }
+        Ok(Attempt::Whole)
+    }
+
+    /// Runs every cell once under one arm, a void one again at once; `samples` gets all of them.
+    fn visit(
+        &mut self,
+        at: &Place,
+        stage: &mut dyn Stage,
+        sink: &mut dyn Sink,
+        samples: &mut Vec<Sample>,
+    ) -> Attempt {
+        let arm = self.arms[at.arm].clone();
+        let failed = |why| Attempt::Failed { arm: at.arm, why };
+        self.tell(sink, at.block, format!("{}: loading", arm.name));
+        if let Err(why) = stage.enter(&arm) {
+            return failed(why);
+        }
+        for (cell, name) in self.job.cells.iter().enumerate() {
+            let mut tries = 1;
+            loop {
+                if stage.interrupted() {
+                    return Attempt::Interrupted;
+                }
+                self.tell(sink, at.block, format!("{}: {name}", arm.name));
+                let measured = match stage.run(&arm, cell) {
+                    Ok(measured) => measured,
+                    // If the arm is at fault its own word is the better explanation.
+                    Err(why) => return failed(stage.check().err().unwrap_or(why)),
+                };
+                let void = measured.void.is_some();
+                samples.push(self.sample(at, &arm, name, measured));
+                if !void {
+                    break;
+                }
+                if tries == CELL_TRIES {
+                    return stage.check().map_or_else(failed, |()| Attempt::Void);
+                }
+                tries += 1;
+            }
+            self.done += 1;
+        }
+        stage.check().map_or_else(failed, |()| Attempt::Whole)
+    }
+
+    fn sample(&self, at: &Place, arm: &Arm, cell: &str, measured: Measured) -> Sample {
+        Sample {
+            schema: SAMPLE_SCHEMA.into(),
+            boot: self.job.boot,
+            block: at.block,
+            visit: at.visit,
+            attempt: at.attempt,
+            arm: arm.name.clone(),
+            cell: cell.into(),
+            void: measured.void,
+            metrics: measured.metrics.into_iter().filter(|(_, value)| !value.is_nan()).collect(),
+            detail: measured.detail,
+        }
+    }
+
+    fn tell(&self, sink: &mut dyn Sink, block: u32, what: String) {
+        let a_block = 2 * self.arms.len() * self.job.cells.len();
+        let left = self
+            .job
+            .blocks
+            .len()
+            .saturating_sub((self.outcome.blocks_done + self.outcome.blocks_lost) as usize);
+        let this = self.done - (self.done / a_block.max(1)) * a_block;
+        let total = (self.done + left * a_block).saturating_sub(this);
+        sink.progress(&Progress { boot: self.job.boot, block, done: self.done, total, what });
+    }
+}
+
+#[cfg(test)]
+mod tests;

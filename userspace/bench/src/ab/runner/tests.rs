@@ -1,0 +1,221 @@
+use super::*;
+use proptest::prelude::*;
+
+/// A stage that follows a script and keeps a diary.
+#[derive(Default)]
+struct Scripted {
+    diary: Vec<String>,
+    active: Option<String>,
+    /// Runs of cells so far.
+    runs: usize,
+    /// Runs that are void.
+    void: Vec<usize>,
+    /// Arm that cannot be loaded, and from which run on.
+    broken: Option<(String, usize)>,
+    /// Arm that is found dead when checked, once.
+    dies: Option<String>,
+    /// Run before which the user interrupts.
+    interrupt_at: Option<usize>,
+    /// Time a run takes.
+    run_time: Duration,
+}
+
+impl Stage for Scripted {
+    fn enter(&mut self, arm: &Arm) -> Result<()> {
+        if let Some((name, from)) = &self.broken
+            && *name == arm.name
+            && self.runs >= *from
+        {
+            return Err(Error::failed("loading", "never enabled"));
+        }
+        if self.active.as_ref() != Some(&arm.name) {
+            self.diary.push(format!("+{}", arm.name));
+            self.active = Some(arm.name.clone());
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, arm: &Arm, cell: usize) -> Result<Measured> {
+        assert_eq!(self.active.as_ref(), Some(&arm.name), "the arm is active");
+        let void = self.void.contains(&self.runs).then(|| "overrun".to_string());
+        self.runs += 1;
+        self.diary.push(format!("{}{cell}", arm.name));
+        Ok(Measured { metrics: BTreeMap::from([("stp".into(), 1.0)]), detail: Value::Null, void })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        match self.dies.take() {
+            Some(name) if Some(&name) == self.active.as_ref() => {
+                Err(Error::failed("checking", "it was thrown out"))
+            }
+            other => {
+                self.dies = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        self.active = None;
+        self.diary.push("-".into());
+        Ok(())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.run_time * self.runs as u32
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt_at.is_some_and(|at| self.runs >= at)
+    }
+}
+
+#[derive(Default)]
+struct Kept {
+    samples: Vec<Sample>,
+    ends: usize,
+    last: Option<Progress>,
+}
+
+impl Sink for Kept {
+    fn sample(&mut self, sample: &Sample) -> Result<()> {
+        self.samples.push(sample.clone());
+        Ok(())
+    }
+    fn progress(&mut self, progress: &Progress) {
+        assert!(progress.done < progress.total, "{progress:?}");
+        self.last = Some(progress.clone());
+    }
+    fn block_end(&mut self) -> Result<()> {
+        self.ends += 1;
+        Ok(())
+    }
+}
+
+fn job(arms: &[&str], blocks: usize) -> Job {
+    let arms = arms
+        .iter()
+        .map(|name| Arm { name: (*name).into(), kind: super::super::arms::Kind::Default })
+        .collect();
+    Job {
+        seed: 1,
+        boot: 0,
+        blocks: (0..blocks as u32).collect(),
+        arms,
+        cells: vec!["x".into(), "y".into()],
+        budget: None,
+    }
+}
+
+fn go(job: &Job, stage: &mut Scripted) -> (Outcome, Kept) {
+    let mut kept = Kept::default();
+    let outcome = run(job, stage, &mut kept).unwrap();
+    assert_eq!(stage.active, None, "the stage was left");
+    (outcome, kept)
+}
+
+#[test]
+fn a_quiet_run_visits_every_arm_twice_a_block_and_loads_it_once_in_the_middle() {
+    let mut stage = Scripted::default();
+    let (outcome, kept) = go(&job(&["a", "b"], 3), &mut stage);
+    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.incomplete), (3, 0, None));
+    assert_eq!(kept.samples.len(), 3 * 4 * 2);
+    assert_eq!(kept.ends, 3);
+    let first: Vec<&str> = stage.diary.iter().take(11).map(String::as_str).collect();
+    let (one, two) = if first[0] == "+a" { ("a", "b") } else { ("b", "a") };
+    let cells = |arm: &str| [format!("{arm}0"), format!("{arm}1")];
+    let expected: Vec<String> = [
+        vec![format!("+{one}")],
+        cells(one).into(),
+        vec![format!("+{two}")],
+        cells(two).into(),
+        cells(two).into(),
+        vec![format!("+{one}")],
+        cells(one).into(),
+    ]
+    .concat();
+    assert_eq!(first, expected);
+}
+
+#[test]
+fn a_void_sample_is_measured_again_at_once_and_stays_on_record() {
+    let mut stage = Scripted { void: vec![9], ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b"], 2), &mut stage);
+    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.blocks_lost), (2, 0, 0));
+    assert_eq!(kept.samples.len(), 2 * 8 + 1);
+    let (void, again) = (&kept.samples[9], &kept.samples[10]);
+    assert!(void.void.is_some() && again.void.is_none());
+    assert_eq!((&void.arm, &void.cell, void.visit), (&again.arm, &again.cell, again.visit));
+    assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len(), 2, "the second of them counts");
+}
+
+#[test]
+fn a_block_that_stays_void_is_broken_off_and_run_again() {
+    let mut stage = Scripted { void: vec![9, 10, 11], ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b"], 2), &mut stage);
+    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.blocks_lost), (2, 1, 0));
+    // Block 1: one sample, three void ones of the next cell; then all eight.
+    let of: Vec<(u32, bool)> =
+        kept.samples.iter().filter(|s| s.block == 1).map(|s| (s.attempt, s.void.is_some())).collect();
+    assert_eq!(of[..4], [(1, false), (1, true), (1, true), (1, true)]);
+    assert_eq!(of[4..], [(2, false); 8]);
+    assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len(), 2);
+}
+
+#[test]
+fn a_block_that_is_always_void_is_given_up_and_counted() {
+    let mut stage = Scripted { void: (0..1000).collect(), ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b"], 2), &mut stage);
+    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.blocks_lost), (0, 2 * MAX_ATTEMPTS, 2));
+    assert_eq!(kept.samples.len(), (2 * MAX_ATTEMPTS * CELL_TRIES) as usize);
+}
+
+#[test]
+fn an_arm_that_fails_is_dropped_and_the_others_go_on() {
+    let mut stage = Scripted { broken: Some(("c".into(), 14)), ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b", "c"], 3), &mut stage);
+    assert_eq!((outcome.blocks_done, outcome.incomplete.clone()), (3, None));
+    assert!(outcome.failed_arms["c"].contains("never enabled"));
+    let last = |arm: &str| kept.samples.iter().rev().find(|s| s.arm == arm).map(|s| s.block);
+    assert_eq!(last("a"), Some(2));
+    assert!(last("c") < Some(2));
+}
+
+#[test]
+fn without_its_baseline_a_run_ends() {
+    let mut stage = Scripted { dies: Some("a".into()), ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b", "c"], 3), &mut stage);
+    assert!(outcome.incomplete.unwrap().contains("thrown out"));
+    assert!(kept.samples.iter().all(|s| s.arm != "a"), "what a dead arm did does not count");
+}
+
+#[test]
+fn an_interrupt_keeps_what_there_is() {
+    let mut stage = Scripted { interrupt_at: Some(11), ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b"], 5), &mut stage);
+    assert_eq!((outcome.blocks_done, outcome.incomplete.as_deref()), (1, Some("interrupted")));
+    assert_eq!(kept.samples.len(), 8 + 2, "whole visits only");
+    assert_eq!(kept.ends, 2);
+}
+
+#[test]
+fn no_block_begins_that_would_exceed_the_budget() {
+    let mut stage = Scripted { run_time: Duration::from_secs(1), ..Scripted::default() };
+    let job = Job { budget: Some(Duration::from_secs(30)), ..job(&["a", "b"], 100) };
+    let (outcome, _) = go(&job, &mut stage);
+    // Eight seconds a block: three fit, a fourth would end at 32.
+    assert_eq!(outcome.blocks_done, 3);
+    assert!(outcome.incomplete.unwrap().contains("budget"));
+}
+
+proptest! {
+    /// Whatever is void: the runner and those who judge its samples agree on which blocks are whole.
+    #[test]
+    fn done_blocks_are_those_that_may_be_judged(void in proptest::collection::vec(0usize..200, 0..60), arms in 2usize..4) {
+        let names = &["a", "b", "c"][..arms];
+        let mut stage = Scripted { void, ..Scripted::default() };
+        let (outcome, kept) = go(&job(names, 5), &mut stage);
+        prop_assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len() as u32, outcome.blocks_done);
+        prop_assert_eq!(outcome.blocks_done + outcome.blocks_lost, 5);
+    }
+}

@@ -1,0 +1,237 @@
+//! A whole run, from the host: boots, resuming, the time budget, and what is left in the folder.
+//!
+//! Problem: a run takes minutes to hours. A crash, an interrupt or a boot that fails must cost at most the block it
+//! hit, and the folder must tell at any time what it holds.
+//!
+//! Approach: the folder is the state. `run.json` says what was to be run, `samples.jsonl` what was measured. A session
+//! asks the samples which blocks are whole, and hands the rest to one boot after the other. Resuming is starting again.
+//!
+//! Invariants: a folder holds one run; another plan, machine or seed in the same folder is refused. `run.json` says
+//! complete only when every block of every boot is whole.
+
+use super::boot::{self, Task};
+use super::plan::Plan;
+use super::runner::{Job, Outcome, Progress};
+use super::sample::{self, Cell, Host, Run};
+use super::store::{self, Store};
+use super::vm::Vm;
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How often a boot of the VM that went wrong is tried again.
+const BOOT_RETRIES: usize = 2;
+
+/// What to run, where, and where to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The plan, checked.
+    pub plan: Plan,
+    /// The VM; this machine if None.
+    pub vm: Option<Vm>,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// Time for the whole run.
+    pub budget: Option<Duration>,
+    /// The run's folder.
+    pub out: PathBuf,
+    /// Go on with the run that the folder holds.
+    pub resume: bool,
+    /// The command line that repeats this run.
+    pub command: String,
+}
+
+/// Runs what is missing. Progress is passed on with the number of the boot.
+pub fn run(options: &Options, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Run> {
+    let mut session = Session::open(options)?;
+    let result = session.boots(interrupted, progress);
+    if let Err(e) = &result {
+        session.run.incomplete_why = Some(e.to_string());
+    }
+    session.finish()?;
+    result?;
+    Ok(session.run)
+}
+
+struct Session<'a> {
+    options: &'a Options,
+    run: Run,
+    store: Store,
+    begun: Instant,
+}
+
+impl<'a> Session<'a> {
+    fn open(options: &'a Options) -> Result<Self> {
+        let mut run = describe(options)?;
+        let begun = Instant::now();
+        if !options.resume || !options.out.join(store::RUN_FILE).exists() {
+            let store = Store::create(&options.out, &run)?;
+            return Ok(Session { options, run, store, begun });
+        }
+        let (store, stored) = Store::open(&options.out)?;
+        let old = stored.run;
+        if let Some(what) = difference(&old, &run) {
+            return Err(Error::Usage(format!(
+                "{} holds a run with another {what}; give --out another folder, or repeat it with its own: {}",
+                options.out.display(),
+                old.command
+            )));
+        }
+        run.seed = old.seed;
+        run.command = old.command;
+        run.failed_arms = old.failed_arms;
+        Ok(Session { options, run, store, begun })
+    }
+
+    fn boots(&mut self, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
+        let plan = &self.options.plan;
+        for boot in 0..plan.boots {
+            let blocks = self.missing(boot)?;
+            if blocks.is_empty() {
+                continue;
+            }
+            let budget = match self.options.budget {
+                Some(budget) => {
+                    let left = budget.saturating_sub(self.begun.elapsed()) / (plan.boots - boot);
+                    if left.is_zero() {
+                        self.run.incomplete_why = Some("the time budget is used up".into());
+                        return Ok(());
+                    }
+                    Some(left)
+                }
+                None => None,
+            };
+            let arms = plan.arms().map_err(Error::Usage)?;
+            let cells =
+                plan.workloads().map_err(Error::Usage)?.iter().map(|workload| workload.name()).collect();
+            let job = Job { seed: self.run.seed, boot, blocks, arms, cells, budget };
+            let outcome = self.boot(Task { plan: plan.clone(), job }, interrupted, progress)?;
+            self.run.failed_arms.extend(outcome.failed_arms);
+            if outcome.incomplete.is_some() {
+                self.run.incomplete_why = outcome.incomplete;
+            }
+            if interrupted.load(Relaxed) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn boot(
+        &self,
+        task: Task,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome> {
+        let Some(vm) = &self.options.vm else {
+            return boot::carry_out(&task, &self.options.out, interrupted, progress);
+        };
+        let mut task = task;
+        let mut tries = 0;
+        loop {
+            match vm.carry_out(&task, &self.options.out, interrupted, progress) {
+                Err(e) if tries < BOOT_RETRIES && !interrupted.load(Relaxed) => {
+                    tries += 1;
+                    eprintln!("bias-bench: {e}\nbias-bench: booting again; what was measured is kept");
+                    task.job.blocks = self.missing(task.job.boot)?;
+                    if task.job.blocks.is_empty() {
+                        return Ok(Outcome::default());
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Blocks of a boot that are not whole yet.
+    fn missing(&self, boot: u32) -> Result<Vec<u32>> {
+        let samples = store::load(&self.options.out)?.samples;
+        let blocks = sample::valid_blocks(&samples);
+        let whole: BTreeSet<u32> = blocks.iter().filter(|b| b.boot == boot).map(|b| b.block).collect();
+        Ok((0..self.options.plan.blocks).filter(|block| !whole.contains(block)).collect())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let samples = store::load(&self.options.out)?.samples;
+        let tally = sample::Tally::of(&samples);
+        self.run.blocks_done = tally.used as u32;
+        self.run.blocks_void = tally.void_attempts as u32;
+        self.run.complete = self.run.blocks_done >= self.options.plan.boots * self.options.plan.blocks;
+        if self.run.complete {
+            self.run.incomplete_why = None;
+        } else if self.run.incomplete_why.is_none() {
+            self.run.incomplete_why = Some("blocks were void too often".into());
+        }
+        self.store.write_run(&self.run)
+    }
+}
+
+/// What in a run's description makes it another run; None if it is the same.
+fn difference(old: &Run, new: &Run) -> Option<&'static str> {
+    let pairs = [
+        ("suite", old.suite != new.suite),
+        ("list of arms", old.arms != new.arms),
+        ("list of workloads", old.cells != new.cells),
+        ("machine", old.machine != new.machine),
+        ("kernel", old.kernel != new.kernel),
+        ("stretch factor", (old.stretch - new.stretch).abs() > 1e-9),
+    ];
+    pairs.into_iter().find_map(|(what, differs)| differs.then_some(what))
+}
+
+fn describe(options: &Options) -> Result<Run> {
+    let plan = &options.plan;
+    let arms = plan.arms().map_err(Error::Usage)?;
+    let workloads = plan.workloads().map_err(Error::Usage)?;
+    let name = |text: &str| text.split([':', '@']).next().unwrap_or_default().to_string();
+    let stretched = (plan.stretch - 1.0).abs() > 1e-9;
+    Ok(Run {
+        suite: plan.name.clone(),
+        seed: options.seed,
+        baseline: arms[0].name.clone(),
+        unstretched_arms: arms
+            .iter()
+            .filter(|arm| stretched && !arm.has_knob())
+            .map(|arm| arm.name.clone())
+            .collect(),
+        arms: arms.iter().map(|arm| arm.name.clone()).collect(),
+        cells: plan
+            .cells
+            .iter()
+            .zip(&workloads)
+            .map(|(cell, workload)| Cell {
+                name: workload.name(),
+                workload: name(&workload.name()),
+                diversity: cell.diversity,
+            })
+            .collect(),
+        boots: plan.boots,
+        blocks: plan.blocks,
+        stretch: plan.stretch,
+        dead_zone: plan.dead_zone,
+        gate: plan.gate.clone(),
+        machine: options.vm.as_ref().map_or_else(|| "this host".into(), |vm| vm.machine.clone()),
+        emulated: options.vm.as_ref().is_some_and(|vm| vm.emulation),
+        kernel: options.vm.as_ref().map_or_else(release, |vm| vm.kernel.clone()),
+        host: host(),
+        command: options.command.clone(),
+        ..Run::default()
+    })
+}
+
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string()
+}
+
+fn host() -> Host {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    Host {
+        cpu: model.unwrap_or("unknown").to_string(),
+        cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32,
+    }
+}

@@ -1,0 +1,275 @@
+//! The real stage: this machine, with its schedulers, knobs and workloads.
+//!
+//! Problem: between two visits everything but the arm must be the same, and what a visit changed must be gone after it,
+//! whatever ended it.
+//!
+//! Approach: a scheduler is loaded by [`crate::sched::Loaded`], which waits until the kernel reports it enabled and
+//! proves afterwards that it stayed. In the asymmetric VM the emulation is suspended while a scheduler loads: nobody
+//! measures that, and it takes ten seconds at 60 MIPS. scx_bias measures the CPUs when it starts and would find them all
+//! alike then, so it calibrates once, before, into a file that it is given. The default scheduler's time constants are files of debugfs, which
+//! are set for arms without a scheduler and put back afterwards. Overrun of the emulation is read before and after every
+//! cell from `ampctl`, whose path the VM leaves in `AMPCTL`.
+//!
+//! Invariants: dropping the stage unloads the scheduler and restores the knobs. A cell during which a vCPU lacked more
+//! than [`emulation::OVERRUN_LIMIT_PERMILLE`] of its time is void.
+//!
+//! Limits: on a real machine nothing tells of other load; the blocks' order and the statistics have to cope.
+
+use super::arms::Arm;
+use super::knobs::Knobs;
+use super::placement::{self, Classes};
+use super::plan::Plan;
+use super::runner::{Measured, Stage};
+use super::usage::{Counting, Usage};
+use super::workload::{Env, Workload};
+use crate::emulation::{self, Emulation};
+use crate::measure::{self, Until};
+use crate::sched::{Loaded, SchedExt};
+use crate::solo::Solo;
+use crate::spec::{Kind, Mix};
+use crate::{Error, Result, cpus, files};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Longest time a scheduler may take until it is enabled.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(180);
+/// Time of a speed measurement on a slow CPU, for static placements.
+const SLOW_SOLO: Duration = Duration::from_millis(300);
+/// Time between loading a scheduler and the first cell: it takes over the tasks that exist.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// This machine during one boot's work.
+pub struct Machine<'a> {
+    plan: &'a Plan,
+    workloads: Vec<Box<dyn Workload>>,
+    solo: Solo,
+    slow_progress: BTreeMap<Kind, f64>,
+    emulation: Option<Emulation>,
+    loaded: Option<(String, Loaded)>,
+    knobs: Option<Knobs>,
+    counting: Option<Counting>,
+    /// scx_bias's capacity table, measured before it was first loaded.
+    table: Option<String>,
+    begun: Instant,
+    interrupted: &'a AtomicBool,
+    /// CPUs online.
+    cpus: usize,
+}
+
+impl<'a> Machine<'a> {
+    /// Measures the speeds everything refers to. Refuses a machine on which a sched_ext scheduler is active.
+    pub fn open(plan: &'a Plan, interrupted: &'a AtomicBool) -> Result<Self> {
+        let begun = Instant::now();
+        let workloads = plan.workloads().map_err(Error::Usage)?;
+        if let Some(missing) = workloads.iter().find_map(|w| w.missing()) {
+            return Err(Error::Usage(missing));
+        }
+        let kernel = SchedExt::system();
+        if let Some(name) = kernel.active() {
+            return Err(Error::OtherScheduler(format!("{name} is active; stop it first")));
+        }
+        let emulation = Emulation::find()?;
+        let mut solo = Solo::probe(None)?;
+        let mut kinds: Vec<Kind> = workloads.iter().flat_map(|w| w.kinds()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        solo.add(&kinds)?;
+        let statics = plan.arms().map_err(Error::Usage)?.iter().any(Arm::is_static);
+        let mut machine = Machine {
+            plan,
+            workloads,
+            solo,
+            slow_progress: BTreeMap::new(),
+            emulation,
+            loaded: None,
+            knobs: None,
+            counting: plan.bpf_stats.then(Counting::on).transpose()?,
+            table: None,
+            begun,
+            interrupted,
+            cpus: cpus::online()?.0.len(),
+        };
+        if statics {
+            machine.slow_progress = machine.progress_on_slow(&kinds)?;
+        }
+        Ok(machine)
+    }
+
+    /// The speeds that progress refers to.
+    pub fn solo(&self) -> &Solo {
+        &self.solo
+    }
+
+    fn classes(&self) -> Result<Classes> {
+        let online = cpus::online()?.0;
+        let fast = self.solo.fast_cpus.clone();
+        let slow = online.into_iter().filter(|cpu| !fast.contains(cpu)).collect();
+        Ok(Classes { fast, slow })
+    }
+
+    fn progress_on_slow(&self, kinds: &[Kind]) -> Result<BTreeMap<Kind, f64>> {
+        let Some(&cpu) = self.classes()?.slow.first() else { return Ok(BTreeMap::new()) };
+        let mut progress = BTreeMap::new();
+        for kind in kinds {
+            let rate = measure::run(kind, Some(cpu), Until::Elapsed(SLOW_SOLO))?.units_per_s();
+            progress.insert(*kind, rate / self.solo.rate(kind)?);
+        }
+        Ok(progress)
+    }
+
+    /// Where a static arm pins the tasks of a cell, and the STP it is predicted to yield.
+    fn pins(&self, arm: &Arm, cell: usize) -> Result<Option<placement::Placement>> {
+        if !arm.is_static() {
+            return Ok(None);
+        }
+        let mix: Mix = self.plan.cells[cell].workload.parse().map_err(Error::Usage)?;
+        let (best, worst) =
+            placement::extremes(&mix.tasks(), &self.classes()?, &self.slow_progress).map_err(Error::Usage)?;
+        Ok(Some(if arm.kind == super::arms::Kind::BestStatic { best } else { worst }))
+    }
+
+    /// What the loaded scheduler has used so far.
+    fn usage(&self) -> Option<Usage> {
+        self.loaded.as_ref().map(|(_, loaded)| Usage::of(loaded.pid().as_raw()))
+    }
+
+    /// In the VM, gives scx_bias the table it would otherwise measure while the emulation is suspended.
+    fn with_table(&mut self, command: &str) -> Result<String> {
+        let ours = command.split(['/', ' ', '\'']).any(|word| word == "scx_bias");
+        if self.emulation.is_none() || !ours || command.contains("--capacity-file") {
+            return Ok(command.to_string());
+        }
+        let table = match &self.table {
+            Some(table) => table.clone(),
+            None => self.table.insert(calibrate(command)?).clone(),
+        };
+        Ok(format!("{command} --capacity-file '{table}'"))
+    }
+
+    fn load(&mut self, arm: &Arm, command: &str) -> Result<()> {
+        let command = self.with_table(&beside_us(command))?;
+        let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
+        let loaded = Loaded::start(SchedExt::system(), &command, LOAD_TIMEOUT)?;
+        self.loaded = Some((arm.name.clone(), loaded));
+        Ok(())
+    }
+}
+
+/// Calibrates with the program that `command` runs, scx_bias.
+fn calibrate(command: &str) -> Result<String> {
+    let folder = files::writable_folder();
+    let path = format!("{folder}/bias-bench-capacity-{}.json", std::process::id());
+    let program = command.split(" --").next().unwrap_or(command);
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{program} calibrate --force --output '{path}' >/dev/null"))
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(path),
+        Ok(status) => Err(Error::failed(format!("{program} calibrate"), status)),
+        Err(e) => Err(Error::failed(format!("{program} calibrate"), e)),
+    }
+}
+
+/// Our own programs are meant to be those of the same build.
+fn beside_us(command: &str) -> String {
+    let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let sibling: Option<PathBuf> =
+        std::env::current_exe().ok().map(|exe| exe.with_file_name(program)).filter(|path| path.is_file());
+    match sibling {
+        Some(path) if !program.contains('/') => format!("'{}' {rest}", path.display()),
+        _ => command.to_string(),
+    }
+}
+
+impl Stage for Machine<'_> {
+    fn enter(&mut self, arm: &Arm) -> Result<()> {
+        if self.loaded.as_ref().is_some_and(|(name, _)| *name == arm.name) {
+            return Ok(());
+        }
+        match arm.command(self.plan.stretch) {
+            Some(command) => {
+                self.leave()?;
+                self.load(arm, &command)?;
+            }
+            None => {
+                if self.loaded.is_none() && self.knobs.is_some() {
+                    return Ok(());
+                }
+                self.leave()?;
+                self.knobs = Some(Knobs::stretch(self.plan.stretch)?);
+            }
+        }
+        std::thread::sleep(SETTLE);
+        Ok(())
+    }
+
+    fn run(&mut self, arm: &Arm, cell: usize) -> Result<Measured> {
+        let placement = self.pins(arm, cell)?;
+        let pins: Option<Vec<Option<usize>>> =
+            placement.as_ref().map(|p| p.pins.iter().map(|&cpu| Some(cpu)).collect());
+        let env = Env {
+            solo: &self.solo,
+            warmup: self.plan.warmup(),
+            window: self.plan.window(cell),
+            stretch: self.plan.stretch,
+            pins: pins.as_deref(),
+        };
+        let before = self.emulation.as_ref().map(Emulation::read).transpose()?;
+        let (used, begun) = (self.usage(), Instant::now());
+        let outcome = self.workloads[cell].run(&env)?;
+        let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
+        let after = self.emulation.as_ref().map(Emulation::read).transpose()?;
+        let void = before.zip(after).and_then(|(before, after)| emulation::overrun(&before, &after));
+        let mut detail = outcome.detail;
+        if let (Some(placement), Some(object)) = (placement, detail.as_object_mut()) {
+            object.insert("pins".into(), placement.pins.into());
+            object.insert("predicted_stp".into(), placement.stp.into());
+        }
+        let mut metrics = outcome.metrics;
+        if let Some((before, after)) = used.zip(used_since) {
+            let used = after.since(&before);
+            let permille = |ns: u64| 1000.0 * ns as f64 / (wall_ns * self.cpus as f64).max(1.0);
+            metrics.insert("agent_cpu_permille".into(), permille(used.agent_ns));
+            if self.counting.is_some() {
+                metrics.insert("bpf_permille".into(), permille(used.bpf_ns));
+            }
+        }
+        Ok(Measured { metrics, detail, void })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        match &mut self.loaded {
+            Some((_, loaded)) => loaded.check(),
+            None => match SchedExt::system().active() {
+                Some(name) => Err(Error::OtherScheduler(format!(
+                    "{name} was loaded by somebody else during the measurement"
+                ))),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        // Dropping them puts the old values back.
+        self.knobs = None;
+        match self.loaded.take() {
+            Some((_, loaded)) => {
+                let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
+                loaded.stop()
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+}

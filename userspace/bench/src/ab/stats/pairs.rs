@@ -1,0 +1,212 @@
+//! Log-ratios of an arm against the baseline, one a block.
+//!
+//! Problem: a machine drifts by more than schedulers differ, so only neighbours in time may be compared; and a
+//! task that got nothing has an infinite slowdown, which no mean survives and which must not be dropped.
+//! Approach: within a block, the logarithms of an arm's visits are averaged and the baseline's subtracted. The way
+//! there and back of a block cancels linear drift. An infinite figure becomes a logarithm too large to be
+//! confused with a measured one ([`INFINITE`]), which ranks, medians and means then treat as "beyond everything".
+//! Invariants: swapping arm and baseline negates every pair; scaling a metric changes none (but for rounding).
+//! Two infinite figures are alike: their log-ratio is 0.
+//! Limits: a metric that one arm lacks in a block costs that pair, and is counted as missing.
+
+use crate::ab::metric::{Direction, Metric};
+use crate::ab::sample::Block;
+use std::collections::BTreeMap;
+
+/// Logarithm that stands for an infinite ratio. The largest logarithm of a finite ratio is below 1500.
+pub const INFINITE: f64 = 1e9;
+/// Logarithms beyond this came from [`INFINITE`], possibly averaged with others.
+const LARGEST: f64 = 1e4;
+/// Logarithms smaller than this are rounding errors of equal figures.
+const ROUNDING: f64 = 1e-12;
+
+/// One block's log-ratio.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    /// Boot of the block.
+    pub boot: u32,
+    /// Number of the block within the boot.
+    pub block: u32,
+    /// Natural logarithm of arm over baseline; ±[`INFINITE`] if one of them is infinite or zero.
+    pub log_ratio: f64,
+}
+
+/// All pairs of one comparison.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pairs {
+    /// The pairs, by block.
+    pub pairs: Vec<Pair>,
+    /// Blocks in which an arm lacks a value.
+    pub missing: usize,
+}
+
+/// What is compared: two arms on one metric of one cell.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The cell.
+    pub cell: &'a str,
+    /// Name of the metric, in full.
+    pub name: &'a str,
+    /// What is known of the metric.
+    pub metric: &'a Metric,
+    /// The arm.
+    pub arm: &'a str,
+    /// The arm it is compared with.
+    pub baseline: &'a str,
+}
+
+/// True for a logarithm that stands for an infinite (or zero) ratio.
+pub fn is_infinite(log_ratio: f64) -> bool {
+    log_ratio.abs() > LARGEST
+}
+
+/// The ratio of a log-ratio; infinite or 0 for one that stands for it.
+pub fn ratio(log_ratio: f64) -> f64 {
+    if is_infinite(log_ratio) { if log_ratio > 0.0 { f64::INFINITY } else { 0.0 } } else { log_ratio.exp() }
+}
+
+/// Brings a logarithm back to what it stands for.
+fn settled(log: f64) -> f64 {
+    if is_infinite(log) {
+        INFINITE.copysign(log)
+    } else if log.abs() < ROUNDING {
+        0.0
+    } else {
+        log
+    }
+}
+
+/// Logarithm of a value. An infinite value is the worst there is; None if nobody knows what the worst is.
+fn log(value: f64, direction: Direction) -> Option<f64> {
+    match (value, direction) {
+        (v, Direction::Neutral) if v.is_infinite() => None,
+        (v, Direction::Higher) if v.is_infinite() => Some(-INFINITE),
+        (v, _) if v.is_infinite() => Some(INFINITE),
+        (v, _) if v > 0.0 => Some(v.ln()),
+        (0.0, _) => Some(-INFINITE),
+        _ => None,
+    }
+}
+
+/// Mean logarithm of an arm's visits. None if a visit lacks the value, or one is infinite and another zero.
+fn arm_log(block: &Block<'_>, question: &Question<'_>, arm: &str) -> Option<f64> {
+    let visits = block.samples.iter().filter(|s| s.arm == arm && s.cell == question.cell);
+    let log_of = |value: &f64| log(*value, question.metric.direction);
+    let logs: Option<Vec<f64>> = visits.map(|s| s.metrics.get(question.name).and_then(log_of)).collect();
+    let logs = logs.filter(|logs| !logs.is_empty())?;
+    if logs.contains(&INFINITE) && logs.contains(&-INFINITE) {
+        return None;
+    }
+    let total: f64 = logs.iter().sum();
+    Some(settled_mean(total, logs.len()))
+}
+
+fn settled_mean(total: f64, n: usize) -> f64 {
+    let mean = total / n as f64;
+    if is_infinite(mean) { INFINITE.copysign(mean) } else { mean }
+}
+
+/// The pairs of a question, one for each block in which both arms have a value.
+pub fn of(blocks: &[Block<'_>], question: &Question<'_>) -> Pairs {
+    let mut found = Pairs::default();
+    for block in blocks {
+        let logs = arm_log(block, question, question.arm).zip(arm_log(block, question, question.baseline));
+        match logs {
+            Some((arm, baseline)) => {
+                let log_ratio = settled(arm - baseline);
+                found.pairs.push(Pair { boot: block.boot, block: block.block, log_ratio });
+            }
+            None => found.missing += 1,
+        }
+    }
+    found
+}
+
+/// The mean over several cells, block by block: the logarithm of the geometric mean of their ratios.
+/// Blocks in which a cell has no pair are left out.
+pub fn mean_over_cells(cells: &[&[Pair]]) -> Vec<Pair> {
+    let mut sums: BTreeMap<(u32, u32), (f64, usize)> = BTreeMap::new();
+    for pair in cells.iter().copied().flatten() {
+        let sum = sums.entry((pair.boot, pair.block)).or_default();
+        *sum = (sum.0 + pair.log_ratio, sum.1 + 1);
+    }
+    let complete = sums.into_iter().filter(|(_, (_, n))| *n == cells.len());
+    let mean = |((boot, block), (sum, n)): (_, (f64, usize))| Pair {
+        boot,
+        block,
+        log_ratio: settled(sum / n as f64),
+    };
+    complete.map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ab::metric;
+    use crate::ab::sample::{Sample, tests::sample, valid_blocks};
+    use proptest::prelude::*;
+
+    /// One ABBA block: values of `name` in the order of visits.
+    fn block(name: &str, [a, b, b2, a2]: [f64; 4]) -> Vec<Sample> {
+        let visits = [("a", a), ("b", b), ("b", b2), ("a", a2)];
+        let sample =
+            |(visit, (arm, value)): (u32, (&str, f64))| sample([0, 0, visit, 1], arm, "c", &[(name, value)]);
+        (0..).zip(visits).map(sample).collect()
+    }
+
+    fn log_ratio(name: &str, values: [f64; 4], arm: &str, baseline: &str) -> Option<f64> {
+        let samples = block(name, values);
+        let question = Question { cell: "c", name, metric: metric::of(name), arm, baseline };
+        of(&valid_blocks(&samples), &question).pairs.first().map(|p| p.log_ratio)
+    }
+
+    const INF: f64 = f64::INFINITY;
+
+    #[test]
+    fn a_block_gives_the_ratio_of_geometric_means() {
+        let found = log_ratio("stp", [1.0, 3.0, 12.0, 4.0], "b", "a").unwrap();
+        assert!((found.exp() - 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn zero_and_infinite_are_beyond_everything_and_never_dropped() {
+        // A slowdown that is infinite is the worst for antt, a null throughput is nothing.
+        assert_eq!(log_ratio("antt", [1.0, INF, 2.0, 1.0], "b", "a"), Some(INFINITE));
+        assert_eq!(log_ratio("stp", [1.0, INF, 2.0, 1.0], "b", "a"), Some(-INFINITE));
+        assert_eq!(log_ratio("progress_min", [1.0, 0.0, 0.0, 1.0], "a", "b"), Some(INFINITE));
+        assert_eq!(log_ratio("antt", [INF, INF, INF, INF], "b", "a"), Some(0.0));
+        assert_eq!(log_ratio("antt", [0.0, INF, INF, 0.0], "b", "a"), Some(INFINITE));
+        assert_eq!(log_ratio("antt", [1.0, INF, 0.0, 1.0], "b", "a"), None);
+        assert_eq!(log_ratio("migrations_per_s", [0.0; 4], "b", "a"), Some(0.0));
+        assert_eq!(log_ratio("migrations_per_s", [1.0, INF, 1.0, 1.0], "b", "a"), None);
+        assert_eq!((ratio(INFINITE / 40.0), ratio(-INFINITE), ratio(0.0)), (INF, 0.0, 1.0));
+    }
+
+    #[test]
+    fn what_a_block_lacks_is_counted() {
+        let samples = block("stp", [1.0; 4]);
+        let question =
+            Question { cell: "c", name: "antt", metric: metric::of("antt"), arm: "b", baseline: "a" };
+        assert_eq!(of(&valid_blocks(&samples), &question), Pairs { pairs: vec![], missing: 1 });
+    }
+
+    #[test]
+    fn means_over_cells_are_geometric_and_only_over_complete_blocks() {
+        let pair = |block, ratio: f64| Pair { boot: 0, block, log_ratio: ratio.ln() };
+        let mean = mean_over_cells(&[&[pair(0, 2.0), pair(1, 3.0)], &[pair(0, 8.0)]]);
+        assert_eq!(mean.len(), 1);
+        assert!((mean[0].log_ratio.exp() - 4.0).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_negates_and_scaling_leaves(
+            values in proptest::array::uniform4(0.001f64..1000.0), scale in 0.001f64..1000.0
+        ) {
+            let forth = log_ratio("stp", values, "b", "a").unwrap();
+            prop_assert_eq!(forth, -log_ratio("stp", values, "a", "b").unwrap());
+            let scaled = log_ratio("stp", values.map(|v| v * scale), "b", "a").unwrap();
+            prop_assert!((scaled - forth).abs() < 1e-9);
+        }
+    }
+}

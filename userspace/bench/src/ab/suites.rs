@@ -1,0 +1,158 @@
+//! Built-in plans.
+//!
+//! Each answers one question and says how long it takes. Windows are lengths in the asymmetric VM: twenty slices of the
+//! stretched default at least, so that fairness has time to show.
+//!
+//! *Diversity* of a mix (seed 001: the gain of bias scheduling grows with it) is here 1 - |c - s| / n for c compute and s
+//! chase tasks of n: 0 when all tasks are alike, 1 when half is compute-bound and half is stalled.
+
+use super::plan::{Cell, Plan};
+
+/// A built-in plan.
+pub struct Suite {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// The question it answers.
+    pub about: &'static str,
+    /// Minutes it takes for two arms in the VM, about.
+    pub minutes: u32,
+    /// Machines it is meant for; the first is used unless the command line names one.
+    pub machines: &'static [&'static str],
+    /// The plan.
+    pub plan: fn() -> Plan,
+}
+
+/// All of them.
+pub const SUITES: [Suite; 6] = [
+    Suite {
+        name: "quick",
+        about: "Is anything broken, or clearly better? Throughput and fairness of two mixes",
+        minutes: 5,
+        machines: &["2F2S"],
+        plan: quick,
+    },
+    Suite {
+        name: "diversity",
+        about: "How does the gain grow with the difference between tasks? Mixes from all alike to half and half (seed 001)",
+        minutes: 20,
+        machines: &["2F2S", "1F2S", "1F3S"],
+        plan: diversity,
+    },
+    Suite {
+        name: "homogeneous",
+        about: "Is nothing lost where there is nothing to gain? Equal tasks, as many as CPUs, fewer and more",
+        minutes: 12,
+        machines: &["2F2S"],
+        plan: homogeneous,
+    },
+    Suite {
+        name: "latency",
+        about: "How long until a woken task runs? Request and response, message passing, a person beside a batch",
+        minutes: 12,
+        machines: &["2F2S"],
+        plan: latency,
+    },
+    Suite {
+        name: "overhead",
+        about: "What do a switch and a wakeup cost, in guest instructions?",
+        minutes: 6,
+        machines: &["2F2S"],
+        plan: overhead,
+    },
+    Suite {
+        name: "openmp",
+        about: "Do parallel loops with barriers suffer from unequal cores, and how much do runs vary? (seed 004)",
+        minutes: 15,
+        machines: &["2F2S"],
+        plan: openmp,
+    },
+];
+
+/// A suite's plan.
+pub fn find(name: &str) -> Result<&'static Suite, String> {
+    SUITES.iter().find(|suite| suite.name == name).ok_or_else(|| {
+        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        format!("unknown suite '{name}'; known are {}", names.join(", "))
+    })
+}
+
+/// Slices five times as long as on hardware: long against what a switch costs at 60 MIPS, short against a window.
+const STRETCH: f64 = 5.0;
+
+fn cells(list: &[&str]) -> Vec<Cell> {
+    list.iter()
+        .map(|text| Cell { workload: (*text).into(), diversity: diversity_of(text), window_s: None })
+        .collect()
+}
+
+/// Diversity of a mix of compute and chase tasks; None for anything else.
+fn diversity_of(text: &str) -> Option<f64> {
+    let mix: crate::spec::Mix = text.parse().ok()?;
+    let tasks = mix.tasks();
+    let named = |name: &str| tasks.iter().filter(|kind| kind.to_string() == name).count();
+    let (compute, chase) = (named("compute"), named("chase"));
+    (compute + chase == tasks.len()).then(|| 1.0 - compute.abs_diff(chase) as f64 / tasks.len() as f64)
+}
+
+fn base(name: &str, list: &[&str]) -> Plan {
+    Plan { name: name.into(), cells: cells(list), stretch: STRETCH, ..Plan::default() }
+}
+
+fn quick() -> Plan {
+    Plan { boots: 1, blocks: 12, ..base("quick", &["2compute+2chase", "4compute"]) }
+}
+
+fn diversity() -> Plan {
+    let mixes = ["4compute", "3compute+1chase", "2compute+2chase", "1compute+3chase", "4chase"];
+    Plan { boots: 2, blocks: 5, window_s: 1.5, ..base("diversity", &mixes) }
+}
+
+fn homogeneous() -> Plan {
+    let mixes = ["1compute", "2compute", "4compute", "8compute", "4chase", "4branchy"];
+    Plan { boots: 1, blocks: 8, window_s: 1.5, ..base("homogeneous", &mixes) }
+}
+
+fn latency() -> Plan {
+    Plan {
+        boots: 1,
+        blocks: 8,
+        window_s: 2.0,
+        ..base("latency", &["wakeup", "interactive+4compute", "groups:2"])
+    }
+}
+
+fn overhead() -> Plan {
+    Plan { boots: 1, blocks: 6, ..base("overhead", &["pingpong@0", "pingpong", "pingpong:4", "forks"]) }
+}
+
+fn openmp() -> Plan {
+    Plan {
+        boots: 1,
+        blocks: 8,
+        window_s: 2.0,
+        ..base("openmp", &["barrier:4:static", "barrier:4:dynamic", "triad:4"])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_is_a_valid_plan() {
+        for suite in &SUITES {
+            let plan = (suite.plan)();
+            assert_eq!(plan.check(), Ok(()), "{}", suite.name);
+            assert_eq!(plan.name, suite.name);
+        }
+        assert!(find("nothing").err().unwrap().contains("known are quick"));
+    }
+
+    #[test]
+    fn diversity_runs_from_alike_to_half_and_half() {
+        let of: Vec<_> = ["4compute", "3compute+1chase", "2compute+2chase", "4chase", "4branchy", "pingpong"]
+            .map(diversity_of)
+            .into();
+        assert_eq!(of, [Some(0.0), Some(0.5), Some(1.0), Some(0.0), None, None]);
+    }
+}

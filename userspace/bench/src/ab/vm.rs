@@ -1,0 +1,185 @@
+//! A boot of the asymmetric VM around one boot's work.
+//!
+//! The VM is provided by `cargo xtask vm`; this module only finds that command, runs it, passes its progress on and
+//! makes sure that it ends. What the command says besides progress goes to a log in the run's folder.
+//!
+//! Limits: needs a checkout of the project, because the VM is built from it. Elsewhere use --host.
+
+use super::boot::{PROGRESS, Task, outcome_file};
+use super::runner::{Outcome, Progress};
+use crate::{Error, Result, files};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Lines of the log shown with an error.
+const SHOWN_LINES: usize = 15;
+/// Time between two looks for an interrupt.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Which VM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vm {
+    /// The machine, as `xtask vm --machine` takes it.
+    pub machine: String,
+    /// The kernel, as `xtask vm --kernel` takes it.
+    pub kernel: String,
+    /// CPUs as fast as the host lets them: for trying out, not for figures.
+    pub emulation: bool,
+    /// Time limit of a boot.
+    pub timeout: Duration,
+}
+
+/// The command that provides VMs.
+fn xtask() -> Result<Vec<String>> {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    if let Some(path) = std::env::var_os("BIAS_XTASK").filter(|path| !path.is_empty()) {
+        return Ok(vec![text(path.into())]);
+    }
+    let exe = std::env::current_exe().map_err(|e| Error::failed("finding this program", e))?;
+    let beside = exe.with_file_name("xtask");
+    if beside.is_file() {
+        return Ok(vec![text(beside)]);
+    }
+    if Path::new("tests/xtask/Cargo.toml").is_file() {
+        return Ok(["cargo", "run", "--quiet", "--package", "xtask", "--"].map(String::from).into());
+    }
+    Err(Error::Usage("--vm needs the project's checkout: run it there, or name the xtask program in BIAS_XTASK; --host measures this machine".into()))
+}
+
+impl Vm {
+    fn command(&self, task: &Path, folder: &Path) -> Result<Command> {
+        let words = xtask()?;
+        let exe = std::env::current_exe().map_err(|e| Error::failed("finding this program", e))?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg("vm").args(["--kernel", &self.kernel, "--machine", &self.machine]);
+        command.args(["--timeout", &self.timeout.as_secs().max(1).to_string()]);
+        // Samples tell for themselves whether they count.
+        command.arg("--tolerate-overrun");
+        if !self.emulation {
+            command.arg("--no-emulation");
+        }
+        command.arg("--out").arg(folder).arg("--").arg(exe);
+        command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(folder);
+        // A group of its own: an interrupt is ours to pass on, after what was measured is safe.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+        Ok(command)
+    }
+
+    /// Boots, works, and returns how the work ended.
+    pub fn carry_out(
+        &self,
+        task: &Task,
+        folder: &Path,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome> {
+        let folder = folder.canonicalize().map_err(|e| Error::failed(folder.display(), e))?;
+        let boot = task.job.boot;
+        let file = folder.join(format!("task-{boot}.json"));
+        let log = folder.join(format!("boot-{boot}.log"));
+        let outcome = folder.join(outcome_file(boot));
+        let _ = std::fs::remove_file(&outcome);
+        let text = serde_json::to_string_pretty(task).map_err(|e| Error::failed("writing the task", e))?;
+        std::fs::write(&file, text).map_err(|e| Error::failed(file.display(), e))?;
+        let log_file = std::fs::File::create(&log).map_err(|e| Error::failed(log.display(), e))?;
+        let mut command = self.command(&file, &folder)?;
+        command.stderr(log_file.try_clone().map_err(|e| Error::failed(log.display(), e))?);
+        let child = command.spawn().map_err(|e| Error::failed("starting the VM (cargo xtask vm)", e))?;
+        let mut vm = Running { child };
+        let code = vm.follow(log_file, interrupted, progress)?;
+        if interrupted.load(Relaxed) {
+            return Ok(Outcome { incomplete: Some("interrupted".into()), ..Outcome::default() });
+        }
+        match files::read_small_file(&outcome, 1 << 20) {
+            Ok(text) if code == Some(0) => {
+                serde_json::from_str(&text).map_err(|e| Error::failed(outcome.display(), e))
+            }
+            _ => Err(Error::Runtime(format!(
+                "boot {boot} of the VM ended early ({}); {}",
+                ending(code),
+                tail(&log)
+            ))),
+        }
+    }
+}
+
+/// A VM's process group; ends with this.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Passes progress on until the end, or until interrupted; the exit code.
+    fn follow(
+        &mut self,
+        mut log: std::fs::File,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Option<i32>> {
+        let (sender, lines) = mpsc::channel();
+        let stdout = self.child.stdout.take();
+        std::thread::spawn(move || {
+            for line in
+                stdout.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(|line| line.ok())
+            {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        loop {
+            match lines.recv_timeout(POLL) {
+                Ok(line) => match line.strip_prefix(PROGRESS).map(serde_json::from_str::<Progress>) {
+                    Some(Ok(step)) => progress(&step),
+                    // A full disk shows where samples are written.
+                    _ => drop(writeln!(log, "{line}")),
+                },
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            if interrupted.load(Relaxed) {
+                return Ok(None);
+            }
+        }
+        let status = self.child.wait().map_err(|e| Error::failed("waiting for the VM", e))?;
+        Ok(status.code())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // The group is ours: the child leads it and has not been reaped.
+            let group = Pid::from_raw(self.child.id() as i32);
+            let _ = killpg(group, Signal::SIGTERM);
+            std::thread::sleep(Duration::from_secs(1));
+            let _ = killpg(group, Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn ending(code: Option<i32>) -> String {
+    match code {
+        Some(120) => "the VM could not be set up".into(),
+        Some(121) => "the guest panicked".into(),
+        Some(122) => "it hung".into(),
+        Some(code) => format!("exit code {code}"),
+        None => "killed".into(),
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let end = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+    let quoted: String = end.iter().map(|line| format!("\n  | {line}")).collect();
+    format!("the end of {}:{quoted}", log.display())
+}

@@ -1,0 +1,95 @@
+//! Births and deaths of processes: `forks`, `forks:FORKERS`.
+//!
+//! Problem: builds and shells start thousands of short processes; a scheduler sees each of them for the first time, has to find a
+//! CPU for it and to forget it.
+//!
+//! Approach: forkers, as many as CPUs, each of which bears one child after the other and waits for its end: three that
+//! end at once, then one that runs /bin/true.
+//!
+//! Limits: the cost of fork and exec themselves, the same under all schedulers, is most of the figure.
+
+use super::child::{Child, Fault};
+use super::{Description, Env, Outcome, Workload, optional_count, outcome};
+use crate::shared::Shared;
+use crate::{Result, cpus, task};
+use nix::sys::wait::{WaitStatus, waitpid};
+use serde_json::json;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "forks",
+    syntax: "forks or forks:FORKERS (1 to 256; as many as CPUs unless given)",
+    measures: "processes that are forked, three of four to end at once, one to run a program: births per second",
+    metrics: &["throughput_per_s"],
+    with_pmu: &[],
+};
+
+/// The program that every fourth child runs.
+const PROGRAM: &str = "/bin/true";
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forks {
+    /// Forkers; as many as CPUs if None.
+    forkers: Option<usize>,
+}
+
+impl Forks {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> Option<Self> {
+        Some(Forks { forkers: optional_count(rest, 1..=256)? })
+    }
+}
+
+impl Workload for Forks {
+    fn name(&self) -> String {
+        self.forkers.map_or("forks".into(), |n| format!("forks:{n}"))
+    }
+
+    fn missing(&self) -> Option<String> {
+        (!Path::new(PROGRAM).exists())
+            .then(|| format!("{PROGRAM} is not there; install the package coreutils"))
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let forkers = self.forkers.unwrap_or(cpus::online()?.0.len());
+        // First the order to stop, then the births of each forker.
+        let cells: Shared<AtomicU64> = Shared::new(forkers + 1)?;
+        let (stop, births) = (&cells.all()[0], &cells.all()[1..]);
+        let children: Vec<Child> =
+            births.iter().map(|count| Child::start(|| bear(stop, count))).collect::<Result<_>>()?;
+        let read = || (Instant::now(), births.iter().map(|count| count.load(Relaxed)).sum::<u64>());
+        std::thread::sleep(env.warmup);
+        let (start, before) = read();
+        std::thread::sleep(env.window);
+        let (end, after) = read();
+        stop.store(1, Relaxed);
+        children.into_iter().try_for_each(|child| child.wait(Duration::ZERO))?;
+        let wall_s = (end - start).as_secs_f64();
+        let metrics = [("throughput_per_s".to_string(), (after - before) as f64 / wall_s)].into();
+        outcome(metrics, json!({ "forkers": forkers, "births": after - before, "wall_s": wall_s }))
+    }
+}
+
+/// Life of a forker.
+fn bear(stop: &AtomicU64, births: &AtomicU64) -> std::result::Result<(), Fault> {
+    let mut round = 0u64;
+    while stop.load(Relaxed) == 0 {
+        round += 1;
+        if round.is_multiple_of(4) {
+            let quiet = Stdio::null;
+            let status = Command::new(PROGRAM).stdin(quiet()).stdout(quiet()).stderr(quiet()).status();
+            status.ok().filter(|status| status.success()).ok_or(Fault::Exec)?;
+        } else {
+            let pid = task::spawn(|| 0).map_err(|_| Fault::Start)?;
+            let ended = matches!(waitpid(pid, None), Ok(WaitStatus::Exited(_, 0)));
+            ended.then_some(()).ok_or(Fault::Start)?;
+        }
+        births.fetch_add(1, Relaxed);
+    }
+    Ok(())
+}

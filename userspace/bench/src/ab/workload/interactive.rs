@@ -1,0 +1,151 @@
+//! An interactive task beside a batch mix, e.g. `interactive+4compute`.
+//!
+//! Problem: a scheduler that places batch tasks well may still let a desktop stutter. What a user feels is the time from an event
+//! until the program has dealt with it.
+//!
+//! Approach: a task sleeps for a period, then works for a short burst, then sleeps again. A latency is the time from the end of
+//! the sleep that was asked for to the end of the burst: waiting for a CPU, and running on a slow one, both count.
+//!
+//! Invariants: every latency that overlaps the window counts, so a task that starves all through it shows one that is longer
+//! than the window, not none. The batch is measured at the same time.
+//!
+//! Limits: the next sleep begins when the burst is over, so while the task waits, no further event happens: very long waits
+//! are counted once. With few samples the 99.9th percentile is the maximum; the detail tells their number.
+
+use super::child::{Child, Fault};
+use super::series::{self, SharedSeries};
+use super::{Description, Env, Outcome, Workload, count, mix, outcome};
+use crate::shared::Shared;
+use crate::spec::{Kind, Mix};
+use crate::{Result, work};
+use serde_json::json;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "interactive",
+    syntax: "interactive+TASKS or interactive:PERIOD_US+TASKS (100 to 1000000, default 1000)",
+    measures: "a task that sleeps and works in short bursts beside batch tasks: time from the end of the sleep to the \
+               end of the burst, and the throughput of the batch",
+    metrics: &["latency_p50_us", "latency_p99_us", "latency_p999_us", "stp"],
+    with_pmu: &[],
+};
+
+/// Sleep between two bursts, microseconds of hardware.
+const DEFAULT_PERIOD_US: usize = 1000;
+/// Steps of compute in a burst: about 60 000 cycles.
+const BURST_STEPS: u32 = 3;
+/// Room for samples.
+const CAPACITY: usize = 1 << 17;
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interactive {
+    /// Sleep between two bursts, microseconds of hardware.
+    period_us: usize,
+    /// The batch.
+    batch: Mix,
+}
+
+impl Interactive {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> std::result::Result<Self, String> {
+        let wrong = || format!("'interactive{rest}' is not a workload; write {}", DESCRIPTION.syntax);
+        let (period, batch) = rest.split_once('+').ok_or_else(wrong)?;
+        let period_us = match period.strip_prefix(':') {
+            Some(digits) => count(digits, 100..=1_000_000).ok_or_else(wrong)?,
+            None if period.is_empty() => DEFAULT_PERIOD_US,
+            None => return Err(wrong()),
+        };
+        Ok(Interactive { period_us, batch: batch.parse()? })
+    }
+}
+
+impl Workload for Interactive {
+    fn name(&self) -> String {
+        match self.period_us {
+            DEFAULT_PERIOD_US => format!("interactive+{}", self.batch),
+            period => format!("interactive:{period}+{}", self.batch),
+        }
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.batch.kinds()
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let kinds = self.batch.tasks();
+        let period = env.stretched(Duration::from_micros(self.period_us as u64));
+        let length = mix::whole_periods(env.window, &kinds);
+        let go: Shared<AtomicU64> = Shared::new(1)?;
+        let latencies = SharedSeries::new(CAPACITY)?;
+        let times = Times { period, warmup: env.warmup, window: length };
+        let task = Child::start(|| live(times, &go.all()[0], &latencies))?;
+        let group = mix::start(&kinds, env)?;
+        go.all()[0].store(1, Relaxed);
+        let window = group.measure(env.warmup, length)?;
+        task.wait(period)?;
+        let batch = mix::figures(&kinds, &window, env.solo)?;
+        let (mut metrics, interactive) = series::latency(&latencies.values(), latencies.dropped())?;
+        metrics.extend(batch.metrics.into_iter().filter(|(name, _)| name == "stp"));
+        outcome(metrics, json!({ "interactive": interactive, "batch": batch.detail }))
+    }
+}
+
+/// The clockwork of the interactive task.
+#[derive(Clone, Copy)]
+struct Times {
+    period: Duration,
+    warmup: Duration,
+    window: Duration,
+}
+
+impl Times {
+    /// Whether a latency counts that began and ended so long after the start.
+    fn counts(&self, due: Duration, done: Duration) -> bool {
+        done >= self.warmup && due < self.end()
+    }
+
+    /// From the start to the end of the window.
+    fn end(&self) -> Duration {
+        self.warmup + self.window
+    }
+}
+
+/// Life of the interactive task: from the order to go to the end of the window.
+fn live(times: Times, go: &AtomicU64, latencies: &SharedSeries) -> std::result::Result<(), Fault> {
+    // The default lets the kernel be 50 microseconds late to save energy. Where it cannot be changed, it stays so in all arms.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    let mut work = work::build(&Kind::Compute);
+    while go.load(Relaxed) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let start = Instant::now();
+    while start.elapsed() < times.end() {
+        let due = start.elapsed() + times.period;
+        std::thread::sleep(times.period);
+        for _ in 0..BURST_STEPS {
+            work.step();
+        }
+        let done = start.elapsed();
+        if times.counts(due, done) {
+            latencies.push(done.saturating_sub(due).as_nanos() as u64);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_the_window_counts() {
+        let s = Duration::from_secs;
+        let times = Times { period: s(1), warmup: s(2), window: s(3) };
+        let counted: Vec<u64> = (0..8).filter(|&at| times.counts(s(at), s(at))).collect();
+        assert_eq!(counted, [2, 3, 4]);
+        assert!(times.counts(s(1), s(9)) && times.counts(s(4), s(9)) && times.counts(s(1), s(2)));
+    }
+}

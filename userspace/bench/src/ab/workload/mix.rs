@@ -1,0 +1,184 @@
+//! A mix of batch tasks side by side, e.g. `2compute+2chase`.
+//!
+//! Problem: on CPUs of unequal speed, who runs where decides how much gets done. A mix of tasks with known demands shows it.
+//!
+//! Approach: the tasks of [`crate::task`], and the figures of [`crate::mix`]; a metric a figure.
+//!
+//! Invariants: all metrics are finite. A task that did nothing in the window counts as one that did half a unit, the largest
+//! value its record cannot exclude: its slowdown is then a lower bound, still enormous, and has a logarithm.
+//!
+//! Limits: the window is rounded up to whole periods of `phases` tasks.
+
+use super::{Description, Env, Outcome, Workload, outcome};
+use crate::solo::Solo;
+use crate::spec::{self, Kind};
+use crate::task::{Group, Window};
+use crate::{Error, Result, metrics, mix, work};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "mix",
+    syntax: "TASKS such as 2compute+2chase",
+    measures: "batch tasks side by side, each relative to itself alone on a fast CPU: placement and fairness; \
+               throughput is in steps of about 20 000 cycles",
+    metrics: &[
+        "stp",
+        "antt",
+        "unfairness",
+        "progress_min",
+        "throughput_per_s",
+        "fast_share",
+        "fast_share_<kind>",
+        "migrations_per_s",
+        "switches_per_s",
+    ],
+    with_pmu: &[],
+};
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mix(pub spec::Mix);
+
+impl Mix {
+    /// Reads its text form.
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        text.parse().map(Mix)
+    }
+}
+
+impl Workload for Mix {
+    fn name(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.0.kinds()
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let kinds = self.0.tasks();
+        let group = start(&kinds, env)?;
+        let window = group.measure(env.warmup, whole_periods(env.window, &kinds))?;
+        figures(&kinds, &window, env.solo)
+    }
+}
+
+/// Starts the tasks, placed as the environment wants it.
+pub(super) fn start(kinds: &[Kind], env: &Env) -> Result<Group> {
+    let pins = env.pins.unwrap_or(&[]);
+    if env.pins.is_some() && pins.len() != kinds.len() {
+        let why = format!("a placement of {} tasks does not fit a mix of {}", pins.len(), kinds.len());
+        return Err(Error::Usage(format!("{why}; give one CPU, or none, for each task")));
+    }
+    Group::start(kinds, pins)
+}
+
+/// The window, lengthened to whole periods of the kind with the longest one.
+pub(super) fn whole_periods(window: Duration, kinds: &[Kind]) -> Duration {
+    let period = kinds.iter().map(Kind::period).max().unwrap_or_default();
+    if period.is_zero() {
+        return window;
+    }
+    let periods = window.as_nanos().div_ceil(period.as_nanos()).max(1);
+    period.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX))
+}
+
+/// The metrics of what the tasks did in a window.
+pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Outcome> {
+    let wall_s = window.wall_ns as f64 / 1e9;
+    let round = mix::evaluate(kinds, &window.tasks, wall_s, solo)?;
+    let mut progress = Vec::new();
+    let mut steps = 0.0;
+    for (kind, task) in kinds.iter().zip(&window.tasks) {
+        let units = (task.units as f64).max(0.5);
+        let of_solo = metrics::progress(units / wall_s, solo.rate(kind)?);
+        progress.push(of_solo.ok_or_else(|| Error::failed("progress", "the window has no length"))?);
+        steps += task.units as f64 / work::build(kind).step() as f64;
+    }
+    let per_s =
+        |count: fn(&mix::TaskReport) -> u64| round.tasks.iter().map(count).sum::<u64>() as f64 / wall_s;
+    let mut metrics: BTreeMap<String, f64> = [
+        ("stp", round.stp),
+        ("antt", metrics::antt(&progress).unwrap_or(f64::NAN)),
+        ("unfairness", metrics::unfairness(&progress).unwrap_or(f64::NAN)),
+        ("progress_min", progress.iter().copied().fold(f64::INFINITY, f64::min)),
+        ("throughput_per_s", steps / wall_s),
+        ("fast_share", round.fast_share),
+        ("migrations_per_s", per_s(|task| task.cpu_changes)),
+        ("switches_per_s", per_s(|task| task.voluntary_switches + task.involuntary_switches)),
+    ]
+    .map(|(name, value)| (name.to_string(), value))
+    .into();
+    for kind in kinds {
+        let of_kind = || round.tasks.iter().filter(|task| task.kind == kind.to_string());
+        let cpu_s = metrics::sum(of_kind().map(|task| task.cpu_s));
+        let fast_s = metrics::sum(of_kind().map(|task| task.cpu_s * task.fast_share));
+        metrics.insert(format!("fast_share_{kind}"), metrics::share(fast_s, cpu_s));
+    }
+    let detail = serde_json::to_value(&round).map_err(|e| Error::failed("the detail of a mix", e))?;
+    outcome(metrics, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::TaskWindow;
+
+    fn solo() -> Solo {
+        Solo {
+            schema: String::new(),
+            boot_id: String::new(),
+            cpu_speed: BTreeMap::from([(0, 10.0), (1, 4.0)]),
+            fast_cpus: vec![0],
+            rates: BTreeMap::from([("compute".into(), 4000.0), ("branchy".into(), 1500.0)]),
+        }
+    }
+
+    fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
+        TaskWindow { units, cpu_ns: cpu_ns.to_vec(), cpu_changes: 4, voluntary: 2, involuntary: 3 }
+    }
+
+    #[test]
+    fn metrics_follow_from_units_and_times() {
+        let kinds = [Kind::Compute, Kind::Branchy, Kind::Branchy];
+        let tasks =
+            vec![task(8000, &[2_000_000_000]), task(1500, &[1_000_000_000]), task(750, &[0, 1_000_000_000])];
+        let m = figures(&kinds, &Window { wall_ns: 2_000_000_000, tasks }, &solo()).unwrap().metrics;
+        for (name, expected) in [
+            ("stp", 1.0 + 0.5 + 0.25),
+            ("antt", (1.0 + 2.0 + 4.0) / 3.0),
+            ("unfairness", 4.0),
+            ("progress_min", 0.25),
+            ("throughput_per_s", (2.0 + 1.0 + 0.5) / 2.0),
+            ("fast_share", 0.75),
+            ("fast_share_compute", 1.0),
+            ("fast_share_branchy", 0.5),
+            ("migrations_per_s", 6.0),
+            ("switches_per_s", 7.5),
+        ] {
+            assert!((m[name] - expected).abs() < 1e-9, "{name}: {}", m[name]);
+        }
+        assert_eq!(m.len(), 10);
+    }
+
+    #[test]
+    fn a_starved_task_is_bad_but_finite() {
+        let tasks = vec![task(4000, &[1_000_000_000]), task(0, &[])];
+        let window = Window { wall_ns: 1_000_000_000, tasks };
+        let m = figures(&[Kind::Compute, Kind::Branchy], &window, &solo()).unwrap().metrics;
+        assert_eq!(m["stp"], 1.0);
+        assert!((m["unfairness"] - 3000.0).abs() < 1e-6 && m["antt"] > 1000.0);
+    }
+
+    #[test]
+    fn windows_hold_whole_periods() {
+        let ms = Duration::from_millis;
+        let kinds = |text: &str| text.parse::<spec::Mix>().unwrap().tasks();
+        assert_eq!(whole_periods(ms(300), &kinds("2compute+chase")), ms(300));
+        assert_eq!(whole_periods(ms(300), &kinds("compute+phases:200")), ms(400));
+        assert_eq!(whole_periods(ms(400), &kinds("phases:100+phases:200")), ms(400));
+        assert_eq!(whole_periods(ms(1), &kinds("phases:50")), ms(50));
+    }
+}

@@ -1,0 +1,96 @@
+//! Pipe ping-pong as a cell: `pingpong`, `pingpong:4`, `pingpong:2@0`. See [`crate::pingpong`].
+//!
+//! Also the [`Meter`]: instructions of the whole machine, less those of the idle machine.
+//!
+//! Limits: without the amp PMU there is only the rate of switches, which depends on the host.
+
+use super::{Description, Env, Outcome, Workload, count, outcome};
+use crate::counters::MachineInstructions;
+use crate::{Error, Result, cpus, pingpong};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "pingpong",
+    syntax: "pingpong[:PAIRS][@CPU] such as pingpong, pingpong:4, pingpong@0 (1 to 256 pairs)",
+    measures: "pairs of processes that wake each other through pipes: what a context switch costs",
+    metrics: &["throughput_per_s"],
+    with_pmu: &["instructions_per_switch"],
+};
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pingpong {
+    /// Pairs at the same time.
+    pairs: usize,
+    /// Pins every process to this CPU.
+    cpu: Option<usize>,
+}
+
+impl Pingpong {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> Option<Self> {
+        let (pairs, cpu) = match rest.split_once('@') {
+            Some((pairs, cpu)) => (pairs, Some(count(cpu, 0..=crate::spec::MAX_CPUS - 1)?)),
+            None => (rest, None),
+        };
+        Some(Pingpong { pairs: super::optional_count(pairs, 1..=256)?.unwrap_or(1), cpu })
+    }
+}
+
+impl Workload for Pingpong {
+    fn name(&self) -> String {
+        let pairs = if self.pairs == 1 { String::new() } else { format!(":{}", self.pairs) };
+        let cpu = self.cpu.map_or(String::new(), |cpu| format!("@{cpu}"));
+        format!("pingpong{pairs}{cpu}")
+    }
+
+    fn missing(&self) -> Option<String> {
+        cpus::require_online(&[self.cpu?]).err().map(|error| error.to_string())
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let report = pingpong::run_for(self.pairs, self.cpu, env.warmup, env.window)?;
+        let mut metrics = BTreeMap::from([("throughput_per_s".to_string(), 1e9 / report.ns_per_switch)]);
+        if let Some(instructions) = report.instructions_per_switch {
+            metrics.insert("instructions_per_switch".into(), instructions);
+        }
+        let failed = |e| Error::failed("the detail of ping-pong", e);
+        let mut detail = serde_json::to_value(&report).map_err(failed)?;
+        // There may be hundreds of short ones.
+        detail["rounds"] = serde_json::json!(report.rounds.len());
+        outcome(metrics, detail)
+    }
+}
+
+/// Counts what the machine executes beyond what it would if idle. Does nothing without the amp PMU.
+pub(super) struct Meter {
+    counters: Option<MachineInstructions>,
+    idle_per_s: f64,
+    before: u64,
+    start: Instant,
+}
+
+impl Meter {
+    /// Opens the counters and measures the idle machine, which takes a second where there are any.
+    pub(super) fn open() -> Result<Self> {
+        let mut counters = MachineInstructions::open(&cpus::online()?.0)?;
+        let idle_per_s = counters.as_mut().map(pingpong::idle_rate).transpose()?.unwrap_or(0.0);
+        Ok(Meter { counters, idle_per_s, before: 0, start: Instant::now() })
+    }
+
+    /// Begins to count.
+    pub(super) fn start(&mut self) -> Result<()> {
+        self.before = self.counters.as_mut().map(MachineInstructions::read).transpose()?.unwrap_or(0);
+        self.start = Instant::now();
+        Ok(())
+    }
+
+    /// Instructions since the start, less those of the idle machine.
+    pub(super) fn stop(&mut self) -> Result<Option<f64>> {
+        let Some(counters) = &mut self.counters else { return Ok(None) };
+        let all = counters.read()?.saturating_sub(self.before) as f64;
+        Ok(Some(all - self.idle_per_s * self.start.elapsed().as_secs_f64()))
+    }
+}

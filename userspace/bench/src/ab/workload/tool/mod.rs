@@ -1,0 +1,321 @@
+//! Programs of others, where they are installed: `tool:stress-ng`, `tool:sysbench`, `tool:hackbench`, `tool:7zip`,
+//! `tool:openssl`, `tool:zstd`, `tool:sqlite`.
+//!
+//! Problem: workloads made for a scheduler may flatter it; programs that people know and use cannot.
+//!
+//! Approach: one table of programs, each with a fixed command, and either a parser that finds its own figure in what it
+//! prints ([`parse`]), or the time that a fixed piece of work takes. Programs that can be given a time run for the window; the
+//! others are repeated until it is over.
+//!
+//! Invariants: a program that fails, prints nothing that its parser knows, or does not end, is an error that shows its
+//! last line. Its processes end with the run.
+//!
+//! Limits: there is no warm-up. Figures are the programs' own, each in a unit of its own, and depend on their version; the command
+//! is in the detail. zstd reports its fastest round.
+
+mod parse;
+
+use super::child::{Program, die_with_parent, readable};
+use super::{Description, Env, Outcome, Workload, outcome};
+use crate::{Error, Result, cpus, files, metrics};
+use nix::unistd::{AccessFlags, access, pipe, read};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How much longer than the window a program may take. Whole seconds and slow starts are in it.
+const GRACE: Duration = Duration::from_secs(180);
+/// Runs of a fixed piece of work even if the window is over.
+const MIN_RUNS: usize = 3;
+
+/// How a program's figure is found.
+#[derive(Clone, Copy)]
+enum Figure {
+    /// It runs for the window and prints a throughput.
+    Throughput(fn(&str) -> Option<f64>),
+    /// It does a fixed piece of work and prints the milliseconds that this took.
+    TimeMs(fn(&str) -> Option<f64>),
+    /// It does a fixed piece of work, and the time from its start to its end counts, if what it printed is right.
+    WallTime(fn(&str) -> bool),
+}
+
+/// What a command line depends on.
+struct Setting<'a> {
+    program: &'a Path,
+    cpus: usize,
+    /// Whole seconds, at least 1.
+    seconds: u64,
+}
+
+/// A program that is known here.
+struct Known {
+    name: &'static str,
+    /// The package of Debian that has it.
+    package: &'static str,
+    /// Names of the program; the first that is there.
+    programs: &'static [&'static str],
+    measures: &'static str,
+    arguments: fn(&Setting) -> Vec<String>,
+    figure: Figure,
+}
+
+/// Builds a fixed table and joins it with itself; prints the number of rows and of pairs.
+const SQL: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, v TEXT); \
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) \
+    INSERT INTO t SELECT i, i * 7919 % 5000, hex(i * 65537) FROM n; \
+    CREATE INDEX t_k ON t(k); \
+    SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM t a JOIN t b ON b.k = a.k + 1 WHERE a.v <> b.v);";
+
+const KNOWN: [Known; 7] = [
+    Known {
+        name: "tool:stress-ng",
+        package: "stress-ng",
+        programs: &["stress-ng"],
+        measures: "stress-ng's integer stressor on all CPUs: operations per second",
+        arguments: |s| {
+            let (cpus, time) = (s.cpus.to_string(), format!("{}s", s.seconds));
+            let folder = files::writable_folder();
+            let method = ["--cpu", &cpus, "--cpu-method", "int64", "--metrics-brief"];
+            words(&[&method[..], &["--timeout", &time, "--temp-path", &folder]].concat())
+        },
+        figure: Figure::Throughput(parse::stress_ng),
+    },
+    Known {
+        name: "tool:sysbench",
+        package: "sysbench",
+        programs: &["sysbench"],
+        measures: "sysbench's threads test, two threads a CPU that contend for locks: events per second",
+        arguments: |s| {
+            let (threads, time) = (format!("--threads={}", 2 * s.cpus), format!("--time={}", s.seconds));
+            words(&[&threads, &time, "threads", "run"])
+        },
+        figure: Figure::Throughput(parse::sysbench),
+    },
+    Known {
+        name: "tool:hackbench",
+        package: "rt-tests",
+        programs: &["hackbench"],
+        measures: "hackbench with one group of 40 processes and 20 rounds: time",
+        arguments: |_| words(&["--groups", "1", "--loops", "20"]),
+        figure: Figure::TimeMs(parse::hackbench),
+    },
+    Known {
+        name: "tool:7zip",
+        package: "7zip",
+        programs: &["7zz", "7z", "7zr"],
+        measures: "7-Zip's own benchmark with a dictionary of 256 KiB on all CPUs: its rating in MIPS",
+        arguments: |s| words(&["b", "1", "-md18", &format!("-mmt{}", s.cpus)]),
+        figure: Figure::Throughput(parse::seven_zip),
+    },
+    Known {
+        name: "tool:openssl",
+        package: "openssl",
+        programs: &["openssl"],
+        measures: "openssl speed, SHA-256 over 16 KiB on all CPUs: bytes per second",
+        arguments: |s| {
+            let (cpus, time) = (s.cpus.to_string(), s.seconds.to_string());
+            let speed = ["speed", "-elapsed", "-mr", "-bytes", "16384", "-evp", "sha256"];
+            words(&[&speed[..], &["-seconds", &time, "-multi", &cpus]].concat())
+        },
+        figure: Figure::Throughput(parse::openssl),
+    },
+    Known {
+        name: "tool:zstd",
+        package: "zstd",
+        programs: &["zstd"],
+        measures: "zstd's own benchmark, level 1, all CPUs, on its own program file: bytes compressed per second",
+        arguments: |s| {
+            let (time, threads) = (format!("-i{}", s.seconds.div_ceil(2)), format!("-T{}", s.cpus));
+            words(&["-b1", &time, &threads, &s.program.to_string_lossy()])
+        },
+        figure: Figure::Throughput(parse::zstd),
+    },
+    Known {
+        name: "tool:sqlite",
+        package: "sqlite3",
+        programs: &["sqlite3"],
+        measures: "sqlite in memory: builds a table of 5000 rows and an index, and joins it with itself: time",
+        arguments: |_| words(&["-batch", "-init", "/dev/null", ":memory:", SQL]),
+        figure: Figure::WallTime(|output| output.lines().any(|line| line.trim() == "5000|4999")),
+    },
+];
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+/// For [`super::list`].
+pub fn descriptions() -> Vec<Description> {
+    let description = |known: &Known| Description {
+        name: known.name,
+        syntax: known.name,
+        measures: known.measures,
+        metrics: match known.figure {
+            Figure::Throughput(_) => &["throughput_per_s"],
+            Figure::TimeMs(_) | Figure::WallTime(_) => &["time_ms"],
+        },
+        with_pmu: &[],
+    };
+    KNOWN.iter().map(description).collect()
+}
+
+/// The workload: a program of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tool(usize);
+
+impl Tool {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> Option<Self> {
+        let named = |known: &Known| known.name.strip_prefix("tool") == Some(rest);
+        KNOWN.iter().position(named).map(Tool)
+    }
+
+    fn known(&self) -> &'static Known {
+        &KNOWN[self.0]
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH")?;
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        let places = self.known().programs.iter().flat_map(|name| folders.iter().map(move |f| f.join(name)));
+        places.into_iter().find(|place| place.is_file() && access(place, AccessFlags::X_OK).is_ok())
+    }
+
+    fn not_there(&self) -> String {
+        let Known { programs, package, .. } = self.known();
+        format!("{} is not installed; install the package {package}", programs.join(" or "))
+    }
+}
+
+impl Workload for Tool {
+    fn name(&self) -> String {
+        self.known().name.into()
+    }
+
+    fn missing(&self) -> Option<String> {
+        self.program().is_none().then(|| self.not_there())
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let program = self.program().ok_or_else(|| Error::Usage(self.not_there()))?;
+        let seconds = env.window.as_secs_f64().round().max(1.0) as u64;
+        let cpus = cpus::online()?.0.len();
+        let arguments = (self.known().arguments)(&Setting { program: &program, cpus, seconds });
+        let limit = env.window + GRACE;
+        let run = || capture(&program, &arguments, limit);
+        let mut figures = Vec::new();
+        let start = Instant::now();
+        let (metric, value) = match self.known().figure {
+            Figure::Throughput(parse) => {
+                let (output, _) = run()?;
+                figures.push(parse(&output).ok_or_else(|| unreadable(&program, &output))?);
+                ("throughput_per_s", figures[0])
+            }
+            Figure::TimeMs(parse) => {
+                while figures.len() < MIN_RUNS || start.elapsed() < env.window {
+                    let (output, _) = run()?;
+                    figures.push(parse(&output).ok_or_else(|| unreadable(&program, &output))?);
+                }
+                ("time_ms", mean(&figures))
+            }
+            Figure::WallTime(is_right) => {
+                while figures.len() < MIN_RUNS || start.elapsed() < env.window {
+                    let (output, time) = run()?;
+                    is_right(&output).then_some(()).ok_or_else(|| unreadable(&program, &output))?;
+                    figures.push(time.as_secs_f64() * 1e3);
+                }
+                ("time_ms", mean(&figures))
+            }
+        };
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let detail = json!({ "program": name, "arguments": arguments, "figures": figures });
+        outcome(BTreeMap::from([(metric.to_string(), value)]), detail)
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    metrics::sum(values.iter().copied()) / values.len() as f64
+}
+
+fn unreadable(program: &Path, output: &str) -> Error {
+    let why =
+        format!("its output is not understood, it ended with '{}'; is its version unusual?", last(output));
+    Error::failed(program.display(), why)
+}
+
+/// The last line that is not empty, shortened.
+fn last(output: &str) -> String {
+    let line = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    line.chars().filter(|c| !c.is_control()).take(120).collect()
+}
+
+/// Runs a program to its end; returns all that it printed, and how long it took.
+fn capture(program: &Path, arguments: &[String], limit: Duration) -> Result<(String, Duration)> {
+    let failed = |e: &dyn std::fmt::Display| Error::failed(program.display(), e);
+    let (output, input) = pipe().map_err(|e| failed(&e))?;
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    command.stdout(input.try_clone().map_err(|e| failed(&e))?).stderr(input);
+    die_with_parent(&mut command);
+    let start = Instant::now();
+    let mut running = Program(command.spawn().map_err(|e| failed(&e))?);
+    // It holds the pipe's writing ends, which must be closed here for its end to be seen.
+    drop(command);
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    let hung = || failed(&format!("did not end within {} s", limit.as_secs()));
+    loop {
+        if !readable(output.as_fd(), start + limit)? {
+            return Err(hung());
+        }
+        match read(&output, &mut buffer).map_err(|e| failed(&e))? {
+            0 => break,
+            n => text.extend_from_slice(&buffer[..n]),
+        }
+    }
+    let status = running.0.wait().map_err(|e| failed(&e))?;
+    let time = start.elapsed();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match status.success() {
+        true => Ok((text, time)),
+        false => Err(failed(&format!("{status}, its last words were '{}'", last(&text)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Result<(String, Duration)> {
+        capture(Path::new("/bin/sh"), &words(&["-c", script]), limit)
+    }
+
+    #[test]
+    fn both_streams_are_captured_and_failures_show_the_last_line() {
+        let (text, _) = shell("echo out; echo err >&2", GRACE).unwrap();
+        assert!(text.contains("out") && text.contains("err"));
+        let error = shell("echo no such luck; exit 3", GRACE).unwrap_err().to_string();
+        assert!(error.contains("no such luck") && error.contains('3') && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let error = shell("sleep 1000 & wait", Duration::from_millis(200)).unwrap_err();
+        assert!(error.to_string().contains("did not end"), "{error}");
+    }
+
+    #[test]
+    fn commands_are_complete() {
+        let setting = Setting { program: Path::new("/x/zstd"), cpus: 4, seconds: 5 };
+        for known in &KNOWN {
+            let arguments = (known.arguments)(&setting);
+            assert!(arguments.iter().all(|word| !word.is_empty()), "{}", known.name);
+        }
+        let line = |i: usize| (KNOWN[i].arguments)(&setting).join(" ");
+        assert_eq!(line(1), "--threads=8 --time=5 threads run");
+        assert_eq!(line(5), "-b1 -i3 -T4 /x/zstd");
+    }
+}

@@ -1,0 +1,172 @@
+//! Kernels over long arrays: `triad:4`, `triad:4:6M`. After the idea of BabelStream.
+//!
+//! Problem: threads bound by memory gain little from a fast CPU, and all of them wait for the last.
+//!
+//! Approach: the five kernels copy, mul, add, triad and dot, one after the other with a barrier between; every thread works on its
+//! part of three arrays of floating-point numbers. A repetition is all five.
+//!
+//! Invariants: after every repetition the arrays hold what arithmetic says they hold (tested).
+//!
+//! Limits: the default size suits the asymmetric VM; on hardware give one larger than the last-level cache, BabelStream's
+//! own is `triad:4:768M` (three arrays of 2^25 numbers). The threads' parts are separate allocations.
+
+use super::team::{self, TeamBarrier, TeamWork};
+use super::{Description, Env, Outcome, Workload, count, outcome, series};
+use crate::Result;
+use crate::spec::{DEFAULT_CHASE_BYTES, parse_bytes};
+use crate::work::opaque_f64;
+use serde_json::json;
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "triad",
+    syntax: "triad:THREADS[:SIZE] such as triad:4, triad:4:6M (1 to 256 threads; three arrays together)",
+    measures: "threads that run copy, mul, add, triad and dot over long arrays, with a barrier after each: time of a \
+               repetition, and how much it varies",
+    metrics: &["time_ms", "cv_permille", "min_max_permille"],
+    with_pmu: &[],
+};
+
+/// Arrays touched by all five kernels together: two, two, three, three, two.
+const ARRAYS_TOUCHED: usize = 12;
+/// The factor in mul and triad, and the first values, as in BabelStream.
+const SCALAR: f64 = 0.4;
+const FIRST: [f64; 3] = [0.1, 0.2, 0.0];
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Triad {
+    threads: usize,
+    /// Three arrays together.
+    bytes: usize,
+}
+
+impl Triad {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> Option<Self> {
+        let rest = rest.strip_prefix(':')?;
+        let (threads, bytes) = match rest.split_once(':') {
+            Some((threads, size)) => (threads, parse_bytes(size).ok()?),
+            None => (rest, DEFAULT_CHASE_BYTES),
+        };
+        Some(Triad { threads: count(threads, 1..=256)?, bytes })
+    }
+
+    /// Numbers in one thread's part of one array.
+    fn part(&self) -> usize {
+        (self.bytes / 3 / size_of::<f64>() / self.threads).max(1)
+    }
+}
+
+impl Workload for Triad {
+    fn name(&self) -> String {
+        match self.bytes {
+            DEFAULT_CHASE_BYTES => format!("triad:{}", self.threads),
+            bytes => format!("triad:{}:{bytes}", self.threads),
+        }
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let (times, dropped) = team::run(self, self.threads, env.warmup, env.window)?;
+        let metrics = series::spread(&times)?;
+        let bytes = ARRAYS_TOUCHED * self.threads * self.part() * size_of::<f64>();
+        let mut detail = series::detail(&times, dropped);
+        detail["megabytes_per_s"] = json!(bytes as f64 / 1e3 / metrics["time_ms"]);
+        outcome(metrics, detail)
+    }
+}
+
+/// One thread's part of the arrays, and of the last dot product.
+pub(super) struct Part {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    c: Vec<f64>,
+    dot: f64,
+}
+
+impl Part {
+    fn new(len: usize) -> Self {
+        let [a, b, c] = FIRST.map(|first| vec![first; len]);
+        Part { a, b, c, dot: 0.0 }
+    }
+
+    /// c = a
+    fn copy(&mut self) {
+        for (c, a) in self.c.iter_mut().zip(&self.a) {
+            // One number at a time here and below: with vector instructions the work would depend on the build.
+            *c = opaque_f64(*a);
+        }
+    }
+
+    /// b = s c
+    fn mul(&mut self) {
+        for (b, c) in self.b.iter_mut().zip(&self.c) {
+            *b = opaque_f64(SCALAR * c);
+        }
+    }
+
+    /// c = a + b
+    fn add(&mut self) {
+        for ((c, a), b) in self.c.iter_mut().zip(&self.a).zip(&self.b) {
+            *c = opaque_f64(a + b);
+        }
+    }
+
+    /// a = b + s c
+    fn triad(&mut self) {
+        for ((a, b), c) in self.a.iter_mut().zip(&self.b).zip(&self.c) {
+            *a = opaque_f64(b + SCALAR * c);
+        }
+    }
+
+    /// Sum of a b
+    fn dot(&mut self) {
+        self.dot = self.a.iter().zip(&self.b).fold(0.0, |sum, (a, b)| opaque_f64(sum + a * b));
+    }
+}
+
+impl TeamWork for Triad {
+    type Member = Part;
+
+    fn join(&self, _: usize) -> Part {
+        Part::new(self.part())
+    }
+
+    fn repeat(&self, part: &mut Part, barrier: &TeamBarrier) {
+        let kernels = [Part::copy, Part::mul, Part::add, Part::triad];
+        for kernel in kernels {
+            kernel(part);
+            barrier.wait();
+        }
+        part.dot();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arrays_hold_what_arithmetic_says() {
+        let triad = Triad::parse(":1:384").unwrap();
+        let (mut part, barrier) = (triad.join(0), TeamBarrier::new(1));
+        let [mut a, _, _] = FIRST;
+        for _ in 0..3 {
+            triad.repeat(&mut part, &barrier);
+            let b = SCALAR * a;
+            let c = a + b;
+            a = b + SCALAR * c;
+            assert!(part.a.iter().all(|x| (x - a).abs() < 1e-15), "{:?} is not {a}", part.a);
+            assert!((part.dot - 16.0 * a * b).abs() < 1e-12);
+        }
+        assert_eq!(part.a.len(), 16);
+    }
+
+    #[test]
+    fn all_threads_together_have_the_size_given() {
+        for text in [":1", ":4", ":4:6M"] {
+            let triad = Triad::parse(text).unwrap();
+            assert_eq!(triad.part() * triad.threads * 3 * 8, triad.bytes);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Requests and responses: `wakeup`, `wakeup:WORKERS`. After the idea of schbench.
+//!
+//! Problem: servers sleep until a request comes; the time until a worker then runs is the scheduler's alone.
+//!
+//! Approach: a message thread sleeps for a period, then wakes every worker that waits. Each worker takes the time from the wake-up
+//! to its first instruction, does one step of work, and waits again. Where the amp PMU exists, the instructions of
+//! the whole machine per wake-up are counted too, less those of the idle machine and of the work itself.
+//!
+//! Invariants: a latency is taken from just before the wake-up is sent, by one clock. Workers and message thread are threads
+//! of one child process.
+//!
+//! Limits: a worker that is still busy when its turn comes is passed over; the detail tells how often (`busy`).
+
+use super::child::{Child, Fault};
+use super::pingpong::Meter;
+use super::series::{self, SharedSeries};
+use super::{Description, Env, Outcome, Workload, optional_count, outcome};
+use crate::measure::{self, Until};
+use crate::shared::Shared;
+use crate::spec::Kind;
+use crate::{Result, cpus, work};
+use serde_json::json;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::thread::{self, Builder};
+use std::time::{Duration, Instant};
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "wakeup",
+    syntax: "wakeup or wakeup:WORKERS (1 to 256; as many as CPUs unless given)",
+    measures: "a message thread wakes sleeping workers again and again: time from the wake-up to the worker's first \
+               instruction, and the instructions that a wake-up costs",
+    metrics: &["latency_p50_us", "latency_p99_us", "latency_p999_us"],
+    with_pmu: &["instructions_per_wakeup"],
+};
+
+/// Time between two rounds of wake-ups on hardware.
+const PERIOD: Duration = Duration::from_micros(200);
+/// Room for samples of each worker.
+const CAPACITY: usize = 1 << 16;
+/// How long the window is extended at most on a machine too busy for a single request.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Steps over which the instructions of one are averaged.
+const WORK_SAMPLE: u64 = 50;
+
+const WARM: u64 = 0;
+const MEASURE: u64 = 1;
+const STOP: u64 = 2;
+
+/// A stamp that means the end; no clock shows it.
+const NO_MORE: u64 = u64::MAX;
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wakeup {
+    /// Workers; as many as CPUs if None.
+    workers: Option<usize>,
+}
+
+impl Wakeup {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> Option<Self> {
+        Some(Wakeup { workers: optional_count(rest, 1..=256)? })
+    }
+}
+
+/// What the child shares with the parent.
+struct Board {
+    /// Phase, wake-ups sent, workers passed over.
+    cells: Shared<AtomicU64>,
+    /// One series a worker.
+    latencies: Vec<SharedSeries>,
+}
+
+impl Board {
+    fn phase(&self) -> &AtomicU64 {
+        &self.cells.all()[0]
+    }
+
+    fn sent(&self) -> &AtomicU64 {
+        &self.cells.all()[1]
+    }
+
+    /// Waits until there is a latency at all; ordinarily at once. Gives up after a while: then there is none.
+    fn await_sample(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.latencies.iter().all(|series| series.seen() == 0) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn busy(&self) -> &AtomicU64 {
+        &self.cells.all()[2]
+    }
+}
+
+impl Workload for Wakeup {
+    fn name(&self) -> String {
+        self.workers.map_or("wakeup".into(), |n| format!("wakeup:{n}"))
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let workers = self.workers.unwrap_or(cpus::online()?.0.len());
+        let latencies = (0..workers).map(|_| SharedSeries::new(CAPACITY)).collect::<Result<Vec<_>>>()?;
+        let board = Board { cells: Shared::new(3)?, latencies };
+        let mut meter = Meter::open()?;
+        let per_step = instructions_per_step()?;
+        let period = env.stretched(PERIOD);
+        let child = Child::start(|| message(&board, period))?;
+        thread::sleep(env.warmup);
+        board.phase().store(MEASURE, Relaxed);
+        meter.start()?;
+        let sent_before = board.sent().load(Relaxed);
+        thread::sleep(env.window);
+        board.await_sample();
+        let instructions = meter.stop()?;
+        let sent = board.sent().load(Relaxed) - sent_before;
+        board.phase().store(STOP, Relaxed);
+        child.wait(period)?;
+        let times: Vec<u64> = board.latencies.iter().flat_map(SharedSeries::values).collect();
+        let dropped = board.latencies.iter().map(SharedSeries::dropped).sum();
+        let (mut metrics, mut detail) = series::latency(&times, dropped)?;
+        if let (Some(all), Some(per_step)) = (instructions, per_step) {
+            // At least one, which has a logarithm: a machine that was less idle before than during the window shows in the detail.
+            let per_wakeup = (all / sent.max(1) as f64 - per_step).max(1.0);
+            metrics.insert("instructions_per_wakeup".into(), per_wakeup);
+        }
+        detail["workers"] = json!(workers);
+        detail["sent"] = json!(sent);
+        detail["busy"] = json!(board.busy().load(Relaxed));
+        detail["instructions"] = json!(instructions);
+        detail["instructions_per_step"] = json!(per_step);
+        outcome(metrics, detail)
+    }
+}
+
+/// What the work of one request executes; None without the PMU.
+fn instructions_per_step() -> Result<Option<f64>> {
+    if !crate::counters::available() {
+        return Ok(None);
+    }
+    let sample = measure::run(&Kind::Compute, None, Until::Steps(WORK_SAMPLE))?;
+    Ok(sample.counters.map(|counts| counts.instructions as f64 / WORK_SAMPLE as f64))
+}
+
+/// Where a worker is found.
+#[derive(Default)]
+struct Mailbox {
+    /// Whether it waits for a request.
+    waiting: AtomicBool,
+    /// When the request was sent, nanoseconds since the start, from 1; 0 for none.
+    stamp: AtomicU64,
+}
+
+/// Life of the child: the message thread, which starts and ends the workers.
+fn message(board: &Board, period: Duration) -> std::result::Result<(), Fault> {
+    let start = Instant::now();
+    let mailboxes: Vec<Mailbox> = board.latencies.iter().map(|_| Mailbox::default()).collect();
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (mailbox, latencies) in mailboxes.iter().zip(&board.latencies) {
+            let worker =
+                Builder::new().spawn_scoped(scope, move || serve(mailbox, latencies, board.phase(), start));
+            match worker {
+                Ok(handle) => threads.push(handle.thread().clone()),
+                Err(_) => break,
+            }
+        }
+        let complete = threads.len() == mailboxes.len();
+        while complete && board.phase().load(Relaxed) != STOP {
+            thread::sleep(period);
+            for (mailbox, worker) in mailboxes.iter().zip(&threads) {
+                if mailbox.waiting.swap(false, AcqRel) {
+                    mailbox.stamp.store(since(start), Release);
+                    worker.unpark();
+                    board.sent().fetch_add(1, Relaxed);
+                } else {
+                    board.busy().fetch_add(1, Relaxed);
+                }
+            }
+        }
+        for (mailbox, worker) in mailboxes.iter().zip(&threads) {
+            mailbox.stamp.store(NO_MORE, Release);
+            worker.unpark();
+        }
+        if complete { Ok(()) } else { Err(Fault::Start) }
+    })
+}
+
+/// Nanoseconds since the start, from 1.
+fn since(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64 + 1
+}
+
+/// Life of a worker.
+fn serve(mailbox: &Mailbox, latencies: &SharedSeries, phase: &AtomicU64, start: Instant) {
+    let mut work = work::build(&Kind::Compute);
+    loop {
+        mailbox.waiting.store(true, Release);
+        let sent = loop {
+            match mailbox.stamp.swap(0, AcqRel) {
+                0 => thread::park(),
+                stamp => break stamp,
+            }
+        };
+        if sent == NO_MORE {
+            return;
+        }
+        let latency = since(start).saturating_sub(sent);
+        if phase.load(Acquire) != WARM {
+            latencies.push(latency);
+        }
+        work.step();
+    }
+}

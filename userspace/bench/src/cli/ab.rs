@@ -1,0 +1,391 @@
+//! The A/B commands: ab, report, compare, list.
+
+use super::commands::print;
+use super::*;
+use crate::ab::arms::Arm;
+use crate::ab::metric::Direction;
+use crate::ab::plan::{Cell, Plan};
+use crate::ab::report::Report;
+use crate::ab::report::gate::Gates;
+use crate::ab::runner::Progress as Step;
+use crate::ab::session::{self, Options};
+use crate::ab::vm::Vm;
+use crate::ab::{boot, compare, metric, suites, workload};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Compare schedulers: the same workloads under each in turn, again and again, until the difference can be told
+/// from chance
+///
+/// Every block visits each scheduler ("arm") twice, in a random order and then backwards, so that drift falls on all
+/// alike. Samples are written as they are measured; a run that was cut off goes on with --resume. The report gives
+/// each difference with a 95 % interval and a verdict: better, worse, same (within the dead zone) or inconclusive.
+///
+/// Exit codes: 0 done, and the gate (if any) is met; 10 the gate is broken; 11 the gate cannot be decided by what was
+/// measured; 1 the run failed or is incomplete; 2 usage; 3 the kernel or a right is missing; 4 another sched_ext scheduler is active.
+#[derive(Debug, Args)]
+pub(super) struct AbArgs {
+    /// Measure in the asymmetric VM with this machine, e.g. 2F2S or 60:60:24:24 (see `cargo xtask vm --help`). Its
+    /// cores are emulated: shares and ratios mean something, times are stretched about 50-fold
+    #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
+    vm: Option<String>,
+    /// Kernel of the VM: 6.12, 6.18, 7.0, 7.3 or an image
+    #[arg(long, default_value = "6.12", conflicts_with = "host")]
+    kernel: String,
+    /// Do not emulate unequal cores in the VM: quick, for trying out a plan, not for figures
+    #[arg(long, conflicts_with = "host")]
+    no_emulation: bool,
+    /// Measure on this machine, as root where schedulers are loaded. Let it do nothing else
+    #[arg(long)]
+    host: bool,
+    /// A plan file (TOML); every run leaves its own as plan.toml, to start from
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["suite", "cells"])]
+    plan: Option<PathBuf>,
+    /// A built-in plan; `bias-bench list` shows them [default: quick]
+    #[arg(long, value_name = "NAME", conflicts_with = "cells")]
+    suite: Option<String>,
+    /// Workloads instead of a plan's, separated by commas, e.g. 2compute+2chase,pingpong
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
+    cells: Vec<String>,
+    /// Arms, separated by commas; the first is what the others are compared with. default, scx_bias, best-static,
+    /// worst-static; default,default-2 compares the default with itself
+    #[arg(long, value_delimiter = ',', value_name = "ARMS")]
+    arms: Vec<String>,
+    /// One more arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground. {us:5000} in it is a time that
+    /// follows the stretch factor, e.g. 'lavd=scx_lavd --slice-max-us {us:5000}'. Repeatable
+    #[arg(long = "arm", value_name = "NAME=COMMAND")]
+    more_arms: Vec<String>,
+    /// Time for the whole run, e.g. 300 (seconds). No block begins that would end later; fewer blocks, wider intervals
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    time: Option<Duration>,
+    /// Blocks in each boot. More blocks narrow the intervals with their square root
+    #[arg(long)]
+    blocks: Option<u32>,
+    /// Boots of the VM. Placement luck and memory layout differ between boots: 3 or more make the interval hold for the next boot, too
+    #[arg(long)]
+    boots: Option<u32>,
+    /// Factor on the time constants of every arm that has a knob (slices of the default and of scx_bias, {us:N} in commands) and on workloads' periods
+    #[arg(long)]
+    stretch: Option<f64>,
+    /// Seconds a workload is measured at each visit
+    #[arg(long, value_name = "SECONDS")]
+    window: Option<f64>,
+    /// Count the run time of the schedulers' BPF programs. Costs two clock reads a call: not with latency or overhead
+    #[arg(long)]
+    bpf_stats: bool,
+    /// What the run must show, e.g. stp:no-worse or stp:better,unfairness:no-worse. Decides the exit code
+    #[arg(long)]
+    gate: Option<String>,
+    /// Seed of the orders, to repeat a run; taken from the clock unless given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Go on with the run in --out: whole blocks are kept, the rest is measured
+    #[arg(long)]
+    resume: bool,
+    /// Folder for samples, report.html, report.json and logs
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Write the report of a run again, and print the verdicts
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// The run's folder
+    dir: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Compare two runs, e.g. of two versions of a scheduler: how did the difference to the baseline change?
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// The earlier run's folder
+    before: PathBuf,
+    /// The later run's folder
+    after: PathBuf,
+    /// Compare runs of different machines or kernels all the same. The result then mixes both causes
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Suites, workloads and metrics, with units and which direction is better
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    output: Output,
+}
+
+/// One boot's work inside the VM; used by ab
+#[derive(Debug, Args)]
+pub(super) struct BootArgs {
+    #[arg(long)]
+    task: PathBuf,
+    #[arg(long)]
+    out: PathBuf,
+}
+
+impl BootArgs {
+    pub(super) fn run(&self) -> Result<()> {
+        boot::main(&self.task, &self.out)
+    }
+}
+
+impl AbArgs {
+    fn plan(&self) -> Result<Plan> {
+        let mut plan = match (&self.plan, self.cells.is_empty()) {
+            (Some(path), _) => Plan::read(path)?,
+            (None, false) => Plan { stretch: if self.host { 1.0 } else { 5.0 }, ..Plan::default() },
+            (None, true) => {
+                let suite = suites::find(self.suite.as_deref().unwrap_or("quick")).map_err(Error::Usage)?;
+                let plan = (suite.plan)();
+                Plan { stretch: if self.host { 1.0 } else { plan.stretch }, ..plan }
+            }
+        };
+        if !self.cells.is_empty() {
+            let cell = |text: &String| Cell { workload: text.clone(), diversity: None, window_s: None };
+            plan.cells = self.cells.iter().map(cell).collect();
+        }
+        if !self.arms.is_empty() {
+            plan.arms.clone_from(&self.arms);
+        }
+        plan.arms.extend(self.more_arms.iter().cloned());
+        plan.blocks = self.blocks.unwrap_or(plan.blocks);
+        plan.boots = if self.host { 1 } else { self.boots.unwrap_or(plan.boots) };
+        plan.stretch = self.stretch.unwrap_or(plan.stretch);
+        plan.window_s = self.window.unwrap_or(plan.window_s);
+        plan.bpf_stats |= self.bpf_stats;
+        plan.gate = self.gate.clone().or(plan.gate);
+        plan.check().map_err(Error::Usage)?;
+        if let Some(gate) = &plan.gate {
+            gate.parse::<Gates>().map_err(Error::Usage)?;
+        }
+        Ok(plan)
+    }
+
+    fn machine(&self, plan: &Plan) -> Result<Option<Vm>> {
+        if self.host {
+            if plan.arms().map_err(Error::Usage)?.iter().any(|arm: &Arm| arm.command(1.0).is_some())
+                && !nix::unistd::geteuid().is_root()
+            {
+                return Err(Error::Kernel(
+                    "loading schedulers needs root; run with sudo, or measure in the VM with --vm 2F2S"
+                        .into(),
+                ));
+            }
+            return Ok(None);
+        }
+        let suite = self.suite.as_deref().and_then(|name| suites::find(name).ok());
+        let default = suite.map_or("2F2S", |suite| suite.machines[0]);
+        Ok(Some(Vm {
+            machine: self.vm.clone().unwrap_or_else(|| default.into()),
+            kernel: self.kernel.clone(),
+            emulation: !self.no_emulation,
+            timeout: self.time.unwrap_or(Duration::from_secs(6 * 3600)) + Duration::from_secs(600),
+        }))
+    }
+
+    /// The whole command; its exit code.
+    pub(super) fn run(&self) -> Result<u8> {
+        let plan = self.plan()?;
+        let seed = self.seed.unwrap_or_else(seed_from_clock);
+        let options = Options {
+            vm: self.machine(&plan)?,
+            seed,
+            budget: self.time,
+            out: self.out.clone(),
+            resume: self.resume,
+            command: replay(seed),
+            plan,
+        };
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = interrupted.clone();
+        ctrlc::set_handler(move || flag.store(true, Relaxed))
+            .map_err(|e| Error::failed("handling signals", e))?;
+        let mut meter = Meter::new(options.plan.boots);
+        let run = session::run(&options, &interrupted, &mut |step| meter.show(step));
+        meter.end();
+        let run = match run {
+            Ok(run) => run,
+            Err(e) => {
+                // What was measured so far is worth a report, and the error is the last word.
+                if let Ok(report) = written(&self.out) {
+                    eprint!("{}", report.text());
+                }
+                return Err(e);
+            }
+        };
+        let report = written(&self.out)?;
+        print(&self.output, &report, || report.text() + &files(&self.out))?;
+        if let Some(gate) = &run.gate {
+            let gate = gate.parse::<Gates>().map_err(Error::Usage)?.check(&report)?;
+            eprintln!("bias-bench: the gate is {}", format!("{gate:?}").to_lowercase());
+            return Ok(gate.exit_code());
+        }
+        match (run.complete || self.time.is_some(), run.incomplete_why) {
+            (false, Some(why)) => {
+                Err(Error::Runtime(format!("the run is incomplete: {why}; --resume goes on")))
+            }
+            _ => Ok(0),
+        }
+    }
+}
+
+/// Judges a run and writes the reports into its folder.
+fn written(dir: &Path) -> Result<Report> {
+    let report = Report::from_dir(dir)?;
+    report.write(dir)?;
+    Ok(report)
+}
+
+fn files(out: &Path) -> String {
+    format!("\nReport: {0}/report.html, {0}/report.json; samples: {0}/samples.jsonl\n", out.display())
+}
+
+impl ReportArgs {
+    pub(super) fn run(&self) -> Result<()> {
+        let report = written(&self.dir)?;
+        print(&self.output, &report, || report.text() + &files(&self.dir))
+    }
+}
+
+impl CompareArgs {
+    pub(super) fn run(&self) -> Result<()> {
+        let comparison = compare::compare_dirs(&self.before, &self.after, self.force)?;
+        print(&self.output, &comparison, || comparison.text())
+    }
+}
+
+impl ListArgs {
+    pub(super) fn run(&self) -> Result<()> {
+        let suites: Vec<_> = suites::SUITES
+            .iter()
+            .map(|s| serde_json::json!({"name": s.name, "about": s.about, "minutes": s.minutes, "machines": s.machines, "plan": (s.plan)()}))
+            .collect();
+        let document =
+            serde_json::json!({"suites": suites, "workloads": workload::list(), "metrics": metric::METRICS});
+        print(&self.output, &document, list_text)
+    }
+}
+
+fn list_text() -> String {
+    use std::fmt::Write;
+    let mut out = String::from("Suites (--suite)\n");
+    for suite in &suites::SUITES {
+        let _ = writeln!(
+            out,
+            "  {:12} {} ({} min for two arms in the VM; {})",
+            suite.name,
+            suite.about,
+            suite.minutes,
+            suite.machines.join(", ")
+        );
+        let cells: Vec<String> = (suite.plan)().cells.into_iter().map(|cell| cell.workload).collect();
+        let _ = writeln!(out, "  {:12}   {}", "", cells.join("  "));
+    }
+    out += "\nWorkloads (--cells)\n";
+    for workload in workload::list() {
+        let _ = writeln!(out, "  {:26} {}", workload.syntax, workload.measures);
+    }
+    out += "\nMetrics (name, unit, better)\n";
+    for metric in metric::METRICS {
+        let better = match metric.direction {
+            Direction::Higher => "higher",
+            Direction::Lower => "lower",
+            Direction::Neutral => "",
+        };
+        let _ = writeln!(out, "  {:26} {:5} {:7} {}", metric.name, metric.unit, better, metric.about);
+    }
+    out
+}
+
+/// The command line that repeats this run, seed included.
+fn replay(seed: u64) -> String {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--resume").collect();
+    let seeded = words.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
+    let quoted = words.iter().map(|word| {
+        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./,+:=@".contains(c));
+        if plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    let line: Vec<String> = std::iter::once("bias-bench".to_string()).chain(quoted).collect();
+    line.join(" ") + &if seeded { String::new() } else { format!(" --seed {seed}") }
+}
+
+fn seed_from_clock() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    now.as_nanos() as u64
+}
+
+/// Progress with an estimate of the time left: a bar on a terminal, a line a visit elsewhere.
+struct Meter {
+    boots: u32,
+    begun: Instant,
+    bar: Option<ProgressBar>,
+    said: String,
+}
+
+impl Meter {
+    fn new(boots: u32) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(1);
+            // The template is constant; a mistake in it would only cost the looks.
+            if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% [{elapsed}] {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Meter { boots, begun: Instant::now(), bar, said: String::new() }
+    }
+
+    fn show(&mut self, step: &Step) {
+        let total = step.total.max(1) as f64;
+        let share =
+            ((f64::from(step.boot) + step.done as f64 / total) / f64::from(self.boots)).clamp(0.0, 1.0);
+        let left = match share {
+            share if share > 0.02 => {
+                let left = self.begun.elapsed().mul_f64((1.0 - share) / share);
+                format!("{} left", HumanDuration(left))
+            }
+            _ => "estimating".to_string(),
+        };
+        let text = format!(
+            "boot {}/{}, block {}: {} ({left})",
+            step.boot + 1,
+            self.boots,
+            step.block + 1,
+            step.what
+        );
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(1000);
+                bar.set_position((share * 1000.0) as u64);
+                bar.set_message(text);
+            }
+            None => {
+                let place = format!(
+                    "{}/{}/{}",
+                    step.boot,
+                    step.block,
+                    step.what.split(':').next().unwrap_or_default()
+                );
+                if place != self.said {
+                    eprintln!("[{:3.0} %] {text}", share * 100.0);
+                    self.said = place;
+                }
+            }
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Kinds of single-task workload: their names, parameters and defaults.
+//!
+//! Problem: command lines, plans, result files and tables all name the same workloads, for years.
+//!
+//! Approach: one enum, parsed from `NAME` or `NAME:PARAMETER`, printed by the inverse. Kinds that the user is meant to
+//! choose a number for (`mixed`, `swp`, `phases`) always print it; sizes print only where they are not the default.
+//!
+//! Invariants: parsing what was printed gives the same kind. Every name alone is a valid kind.
+//!
+//! Limits: one parameter per kind.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Set of `chase`, `stalled`, `cachestress` and `swpmem`: 384 KiB, half as much again as the last-level cache the asymmetric VM
+/// models, and small enough that a modelled miss still hits the host's caches and TLB (larger sets overran the emulation).
+pub const DEFAULT_CHASE_BYTES: usize = 384 << 10;
+/// Set of `stream`, all three arrays together.
+pub const DEFAULT_STREAM_BYTES: usize = 3 << 19;
+/// Multiplications after each load of `stalled`: 50 % stalled at 60 MIPS and 600 ns a miss.
+pub const DEFAULT_MULTIPLIES: u32 = 16;
+/// Share of computing in `mixed` and `swp`, percent: the middle one of the ratios 1.0, 0.8, 0.6.
+const DEFAULT_PERCENT: u8 = 80;
+/// Period of `phases`, milliseconds: half of it computing, half of it chasing.
+const DEFAULT_PERIOD_MS: u32 = 2000;
+/// Periods of `phases` accepted, milliseconds.
+const PERIODS_MS: std::ops::RangeInclusive<u32> = 50..=5000;
+/// Largest set accepted: 4 GiB.
+const MAX_SET_BYTES: usize = 4 << 30;
+
+/// A kind of workload with its parameter. Written `compute`, `float`, `chase`, `chase:4M`, `stalled:20`, `branchy`, `stream:6M`,
+/// `mixed:80`, `phases:500`, `cachestress`, `swpcpu`, `swpmem`, `swp:60`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Integer arithmetic in registers.
+    Compute,
+    /// Dependent loads along a random cycle through this many bytes.
+    Chase {
+        /// Size of the set.
+        set_bytes: usize,
+    },
+    /// A chase with this many multiplications after each load.
+    Stalled {
+        /// Multiplications per load; more means less stalled.
+        multiplies: u32,
+    },
+    /// Branches nobody can predict.
+    Branchy,
+    /// Sums over three long arrays.
+    Stream {
+        /// Size of the three arrays together.
+        set_bytes: usize,
+    },
+    /// Floating-point arithmetic in registers.
+    Float,
+    /// Compute and chase in turns much shorter than a slice: one task that is a bit of both.
+    Mixed {
+        /// Share of the work that is compute, percent.
+        compute_percent: u8,
+    },
+    /// Compute for half a period of wall time, then chase for the other half, again and again.
+    Phases {
+        /// Length of a compute phase and a chase phase together, milliseconds.
+        period_ms: u32,
+    },
+    /// Every line of a buffer incremented and flushed from the caches.
+    CacheStress {
+        /// Size of the buffer.
+        set_bytes: usize,
+    },
+    /// Integer and floating-point arithmetic in registers: the CPU function of libswp's micro-benchmark.
+    SwpCpu,
+    /// Indirect accesses, then pointer chasing: the memory functions of libswp's micro-benchmark.
+    SwpMem {
+        /// Size of everything they touch.
+        set_bytes: usize,
+    },
+    /// `swpcpu` and `swpmem` in one task, in turns once a step.
+    Swp {
+        /// Share of the work that is `swpcpu`, percent.
+        cpu_percent: u8,
+    },
+}
+
+impl Kind {
+    /// Names of all kinds.
+    pub const NAMES: [&str; 12] = [
+        "compute",
+        "chase",
+        "stalled",
+        "branchy",
+        "stream",
+        "float",
+        "mixed",
+        "phases",
+        "cachestress",
+        "swpcpu",
+        "swpmem",
+        "swp",
+    ];
+
+    /// Wall time after which the kind begins again from the start; zero for kinds that never change. A measurement must cover
+    /// whole periods, else its result depends on which part of one it saw.
+    pub fn period(&self) -> Duration {
+        match *self {
+            Kind::Phases { period_ms } => Duration::from_millis(period_ms.into()),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, parameter) = match text.split_once(':') {
+            Some((name, parameter)) => (name, Some(parameter)),
+            None => (text, None),
+        };
+        let bytes = |default| parameter.map_or(Ok(default), parse_bytes);
+        let percent = || parameter.map_or(Ok(DEFAULT_PERCENT), parse_percent);
+        match name {
+            "compute" | "branchy" | "float" | "swpcpu" if parameter.is_some() => {
+                Err(format!("'{name}' takes no parameter"))
+            }
+            "compute" => Ok(Kind::Compute),
+            "branchy" => Ok(Kind::Branchy),
+            "float" => Ok(Kind::Float),
+            "swpcpu" => Ok(Kind::SwpCpu),
+            "chase" => Ok(Kind::Chase { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "stream" => Ok(Kind::Stream { set_bytes: bytes(DEFAULT_STREAM_BYTES)? }),
+            "cachestress" => Ok(Kind::CacheStress { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "swpmem" => Ok(Kind::SwpMem { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "mixed" => Ok(Kind::Mixed { compute_percent: percent()? }),
+            "swp" => Ok(Kind::Swp { cpu_percent: percent()? }),
+            "stalled" => match parameter.map_or(Ok(DEFAULT_MULTIPLIES), str::parse) {
+                Ok(multiplies) if multiplies <= 100_000 => Ok(Kind::Stalled { multiplies }),
+                _ => Err(format!("'{text}': multiplications per load are a number from 0 to 100000")),
+            },
+            "phases" => match parameter.map_or(Ok(DEFAULT_PERIOD_MS), str::parse) {
+                Ok(period_ms) if PERIODS_MS.contains(&period_ms) => Ok(Kind::Phases { period_ms }),
+                _ => Err(format!("'{text}': the period is a number of milliseconds from 50 to 5000")),
+            },
+            _ => Err(format!("unknown workload '{name}'; known are {}", Kind::NAMES.join(", "))),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kind::Compute => f.write_str("compute"),
+            Kind::Branchy => f.write_str("branchy"),
+            Kind::Float => f.write_str("float"),
+            Kind::SwpCpu => f.write_str("swpcpu"),
+            Kind::Chase { set_bytes } => write_sized(f, "chase", set_bytes, DEFAULT_CHASE_BYTES),
+            Kind::Stream { set_bytes } => write_sized(f, "stream", set_bytes, DEFAULT_STREAM_BYTES),
+            Kind::CacheStress { set_bytes } => write_sized(f, "cachestress", set_bytes, DEFAULT_CHASE_BYTES),
+            Kind::SwpMem { set_bytes } => write_sized(f, "swpmem", set_bytes, DEFAULT_CHASE_BYTES),
+            Kind::Stalled { multiplies: DEFAULT_MULTIPLIES } => f.write_str("stalled"),
+            Kind::Stalled { multiplies } => write!(f, "stalled:{multiplies}"),
+            Kind::Mixed { compute_percent } => write!(f, "mixed:{compute_percent}"),
+            Kind::Phases { period_ms } => write!(f, "phases:{period_ms}"),
+            Kind::Swp { cpu_percent } => write!(f, "swp:{cpu_percent}"),
+        }
+    }
+}
+
+/// A name, and the size where it is not the default.
+fn write_sized(f: &mut fmt::Formatter<'_>, name: &str, bytes: usize, default: usize) -> fmt::Result {
+    if bytes == default { f.write_str(name) } else { write!(f, "{name}:{bytes}") }
+}
+
+/// Parses a share of 0 to 100.
+fn parse_percent(text: &str) -> Result<u8, String> {
+    let percent = text.parse::<u8>().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| format!("'{text}' is not a percentage; write 0 to 100, e.g. mixed:80"))
+}
+
+/// Parses a size such as `65536`, `256K`, `4M`, `1G` (powers of 1024), from 128 bytes to 4 GiB.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((i, 'K' | 'k')) => (&text[..i], 10),
+        Some((i, 'M' | 'm')) => (&text[..i], 20),
+        Some((i, 'G' | 'g')) => (&text[..i], 30),
+        _ => (text, 0),
+    };
+    let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
+    size.filter(|n| (128..=MAX_SET_BYTES).contains(n))
+        .ok_or_else(|| format!("'{text}' is not a size; write 128 to 4G, e.g. 512K"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_kind() -> impl Strategy<Value = Kind> {
+        let size = 128usize..=MAX_SET_BYTES;
+        prop_oneof![
+            Just(Kind::Compute),
+            Just(Kind::Branchy),
+            Just(Kind::Float),
+            Just(Kind::SwpCpu),
+            size.clone().prop_map(|set_bytes| Kind::Chase { set_bytes }),
+            size.clone().prop_map(|set_bytes| Kind::Stream { set_bytes }),
+            size.clone().prop_map(|set_bytes| Kind::CacheStress { set_bytes }),
+            size.prop_map(|set_bytes| Kind::SwpMem { set_bytes }),
+            (0u32..=100_000).prop_map(|multiplies| Kind::Stalled { multiplies }),
+            (0u8..=100).prop_map(|compute_percent| Kind::Mixed { compute_percent }),
+            (0u8..=100).prop_map(|cpu_percent| Kind::Swp { cpu_percent }),
+            PERIODS_MS.prop_map(|period_ms| Kind::Phases { period_ms }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_kind_survives_printing(kind in any_kind()) {
+            prop_assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+    }
+
+    #[test]
+    fn every_name_alone_is_a_kind_of_that_name() {
+        for name in Kind::NAMES {
+            let printed = name.parse::<Kind>().unwrap().to_string();
+            assert_eq!(printed.split(':').next(), Some(name));
+            assert_eq!(printed.parse::<Kind>(), name.parse());
+        }
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused_with_what_is_right() {
+        for (text, remedy) in [
+            ("mixed:101", "0 to 100"),
+            ("mixed:", "0 to 100"),
+            ("swp:-1", "0 to 100"),
+            ("phases:49", "from 50 to 5000"),
+            ("phases:5001", "from 50 to 5000"),
+            ("phases:2s", "from 50 to 5000"),
+            ("cachestress:1", "128 to 4G"),
+            ("float:2", "takes no parameter"),
+            ("swpcpu:80", "takes no parameter"),
+            ("cpu", "known are compute"),
+        ] {
+            let error = text.parse::<Kind>().unwrap_err();
+            assert!(error.contains(remedy) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_phases_have_a_period() {
+        let with: Vec<&str> = Kind::NAMES
+            .into_iter()
+            .filter(|name| name.parse::<Kind>().unwrap().period() > Duration::ZERO)
+            .collect();
+        assert_eq!(with, ["phases"]);
+    }
+}

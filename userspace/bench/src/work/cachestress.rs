@@ -1,0 +1,89 @@
+//! `cachestress`: every line of a buffer is incremented and flushed, as in Listing 1 of Reif et al., "Nearly Symmetric
+//! Multi-Core Processors" (APSys 2020).
+//!
+//! There a fence ends each pass over the buffer; here it ends each step, so that all steps are alike.
+//!
+//! Limits: the asymmetric VM models no flush; its misses come from the buffer being larger than the last-level cache.
+//! Processors other than x86-64 and AArch64 only increment.
+
+use super::Step;
+
+/// Lines in one step; a unit is one line.
+const LINES: usize = 256;
+
+/// One cache line, of which one word is used.
+#[repr(align(64))]
+#[derive(Clone, Default)]
+struct Line(u64);
+
+/// The buffer, and where the next step begins.
+pub(super) struct CacheStress {
+    lines: Vec<Line>,
+    at: usize,
+}
+
+impl CacheStress {
+    /// A buffer of `set_bytes`, rounded down to whole steps, at least one.
+    pub(super) fn new(set_bytes: usize) -> Self {
+        let steps = (set_bytes / (LINES * size_of::<Line>())).max(1);
+        CacheStress { lines: vec![Line::default(); steps * LINES], at: 0 }
+    }
+}
+
+impl Step for CacheStress {
+    fn step(&mut self) -> u64 {
+        for line in &mut self.lines[self.at..self.at + LINES] {
+            line.0 = line.0.wrapping_add(1);
+            flush(line);
+        }
+        fence();
+        self.at = (self.at + LINES) % self.lines.len();
+        LINES as u64
+    }
+}
+
+/// Writes the line back and drops it from all caches.
+#[inline(always)]
+fn flush(line: &mut Line) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: flushing a line changes no value; the pointer is to a live object. Every x86-64 has the instruction (SSE2).
+    unsafe {
+        std::arch::x86_64::_mm_clflush(std::ptr::from_mut(line).cast())
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: cleaning a line changes no value; Linux lets user space do it.
+    unsafe {
+        std::arch::asm!("dc civac, {}", in(reg) std::ptr::from_mut(line), options(nostack, preserves_flags))
+    };
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    std::hint::black_box(line);
+}
+
+/// Waits until all flushes are done.
+#[inline(always)]
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a barrier; every x86-64 has it (SSE2).
+    unsafe {
+        std::arch::x86_64::_mm_mfence()
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a barrier; it touches no memory or register.
+    unsafe {
+        std::arch::asm!("dsb ish", options(nostack, preserves_flags))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_incremented_once_a_pass() {
+        let mut work = CacheStress::new(3 * LINES * 64 + 1);
+        let units: u64 = (0..6).map(|_| work.step()).sum();
+        assert_eq!(units, 6 * LINES as u64);
+        assert_eq!((work.at, work.lines.len()), (0, 3 * LINES));
+        assert!(work.lines.iter().all(|line| line.0 == 2));
+    }
+}

@@ -1,0 +1,48 @@
+//! `float`: floating-point arithmetic in registers. No memory, one branch the predictor always gets right.
+
+use super::{Step, opaque_f64};
+
+/// Rounds of the chain in one step; a unit is one round.
+const ROUNDS: u64 = 4000;
+
+/// Dependent multiply and add, in double precision.
+pub(super) struct Float {
+    x: f64,
+}
+
+impl Float {
+    pub(super) fn new() -> Self {
+        Float { x: 1.0 }
+    }
+}
+
+/// One multiplication and one addition. Repeated, it approaches 5 from anywhere: never an infinity, a NaN or a number so small
+/// that the processor takes a slow path.
+#[inline(always)]
+pub(super) fn multiply_add(x: f64) -> f64 {
+    opaque_f64(x * 0.8 + 1.0)
+}
+
+impl Step for Float {
+    fn step(&mut self) -> u64 {
+        let mut x = self.x;
+        for _ in 0..ROUNDS {
+            x = multiply_add(x);
+        }
+        self.x = x;
+        ROUNDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_is_computed_and_stays_a_normal_number() {
+        let mut work = Float::new();
+        assert_eq!(multiply_add(work.x), 1.8);
+        work.step();
+        assert!((work.x - 5.0).abs() < 1e-9);
+    }
+}
