@@ -2,7 +2,7 @@
 //!
 //! Problem: a result is read by someone who was not there. He must see at one glance what was lost and won, and be able to see what it
 //! ran on, how sure it is, what was thrown away, and how to repeat it.
-//! Approach: a [`Report`] is computed once, from the samples; [`text`], [`html`] and JSON only show it. Rows are
+//! Approach: a [`Report`] is computed once, from the samples; text, [`html`] and JSON only show it. Rows are
 //! sorted by arm, cell and metric, never by outcome, and the summary names losses before wins.
 //! Invariants: the same directory gives the same bytes. Nothing void or incomplete is judged, and all of it is counted.
 //! Limits: everything is compared with the one baseline; arms are not compared with each other.

@@ -2,7 +2,8 @@
 //!
 //! Problem: the two runs share nothing, neither blocks nor boots, so nothing can be paired.
 //! Approach: the difference of the two Hodges-Lehmann estimates. The interval resamples the blocks of both runs independently, expands
-//! the deviations as far as Student's t of their common degrees of freedom (Welch 1947) exceeds the normal distribution, and adds what its boots differ by (see
+//! the deviations as far as Student's t of their common degrees of freedom (Welch 1947) exceeds the normal
+//! distribution, and adds what the boots of each differ by (see
 //! [`super::interval`]). The p-value is the one that belongs to such an interval (Altman and Bland 2011, "How to obtain
 //! the P value from a confidence interval").
 //! Invariants: a run against one with the same pairs differs by zero; swapping mirrors the estimate.

@@ -2,18 +2,19 @@
 //!
 //! # Problem
 //! The plain percentile bootstrap is too narrow for few blocks: in simulation (normal, t with 3 degrees of freedom,
-//! contaminated and skewed noise, 1000 runs each) it covers 87-89 % at 5 blocks and 92 % at 10. And blocks of one boot may
-//! share an error that resampling blocks cannot see: with 3 boots that differ as much as their blocks do, it covers
-//! 74 %. Resampling boots as well is no way out, three boots have only ten different resamples.
+//! contaminated and skewed noise, 1000 runs each) it covers 87-88 % at 5 blocks and 91-93 % at 10. And blocks of one boot may
+//! share an error that resampling blocks cannot see: with 3 boots that differ as much as their blocks do, an interval
+//! from blocks alone covers 74 %. Resampling boots as well is no way out, three boots have only ten different resamples.
 //!
 //! # Approach
 //! * Blocks: the *expanded* percentile bootstrap (Hesterberg 2015, "What teachers should know about the bootstrap"):
 //!   the percentiles are moved outwards as far as Student's t exceeds the normal distribution. It covers 92.5-97.8 %
 //!   from 5 to 40 blocks under all four kinds of noise, so no other method is needed for small numbers.
 //! * Boots, the outer level, when there are at least three: how much more the boots' own estimates scatter than their blocks explain
-//!   (a variance component) is added, times Student's t for so few boots, as the square root of the sum of squares (Howe's 1974
-//!   combination of two errors with few degrees of freedom each). In simulation it covers 92-98 % for 3 to 10
-//!   boots of 3 to 10 blocks, from boots that are all alike to boots that differ three times as much as blocks.
+//!   (a variance component, see `EXPLAINED` below) is added, times Student's t for so few boots, as the square root of the sum
+//!   of squares (Howe's 1974 combination of two errors with few degrees of freedom each). In simulation (corners of a grid of 3 to
+//!   10 boots of 3 to 10 blocks, 5000 runs each) it covers from 92.3 % (three boots that differ a little less than blocks
+//!   do) to 97.8 % (boots all alike).
 //!
 //! # Invariants
 //! The interval holds the estimate. Negated pairs give the mirrored interval. Same pairs and seed, same interval.
@@ -35,6 +36,10 @@ use std::collections::BTreeMap;
 pub const MIN_BOOTS: usize = 3;
 /// Quantile of the normal distribution that a two-sided 95 % interval ends at.
 pub const NORMAL_95: f64 = 1.959963984540054;
+
+/// Share of the blocks' variance that is taken off the boots'. All of it would be right on average, but boots that happen to lie close
+/// together then pass for alike: with three of them, coverage falls to 91 %. With 0.8 it stays above 92.
+const EXPLAINED: f64 = 0.8;
 
 /// A 95 % interval, of log-ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -123,7 +128,7 @@ pub fn boot_error(pairs: &[Pair]) -> f64 {
     let squares =
         |(values, centre): (&Vec<f64>, &f64)| values.iter().map(|v| (v - centre).powi(2)).sum::<f64>();
     let within = boots.values().zip(&centres).map(squares).sum::<f64>() / (n - b) / n;
-    student_t(b - 1.0) * (between - within).max(0.0).sqrt()
+    student_t(b - 1.0) * (between - EXPLAINED * within).max(0.0).sqrt()
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@
 //! most of the rest, and all calls that are true but not worth a word. The interval guards against what a p-value
 //! over blocks cannot see: boots that differ. Two arms that are the same program cannot differ by boot, so the p-value
 //! is exact over blocks for A/A; but a claim about a scheduler must hold for the next boot as well.
-//! A true 3 % is found if the interval is narrower than that on each side: noise of 1.5 % a block and ten blocks
-//! do, see the simulations in the tests.
+//! In simulation, with noise of 1.5 % a block, ten blocks in two boots and eight metrics: of 1000 comparisons of a scheduler with itself,
+//! 28 and 39 (two seeds) had any metric called different, and 96.5 % of true differences of 3 % were found.
 //!
 //! Adjusted are the judged metrics of one cell and arm together; neutral ones are a family of their own,
 //! so that figures which explain do not weaken those which judge. Adjusting over a whole report would need
