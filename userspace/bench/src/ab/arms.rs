@@ -3,8 +3,8 @@
 //! Problem: the default scheduler, scx_bias, a fixed placement and somebody else's scheduler must all be named on one
 //! command line, and time constants must be stretched alike where a machine's time is stretched.
 //!
-//! Approach: an arm is one of three kinds. `default` loads nothing. `best-static` and `worst-static` load nothing and pin
-//! the tasks of a mix where [`super::placement`] says. Everything else is a command that loads a sched_ext scheduler:
+//! Approach: an arm is one of four kinds. `default` loads nothing. `best-static` and `worst-static` load nothing and pin
+//! the tasks of a mix where [`super::placement`] says. `eater-30` loads nothing and slows everything down by a known amount. Everything else is a command that loads a sched_ext scheduler:
 //! `scx_bias` stands for the program beside this one, and `NAME=COMMAND` for any other. In a command `{us:1000}`
 //! (also `ms`, `ns`) becomes that time multiplied by the run's stretch factor: the arm's knob. The default scheduler
 //! has its own knobs in debugfs (see [`super::stage`]).
@@ -28,6 +28,8 @@ pub enum Kind {
     BestStatic,
     /// The same, where it is predicted to be worst.
     WorstStatic,
+    /// The kernel's own scheduler beside processes that eat this share of every CPU, thousandths: a known slowdown.
+    Eater(u32),
     /// A sched_ext scheduler, loaded by this command (with knobs in braces).
     Command(String),
 }
@@ -70,11 +72,17 @@ impl Arm {
             ("best-static", None) => Kind::BestStatic,
             ("worst-static", None) => Kind::WorstStatic,
             ("scx_bias", None) => Kind::Command(with_slice("scx_bias")),
-            (other, None) => match other.strip_prefix("default-") {
-                Some(_) => Kind::Default,
+            (other, None) if other.starts_with("default-") => Kind::Default,
+            (other, None) => match other.strip_prefix("eater-").map(str::parse) {
+                Some(Ok(permille @ 1..=500)) => Kind::Eater(permille),
+                Some(_) => {
+                    return Err(format!(
+                        "'{other}': an eater takes 1 to 500 thousandths of every CPU, e.g. eater-30"
+                    ));
+                }
                 None => {
                     return Err(format!(
-                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), scx_bias, best-static, worst-static, and any scheduler as NAME='COMMAND'"
+                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), scx_bias, best-static, worst-static, eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
                     ));
                 }
             },
@@ -167,6 +175,7 @@ mod tests {
         assert_eq!(Arm::parse("default").unwrap().kind, Kind::Default);
         assert_eq!(Arm::parse("default-2").unwrap().kind, Kind::Default);
         assert!(Arm::parse("worst-static").unwrap().is_static());
+        assert_eq!(Arm::parse("eater-30").unwrap().kind, Kind::Eater(30));
         let ours = Arm::parse("scx_bias").unwrap();
         assert_eq!(ours.command(5.0).unwrap(), "scx_bias --slice-us 50000");
         let own = Arm::parse("v2=/opt/scx_bias --slice-us 3 --x").unwrap();
@@ -185,6 +194,8 @@ mod tests {
             ("x=y {us:z}", "is not a knob"),
             ("x=y {us:1", "is not a knob"),
             ("x=y {}", "is not a knob"),
+            ("eater-0", "1 to 500"),
+            ("eater-x", "1 to 500"),
         ] {
             let error = Arm::parse(text).unwrap_err();
             assert!(error.contains(remedy) && !error.contains('\n'), "{text}: {error}");

@@ -93,6 +93,9 @@ pub struct Job {
     pub boot: u32,
     /// Blocks to run.
     pub blocks: Vec<u32>,
+    /// Attempts at them that are on record from before, by block; a new one gets a new number.
+    #[serde(default)]
+    pub tried: BTreeMap<u32, u32>,
     /// The arms; the first is the baseline.
     pub arms: Vec<Arm>,
     /// Names of the cells.
@@ -174,7 +177,8 @@ impl Boot<'_> {
 
     /// Runs one block until it is whole; false if the run is over.
     fn block(&mut self, block: u32, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<bool> {
-        let mut attempt = 1;
+        let mut attempt = self.job.tried.get(&block).copied().unwrap_or(0) + 1;
+        let mut void = 0;
         loop {
             let ended = self.attempt(block, attempt, stage, sink)?;
             sink.block_end()?;
@@ -189,7 +193,8 @@ impl Boot<'_> {
                 }
                 Attempt::Void => {
                     self.outcome.blocks_void += 1;
-                    if attempt >= MAX_ATTEMPTS {
+                    void += 1;
+                    if void == MAX_ATTEMPTS {
                         self.outcome.blocks_lost += 1;
                         return Ok(true);
                     }

@@ -16,7 +16,7 @@ use super::sample::{self, Cell, Host, Run};
 use super::store::{self, Store};
 use super::vm::Vm;
 use crate::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
     fn boots(&mut self, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
         let plan = &self.options.plan;
         for boot in 0..plan.boots {
-            let blocks = self.missing(boot)?;
+            let (blocks, tried) = self.missing(boot)?;
             if blocks.is_empty() {
                 continue;
             }
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
             let arms = plan.arms().map_err(Error::Usage)?;
             let cells =
                 plan.workloads().map_err(Error::Usage)?.iter().map(|workload| workload.name()).collect();
-            let job = Job { seed: self.run.seed, boot, blocks, arms, cells, budget };
+            let job = Job { seed: self.run.seed, boot, blocks, tried, arms, cells, budget };
             let outcome = self.boot(Task { plan: plan.clone(), job }, interrupted, progress)?;
             self.run.failed_arms.extend(outcome.failed_arms);
             if outcome.incomplete.is_some() {
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
                 Err(e) if tries < BOOT_RETRIES && !interrupted.load(Relaxed) => {
                     tries += 1;
                     eprintln!("bias-bench: {e}\nbias-bench: booting again; what was measured is kept");
-                    task.job.blocks = self.missing(task.job.boot)?;
+                    (task.job.blocks, task.job.tried) = self.missing(task.job.boot)?;
                     if task.job.blocks.is_empty() {
                         return Ok(Outcome::default());
                     }
@@ -145,12 +145,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Blocks of a boot that are not whole yet.
-    fn missing(&self, boot: u32) -> Result<Vec<u32>> {
+    /// Blocks of a boot that are not whole yet, and the attempts at each that are on record.
+    fn missing(&self, boot: u32) -> Result<(Vec<u32>, BTreeMap<u32, u32>)> {
         let samples = store::load(&self.options.out)?.samples;
+        let mut tried = BTreeMap::new();
+        for sample in samples.iter().filter(|sample| sample.boot == boot) {
+            let last = tried.entry(sample.block).or_insert(sample.attempt);
+            *last = sample.attempt.max(*last);
+        }
         let blocks = sample::valid_blocks(&samples);
         let whole: BTreeSet<u32> = blocks.iter().filter(|b| b.boot == boot).map(|b| b.block).collect();
-        Ok((0..self.options.plan.blocks).filter(|block| !whole.contains(block)).collect())
+        Ok(((0..self.options.plan.blocks).filter(|block| !whole.contains(block)).collect(), tried))
     }
 
     fn finish(&mut self) -> Result<()> {

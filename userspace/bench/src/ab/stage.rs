@@ -15,7 +15,8 @@
 //!
 //! Limits: on a real machine nothing tells of other load; the blocks' order and the statistics have to cope.
 
-use super::arms::Arm;
+use super::arms::{Arm, Kind as ArmKind};
+use super::eaters::Eaters;
 use super::knobs::Knobs;
 use super::placement::{self, Classes};
 use super::plan::Plan;
@@ -50,6 +51,7 @@ pub struct Machine<'a> {
     emulation: Option<Emulation>,
     loaded: Option<(String, Loaded)>,
     knobs: Option<Knobs>,
+    eaters: Option<(u32, Eaters)>,
     counting: Option<Counting>,
     /// scx_bias's capacity table, measured before it was first loaded.
     table: Option<String>,
@@ -86,6 +88,7 @@ impl<'a> Machine<'a> {
             emulation,
             loaded: None,
             knobs: None,
+            eaters: None,
             counting: plan.bpf_stats.then(Counting::on).transpose()?,
             table: None,
             begun,
@@ -128,7 +131,7 @@ impl<'a> Machine<'a> {
         let mix: Mix = self.plan.cells[cell].workload.parse().map_err(Error::Usage)?;
         let (best, worst) =
             placement::extremes(&mix.tasks(), &self.classes()?, &self.slow_progress).map_err(Error::Usage)?;
-        Ok(Some(if arm.kind == super::arms::Kind::BestStatic { best } else { worst }))
+        Ok(Some(if arm.kind == ArmKind::BestStatic { best } else { worst }))
     }
 
     /// What the loaded scheduler has used so far.
@@ -196,11 +199,13 @@ impl Stage for Machine<'_> {
                 self.load(arm, &command)?;
             }
             None => {
-                if self.loaded.is_none() && self.knobs.is_some() {
+                let eaters = if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None };
+                if self.knobs.is_some() && self.eaters.as_ref().map(|(permille, _)| *permille) == eaters {
                     return Ok(());
                 }
                 self.leave()?;
                 self.knobs = Some(Knobs::stretch(self.plan.stretch)?);
+                self.eaters = eaters.map(|n| Ok::<_, Error>((n, Eaters::start(n)?))).transpose()?;
             }
         }
         std::thread::sleep(SETTLE);
@@ -256,6 +261,7 @@ impl Stage for Machine<'_> {
     fn leave(&mut self) -> Result<()> {
         // Dropping them puts the old values back.
         self.knobs = None;
+        self.eaters = None;
         match self.loaded.take() {
             Some((_, loaded)) => {
                 let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;

@@ -101,6 +101,7 @@ fn job(arms: &[&str], blocks: usize) -> Job {
         seed: 1,
         boot: 0,
         blocks: (0..blocks as u32).collect(),
+        tried: BTreeMap::new(),
         arms,
         cells: vec!["x".into(), "y".into()],
         budget: None,
@@ -206,6 +207,16 @@ fn no_block_begins_that_would_exceed_the_budget() {
     // Eight seconds a block: three fit, a fourth would end at 32.
     assert_eq!(outcome.blocks_done, 3);
     assert!(outcome.incomplete.unwrap().contains("budget"));
+}
+
+#[test]
+fn a_block_that_was_begun_before_gets_a_new_number() {
+    let mut stage = Scripted { void: vec![0, 1, 2], ..Scripted::default() };
+    let job = Job { blocks: vec![1], tried: BTreeMap::from([(1, 2)]), ..job(&["a", "b"], 2) };
+    let (outcome, kept) = go(&job, &mut stage);
+    assert_eq!(outcome.blocks_done, 1);
+    let attempts: std::collections::BTreeSet<u32> = kept.samples.iter().map(|s| s.attempt).collect();
+    assert_eq!(attempts.into_iter().collect::<Vec<_>>(), [3, 4]);
 }
 
 proptest! {
