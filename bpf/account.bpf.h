@@ -16,7 +16,7 @@
  * (The least alone would not do: it stands still while ever new tasks come, run briefly and go, and
  * whoever is ahead starves; found by a storm of forks in the VM. Nor would the most: a task of nice 19
  * alone on a CPU runs ahead 66 times as fast, and newcomers would wait until all had caught up.)
- * Nobody waits further ahead of vtime_now than MAX_AHEAD_SLICES, and nobody comes back further behind
+ * Nobody waits further ahead of vtime_now than bias_ahead_ns() allows, and nobody comes back further behind
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
@@ -110,6 +110,7 @@ static __always_inline void account_start(struct task_struct *p, struct cpu_ctx 
 	cctx->run_flags = flags;
 	cctx->run_pid = p->pid;
 	cctx->move_to = 0;
+	cctx->yielded = 0;
 	if (cctx->took_shared) {
 		cctx->took_shared = 0;
 		advance_vtime_now(p->scx.dsq_vtime);

@@ -30,8 +30,6 @@ char _license[] SEC("license") = "GPL";
 
 /* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
 #define MAX_LAG_SLICES 6
-/* How far ahead of vtime_now a task may wait, see account.bpf.h. */
-#define MAX_AHEAD_SLICES 2
 
 /*
  * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed
@@ -85,7 +83,9 @@ static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
 	u64 now = vtime_now;
 	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, lag_ns);
 
-	vtime = bias_queue_vtime(vtime, now, MAX_AHEAD_SLICES * slice_ns);
+	/* Rarely: the weight of a task in a group is a walk. */
+	if (bias_vtime_before(now + 2 * slice_ns, vtime))
+		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p)));
 	if (vtime != p->scx.dsq_vtime)
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 }
@@ -193,26 +193,47 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
 }
 
+/* @p goes on for another slice: as long as it would have been given from a queue. */
+static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	bool waited_for = shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx);
+
+	scx_bpf_task_set_slice(p, waited_for ? slice_for(1) : slice_ns);
+	cctx->yielded = 0;
+	stat_inc(BIAS_STAT_KEEP);
+	if (!waited_for)
+		follow_running(cpu);
+}
+
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool serves_slow = two_classes && !cpu_is_slow(cpu);
 
-	if (take_next(cpu))
-		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
-		account(prev, cpu, cctx);
-		if (cctx->move_to)
-			return; /* leave it without a slice: it comes to enqueue and moves */
-		scx_bpf_task_set_slice(prev, slice_ns);
-		stat_inc(BIAS_STAT_KEEP);
-		follow_running(cpu);
-		if (serves_slow)
-			rotate(cpu, cctx);
+	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
+		if (!take_next(cpu) && serves_slow)
+			pull_running(cpu);
 		return;
 	}
+	account(prev, cpu, cctx);
+	/* Who still has the least vtime goes on; else two tasks on a CPU would take turns whatever they weigh. */
+	if (cctx->move_to || cctx->yielded || due_before(cpu, cctx, prev->scx.dsq_vtime)) {
+		if (take_next(cpu))
+			return;
+		if (cctx->move_to)
+			return; /* leave it without a slice: it comes to enqueue and moves */
+	}
+	keep_running(prev, cpu, cctx);
 	if (serves_slow)
-		pull_running(cpu);
+		rotate(cpu, cctx);
+}
+
+/* sched_yield: whoever waits goes first, once, whatever is due to the caller. */
+bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)
+{
+	cpu_ctx_of(scx_bpf_task_cpu(from))->yielded = 1;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
 }
 
 void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
@@ -283,7 +304,8 @@ void BPF_STRUCT_OPS(bias_dump, struct scx_dump_ctx *dctx)
 {
 	u32 llc;
 
-	scx_bpf_dump("bias: vtime_now=%llu two_classes=%d slice_ns=%llu\n", vtime_now, two_classes, slice_ns);
+	scx_bpf_dump("bias: vtime_now=%llu total_weight=%llu two_classes=%d slice_ns=%llu\n", vtime_now,
+		     total_weight, two_classes, slice_ns);
 	bpf_for(llc, 0, nr_llcs)
 		scx_bpf_dump("bias: llc %u: fast queue %d, slow queue %d\n", llc,
 			     scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)),
@@ -384,6 +406,7 @@ SCX_OPS_DEFINE(bias_ops,
 	       .select_cpu	= (void *)bias_select_cpu,
 	       .enqueue		= (void *)bias_enqueue,
 	       .dispatch	= (void *)bias_dispatch,
+	       .yield		= (void *)bias_yield,
 	       .running		= (void *)bias_running,
 	       .stopping	= (void *)bias_stopping,
 	       .tick		= (void *)bias_tick,

@@ -174,6 +174,23 @@ static __always_inline bool pinned_first(s32 cpu)
 	return true;
 }
 
+/* Does something wait for @cpu, in its own queue or its LLC's, that is due before @vtime? */
+static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
+{
+	u32 llc = llc_of(cpu);
+	u64 head;
+
+	if (pinned_waiting(cpu, cctx) && head_vtime(bias_dsq_pinned(cpu), cpu, &head) &&
+	    bias_vtime_before(head, vtime))
+		return true;
+	if (!shared_waiting(llc))
+		return false;
+	if (head_vtime(bias_dsq_shared(llc, BIAS_FAST), cpu, &head) && bias_vtime_before(head, vtime))
+		return true;
+	return two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), cpu, &head) &&
+	       bias_vtime_before(head, vtime);
+}
+
 static __always_inline bool take_pinned(s32 cpu)
 {
 	if (!scx_bpf_dsq_move_to_local(bias_dsq_pinned(cpu), 0))

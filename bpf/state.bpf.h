@@ -56,6 +56,7 @@ struct cpu_ctx {
 	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
 	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
+	u32 yielded;	     /* the running task called sched_yield */
 
 	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
 	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
@@ -168,10 +169,34 @@ static __always_inline void stat_inc(enum bias_stat stat)
 	stat_add(stat, 1);
 }
 
+/* What only kernels have whose readers of RCU may be preempted. */
+struct task_struct___preempt_rcu {
+	int rcu_read_lock_nesting;
+} __attribute__((preserve_access_index));
+
+/*
+ * Has @p called migrate_disable()? For the current task the count may be our own: entering a BPF program
+ * disables migration, always where readers of RCU may be preempted, and before 6.18 elsewhere, too, but
+ * for kernels with patches of their own, for which scx_lib_init_probe has tried it. (The headers' own
+ * is_migration_disabled() asks the kernel's configuration, which no file tells on Debian's kernels in a
+ * VM; that it exists is told by a field of task_struct.)
+ */
+static __always_inline bool cannot_migrate(const struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->migration_disabled) || !p->migration_disabled)
+		return false;
+	if (p->migration_disabled > 1)
+		return true;
+	if (bpf_core_field_exists(((struct task_struct___preempt_rcu *)p)->rcu_read_lock_nesting) ||
+	    (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0) && __scx_prolog_disables_migration))
+		return bpf_get_current_task_btf() != p;
+	return true;
+}
+
 /* May @p run on one CPU only? */
 static __always_inline bool is_pinned(const struct task_struct *p)
 {
-	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+	return p->nr_cpus_allowed == 1 || cannot_migrate(p);
 }
 
 static __always_inline bool is_restricted(const struct task_struct *p)

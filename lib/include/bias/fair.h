@@ -73,6 +73,20 @@ static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
 }
 
 /*
+ * How far ahead [ns] a task of @weight (shifted) may wait: what two slices cost it, so that its weight is honoured,
+ * but no more than BIAS_MOST_AHEAD slices, so that the least of all is not forgotten.
+ */
+#define BIAS_MOST_AHEAD 16
+
+static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
+{
+	u64 ahead = bias_charge(2 * slice_ns, weight);
+	u64 least = 2 * slice_ns, most = BIAS_MOST_AHEAD * slice_ns;
+
+	return ahead < least ? least : ahead < most ? ahead : most;
+}
+
+/*
  * A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do, never below
  * @min_ns.
  */

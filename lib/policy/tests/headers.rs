@@ -126,6 +126,16 @@ proptest! {
         prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "who is behind stays there");
     }
 
+    /// A task that runs its slices in turn is not cut short by the bound on its wait, unless its weight is tiny.
+    #[test]
+    fn the_wait_of_a_light_task_is_longer_but_bounded(slice in 1_000u64..1_000_000_000, weight in 1u32..=10_000) {
+        let shifted = weight << BIAS_WEIGHT_SHIFT;
+        let ahead = c!(bias_ahead_ns(slice, shifted));
+        prop_assert!(ahead >= 2 * slice && ahead <= u64::from(BIAS_MOST_AHEAD) * slice);
+        prop_assert!(ahead >= c!(bias_charge(slice, shifted)) || ahead == u64::from(BIAS_MOST_AHEAD) * slice);
+        prop_assert!(ahead <= c!(bias_ahead_ns(slice, (weight / 2).max(1) << BIAS_WEIGHT_SHIFT)));
+    }
+
     /// The clock moves as fast as those who compete do on average, within its two bounds.
     #[test]
     fn the_clock_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), cpus in 1u32..1024, work in 1_000_000u64..1_000_000_000) {

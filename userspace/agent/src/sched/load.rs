@@ -1,13 +1,10 @@
 //! Opens the BPF object, tells it the machine, loads and attaches it.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::{COST_BEST, CapacityTable, Class};
-use libbpf_rs::libbpf_sys::bpf_object_open_opts;
 use libbpf_rs::{Link, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
@@ -42,7 +39,7 @@ impl<'object> Loaded<'object> {
         log::collect(options.verbose);
         let builder = BpfSkelBuilder::default();
         let mut open =
-            scx_ops_open!(builder, object, bias_ops, open_options()).map_err(|error| explain(&error))?;
+            scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         set_knobs(&mut open, options)?;
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
@@ -76,24 +73,6 @@ impl<'object> Loaded<'object> {
     fn uei(&self) -> Option<Uei<'_>> {
         self.skel.maps.data_data.as_deref().map(|data| Uei(&data.uei))
     }
-}
-
-/// What stands in for the kernel's configuration where no file tells it, as on Debian's kernels in a VM. The scx headers
-/// ask for one value, to recognise a task that may not migrate; "n" takes too many for such a task, never too few.
-const KCONFIG: &CStr = c"CONFIG_PREEMPT_RCU=n\n";
-
-/// Options for opening the object: [`KCONFIG`] if libbpf would find no configuration and give up.
-fn open_options() -> Option<bpf_object_open_opts> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let file = format!("/boot/config-{}", release.trim());
-    if Path::new("/proc/config.gz").exists() || Path::new(&file).exists() {
-        return None;
-    }
-    Some(bpf_object_open_opts {
-        sz: size_of::<bpf_object_open_opts>() as _,
-        kconfig: KCONFIG.as_ptr(),
-        ..bpf_object_open_opts::default()
-    })
 }
 
 fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
