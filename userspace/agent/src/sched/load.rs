@@ -38,8 +38,7 @@ impl<'object> Loaded<'object> {
         let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
         log::collect(options.verbose);
         let builder = BpfSkelBuilder::default();
-        let mut open =
-            scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
+        let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         set_knobs(&mut open, options)?;
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
