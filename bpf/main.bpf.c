@@ -21,6 +21,7 @@
  */
 #include "state.bpf.h"
 #include "account.bpf.h"
+#include "dump.bpf.h"
 #include "group.bpf.h"
 #include "idle.bpf.h"
 #include "move.bpf.h"
@@ -298,37 +299,6 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 {
 	cpu_ctx_of(cpu)->run_flags = 0;
-}
-
-void BPF_STRUCT_OPS(bias_dump, struct scx_dump_ctx *dctx)
-{
-	u32 llc;
-
-	scx_bpf_dump("bias: vtime_now=%llu total_weight=%llu two_classes=%d slice_ns=%llu\n", vtime_now,
-		     total_weight, two_classes, slice_ns);
-	bpf_for(llc, 0, nr_llcs)
-		scx_bpf_dump("bias: llc %u: fast queue %d, slow queue %d\n", llc,
-			     scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)),
-			     scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_SLOW)));
-}
-
-void BPF_STRUCT_OPS(bias_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
-{
-	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	struct bias_cpu_info *info = cpu_info_of(cpu);
-
-	if (idle && !cctx->move_to && !cctx->pinned_used)
-		return;
-	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n",
-		     info->class_, info->llc, info->cost.permille[BIAS_EXECUTE],
-		     info->cost.permille[BIAS_INTERNAL], info->cost.permille[BIAS_EXTERNAL], cctx->run_vtime,
-		     cctx->run_flags, cctx->move_to, scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));
-}
-
-void BPF_STRUCT_OPS(bias_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
-{
-	scx_bpf_dump("bias: vtime=%llu (%lld behind) weight=%u pinned=%d\n", p->scx.dsq_vtime,
-		     (s64)(vtime_now - p->scx.dsq_vtime), p->scx.weight, is_pinned(p));
 }
 
 /* Add @cpu to its class in domain @domain, creating the mask on first use. */
