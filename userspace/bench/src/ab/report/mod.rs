@@ -177,7 +177,10 @@ impl Report {
         let run = &self.run;
         let or_unknown = |s: &str| if s.is_empty() { "unknown".to_string() } else { s.to_string() };
         let machine = match run.emulated {
-            true => format!("{}, emulated", or_unknown(&run.machine)),
+            true => format!(
+                "{}, emulated: time is stretched about 50-fold against hardware",
+                or_unknown(&run.machine)
+            ),
             false => or_unknown(&run.machine),
         };
         let stretch = match (run.emulated, run.stretch == 1.0) {
