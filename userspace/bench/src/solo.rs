@@ -40,6 +40,15 @@ pub struct Solo {
     pub rates: BTreeMap<String, f64>,
 }
 
+/// Units per second of a kind, alone on one CPU: the median of some undisturbed rounds.
+pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
+    let time = Until::Elapsed(SOLO.max(kind.period()));
+    let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
+    let rounds = || std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>();
+    let (rates, _) = emulation::undisturbed(rounds)?;
+    Ok(metrics::median(&rates).unwrap_or(0.0))
+}
+
 impl Solo {
     /// Probes every CPU, one after the other; no kinds yet. `fast` overrides which CPUs count as fast.
     pub fn probe(fast: Option<&CpuList>) -> Result<Self> {
@@ -73,13 +82,7 @@ impl Solo {
             if self.rates.contains_key(&kind.to_string()) {
                 continue;
             }
-            let time = Until::Elapsed(SOLO.max(kind.period()));
-            let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
-            let (rates, _) = emulation::undisturbed(|| {
-                std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>()
-            })?;
-            let rate = metrics::median(&rates).unwrap_or(0.0);
-            self.rates.insert(kind.to_string(), rate);
+            self.rates.insert(kind.to_string(), alone(kind, cpu)?);
             changed = true;
         }
         Ok(changed)

@@ -24,9 +24,8 @@ use super::runner::{Measured, Stage};
 use super::usage::{Counting, Usage};
 use super::workload::{Env, Workload};
 use crate::emulation::{self, Emulation};
-use crate::measure::{self, Until};
 use crate::sched::{Loaded, SchedExt};
-use crate::solo::Solo;
+use crate::solo::{self, Solo};
 use crate::spec::{Kind, Mix};
 use crate::{Error, Result, cpus, files};
 use std::collections::BTreeMap;
@@ -37,8 +36,6 @@ use std::time::{Duration, Instant};
 
 /// Longest time a scheduler may take until it is enabled.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(180);
-/// Time of a speed measurement on a slow CPU, for static placements.
-const SLOW_SOLO: Duration = Duration::from_millis(300);
 /// Time between loading a scheduler and the first cell: it takes over the tasks that exist.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -117,8 +114,7 @@ impl<'a> Machine<'a> {
         let Some(&cpu) = self.classes()?.slow.first() else { return Ok(BTreeMap::new()) };
         let mut progress = BTreeMap::new();
         for kind in kinds {
-            let rate = measure::run(kind, Some(cpu), Until::Elapsed(SLOW_SOLO))?.units_per_s();
-            progress.insert(*kind, rate / self.solo.rate(kind)?);
+            progress.insert(*kind, solo::alone(kind, cpu)? / self.solo.rate(kind)?);
         }
         Ok(progress)
     }
