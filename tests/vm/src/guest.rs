@@ -13,6 +13,8 @@ use std::path::Path;
 pub const STARTED: &str = "started";
 /// Written with a reason when the command could not be started.
 pub const FAILED: &str = "setup-failed";
+/// The reason in [`FAILED`] for which the machine is to be booted again.
+pub const NO_TIMER: &str = "a CPU of the guest has no timer, a fault of QEMU's";
 /// Written with the command's exit code.
 pub const EXIT_CODE: &str = "exit-code";
 /// Name of the port that carries the command's standard output.
@@ -73,6 +75,18 @@ fail() {{
 	echo "$1" >"$run/{FAILED}"
 	finish
 }}
+# QEMU now and then leaves a CPU without a timer, and whoever sleeps there never wakes. Find out now, from whichever CPU this is.
+mkdir -p /run/bias
+cpus=0
+for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
+	cpus=$((cpus + 1))
+	(taskset -c "${{cpu##*/cpu}}" sleep 0.02; echo >>/run/bias/timers) &
+done
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	[ "$(wc -l </run/bias/timers)" -ge "$cpus" ] && break
+	[ "$try" = 20 ] && fail "{NO_TIMER}"
+	sleep 0.1
+done 2>/dev/null
 # State folders become writable; what is written is lost with the guest.
 mkdir -p /run/bias/upper /run/bias/work
 mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null ||

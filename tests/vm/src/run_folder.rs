@@ -91,6 +91,10 @@ impl RunFolder {
         if let Some(line) = console.lines().find(known) {
             return Some(line.to_string());
         }
+        let reason = self.text(&self.path.join(guest::FAILED));
+        if reason.contains(guest::NO_TIMER) {
+            return Some(reason.trim().to_string());
+        }
         let silent = self.text(&self.launcher_log()).trim().is_empty() && !self.has(guest::FAILED);
         let crashed = silent && console.contains("BIOS-") && !console.contains("Kernel panic");
         crashed.then(|| "QEMU crashed while the guest booted".to_string())
@@ -133,6 +137,11 @@ mod tests {
         let booted = "[    0.0] BIOS-e820: usable\n[    6.8] amp_pmu: loading\n";
         console(booted);
         assert!(run.early_failure().is_some_and(|why| why.contains("crashed")));
+        fs::write(folder.path().join(guest::FAILED), "no module\n").unwrap();
+        assert_eq!(run.early_failure(), None, "what the guest complains of is not mended by another boot");
+        fs::write(folder.path().join(guest::FAILED), format!("{}\n", guest::NO_TIMER)).unwrap();
+        assert!(run.early_failure().is_some_and(|why| why.contains("no timer")));
+        fs::remove_file(folder.path().join(guest::FAILED)).unwrap();
         console(&format!("{booted}[    7.0] Kernel panic - not syncing: x\n"));
         assert_eq!(run.early_failure(), None, "a guest that panicked is not QEMU's fault");
         fs::write(folder.path().join(guest::STARTED), "").unwrap();
