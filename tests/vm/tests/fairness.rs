@@ -38,7 +38,10 @@ cat /sys/kernel/sched_ext/state >$OUT/state
 "#;
 
 fn shares(kernel: &str) {
-    let results = Scenario::plain(kernel, "SYM", 5, "--capacity-file /run/capacity.json").run(GROUPS);
+    let Some(results) = Scenario::plain(kernel, "SYM", 5, "--capacity-file /run/capacity.json").run(GROUPS)
+    else {
+        return;
+    };
     let mut expect = Expectations::default();
     for name in ["pinned", "free"] {
         let ratio = results.number(name, "/heavy") / results.number(name, "/light");
@@ -48,7 +51,7 @@ fn shares(kernel: &str) {
     let ratio = results.number("nice0", "/cpu_ns") / results.number("nice5", "/cpu_ns");
     expect.within("nice 0 against nice 5 (1024/335)", ratio, 1024.0 / 335.0, 0.2);
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
-    expect.judge(&results);
+    expect.judge();
 }
 
 #[test]

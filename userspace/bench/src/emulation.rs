@@ -21,9 +21,12 @@ use std::time::{Duration, Instant};
 
 /// Lacking time, in thousandths of busy time, above which an interval is void. The same as for whole runs of the VM.
 pub const OVERRUN_LIMIT_PERMILLE: u64 = 20;
-/// Lacking time that never voids an interval, in thousandths of the interval: a CPU that idles all the time wakes late now and
-/// then, and lacks more than it is busy.
+/// Lacking time that never voids an interval, in thousandths of the interval.
 const GRACE_PERMILLE: u64 = 10;
+/// The same for a CPU that is busy for less than [`IDLE_PERMILLE`] of it: it wakes late now and then for work that is not
+/// measured, and lacks more than it is busy.
+const IDLE_GRACE_PERMILLE: u64 = 50;
+const IDLE_PERMILLE: u64 = 100;
 /// The same, nanoseconds: the emulation's own catch-up limit is 2 ms.
 const GRACE_NS: u64 = 5_000_000;
 
@@ -168,13 +171,15 @@ fn repeat<T>(
 /// Why an interval between two readings must not be judged; None if it may.
 pub fn overrun(before: &Reading, after: &Reading) -> Option<String> {
     let interval_ns = after.at.saturating_sub(before.at).as_nanos() as u64;
-    let grace_ns = GRACE_NS.max(interval_ns / 1000 * GRACE_PERMILLE);
     let mut busiest = 0;
     for account in &after.accounts {
         let start = before.accounts.iter().find(|a| a.cpu == account.cpu).cloned().unwrap_or_default();
         let busy = account.model_ns.saturating_sub(start.model_ns);
         let lacked = account.overrun_ns.saturating_sub(start.overrun_ns);
         busiest = busiest.max(busy);
+        let idle = busy < interval_ns / 1000 * IDLE_PERMILLE;
+        let grace_permille = if idle { IDLE_GRACE_PERMILLE } else { GRACE_PERMILLE };
+        let grace_ns = GRACE_NS.max(interval_ns / 1000 * grace_permille);
         if lacked > grace_ns && lacked.saturating_mul(1000) > busy.saturating_mul(OVERRUN_LIMIT_PERMILLE) {
             let ms = |ns: u64| ns / 1_000_000;
             return Some(format!("overrun: vCPU {} lacked {} of {} ms", account.cpu, ms(lacked), ms(busy)));
@@ -203,6 +208,8 @@ mod tests {
         assert!(why.contains("vCPU 0 lacked 21 of 1000 ms"), "{why}");
         assert_eq!(overrun(&before, &[account(0, 110, 54)]), None, "a few milliseconds never count");
         let long = at(4000, &[account(0, 105, 57), account(1, 4000, 0)]);
+        let late = at(4000, &[account(0, 140, 250), account(1, 4000, 0)]);
+        assert_eq!(super::overrun(&before, &late), None, "5 % of the interval on a CPU that idles");
         assert_eq!(super::overrun(&before, &long), None, "nor does an idle CPU that wakes late now and then");
         assert!(overrun(&before, &start).unwrap().contains("did not pace"));
     }
