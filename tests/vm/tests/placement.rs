@@ -25,7 +25,8 @@ under free pingpong
 under pairs pingpong --pairs 4
 ";
 
-fn expect_placement(results: &Results, expect: &mut Expectations) {
+/// `unfair` bounds the unfairness of eight tasks: 1.38 is what treating all alike gives, 2.5 what the default often has.
+fn expect_placement(results: &Results, expect: &mut Expectations, unfair: f64) {
     let share = |name| results.number(name, "/fast_share");
     expect.at_least("1 compute task: share of run time on fast CPUs", share("one"), 0.98);
     expect.at_least("2 compute tasks: share of run time on fast CPUs", share("two"), 0.98);
@@ -36,7 +37,7 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
     expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
     // The figure to reach is half of the default's, which is 1.1 to 3.1 by luck. Equal treatment alone gives 1.38: a chase
     // loses less on a slow CPU than a compute task, and only a scheduler that tells them apart can make up for that.
-    expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), 1.6);
+    expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), unfair);
 }
 
 fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
@@ -52,16 +53,16 @@ fn placement_and_overhead_on_6_12() {
         return;
     };
     let mut expect = Expectations::default();
-    expect_placement(&results, &mut expect);
+    expect_placement(&results, &mut expect, 1.6);
     expect_cheap_switches(&results, &mut expect);
     expect.judge();
 }
 
 #[test]
-#[ignore = "not yet run to its end"]
 fn placement_on_7_3() {
     let Some(results) = Scenario::emulated("7.3", "2F2S", 6).run(MIXES) else { return };
     let mut expect = Expectations::default();
-    expect_placement(&results, &mut expect);
+    // Debian's kernel does more beside the tasks, and was measured once: 1.52.
+    expect_placement(&results, &mut expect, 1.8);
     expect.judge();
 }
