@@ -261,7 +261,7 @@ mod tests {
 
     /// A run whose arm has `gain` over the baseline.
     fn stored(arm: &str, gain: f64, drift: f64, seed: u64) -> Stored {
-        let cells = vec![Cell { name: "c".into(), workload: "mix".into(), diversity: None }];
+        let cells = vec![Cell { name: "c".into(), workload: "mix".into(), machine: None, diversity: None }];
         let run = Run { arms: vec!["default".into(), arm.into()], cells, seed, ..Run::default() };
         let mut samples = Vec::new();
         for block in 0..10u32 {

@@ -26,12 +26,27 @@ const MAX_COUNT: usize = 10_000;
 pub struct Cell {
     /// The workload with its parameters, as `bias-bench list` shows them.
     pub workload: String,
+    /// The VM's machine to run it on; the run's unless given. A plan may so cover several machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// How unlike its tasks are (0 all alike, 1 half compute and half chase), for the figure of gain against diversity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diversity: Option<f64>,
     /// Length of the measured window, seconds; the plan's unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
+}
+
+impl Cell {
+    /// A workload on the run's machine.
+    pub fn of(workload: &str) -> Self {
+        Cell { workload: workload.into(), machine: None, diversity: None, window_s: None }
+    }
+
+    /// Name in samples and reports: that of its workload, behind the machine if the cell has its own.
+    pub fn name(&self, workload: &dyn Workload) -> String {
+        self.machine.iter().map(|machine| format!("{machine} ")).collect::<String>() + &workload.name()
+    }
 }
 
 /// A whole comparison.
@@ -44,7 +59,7 @@ pub struct Plan {
     pub arms: Vec<String>,
     /// What every arm runs, in this order.
     pub cells: Vec<Cell>,
-    /// Boots of the VM: the outer level of the statistics. 1 on a host.
+    /// Boots of the VM, of each machine: the outer level of the statistics. 1 on a host.
     pub boots: u32,
     /// Blocks in each boot; each visits every arm twice.
     pub blocks: u32,
@@ -125,8 +140,12 @@ impl Plan {
             }
         }
         for (i, cell) in self.cells.iter().enumerate() {
-            if self.cells[..i].iter().any(|other| other.workload == cell.workload) {
+            let same = |other: &Cell| other.workload == cell.workload && other.machine == cell.machine;
+            if self.cells[..i].iter().any(same) {
                 return Err(format!("the workload '{}' is in the plan twice", cell.workload));
+            }
+            if cell.machine.as_deref().is_some_and(|machine| machine.trim().is_empty()) {
+                return Err(format!("the workload '{}' has a machine without a name", cell.workload));
             }
         }
         Ok(())
@@ -140,6 +159,47 @@ impl Plan {
     /// The workloads, one a cell.
     pub fn workloads(&self) -> std::result::Result<Vec<Box<dyn Workload>>, String> {
         self.cells.iter().map(|cell| workload::parse(&cell.workload)).collect()
+    }
+
+    /// The machines that its cells ask for, in order; None stands for the run's.
+    pub fn machines(&self) -> Vec<Option<&str>> {
+        let mut machines = Vec::new();
+        for machine in self.cells.iter().map(|cell| cell.machine.as_deref()) {
+            if !machines.contains(&machine) {
+                machines.push(machine);
+            }
+        }
+        machines
+    }
+
+    /// Boots of all machines. They take turns, so that a run that ends early has something of each.
+    pub fn all_boots(&self) -> u32 {
+        self.boots * self.machines().len().max(1) as u32
+    }
+
+    /// The plan of one boot: the cells of the machine whose turn it is.
+    pub fn of_boot(&self, boot: u32) -> Plan {
+        let machines = self.machines();
+        let machine = machines.get(boot as usize % machines.len().max(1)).copied().flatten();
+        let cells = self.cells.iter().filter(|cell| cell.machine.as_deref() == machine).cloned().collect();
+        Plan { cells, ..self.clone() }
+    }
+
+    /// The plan on one machine: cells of other machines are left out, and no cell names its own any more.
+    ///
+    /// Without `machine`, the cells of all machines, each workload once.
+    pub fn on_one_machine(mut self, machine: Option<&str>) -> Plan {
+        let fits = |cell: &Cell| match (&cell.machine, machine) {
+            (Some(own), Some(wanted)) => own == wanted,
+            _ => true,
+        };
+        let mut kept: Vec<Cell> = Vec::new();
+        for cell in self.cells.drain(..).filter(fits) {
+            if !kept.iter().any(|other| other.workload == cell.workload) {
+                kept.push(Cell { machine: None, ..cell });
+            }
+        }
+        Plan { cells: kept, ..self }
     }
 
     /// Time before the measurement of a cell.
@@ -188,6 +248,28 @@ mod tests {
         assert!(Plan::parse(&twice).unwrap_err().contains("twice"));
         let pinned = GOOD.replace("scx_bias", "best-static").replace("2compute+2chase", "pingpong");
         assert!(Plan::parse(&pinned).unwrap_err().contains("pins the tasks of a mix"));
+    }
+
+    #[test]
+    fn machines_take_turns_and_each_runs_its_own_cells() {
+        let text = "boots = 2\n[[cells]]\nworkload = '4chase'\nmachine = 'A'\n\
+                    [[cells]]\nworkload = '4chase'\nmachine = 'B'\n[[cells]]\nworkload = '2chase'\nmachine = 'A'\n";
+        let plan = Plan::parse(text).unwrap();
+        assert_eq!(plan.all_boots(), 4);
+        let of = |boot| {
+            let plan = plan.of_boot(boot);
+            let workloads = plan.workloads().unwrap();
+            plan.cells.iter().zip(&workloads).map(|(c, w)| c.name(w.as_ref())).collect::<Vec<_>>()
+        };
+        assert_eq!((of(0), of(1), of(2)), (vec!["A 4chase".into(), "A 2chase".into()], vec!["B 4chase".into()], of(0)));
+        let one = |machine| {
+            let plan = plan.clone().on_one_machine(machine);
+            assert_eq!(plan.machines(), [None]);
+            plan.cells.iter().map(|c| c.workload.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!((one(None), one(Some("B"))), (vec!["4chase".into(), "2chase".into()], vec!["4chase".to_string()]));
+        let lost = plan.on_one_machine(Some("C"));
+        assert!(lost.check().unwrap_err().contains("cells = 0"));
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 //! Approach: one [`Sample`] a cell and visit, one [`Run`] that says how they were made. A disturbed block is
 //! repeated as a whole with the next `attempt`; [`valid_blocks`] takes the last attempt of each block if all
 //! of it is there and none of it is void, and [`Tally`] counts the rest.
-//! Invariants: a valid block has every cell of the run in exactly two visits of each of its arms, two arms at least, so its
+//! Invariants: a valid block has every cell of its boot in exactly two visits of each of its arms, two arms at least, so its
 //! pairs are complete.
 //! Limits: which cells a block should have is read off the samples. An arm that a block has nothing of is not missed: it
 //! failed and was dropped, and the others' pairs count all the same.
@@ -150,6 +150,9 @@ pub struct Cell {
     pub name: String,
     /// Workload it runs.
     pub workload: String,
+    /// Machine it runs on, if the run has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// How differently its tasks profit from a fast CPU; 0 is all alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diversity: Option<f64>,
@@ -222,10 +225,14 @@ fn is_complete(attempt: &Attempt<'_>, cells: &BTreeSet<&str>) -> bool {
 
 /// The blocks that may be judged: the last attempt of each, if it is complete and nothing in it is void.
 pub fn valid_blocks(samples: &[Sample]) -> Vec<Block<'_>> {
-    let cells = samples.iter().map(|s| s.cell.as_str()).collect();
+    let mut cells: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    for s in samples {
+        cells.entry(s.boot).or_default().insert(&s.cell);
+    }
     let last = |(key, mut tries): (_, BTreeMap<u32, _>)| Some((key, tries.pop_last()?.1));
     let blocks = attempts(samples).into_iter().filter_map(last);
-    let valid = blocks.filter(|(_, attempt)| !is_void(attempt) && is_complete(attempt, &cells));
+    let valid =
+        blocks.filter(|((boot, _), attempt)| !is_void(attempt) && is_complete(attempt, &cells[boot]));
     valid
         .map(|((boot, block), attempt)| Block { boot, block, samples: attempt.into_values().collect() })
         .collect()
@@ -288,6 +295,16 @@ pub(crate) mod tests {
         let tally = Tally::of(&samples);
         assert_eq!((tally.used, tally.void_attempts, tally.incomplete, tally.boots), (2, 2, 1, 1));
         assert_eq!(tally.void_reasons["overrun"], 2);
+    }
+
+    #[test]
+    fn a_block_needs_the_cells_of_its_own_boot_only() {
+        let mut samples = [block(0, 1), block(0, 1)].concat();
+        for sample in &mut samples[..4] {
+            sample.boot = 1;
+            sample.cell = "of another machine".into();
+        }
+        assert_eq!(valid_blocks(&samples).len(), 2);
     }
 
     #[test]

@@ -87,14 +87,14 @@ impl<'a> Session<'a> {
 
     fn boots(&mut self, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
         let plan = &self.options.plan;
-        for boot in 0..plan.boots {
+        for boot in 0..plan.all_boots() {
             let (blocks, tried) = self.missing(boot)?;
             if blocks.is_empty() {
                 continue;
             }
             let budget = match self.options.budget {
                 Some(budget) => {
-                    let left = budget.saturating_sub(self.begun.elapsed()) / (plan.boots - boot);
+                    let left = budget.saturating_sub(self.begun.elapsed()) / (plan.all_boots() - boot);
                     if left.is_zero() {
                         self.run.incomplete_why = Some("the time budget is used up".into());
                         return Ok(());
@@ -104,10 +104,10 @@ impl<'a> Session<'a> {
                 None => None,
             };
             let arms = plan.arms().map_err(Error::Usage)?;
-            let cells =
-                plan.workloads().map_err(Error::Usage)?.iter().map(|workload| workload.name()).collect();
+            let plan = plan.of_boot(boot);
+            let cells = cell_names(&plan)?;
             let job = Job { seed: self.run.seed, boot, blocks, tried, arms, cells, budget };
-            let outcome = self.boot(Task { plan: plan.clone(), job }, interrupted, progress)?;
+            let outcome = self.boot(Task { plan, job }, interrupted, progress)?;
             self.run.failed_arms.extend(outcome.failed_arms);
             if outcome.incomplete.is_some() {
                 self.run.incomplete_why = outcome.incomplete;
@@ -128,6 +128,8 @@ impl<'a> Session<'a> {
         let Some(vm) = &self.options.vm else {
             return boot::carry_out(&task, &self.options.out, interrupted, progress);
         };
+        let own = task.plan.machines().first().copied().flatten().map(String::from);
+        let vm = &Vm { machine: own.unwrap_or_else(|| vm.machine.clone()), ..vm.clone() };
         let mut task = task;
         let mut tries = 0;
         loop {
@@ -163,7 +165,7 @@ impl<'a> Session<'a> {
         let tally = sample::Tally::of(&samples);
         self.run.blocks_done = tally.used as u32;
         self.run.blocks_void = tally.void_attempts as u32;
-        self.run.complete = self.run.blocks_done >= self.options.plan.boots * self.options.plan.blocks;
+        self.run.complete = self.run.blocks_done >= self.run.boots * self.run.blocks;
         if self.run.complete {
             self.run.incomplete_why = None;
         } else if self.run.incomplete_why.is_none() {
@@ -190,7 +192,10 @@ fn describe(options: &Options) -> Result<Run> {
     let plan = &options.plan;
     let arms = plan.arms().map_err(Error::Usage)?;
     let workloads = plan.workloads().map_err(Error::Usage)?;
+    let names = cell_names(plan)?;
     let name = |text: &str| text.split([':', '@']).next().unwrap_or_default().to_string();
+    let own = options.vm.as_ref().map_or("this host", |vm| &vm.machine);
+    let machines: Vec<&str> = plan.machines().into_iter().map(|machine| machine.unwrap_or(own)).collect();
     let stretched = (plan.stretch - 1.0).abs() > 1e-9;
     Ok(Run {
         suite: plan.name.clone(),
@@ -205,25 +210,32 @@ fn describe(options: &Options) -> Result<Run> {
         cells: plan
             .cells
             .iter()
-            .zip(&workloads)
-            .map(|(cell, workload)| Cell {
-                name: workload.name(),
+            .zip(workloads.iter().zip(names))
+            .map(|(cell, (workload, named))| Cell {
+                name: named,
                 workload: name(&workload.name()),
+                machine: cell.machine.clone(),
                 diversity: cell.diversity,
             })
             .collect(),
-        boots: plan.boots,
+        boots: plan.all_boots(),
         blocks: plan.blocks,
         stretch: plan.stretch,
         dead_zone: plan.dead_zone,
         gate: plan.gate.clone(),
-        machine: options.vm.as_ref().map_or_else(|| "this host".into(), |vm| vm.machine.clone()),
+        machine: machines.join(", "),
         emulated: options.vm.as_ref().is_some_and(|vm| vm.emulation),
         kernel: options.vm.as_ref().map_or_else(release, |vm| vm.kernel.clone()),
         host: host(),
         command: options.command.clone(),
         ..Run::default()
     })
+}
+
+/// Names of a plan's cells.
+fn cell_names(plan: &Plan) -> Result<Vec<String>> {
+    let workloads = plan.workloads().map_err(Error::Usage)?;
+    Ok(plan.cells.iter().zip(&workloads).map(|(cell, workload)| cell.name(workload.as_ref())).collect())
 }
 
 fn release() -> String {

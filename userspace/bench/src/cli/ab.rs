@@ -30,7 +30,8 @@ use std::time::Instant;
 #[derive(Debug, Args)]
 pub(super) struct AbArgs {
     /// Measure in the asymmetric VM with this machine, e.g. 2F2S or 60:60:24:24 (see `cargo xtask vm --help`). Its
-    /// cores are emulated: shares and ratios mean something, times are stretched about 50-fold
+    /// cores are emulated: shares and ratios mean something, times are stretched about 50-fold. Of a plan that covers
+    /// several machines only this one's part is run [default: the machines of the plan, else 2F2S]
     #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
     vm: Option<String>,
     /// Kernel of the VM: 6.12, 6.18, 7.0, 7.3 or an image
@@ -151,8 +152,7 @@ impl AbArgs {
             }
         };
         if !self.cells.is_empty() {
-            let cell = |text: &String| Cell { workload: text.clone(), diversity: None, window_s: None };
-            plan.cells = self.cells.iter().map(cell).collect();
+            plan.cells = self.cells.iter().map(|text| Cell::of(text)).collect();
         }
         if !self.arms.is_empty() {
             plan.arms.clone_from(&self.arms);
@@ -164,6 +164,9 @@ impl AbArgs {
         plan.window_s = self.window.unwrap_or(plan.window_s);
         plan.bpf_stats |= self.bpf_stats;
         plan.gate = self.gate.clone().or(plan.gate);
+        if self.host || self.vm.is_some() {
+            plan = plan.on_one_machine(self.vm.as_deref());
+        }
         plan.check().map_err(Error::Usage)?;
         if let Some(gate) = &plan.gate {
             gate.parse::<Gates>().map_err(Error::Usage)?;
@@ -210,7 +213,7 @@ impl AbArgs {
         let flag = interrupted.clone();
         ctrlc::set_handler(move || flag.store(true, Relaxed))
             .map_err(|e| Error::failed("handling signals", e))?;
-        let mut meter = Meter::new(options.plan.boots);
+        let mut meter = Meter::new(options.plan.all_boots());
         let run = session::run(&options, &interrupted, &mut |step| meter.show(step));
         meter.end();
         let run = match run {

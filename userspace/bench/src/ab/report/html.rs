@@ -100,17 +100,25 @@ fn facts(report: &Report) -> String {
     out + "</table>\n"
 }
 
-/// Gain in throughput versus diversity, one figure an arm, where cells say how diverse they are.
+/// Gain in throughput versus diversity, one figure an arm and machine, where cells say how diverse they are.
 fn diversity(report: &Report) -> String {
-    let diversity_of = |row: &Row| report.run.cells.iter().find(|c| c.name == row.cell)?.diversity;
+    let cell_of = |row: &Row| report.run.cells.iter().find(|c| c.name == row.cell);
+    let mut machines: Vec<Option<&str>> = Vec::new();
+    for cell in &report.run.cells {
+        if !machines.contains(&cell.machine.as_deref()) {
+            machines.push(cell.machine.as_deref());
+        }
+    }
     let mut out = String::new();
-    for arm in report.arms() {
+    for (arm, &machine) in report.arms().iter().flat_map(|arm| machines.iter().map(move |m| (*arm, m))) {
         let rows = report.rows.iter().filter(|r| r.arm == arm && r.metric == "stp" && r.ratio.is_some());
-        let with = rows.filter_map(|r| Some((diversity_of(r).filter(|d| d.is_finite())?, r)));
+        let here = rows.filter_map(|r| Some((cell_of(r).filter(|c| c.machine.as_deref() == machine)?, r)));
+        let with = here.filter_map(|(c, r)| Some((c.diversity.filter(|d| d.is_finite())?, r)));
         let points: Vec<(f64, &Row)> = with.collect();
         if points.len() >= 2 {
             let label = report.arm_label(arm);
-            let title = format!("Gain in throughput (stp) of {label} versus diversity");
+            let place = machine.map(|m| format!(" on {m}")).unwrap_or_default();
+            let title = format!("Gain in throughput (stp) of {label} versus diversity{place}");
             let plot = svg::diversity(&title, &points, rows::dead_zone(&report.run));
             let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
         }

@@ -46,7 +46,7 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// One comparison a row, by arm, cell and metric.
     pub rows: Vec<Row>,
-    /// Geometric means over cells, by arm and metric.
+    /// Geometric means over the cells of a machine, by arm and metric.
     pub means: Vec<Row>,
     /// Raw figures by cell, metric and arm, for the figures; they are in the samples, not in `report.json`.
     #[serde(skip)]
@@ -58,7 +58,7 @@ pub struct Report {
 pub struct Row {
     /// The arm.
     pub arm: String,
-    /// The cell, or [`ALL_CELLS`].
+    /// The cell, or [`ALL_CELLS`], behind the machine's name if there are several.
     pub cell: String,
     /// The metric.
     pub metric: String,

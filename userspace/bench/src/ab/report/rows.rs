@@ -49,6 +49,7 @@ pub(super) fn build(run: &Run, samples: &[Sample]) -> Built {
     let used: Vec<&Sample> = blocks.iter().flat_map(|b| b.samples.iter().copied()).collect();
     let names = Names::of(run, &used);
     let series = series(&names, &used);
+    let machines = machines(run, &names);
     let (mut rows, mut means) = (Vec::new(), Vec::new());
     for &arm in names.arms.iter().filter(|&&arm| arm != run.baseline) {
         let mut all = Vec::new();
@@ -62,9 +63,26 @@ pub(super) fn build(run: &Run, samples: &[Sample]) -> Built {
             rows.extend(judge(&asked, run));
             all.extend(asked);
         }
-        means.extend(judge(&over_cells(&all), run));
+        for (name, cells) in &machines {
+            let here: Vec<&Asked<'_>> = all.iter().filter(|a| cells.contains(&a.question.cell)).collect();
+            means.extend(judge(&over_cells(&here, name), run));
+        }
     }
     Built { rows, means, series }
+}
+
+/// The cells of each machine, and what a mean over them is called. A block has cells of one machine only.
+fn machines<'a>(run: &Run, names: &Names<'a>) -> Vec<(String, Vec<&'a str>)> {
+    let machine_of = |cell: &str| run.cells.iter().find(|c| c.name == cell).and_then(|c| c.machine.as_deref());
+    let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
+    for &cell in &names.cells {
+        let name = machine_of(cell).iter().map(|m| format!("{m} ")).collect::<String>() + ALL_CELLS;
+        match machines.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, cells)) => cells.push(cell),
+            None => machines.push((name, vec![cell])),
+        }
+    }
+    machines
 }
 
 fn series(names: &Names<'_>, samples: &[&Sample]) -> Vec<Series> {
@@ -94,8 +112,8 @@ fn ask<'a>(question: Question<'a>, blocks: &[Block<'_>], series: &[Series]) -> O
     medians.iter().any(Option::is_some).then_some(Asked { question, found, medians })
 }
 
-/// The geometric means over cells of one arm, for metrics that at least two cells have.
-fn over_cells<'a>(all: &[Asked<'a>]) -> Vec<Asked<'a>> {
+/// The geometric means over a machine's cells of one arm, for metrics that at least two of them have; `name`d.
+fn over_cells<'a>(all: &[&Asked<'a>], name: &'a str) -> Vec<Asked<'a>> {
     let mut means = Vec::new();
     let mut seen = BTreeSet::new();
     for asked in all.iter().filter(|a| seen.insert(a.question.name)) {
@@ -105,7 +123,7 @@ fn over_cells<'a>(all: &[Asked<'a>]) -> Vec<Asked<'a>> {
             let pairs = pairs::mean_over_cells(&cells);
             let blocks = asked.found.pairs.len() + asked.found.missing;
             let missing = blocks - pairs.len().min(blocks);
-            let question = Question { cell: ALL_CELLS, ..asked.question };
+            let question = Question { cell: name, ..asked.question };
             means.push(Asked { question, found: Pairs { pairs, missing }, medians: [None; 2] });
         }
     }
@@ -138,7 +156,8 @@ pub(super) fn dead_zone(run: &Run) -> f64 {
 fn row(asked: &Asked<'_>, judged: &Judged, family: usize) -> Row {
     let question = &asked.question;
     let [baseline_median, arm_median] = asked.medians;
-    let one_sided = question.cell != ALL_CELLS && baseline_median.is_some() != arm_median.is_some();
+    // Means have neither.
+    let one_sided = baseline_median.is_some() != arm_median.is_some();
     let verdict = if one_sided { Verdict::NotCompared } else { judged.verdict };
     Row {
         arm: question.arm.into(),

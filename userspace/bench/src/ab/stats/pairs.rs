@@ -7,7 +7,8 @@
 //! confused with a measured one ([`INFINITE`]), which ranks, medians and means then treat as "beyond everything".
 //! Invariants: swapping arm and baseline negates every pair; scaling a metric changes none (but for rounding).
 //! Two infinite figures are alike: their log-ratio is 0.
-//! Limits: a metric that one arm lacks in a block costs that pair, and is counted as missing.
+//! Limits: a metric that one arm lacks in a block costs that pair, and is counted as missing. Blocks of a machine that does not run the
+//! cell at all are not asked.
 
 use crate::ab::metric::{Direction, Metric};
 use crate::ab::sample::Block;
@@ -106,10 +107,10 @@ fn settled_mean(total: f64, n: usize) -> f64 {
     if is_infinite(mean) { INFINITE.copysign(mean) } else { mean }
 }
 
-/// The pairs of a question, one for each block in which both arms have a value.
+/// The pairs of a question, one for each block of the cell in which both arms have a value.
 pub fn of(blocks: &[Block<'_>], question: &Question<'_>) -> Pairs {
     let mut found = Pairs::default();
-    for block in blocks {
+    for block in blocks.iter().filter(|block| block.samples.iter().any(|s| s.cell == question.cell)) {
         let logs = arm_log(block, question, question.arm).zip(arm_log(block, question, question.baseline));
         match logs {
             Some((arm, baseline)) => {
@@ -188,6 +189,8 @@ mod tests {
         let question =
             Question { cell: "c", name: "antt", metric: metric::of("antt"), arm: "b", baseline: "a" };
         assert_eq!(of(&valid_blocks(&samples), &question), Pairs { pairs: vec![], missing: 1 });
+        let elsewhere = Question { cell: "of another machine", name: "stp", ..question };
+        assert_eq!(of(&valid_blocks(&samples), &elsewhere), Pairs::default());
     }
 
     #[test]
