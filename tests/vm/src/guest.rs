@@ -32,6 +32,8 @@ pub struct Script<'a> {
     pub cwd: &'a Path,
     /// Extra environment.
     pub env: &'a [(String, String)],
+    /// The kernel's configuration, put where programs look for it if the kernel does not tell.
+    pub config: Option<&'a Path>,
     /// The guest's PMU module; loading it starts the emulation.
     pub module: Option<&'a Path>,
     /// A program that starts the emulation where there is no module.
@@ -101,6 +103,14 @@ mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
     for (name, value) in script.env {
         let _ = writeln!(text, "export {name}={}", quote(value));
     }
+    if let Some(config) = script.config {
+        // libbpf wants it for schedulers that ask for kernel options; without it they do not load.
+        let _ = writeln!(
+            text,
+            "[ -e /proc/config.gz ] || {{ mkdir -p /run/bias/boot && cp {} \"/run/bias/boot/config-$(uname -r)\" && mount --bind /run/bias/boot /boot; }}",
+            quote_path(config)
+        );
+    }
     if let Some(module) = script.module {
         let _ = writeln!(
             text,
@@ -138,6 +148,7 @@ mod tests {
             out: Path::new("/o'ut"),
             cwd: Path::new("/some where"),
             env: &[("A".into(), "it's $HOME".into())],
+            config: Some(Path::new("/co'nfig")),
             module: Some(Path::new("/m.ko")),
             starter: None,
             command: &["sh".into(), "-c".into(), "echo \"$0\"; exit 3".into()],

@@ -36,6 +36,8 @@ pub enum FileSharing {
 pub struct Kernel {
     /// The image.
     pub image: PathBuf,
+    /// Its configuration, if there is a file of it.
+    pub config: Option<PathBuf>,
     /// How it can see the host's files.
     pub sharing: FileSharing,
     /// The guest's PMU module for it, if there is one.
@@ -82,6 +84,7 @@ pub fn ensure(name: &str) -> Result<Kernel> {
     let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
     Ok(Kernel {
         image,
+        config: None,
         sharing: FileSharing::NineP,
         module: None,
         no_module: Some("a kernel given as a file has no module of ours".to_string()),
@@ -97,6 +100,7 @@ fn provide(entry: &Entry) -> Result<Kernel> {
         (None, None) => return Err(table::malformed(entry, "has neither source nor release")),
     };
     let image = folder.join("vmlinuz");
+    let config = Some(folder.join("config")).filter(|path| path.is_file());
     let module = if let Some(release) = entry.release.as_deref().filter(|_| !entry.headers.is_empty()) {
         Some(module::against_headers(&entry.name, release, &entry.headers)?)
     } else if entry.source.is_some() {
@@ -104,7 +108,7 @@ fn provide(entry: &Entry) -> Result<Kernel> {
     } else {
         None
     };
-    Ok(Kernel { image, sharing, module, no_module: entry.no_module.clone() })
+    Ok(Kernel { image, config, sharing, module, no_module: entry.no_module.clone() })
 }
 
 /// The file names and contents of a folder's direct files, in order: what a cache key is made from.

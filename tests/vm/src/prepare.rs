@@ -69,6 +69,7 @@ pub fn vm(wish: &Wish) -> Result<Vm> {
         qemu: qemu::find()?,
         virtiofsd: sharing_folder(&kernel)?,
         kernel: kernel.image.clone(),
+        config: kernel.config.clone(),
         machine: wish.machine.clone(),
         emulation: None,
         memory_mib: MEMORY_MIB,

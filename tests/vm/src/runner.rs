@@ -72,6 +72,8 @@ pub struct Vm {
     pub qemu: PathBuf,
     /// The kernel image.
     pub kernel: PathBuf,
+    /// The kernel's configuration, for programs in the guest that ask for it.
+    pub config: Option<PathBuf>,
     /// Folder of the virtiofsd program for kernels that see the host's files through it; `None` for 9p.
     pub virtiofsd: Option<PathBuf>,
     /// The machine.
@@ -188,6 +190,7 @@ impl Vm {
             out: &out,
             cwd: &cwd,
             env: &self.env,
+            config: self.config.as_deref(),
             module: self.emulation.as_ref().and_then(|emulation| emulation.module.as_deref()),
             starter: self.emulation.as_ref().and_then(|emulation| emulation.starter.as_deref()),
             command,

@@ -10,9 +10,9 @@ use crate::cache;
 use crate::progress::Step;
 
 /// Change this when what is kept of the packages changes.
-const RECIPE: &str = "1";
+const RECIPE: &str = "2";
 
-/// The folder with the kernel's `vmlinuz`.
+/// The folder with the kernel's `vmlinuz` and, if its packages hold it, `config`.
 pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<PathBuf> {
     let mut parts = vec![RECIPE, release];
     parts.extend(packages.iter().map(String::as_str));
@@ -21,8 +21,16 @@ pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<P
         let mut step = Step::new(format!("fetching Debian's kernel {release}"));
         let (download, root) = (folder.join("download"), folder.join("root"));
         apt.download(&mut step, packages, &download, &root)?;
-        let image = find_image(&root, release)?;
-        fs::rename(&image, folder.join("vmlinuz")).context("cannot move the kernel's image")?;
+        let keep = |file: &Path, name: &str| {
+            fs::rename(file, folder.join(name)).with_context(|| format!("cannot move the kernel's {name}"))
+        };
+        let Some(image) = find(&root, release, "vmlinuz") else {
+            bail!("the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?");
+        };
+        keep(&image, "vmlinuz")?;
+        if let Some(config) = find(&root, release, "config") {
+            keep(&config, "config")?;
+        }
         for rest in [download, root] {
             fs::remove_dir_all(&rest).with_context(|| format!("cannot remove {}", rest.display()))?;
         }
@@ -31,17 +39,12 @@ pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<P
     })
 }
 
-/// Where a release's packages put its image: it moved from `boot/` to the modules' folder.
-fn find_image(root: &Path, release: &str) -> Result<PathBuf> {
+/// Where a release's packages put its image and configuration: they moved from `boot/` to the modules' folder.
+fn find(root: &Path, release: &str, kind: &str) -> Option<PathBuf> {
     let candidates = [
-        root.join("boot").join(format!("vmlinuz-{release}")),
-        root.join("usr/lib/modules").join(release).join("vmlinuz"),
-        root.join("usr/lib/modules").join(release).join("vmlinuz.unsigned"),
+        root.join("boot").join(format!("{kind}-{release}")),
+        root.join("usr/lib/modules").join(release).join(kind),
+        root.join("usr/lib/modules").join(release).join(format!("{kind}.unsigned")),
     ];
-    match candidates.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
-        None => bail!(
-            "the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?"
-        ),
-    }
+    candidates.into_iter().find(|path| path.is_file())
 }
