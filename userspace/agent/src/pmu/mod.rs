@@ -16,7 +16,8 @@
 //! and make a CPU `Degraded`, for they are no time. Nothing stays open that is not in use, and nothing is inherited by programs we start.
 //!
 //! Limits. CPUs that come online later are not opened: open anew on hotplug. A `Full` CPU's external event may be a superset of memory
-//! stalls on some cores; the table says which.
+//! stalls on some cores; the table says which. In a virtual machine that wanders over unlike cores of its host, the
+//! CPU model names one kind and the counters are now one's and now the other's.
 
 pub mod encode;
 pub mod events;

@@ -4,7 +4,7 @@
 //! hold the counter a group needs. All of them open without an error, and a task would seem to stall on nothing.
 //!
 //! Approach. Two pieces of work run on the CPU: one that waits for memory, one that mispredicts branches. A counter that stays at zero
-//! through both, while cycles pass, is absent. [`judge`] decides; the rest runs the work, on all CPUs at once, for nothing is timed.
+//! through both, while cycles pass, is absent. [`judge`] decides; the rest runs the work, on a thread for each CPU, for nothing is timed.
 //!
 //! Invariants. Only a group that was seen counting is condemned or cleared; a CPU where the work could not run keeps its counters.
 //! Every round either ends a CPU's probe or rules out an event, so it ends.
@@ -19,6 +19,7 @@ use crate::calibrate::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
 use crate::calibrate::kernels::{Branches, branches};
 use crate::calibrate::thread;
 use crate::failure::Failure;
+use std::sync::{Mutex, PoisonError};
 
 /// Work that must move the counters.
 pub struct Work<'a> {
@@ -31,6 +32,8 @@ pub struct Work<'a> {
 /// Calibration's kernels as the work, for some milliseconds each.
 pub struct StallLoops {
     far: Chase,
+    /// Where the last CPU stopped; 0 at first.
+    at: Mutex<usize>,
 }
 
 impl StallLoops {
@@ -39,13 +42,16 @@ impl StallLoops {
     /// # Errors
     /// Runtime failure when the memory cannot be had.
     pub fn new(bytes: usize) -> Result<Self, Failure> {
-        Ok(Self { far: Chase::new(bytes)? })
+        Ok(Self { far: Chase::new(bytes)?, at: Mutex::new(0) })
     }
 
     /// Waits for memory: 65 536 dependent loads, or once round if the set is smaller.
+    ///
+    /// CPUs take turns and go on where the last one stopped, so that none finds in a shared cache what another has just read.
     pub fn external(&self) {
         let steps = (self.far.bytes() / LINE_BYTES) as u64 / LOADS_PER_STEP;
-        let _ = self.far.run(0, steps.clamp(1, 4096));
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        *at = self.far.run(*at, steps.clamp(1, 4096));
     }
 
     /// Mispredicts branches: half of 524 288.
