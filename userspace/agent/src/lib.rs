@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod check;
 pub mod cpulist;
 pub mod failure;
+pub mod pmu;
 pub mod safefile;
 pub mod sched;
 pub mod show;

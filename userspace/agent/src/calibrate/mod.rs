@@ -18,7 +18,7 @@ pub mod kernels;
 pub mod plan;
 pub mod sampler;
 pub mod setsize;
-mod thread;
+pub(crate) mod thread;
 mod worker;
 
 use crate::failure::Failure;

@@ -1,0 +1,169 @@
+//! Made-up machines for the tests: a sysfs and a `/proc` in a temporary folder, and a kernel that opens what it is told to.
+
+#![allow(clippy::unwrap_used)]
+
+use super::open::{Kernel, Request};
+use crate::topology::{Cpu, Topology};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// A machine in a folder.
+pub struct Machine {
+    folder: tempfile::TempDir,
+    pub topology: Topology,
+}
+
+impl Machine {
+    pub fn new(cpus: u32) -> Self {
+        let cpu = |cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 };
+        let topology =
+            Topology { cpus: (0..cpus).map(cpu).collect(), possible: (0..cpus).collect(), llc_bytes: 0 };
+        Self { folder: tempfile::tempdir().unwrap(), topology }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn pmu(&self, name: &str, files: &[(&str, &str)]) {
+        for (file, text) in files {
+            self.write(&format!("sys/bus/event_source/devices/{name}/{file}"), &format!("{text}\n"));
+        }
+    }
+
+    fn x86(&self, vendor: &str, family: u32, model: u32) {
+        let block = |cpu: &Cpu| {
+            let number = cpu.cpu;
+            format!(
+                "processor\t: {number}\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\n"
+            )
+        };
+        self.write("proc/cpuinfo", &self.topology.cpus.iter().map(block).collect::<String>());
+    }
+
+    fn midr(&self, cpu: u32, midr: &str) {
+        self.write(&format!("sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1"), midr);
+    }
+
+    /// Two large cores (0, 1) and two small ones (2, 3) of an Intel hybrid part.
+    pub fn hybrid() -> Self {
+        let machine = Self::new(4);
+        machine.x86("GenuineIntel", 6, 0xb7);
+        let format = [
+            ("format/event", "config:0-7"),
+            ("format/umask", "config:8-15,40-47"),
+            ("format/edge", "config:18"),
+            ("format/inv", "config:23"),
+            ("format/cmask", "config:24-31"),
+            ("format/offcore_rsp", "config1:0-63"),
+            ("format/odd", "elsewhere"),
+            ("events/cache-misses", "event=0x2e,umask=0x41"),
+            ("events/recursive", "cache-misses"),
+            ("events/parameter", "event=0x24,umask=?"),
+        ];
+        for (name, kind, cpus) in [("cpu_core", "4", "0-1"), ("cpu_atom", "10", "2-3")] {
+            machine.pmu(name, &[("type", kind), ("cpus", cpus)]);
+            machine.pmu(name, &format);
+        }
+        machine.pmu("uncore_imc", &[("type", "20"), ("cpumask", "0")]);
+        machine.pmu("broken", &[("type", "x")]);
+        machine
+    }
+
+    /// Two CPUs of an AMD part.
+    pub fn amd(family: u32, model: u32) -> Self {
+        let machine = Self::new(2);
+        machine.x86("AuthenticAMD", family, model);
+        machine.pmu(
+            "cpu",
+            &[("type", "4"), ("format/event", "config:0-7,32-35"), ("format/umask", "config:8-15")],
+        );
+        machine
+    }
+
+    /// Two A55 (0, 1) and two A78 (2, 3), each kind with a PMU of its own.
+    pub fn big_little() -> Self {
+        let machine = Self::new(4);
+        for (cpu, midr) in [(0, "0x412fd050"), (1, "0x412fd050"), (2, "0x411fd410"), (3, "0x411fd410")] {
+            machine.midr(cpu, midr);
+        }
+        machine.pmu("armv8_cortex_a55", &[("type", "8"), ("cpus", "0-1"), ("format/event", "config:0-15")]);
+        machine.pmu("armv8_cortex_a78", &[("type", "9"), ("cpus", "2-3"), ("format/event", "config:0-15")]);
+        machine
+    }
+
+    /// The asymmetric VM: a PMU of our own and nothing else.
+    pub fn amp() -> Self {
+        let machine = Self::new(2);
+        machine.x86("GenuineIntel", 6, 0xb7);
+        machine.pmu("amp", &[("type", "11"), ("format/event", "config:0-7")]);
+        for (event, number) in [
+            ("instructions", 0),
+            ("cycles", 1),
+            ("stall_external", 2),
+            ("stall_internal", 3),
+            ("llc_misses", 4),
+        ] {
+            machine.pmu("amp", &[(&format!("events/{event}"), &format!("event={number:#x}"))]);
+        }
+        machine
+    }
+}
+
+/// Error number for a request; None opens it.
+type Rule<'a> = dyn Fn(&Request) -> Option<i32> + 'a;
+
+/// A kernel that refuses what a rule says and hands out descriptors of one file for the rest.
+pub struct FakeKernel<'a> {
+    rule: Box<Rule<'a>>,
+    file: tempfile::NamedTempFile,
+    opened: RefCell<Vec<(u32, u32, u64)>>,
+}
+
+impl<'a> FakeKernel<'a> {
+    /// `rule` gives the error number for a request, or None to open it.
+    pub fn new(rule: impl Fn(&Request) -> Option<i32> + 'a) -> Self {
+        Self {
+            rule: Box::new(rule),
+            file: tempfile::NamedTempFile::new().unwrap(),
+            opened: RefCell::default(),
+        }
+    }
+
+    /// Descriptors handed out and not closed.
+    pub fn alive(&self) -> usize {
+        let fds = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let own = fds.filter(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == self.file.path()));
+        // The file itself has one.
+        own.count() - 1
+    }
+
+    /// Numbers of PMU and event opened, by CPU.
+    pub fn opened(&self) -> BTreeMap<u32, Vec<(u32, u64)>> {
+        let mut by_cpu: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
+        for (cpu, kind, config) in &*self.opened.borrow() {
+            by_cpu.entry(*cpu).or_default().push((*kind, *config));
+        }
+        by_cpu
+    }
+}
+
+impl Kernel for FakeKernel<'_> {
+    fn open(&self, request: &Request, _leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+        if let Some(error) = (self.rule)(request) {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        self.opened.borrow_mut().push((request.cpu, request.event.kind, request.event.config[0]));
+        Ok(self.file.as_file().try_clone()?.into())
+    }
+}

@@ -1,0 +1,96 @@
+//! The open counters of one CPU.
+
+use super::open::Fds;
+use super::plan::Plan;
+use super::read::{LONGEST, Reading};
+use super::types::{EventSummary, Events, ROLES, Role, Source, Unit};
+use nix::errno::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The open counters of one CPU; closed when dropped.
+#[derive(Debug)]
+pub struct Group {
+    pub(super) cpu: u32,
+    pub(super) events: Events,
+    pub(super) origin: String,
+    /// Which of the CPU's plans it is.
+    pub(super) plan: usize,
+    fds: Fds,
+}
+
+impl Group {
+    pub(super) fn new(cpu: u32, plan: &Plan, index: usize, fds: Fds) -> Self {
+        Self { cpu, events: plan.events.clone(), origin: plan.origin.clone(), plan: index, fds }
+    }
+
+    /// Number of the CPU.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Descriptors in the order of the kernel side's slots: cycles, instructions, external, internal. The first two are always open;
+    /// a slot that is None is to be left empty in the kernel's map.
+    #[must_use]
+    pub fn fds(&self) -> [Option<BorrowedFd<'_>>; ROLES] {
+        self.fds.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd))
+    }
+
+    /// What one count of a role stands for; None when it is not counted.
+    #[must_use]
+    pub fn unit(&self, role: Role) -> Option<Unit> {
+        self.events[role.index()].as_ref().map(|event| event.unit)
+    }
+
+    /// Counts since the group was opened.
+    ///
+    /// # Errors
+    /// The kernel's error; `InvalidData` when it says less than was asked for, as when the group cannot be scheduled.
+    pub fn read(&self) -> io::Result<Reading> {
+        let [Some(leader), ..] = &self.fds else { return Err(Errno::EBADF.into()) };
+        let mut bytes = [0; LONGEST];
+        let length = nix::unistd::read(leader, &mut bytes)?;
+        let open = self.fds.each_ref().map(Option::is_some);
+        let short =
+            || io::Error::new(io::ErrorKind::InvalidData, "the kernel gave another number of counters");
+        bytes.get(..length).and_then(|bytes| Reading::parse(bytes, open)).ok_or_else(short)
+    }
+
+    /// The open events.
+    #[must_use]
+    pub fn summary(&self) -> Vec<EventSummary> {
+        let events = Role::ALL.into_iter().zip(&self.events);
+        events.filter_map(|(role, event)| Some(EventSummary { role, event: event.clone()? })).collect()
+    }
+
+    /// What the counters are worth. `refusal` says why they are not better ones.
+    pub(super) fn worth(&self, refusal: Option<String>) -> Source {
+        Source::of(&self.events, || {
+            let external = match self.unit(Role::External) {
+                None => Some("external stalls are not counted"),
+                Some(Unit::Misses) => Some("external stalls are counted as misses"),
+                Some(_) => None,
+            };
+            let internal = self.unit(Role::Internal).is_none().then_some("internal stalls are not counted");
+            let lacks: Vec<&str> = external.into_iter().chain(internal).collect();
+            let why = refusal.unwrap_or_else(|| {
+                "no better events are known for this core; name some with --events if its manual has them"
+                    .to_owned()
+            });
+            format!("{}: {why}", lacks.join(" and "))
+        })
+    }
+
+    /// A sentence for a counter that stays at zero.
+    pub(super) fn still(&self, role: Role) -> String {
+        let name = self.events[role.index()].as_ref().map_or("?", |event| event.name.as_str());
+        format!("{name} stays at zero on CPU {} and was taken out; name another with --events", self.cpu)
+    }
+
+    /// Closes a counter for good.
+    pub(super) fn close(&mut self, role: Role) {
+        self.events[role.index()] = None;
+        self.fds[role.index()] = None;
+    }
+}

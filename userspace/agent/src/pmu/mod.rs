@@ -1,0 +1,175 @@
+//! The performance counters of every CPU, opened for the kernel side to read.
+//!
+//! Problem. A task's stack of execution, internal and external stalls comes from counters, and no two kinds of core name them alike:
+//! the same number is cycles of starvation on a large core and slots on the small one beside it, some cores count no stalls at all,
+//! a virtual machine may count nothing or zeros. None of this may end the scheduler or give a task a wrong bias.
+//!
+//! Approach. For each CPU: find the PMU that serves it ([`sysfs`]), what kind of core it is ([`identity`]), and what to try in which
+//! order ([`plan`]): the user's events ([`events`]), the shipped table ([`table`], [`encode`]), the kernel's generic stall events, misses
+//! of the last-level cache. Open the first of these as one group of at most four ([`open`]): cycles, instructions, external, internal;
+//! the kernel side reads those slots and no others. Then run work that must move them ([`probe`]) and take out what does not.
+//!
+//! Four slots mean one event for each kind of stall. What that leaves out is said entry by entry in the table; mostly it is the
+//! recovery after mispredicted branches, which then looks like execution.
+//!
+//! Invariants. [`Counters::open`] never fails: a CPU without counters is `Unknown` with the reason and a remedy. Misses are marked as such
+//! and make a CPU `Degraded`, for they are no time. Nothing stays open that is not in use, and nothing is inherited by programs we start.
+//!
+//! Limits. CPUs that come online later are not opened: open anew on hotplug. A `Full` CPU's external event may be a superset of memory
+//! stalls on some cores; the table says which. In a virtual machine that wanders over unlike cores of its host, the
+//! CPU model names one kind and the counters are now one's and now the other's.
+
+pub mod encode;
+pub mod events;
+#[cfg(test)]
+mod fake;
+mod group;
+pub mod identity;
+pub mod open;
+pub mod plan;
+pub mod probe;
+pub mod read;
+pub mod sysfs;
+pub mod table;
+pub mod types;
+
+pub use events::Override;
+pub use group::Group;
+pub use probe::{StallLoops, Work};
+pub use read::{Delta, Reading};
+pub use types::{CpuSummary, Event, EventSummary, Role, Source, Unit};
+
+use crate::topology::Topology;
+use identity::Identities;
+use open::{Kernel, Opened, Perf, make_room, open_best};
+use plan::{Plan, Plans, plans};
+use std::path::Path;
+use sysfs::Pmu;
+use table::Table;
+
+/// What the user wants of the counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Events in place of those we would choose.
+    pub events: Vec<Override>,
+    /// Count at all?
+    pub enabled: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { events: Vec::new(), enabled: true }
+    }
+}
+
+/// The counters of all CPUs; closed when dropped.
+#[derive(Debug)]
+pub struct Counters {
+    cpus: Vec<CpuCounters>,
+}
+
+/// The counters of one CPU.
+#[derive(Debug)]
+struct CpuCounters {
+    cpu: u32,
+    pmu: Option<String>,
+    source: Source,
+    /// The best first; empty when none are known.
+    plans: Vec<Plan>,
+    /// Memory events that were found not to count.
+    absent: Vec<Event>,
+    group: Option<Group>,
+}
+
+impl Counters {
+    /// Opens the counters of every CPU of `topology`.
+    #[must_use]
+    pub fn open(topology: &Topology, options: &Options) -> Self {
+        Self::open_by(&Perf, Path::new("/"), topology, options)
+    }
+
+    /// As [`Self::open`], on the machine whose `sys` and `proc` are below `root`.
+    #[must_use]
+    pub fn open_by(kernel: &dyn Kernel, root: &Path, topology: &Topology, options: &Options) -> Self {
+        let numbers = topology.cpus.iter().map(|cpu| cpu.cpu);
+        if !options.enabled {
+            let off = |cpu| {
+                CpuCounters::unknown(
+                    cpu,
+                    "counting is switched off; switch it on to classify tasks".to_owned(),
+                )
+            };
+            return Self { cpus: numbers.map(off).collect() };
+        }
+        make_room(topology.cpus.len());
+        let (pmus, identities) = (Pmu::list(root), Identities::read(root));
+        let open = |cpu| match plans(&pmus, Table::shipped(), &identities.of(cpu), cpu, &options.events) {
+            Ok(plans) => CpuCounters::open(kernel, cpu, plans),
+            Err(reason) => CpuCounters::unknown(cpu, reason),
+        };
+        Self { cpus: numbers.map(open).collect() }
+    }
+
+    /// The open counters of a CPU; None when it has none.
+    #[must_use]
+    pub fn cpu(&self, cpu: u32) -> Option<&Group> {
+        self.of(cpu)?.group.as_ref()
+    }
+
+    /// What a CPU's counters are worth; None for a CPU that was not online.
+    #[must_use]
+    pub fn source(&self, cpu: u32) -> Option<&Source> {
+        self.of(cpu).map(|counters| &counters.source)
+    }
+
+    /// All open groups, in ascending order of CPU.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.cpus.iter().filter_map(|counters| counters.group.as_ref())
+    }
+
+    /// For `scx_bias status`: a line for each CPU.
+    #[must_use]
+    pub fn summary(&self) -> Vec<CpuSummary> {
+        self.cpus.iter().map(CpuCounters::summary).collect()
+    }
+
+    fn of(&self, cpu: u32) -> Option<&CpuCounters> {
+        self.cpus.iter().find(|counters| counters.cpu == cpu)
+    }
+}
+
+impl CpuCounters {
+    fn unknown(cpu: u32, reason: String) -> Self {
+        let source = Source::Unknown { reason };
+        Self { cpu, pmu: None, source, plans: Vec::new(), absent: Vec::new(), group: None }
+    }
+
+    fn open(kernel: &dyn Kernel, cpu: u32, Plans { pmu, plans }: Plans) -> Self {
+        let mut counters = Self { pmu, plans, ..Self::unknown(cpu, String::new()) };
+        match open_best(kernel, cpu, &counters.plans, |_, _| true) {
+            Ok(opened) => counters.install(opened),
+            Err(reason) => counters.source = Source::Unknown { reason },
+        }
+        counters
+    }
+
+    /// Takes an opened plan into use.
+    fn install(&mut self, opened: Opened) {
+        // The index came from these plans.
+        let Some(plan) = self.plans.get(opened.plan) else { return };
+        let group = Group::new(self.cpu, plan, opened.plan, opened.fds);
+        self.source = group.worth(opened.refusal);
+        self.group = Some(group);
+    }
+
+    fn summary(&self) -> CpuSummary {
+        let (origin, events) = match &self.group {
+            Some(group) => (group.origin.clone(), group.summary()),
+            None => ("none".to_owned(), Vec::new()),
+        };
+        CpuSummary { cpu: self.cpu, source: self.source.clone(), pmu: self.pmu.clone(), origin, events }
+    }
+}
+
+#[cfg(test)]
+mod tests;

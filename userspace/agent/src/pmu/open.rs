@@ -1,0 +1,246 @@
+//! Opening a CPU's events as one group, and saying in a sentence why it failed.
+//!
+//! A group is scheduled as a whole, so its counts belong to the same instructions. Cycles lead. Nothing is filtered: the scheduler
+//! charges a task with what the CPU did while it ran, the kernel's work for it included.
+//!
+//! Invariants. A group that cannot be opened whole leaves nothing open; descriptors close with their owner and on exec.
+
+use super::plan::Plan;
+use super::types::{Event, ROLES};
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use perf_event_open_sys as perf;
+use perf_event_open_sys::bindings::{
+    PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
+    perf_event_attr,
+};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// An event to open on a CPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The CPU, whoever runs on it.
+    pub cpu: u32,
+    /// The event.
+    pub event: &'a Event,
+}
+
+/// Who opens events: the kernel, or a test's stand-in.
+pub trait Kernel {
+    /// Opens an event, in the group of `leader` if there is one.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    fn open(&self, request: &Request<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>;
+}
+
+/// This machine's kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Perf;
+
+impl Kernel for Perf {
+    fn open(&self, request: &Request<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+        let event = request.event;
+        let mut attr = perf_event_attr {
+            type_: event.kind,
+            size: size_of::<perf_event_attr>() as u32,
+            config: event.config[0],
+            read_format: u64::from(PERF_FORMAT_GROUP)
+                | u64::from(PERF_FORMAT_TOTAL_TIME_ENABLED)
+                | u64::from(PERF_FORMAT_TOTAL_TIME_RUNNING),
+            ..Default::default()
+        };
+        attr.__bindgen_anon_3.config1 = event.config[1];
+        attr.__bindgen_anon_4.config2 = event.config[2];
+        let cpu = i32::try_from(request.cpu).map_err(|_| io::Error::from(Errno::EINVAL))?;
+        let group = leader.map_or(-1, |fd| fd.as_raw_fd());
+        // SAFETY: `attr` is a valid structure of the size it states, and outlives the call.
+        let fd = unsafe { perf::perf_event_open(&mut attr, -1, cpu, group, PERF_FLAG_FD_CLOEXEC.into()) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just opened and belongs to nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+/// Open events by role; the first leads.
+pub type Fds = [Option<OwnedFd>; ROLES];
+
+/// Why a group did not open.
+#[derive(Debug)]
+struct Refusal {
+    /// Cause and remedy.
+    sentence: String,
+    /// No other group would open either.
+    final_: bool,
+}
+
+/// A group that opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// Which of the plans.
+    pub plan: usize,
+    /// Its events.
+    pub fds: Fds,
+    /// Why it is not the first plan.
+    pub refusal: Option<String>,
+}
+
+/// Opens the first plan from `from` on that `wanted` accepts and the kernel opens.
+///
+/// # Errors
+/// The sentence of the first refusal, which is that of the best plan.
+pub fn open_best(
+    kernel: &dyn Kernel,
+    cpu: u32,
+    plans: &[Plan],
+    wanted: impl Fn(usize, &Plan) -> bool,
+) -> Result<Opened, String> {
+    let mut first: Option<String> = None;
+    for (plan, candidate) in plans.iter().enumerate().filter(|(at, plan)| wanted(*at, plan)) {
+        match open_group(kernel, cpu, candidate) {
+            Ok(fds) => return Ok(Opened { plan, fds, refusal: first }),
+            Err(refusal) => {
+                let sentence = first.get_or_insert(refusal.sentence);
+                if refusal.final_ {
+                    return Err(sentence.clone());
+                }
+            }
+        }
+    }
+    Err(first.unwrap_or_else(|| "no other events are known for this CPU; name some with --events".to_owned()))
+}
+
+fn open_group(kernel: &dyn Kernel, cpu: u32, plan: &Plan) -> Result<Fds, Refusal> {
+    let mut fds = Fds::default();
+    for slot in 0..ROLES {
+        let Some(event) = &plan.events[slot] else { continue };
+        let leader = fds[0].as_ref().map(AsFd::as_fd);
+        let fd = kernel.open(&Request { cpu, event }, leader).map_err(|error| refusal(&error, cpu, event))?;
+        fds[slot] = Some(fd);
+    }
+    Ok(fds)
+}
+
+/// A sentence for what the kernel answered.
+fn refusal(error: &io::Error, cpu: u32, event: &Event) -> Refusal {
+    let errno = error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
+    let name = &event.name;
+    let sentence = match errno {
+        Errno::EACCES | Errno::EPERM => {
+            "the kernel forbids counting on whole CPUs; run as root, grant CAP_PERFMON, or set \
+             kernel.perf_event_paranoid to 0"
+                .to_owned()
+        }
+        Errno::EMFILE | Errno::ENFILE => {
+            format!("too many files are open for the counters of CPU {cpu}; raise the limit (ulimit -n)")
+        }
+        Errno::ENOSYS => "the kernel has no performance events; build it with CONFIG_PERF_EVENTS".to_owned(),
+        Errno::EBUSY => {
+            format!(
+                "the counters of CPU {cpu} are taken for {name}; stop the profiler that holds them exclusively"
+            )
+        }
+        Errno::ENOENT => format!("the PMU of CPU {cpu} has no event {name}; name another with --events"),
+        Errno::ENODEV => format!("CPU {cpu} is offline or its PMU is not there for {name}; bring it online"),
+        Errno::EOPNOTSUPP => {
+            format!(
+                "the hardware of CPU {cpu} cannot count {name}; in a virtual machine have the host pass its PMU through"
+            )
+        }
+        Errno::EINVAL => format!(
+            "CPU {cpu} does not accept {name} ({:#x}), or not beside the other counters; name another with --events",
+            event.config[0]
+        ),
+        other => {
+            format!("{name} cannot be opened on CPU {cpu} ({}); name another with --events", other.desc())
+        }
+    };
+    let final_ =
+        matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EMFILE | Errno::ENFILE | Errno::ENOSYS);
+    Refusal { sentence, final_ }
+}
+
+/// Raises the limit of open files towards what `cpus` CPUs need, as far as it may be raised without privilege.
+///
+/// Large machines need more descriptors than the usual 1024. Not being able to is no error: opening says so.
+pub fn make_room(cpus: usize) {
+    /// For everything else: BPF maps, programs, links, cgroups.
+    const OTHERS: u64 = 512;
+    let wanted = (cpus * ROLES) as u64 + OTHERS;
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < wanted
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::fake::FakeKernel;
+    use super::super::types::Unit;
+    use super::*;
+
+    fn plan(externals: u64) -> Plan {
+        let event = |config| {
+            Some(Event { name: format!("e{config}"), kind: 4, config: [config, 0, 0], unit: Unit::Cycles })
+        };
+        Plan { origin: "test".into(), events: [event(1), event(2), event(externals), event(4)] }
+    }
+
+    #[test]
+    fn a_group_that_fails_leaves_nothing_open() {
+        // Each slot in turn refuses.
+        for bad in 1..=4 {
+            let kernel =
+                FakeKernel::new(|request| (request.event.config[0] == bad).then_some(Errno::EINVAL as i32));
+            let why = open_best(&kernel, 7, &[plan(3)], |_, _| true).unwrap_err();
+            assert!(why.contains("CPU 7 does not accept e") && why.contains("--events"), "{why}");
+            assert_eq!(kernel.alive(), 0);
+        }
+    }
+
+    #[test]
+    fn the_next_plan_is_tried_and_the_first_refusal_kept() {
+        let kernel =
+            FakeKernel::new(|request| (request.event.config[0] == 30).then_some(Errno::ENOENT as i32));
+        let opened = open_best(&kernel, 0, &[plan(30), plan(3)], |_, _| true).unwrap();
+        assert_eq!((opened.plan, kernel.alive()), (1, 4));
+        assert!(opened.refusal.as_ref().unwrap().contains("has no event e30"));
+        drop(opened);
+        assert_eq!(kernel.alive(), 0);
+        assert!(open_best(&kernel, 0, &[plan(3)], |_, _| false).unwrap_err().contains("no other events"));
+    }
+
+    #[test]
+    fn without_the_right_nothing_more_is_tried() {
+        let tried = std::cell::Cell::new(0);
+        let kernel = FakeKernel::new(|_| {
+            tried.set(tried.get() + 1);
+            Some(Errno::EACCES as i32)
+        });
+        let why = open_best(&kernel, 0, &[plan(3), plan(5)], |_, _| true).unwrap_err();
+        assert!(why.contains("CAP_PERFMON") && why.contains("perf_event_paranoid"), "{why}");
+        assert_eq!(tried.get(), 1);
+    }
+
+    #[test]
+    fn every_refusal_is_one_sentence_with_a_remedy() {
+        let plan = plan(3);
+        let event = plan.events[2].as_ref().unwrap();
+        for number in 1..134 {
+            let said = refusal(&io::Error::from_raw_os_error(number), 3, event).sentence;
+            assert!(said.contains("; ") && !said.contains('\n') && said.len() < 200, "{number}: {said}");
+        }
+    }
+
+    #[test]
+    fn room_is_never_taken_away() {
+        let (before, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        make_room(1);
+        assert!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= before);
+    }
+}

@@ -1,0 +1,176 @@
+//! What to try on a CPU, best first: pure, from what sysfs says to lists of events.
+//!
+//! The order: the shipped table's events; the kernel's generic stall events; generic back-end stalls alone; last-level cache misses in
+//! their place, which a consumer has to multiply by a latency. What the user named replaces the event of its role in all of them.
+//!
+//! Invariants. Every plan has cycles and instructions; none occurs twice; the user's events are in all of them.
+
+use super::events::{Override, resolve};
+use super::identity::Identity;
+use super::sysfs::{Pmu, parse_terms};
+use super::table::{Entry, Row, Table, Vendor};
+use super::types::{Event, Events, Role, Unit};
+
+/// A set of events that may be opened on a CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Where they come from.
+    pub origin: String,
+    /// By role.
+    pub events: Events,
+}
+
+/// What to try on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plans {
+    /// Name of the PMU that serves the CPU; None when only the user's events do.
+    pub pmu: Option<String>,
+    /// The best first; never empty.
+    pub plans: Vec<Plan>,
+}
+
+/// Generic events: kernel's type and number.
+const CYCLES: (u32, u64) = (0, 0);
+const INSTRUCTIONS: (u32, u64) = (0, 1);
+const CACHE_MISSES: (u32, u64) = (0, 3);
+const STALLED_FRONTEND: (u32, u64) = (0, 7);
+const STALLED_BACKEND: (u32, u64) = (0, 8);
+/// Cache event: last level (2), read (0), miss (1).
+const LLC_READ_MISSES: (u32, u64) = (3, 2 | 1 << 16);
+/// The type that generic events mean when they name none: on a hybrid x86 the large cores'.
+const RAW: u32 = 4;
+
+/// Plans for `cpu`.
+///
+/// # Errors
+/// One sentence when no PMU serves the CPU or the user named what does not exist.
+pub fn plans(
+    pmus: &[Pmu],
+    table: &Table,
+    identity: &Identity,
+    cpu: u32,
+    overrides: &[Override],
+) -> Result<Plans, String> {
+    let named = resolve(overrides, pmus, cpu)?;
+    let by_user = named.iter().any(Option::is_some);
+    let serving = serving(pmus, table, identity, cpu);
+    let mut found: Vec<Plan> = Vec::new();
+    if let Some((pmu, entry)) = serving {
+        if let Some((entry, vendor)) = entry {
+            found.extend(from_table(pmu, entry, vendor)?);
+        }
+        found.extend(generic(pmu, identity));
+    } else {
+        found.push(Plan { origin: String::new(), events: Events::default() });
+    }
+    let mut plans: Vec<Plan> = Vec::new();
+    for Plan { origin, events } in found {
+        let merged = merge(events, &named);
+        let complete = merged[Role::Cycles.index()].is_some() && merged[Role::Instructions.index()].is_some();
+        if complete && plans.iter().all(|plan| plan.events != merged) {
+            let origin = match (by_user, origin.as_str()) {
+                (true, "") => "--events".to_owned(),
+                (true, base) => format!("--events and {base}"),
+                (false, base) => base.to_owned(),
+            };
+            plans.push(Plan { origin, events: merged });
+        }
+    }
+    if plans.is_empty() {
+        return Err(match by_user {
+            true => {
+                format!("no PMU of a core serves CPU {cpu}; give --events for cycles and instructions too")
+            }
+            false => format!(
+                "no PMU of a core serves CPU {cpu}; in a virtual machine have the host pass its PMU through"
+            ),
+        });
+    }
+    Ok(Plans { pmu: serving.map(|(pmu, _)| pmu.name.clone()), plans })
+}
+
+/// The PMU that serves a CPU, with its entry: the first entry of the table that fits, else any core's PMU.
+fn serving<'a>(
+    pmus: &'a [Pmu],
+    table: &'a Table,
+    identity: &Identity,
+    cpu: u32,
+) -> Option<(&'a Pmu, Option<(&'a Entry, &'a Vendor)>)> {
+    let here = || pmus.iter().filter(move |pmu| pmu.serves(cpu));
+    let known = table.entries().find_map(|(entry, vendor)| {
+        here().find(|pmu| entry.fits(identity, &pmu.name)).map(|pmu| (pmu, Some((entry, vendor))))
+    });
+    known.or_else(|| here().find(|pmu| pmu.core).map(|pmu| (pmu, None)))
+}
+
+/// Every pair of the entry's alternatives.
+fn from_table(pmu: &Pmu, entry: &Entry, vendor: &Vendor) -> Result<Vec<Plan>, String> {
+    let event = |role: Role, row: &Row| -> Result<Option<Event>, String> {
+        let config = match row.encoded(vendor.formula)? {
+            Some([config, config1]) => [config, config1, 0],
+            None => pmu.configure(&parse_terms(&row.name)?)?,
+        };
+        let unit = row.unit().unwrap_or(Unit::of(role));
+        Ok(Some(Event { name: row.name.clone(), kind: pmu.kind, config, unit }))
+    };
+    let base = [event(Role::Cycles, &vendor.cycles)?, event(Role::Instructions, &vendor.instructions)?];
+    let internals: Vec<Option<&Row>> = match entry.internal.is_empty() {
+        true => vec![None],
+        false => entry.internal.iter().map(Some).collect(),
+    };
+    let mut plans = Vec::new();
+    for external in &entry.external {
+        for internal in &internals {
+            let [cycles, instructions] = base.clone();
+            let internal = internal.map(|row| event(Role::Internal, row)).transpose()?.flatten();
+            let events = [cycles, instructions, event(Role::External, external)?, internal];
+            plans.push(Plan { origin: format!("table: {}", entry.name), events });
+        }
+    }
+    Ok(plans)
+}
+
+/// The kernel's generic events on this PMU.
+fn generic(pmu: &Pmu, identity: &Identity) -> Vec<Plan> {
+    // Generic events take the PMU's number in their upper half where several PMUs of a hybrid part understand them.
+    let extended =
+        if pmu.kind != RAW && pmu.name.starts_with("cpu_") { u64::from(pmu.kind) << 32 } else { 0 };
+    let event = |name: &str, (kind, number): (u32, u64), unit| {
+        Some(Event { name: name.to_owned(), kind, config: [extended | number, 0, 0], unit })
+    };
+    let plan = |origin: &str, external, internal| {
+        let cycles = event("cycles", CYCLES, Unit::Cycles);
+        let instructions = event("instructions", INSTRUCTIONS, Unit::Instructions);
+        Plan { origin: origin.to_owned(), events: [cycles, instructions, external, internal] }
+    };
+    let backend = || event("stalled-cycles-backend", STALLED_BACKEND, Unit::Cycles);
+    let frontend = || event("stalled-cycles-frontend", STALLED_FRONTEND, Unit::Cycles);
+    let misses = || event("cache-misses", CACHE_MISSES, Unit::Misses);
+    let read_misses = || event("LLC-load-misses", LLC_READ_MISSES, Unit::Misses);
+    // `cache-misses` is the last level's on x86 and the first level's on Arm, where the other event is the right one.
+    let (first, second) = match identity.is_x86() {
+        true => (misses(), read_misses()),
+        false => (read_misses(), misses()),
+    };
+    vec![
+        plan("generic stall events", backend(), frontend()),
+        plan("generic back-end stalls", backend(), None),
+        plan("generic misses and front-end stalls", first.clone(), frontend()),
+        plan("generic cache misses", first, None),
+        plan("generic cache misses", second, None),
+    ]
+}
+
+fn merge(events: Events, named: &Events) -> Events {
+    let mut merged = events;
+    for (event, named) in merged.iter_mut().zip(named) {
+        if named.is_some() {
+            event.clone_from(named);
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

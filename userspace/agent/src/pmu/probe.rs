@@ -1,0 +1,199 @@
+//! Does each counter move? A counter that is there and always reads zero is worse than none.
+//!
+//! Problem. Emulated PMUs list stall events that never count, hypervisors hide events without refusing them, and a watchdog may
+//! hold the counter a group needs. All of them open without an error, and a task would seem to stall on nothing.
+//!
+//! Approach. Two pieces of work run on the CPU: one that waits for memory, one that mispredicts branches. A counter that stays at zero
+//! through both, while cycles pass, is absent. [`judge`] decides; the rest runs the work, on a thread for each CPU, for nothing is timed.
+//!
+//! Invariants. Only a group that was seen counting is condemned or cleared; a CPU where the work could not run keeps its counters.
+//! Every round either ends a CPU's probe or rules out an event, so it ends.
+//!
+//! Limits. A counter that moves but counts something else passes.
+
+use super::open::{Kernel, Opened, Perf, open_best};
+use super::read::Delta;
+use super::types::{Role, Source};
+use super::{Counters, CpuCounters, Group};
+use crate::calibrate::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
+use crate::calibrate::kernels::{Branches, branches};
+use crate::calibrate::thread;
+use crate::failure::Failure;
+use std::sync::{Mutex, PoisonError};
+
+/// Work that must move the counters.
+pub struct Work<'a> {
+    /// Waits for memory.
+    pub external: &'a (dyn Fn() + Sync),
+    /// Stalls without memory.
+    pub internal: &'a (dyn Fn() + Sync),
+}
+
+/// Calibration's kernels as the work, for some milliseconds each.
+pub struct StallLoops {
+    far: Chase,
+    /// Where the last CPU stopped; 0 at first.
+    at: Mutex<usize>,
+}
+
+impl StallLoops {
+    /// A memory loop over `bytes`, which should exceed the caches: see [`crate::calibrate::Conditions::external_bytes`].
+    ///
+    /// # Errors
+    /// Runtime failure when the memory cannot be had.
+    pub fn new(bytes: usize) -> Result<Self, Failure> {
+        Ok(Self { far: Chase::new(bytes)?, at: Mutex::new(0) })
+    }
+
+    /// Waits for memory: 65 536 dependent loads, or once round if the set is smaller.
+    ///
+    /// CPUs take turns and go on where the last one stopped, so that none finds in a shared cache what another has just read.
+    pub fn external(&self) {
+        let steps = (self.far.bytes() / LINE_BYTES) as u64 / LOADS_PER_STEP;
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        *at = self.far.run(*at, steps.clamp(1, 4096));
+    }
+
+    /// Mispredicts branches: half of 524 288.
+    pub fn internal(&self) {
+        branches(Branches::Random, 1, 32_768);
+    }
+}
+
+/// What became of a group's counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// All that are open move.
+    Sound,
+    /// These stay at zero.
+    Absent {
+        /// External stalls.
+        external: bool,
+        /// Internal stalls.
+        internal: bool,
+    },
+    /// Cycles or instructions do not count: nothing can be said about tasks.
+    Dead(String),
+}
+
+/// Judges a group by what it counted over the work.
+#[must_use]
+pub fn judge(external: &Delta, internal: &Delta) -> Verdict {
+    let sum = |role: Role| {
+        external.count(role).zip(internal.count(role)).map(|(one, other)| one.saturating_add(other))
+    };
+    let stays = |role: Role| sum(role) == Some(0);
+    if external.running == 0 && internal.running == 0 {
+        return Verdict::Dead(
+            "its counters never got their turn; stop other profilers, or free one (sysctl kernel.nmi_watchdog=0)".to_owned(),
+        );
+    }
+    for role in [Role::Cycles, Role::Instructions] {
+        if stays(role) {
+            return Verdict::Dead(format!(
+                "{} stay at zero while it works; in a virtual machine have the host pass its PMU through, else name events with --events",
+                role.name()
+            ));
+        }
+    }
+    match (stays(Role::External), stays(Role::Internal)) {
+        (false, false) => Verdict::Sound,
+        (external, internal) => Verdict::Absent { external, internal },
+    }
+}
+
+impl Counters {
+    /// Runs the work on every CPU and takes out the counters that do not move, trying what comes next in their place.
+    pub fn probe(&mut self, work: &Work<'_>) {
+        self.probe_by(&Perf, &|group| measure(group, work));
+    }
+
+    /// As [`Self::probe`], by another kernel and measurement. None from `measure` leaves a CPU as it is.
+    pub(super) fn probe_by(
+        &mut self,
+        kernel: &dyn Kernel,
+        measure: &(dyn Fn(&Group) -> Option<(Delta, Delta)> + Sync),
+    ) {
+        let mut pending: Vec<&mut CpuCounters> =
+            self.cpus.iter_mut().filter(|counters| counters.group.is_some()).collect();
+        while !pending.is_empty() {
+            let measured: Vec<Option<(Delta, Delta)>> = std::thread::scope(|scope| {
+                let groups = pending.iter().map(|counters| counters.group.as_ref());
+                let threads: Vec<_> =
+                    groups.map(|group| scope.spawn(move || group.and_then(measure))).collect();
+                threads.into_iter().map(|thread| thread.join().ok().flatten()).collect()
+            });
+            let verdicts = measured.iter().map(|both| both.as_ref().map(|(one, other)| judge(one, other)));
+            let judged = pending.into_iter().zip(verdicts);
+            pending = judged
+                .filter_map(|(counters, verdict)| {
+                    let again = verdict.is_some_and(|verdict| counters.sentence(kernel, verdict));
+                    again.then_some(counters)
+                })
+                .collect();
+        }
+    }
+}
+
+impl CpuCounters {
+    /// Acts on a verdict; tells whether other counters were opened and have to be probed in turn.
+    fn sentence(&mut self, kernel: &dyn Kernel, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Sound => false,
+            Verdict::Dead(why) => {
+                self.group = None;
+                self.source = Source::Unknown { reason: format!("CPU {}: {why}", self.cpu) };
+                false
+            }
+            Verdict::Absent { external: false, .. } => {
+                if let Some(group) = &mut self.group {
+                    let why = group.still(Role::Internal);
+                    group.close(Role::Internal);
+                    self.source = group.worth(Some(why));
+                }
+                false
+            }
+            Verdict::Absent { external: true, .. } => self.reopen(kernel),
+        }
+    }
+
+    /// Opens the next plan whose memory event is another one.
+    fn reopen(&mut self, kernel: &dyn Kernel) -> bool {
+        let Some(group) = self.group.take() else { return false };
+        let slot = Role::External.index();
+        let why = group.still(Role::External);
+        self.absent.extend(group.events[slot].clone());
+        let at = group.plan;
+        // Closed first: the next group needs its counters.
+        drop(group);
+        let absent = &self.absent;
+        let next = open_best(kernel, self.cpu, &self.plans, |plan, candidate| {
+            plan > at && candidate.events[slot].as_ref().is_some_and(|event| !absent.contains(event))
+        });
+        match next {
+            Ok(opened) => {
+                self.install(Opened { refusal: Some(why), ..opened });
+                true
+            }
+            Err(more) => {
+                self.source = Source::Unknown { reason: format!("{why}; {more}") };
+                false
+            }
+        }
+    }
+}
+
+/// Counts over both pieces of work on the group's CPU; None when they could not be run or read.
+fn measure(group: &Group, work: &Work<'_>) -> Option<(Delta, Delta)> {
+    thread::pin(group.cpu).ok()?;
+    let over = |work: &dyn Fn()| {
+        let before = group.read().ok()?;
+        work();
+        Some(group.read().ok()?.since(&before))
+    };
+    Some((over(work.external)?, over(work.internal)?))
+}
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+//! Verdicts, and what follows from them on made-up machines.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::super::Options;
+use super::super::fake::{FakeKernel, Machine};
+use super::super::types::ROLES;
+use super::*;
+use proptest::prelude::*;
+
+fn delta(counts: [u64; 4]) -> Delta {
+    Delta { counts: counts.map(Some), enabled: 10, running: 10, backwards: false }
+}
+
+#[test]
+fn a_counter_that_never_moves_is_absent() {
+    let moved = delta([9, 9, 9, 9]);
+    assert_eq!(judge(&moved, &moved), Verdict::Sound);
+    // Moving in one of the two is moving.
+    assert_eq!(judge(&delta([9, 9, 9, 0]), &delta([9, 9, 0, 9])), Verdict::Sound);
+    let only =
+        |external, internal| judge(&delta([9, 9, external, internal]), &delta([9, 9, external, internal]));
+    assert_eq!(only(0, 1), Verdict::Absent { external: true, internal: false });
+    assert_eq!(only(1, 0), Verdict::Absent { external: false, internal: true });
+    // A slot without counter is not one that stands still.
+    let without = Delta { counts: [Some(9), Some(9), Some(9), None], ..moved };
+    assert_eq!(judge(&without, &without), Verdict::Sound);
+}
+
+#[test]
+fn without_cycles_or_instructions_nothing_is_known() {
+    let says = |one: Delta| match judge(&one, &one) {
+        Verdict::Dead(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(says(delta([0, 9, 9, 9])).contains("cycles stay at zero"));
+    assert!(says(delta([9, 0, 9, 9])).contains("instructions stay at zero"));
+    assert!(says(Delta { running: 0, ..delta([9; 4]) }).contains("never got their turn"));
+}
+
+/// Opens a machine and probes it with the counts that `count` gives each event.
+fn probed(machine: &Machine, kernel: &FakeKernel<'_>, count: impl Fn(&str) -> u64 + Sync) -> Counters {
+    let mut counters = Counters::open_by(kernel, machine.root(), &machine.topology, &Options::default());
+    counters.probe_by(kernel, &|group| {
+        let counts = group.events.each_ref().map(|event| event.as_ref().map(|event| count(&event.name)));
+        let delta = Delta { counts, enabled: 10, running: 10, backwards: false };
+        Some((delta, delta))
+    });
+    counters
+}
+
+#[test]
+fn a_dead_memory_event_is_followed_by_the_next() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(|_| None);
+    let counters = probed(&machine, &kernel, |name| {
+        u64::from(!name.ends_with("STALLS_L3_MISS") && !name.contains("DRAM"))
+    });
+    let external = |cpu: u32| counters.cpu(cpu).unwrap().events[2].clone().unwrap().name;
+    assert_eq!(
+        (external(0).as_str(), external(2).as_str()),
+        ("EXE_ACTIVITY.BOUND_ON_LOADS", "stalled-cycles-backend")
+    );
+    assert_eq!(kernel.alive(), 4 * ROLES);
+    // Full again: both are stall time.
+    assert_eq!(counters.source(0), Some(&Source::Full));
+}
+
+#[test]
+fn misses_are_the_last_resort_and_say_why() {
+    let machine = Machine::amd(0x1a, 0x44);
+    let kernel = FakeKernel::new(|_| None);
+    let stalls = ["ex_no_retire.load_not_complete", "stalled-cycles-backend"];
+    let counters = probed(&machine, &kernel, |name| u64::from(!stalls.contains(&name)));
+    let reason = counters.source(1).unwrap().reason().unwrap();
+    assert!(reason.contains("counted as misses: stalled-cycles-backend stays at zero"), "{reason}");
+    assert_eq!(counters.cpu(1).unwrap().origin, "generic misses and front-end stalls");
+}
+
+#[test]
+fn a_machine_that_counts_nothing_ends_unknown_with_nothing_open() {
+    let machine = Machine::big_little();
+    let kernel = FakeKernel::new(|_| None);
+    let counters = probed(&machine, &kernel, |_| 0);
+    assert!(counters.summary().iter().all(|s| matches!(s.source, Source::Unknown { .. })));
+    assert_eq!(kernel.alive(), 0);
+    // Only cycles and instructions: every plan is tried in turn.
+    let counters = probed(&machine, &kernel, |name| {
+        u64::from(matches!(name, "CPU_CYCLES" | "INST_RETIRED" | "cycles" | "instructions"))
+    });
+    let reason = counters.source(0).unwrap().reason().unwrap();
+    assert!(reason.contains("stays at zero") && reason.contains("no other events are known"), "{reason}");
+    assert_eq!(kernel.alive(), 0);
+}
+
+#[test]
+fn a_cpu_that_cannot_be_measured_keeps_its_counters() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(|_| None);
+    let mut counters = Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
+    counters.probe_by(&kernel, &|_| None);
+    assert_eq!((counters.groups().count(), counters.source(0)), (4, Some(&Source::Full)));
+}
+
+proptest! {
+    #[test]
+    fn only_open_counters_at_zero_are_condemned(one: [Option<u64>; 4], other: [Option<u64>; 4], running: u64) {
+        let delta = |counts| Delta { counts, enabled: running, running, backwards: false };
+        let verdict = judge(&delta(one), &delta(other));
+        let zero = |slot: usize| one[slot] == Some(0) && other[slot] == Some(0);
+        match verdict {
+            Verdict::Sound => prop_assert!(running > 0 && !(0..4).any(zero)),
+            Verdict::Absent { external, internal } => {
+                prop_assert!(external == zero(2) && internal == zero(3) && (external || internal));
+            }
+            Verdict::Dead(_) => prop_assert!(running == 0 || zero(0) || zero(1)),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading a group: counts since it was opened, and differences of two such readings.
+//!
+//! When there are more events than counters the kernel lets groups take turns; a reading tells for how long the group was enabled and
+//! for how long it counted, and differences are scaled by their ratio. A counter that runs backwards (a driver's error, a CPU that
+//! went to sleep) gives no negative time: the difference is 0 and marked.
+
+use super::types::{ROLES, Role};
+
+/// Counts since the group was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// By role; None where the CPU has no such counter.
+    pub counts: [Option<u64>; ROLES],
+    /// Time since opening [ns].
+    pub enabled: u64,
+    /// Time for which the group counted [ns].
+    pub running: u64,
+}
+
+/// What was counted between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delta {
+    /// By role; None where the CPU has no such counter.
+    pub counts: [Option<u64>; ROLES],
+    /// Time between them [ns].
+    pub enabled: u64,
+    /// Time of it for which the group counted [ns].
+    pub running: u64,
+    /// Something ran backwards and was taken for 0.
+    pub backwards: bool,
+}
+
+/// Words in front of the counts: their number, time enabled, time running.
+const HEAD: usize = 3;
+/// Length of the longest reading [bytes].
+pub const LONGEST: usize = (HEAD + ROLES) * 8;
+
+impl Reading {
+    /// A reading from the kernel's bytes; None when they do not fit the counters that are open.
+    #[must_use]
+    pub fn parse(bytes: &[u8], open: [bool; ROLES]) -> Option<Self> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
+        let (number, enabled, running) = (words.next()?, words.next()?, words.next()?);
+        let expected = open.iter().filter(|open| **open).count();
+        if !rest.is_empty() || number != expected as u64 || words.len() != expected {
+            return None;
+        }
+        let counts = open.map(|open| if open { words.next() } else { None });
+        Some(Self { counts, enabled, running })
+    }
+
+    /// Cycles.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.counts[Role::Cycles.index()].unwrap_or(0)
+    }
+
+    /// Instructions.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.counts[Role::Instructions.index()].unwrap_or(0)
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Delta {
+        let mut backwards = false;
+        let mut less = |now: u64, then: u64| {
+            backwards |= now < then;
+            now.saturating_sub(then)
+        };
+        let mut counts = [None; ROLES];
+        for (slot, count) in counts.iter_mut().enumerate() {
+            *count = self.counts[slot].zip(earlier.counts[slot]).map(|(now, then)| less(now, then));
+        }
+        let (enabled, running) = (less(self.enabled, earlier.enabled), less(self.running, earlier.running));
+        Delta { counts, enabled, running, backwards }
+    }
+}
+
+impl Delta {
+    /// One counter's difference.
+    #[must_use]
+    pub fn count(&self, role: Role) -> Option<u64> {
+        self.counts[role.index()]
+    }
+
+    /// Estimated counts had the group counted all the time; None when it never did.
+    #[must_use]
+    pub fn scaled(&self) -> Option<Self> {
+        let (enabled, running) = (u128::from(self.enabled), u128::from(self.running));
+        if running == 0 {
+            return None;
+        }
+        // Times are read one after the other: running may exceed enabled by a little and must not shrink counts.
+        let scale = |count: u64| match enabled > running {
+            true => u64::try_from(u128::from(count) * enabled / running).unwrap_or(u64::MAX),
+            false => count,
+        };
+        Some(Self { counts: self.counts.map(|count| count.map(scale)), ..*self })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn counts_go_to_the_open_slots() {
+        let reading = Reading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true, true, true, false]).unwrap();
+        assert_eq!(reading.counts, [Some(7), Some(8), Some(9), None]);
+        assert_eq!(
+            (reading.cycles(), reading.instructions(), reading.enabled, reading.running),
+            (7, 8, 100, 50)
+        );
+        let skipping = Reading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true, true, false, true]).unwrap();
+        assert_eq!(skipping.counts, [Some(7), Some(8), None, Some(9)]);
+        assert_eq!(Reading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true; 4]), None);
+        assert_eq!(Reading::parse(&bytes(&[4, 100, 50, 7, 8, 9]), [true; 4]), None);
+    }
+
+    #[test]
+    fn taking_turns_is_scaled_and_running_backwards_marked() {
+        let reading = |count, enabled, running| Reading {
+            counts: [Some(count), Some(count), None, Some(1)],
+            enabled,
+            running,
+        };
+        let delta = reading(300, 2000, 500).since(&reading(100, 1000, 250));
+        assert_eq!((delta.counts, delta.backwards), ([Some(200), Some(200), None, Some(0)], false));
+        assert_eq!(delta.scaled().unwrap().counts, [Some(800), Some(800), None, Some(0)]);
+        let back = reading(100, 2000, 500).since(&reading(300, 1000, 250));
+        assert_eq!((back.count(Role::Cycles), back.backwards), (Some(0), true));
+        assert_eq!(reading(1, 10, 5).since(&reading(1, 0, 5)).scaled(), None);
+    }
+
+    fn any_reading() -> impl Strategy<Value = Reading> {
+        (any::<[Option<u64>; 4]>(), any::<u64>(), any::<u64>())
+            .prop_map(|(counts, enabled, running)| Reading { counts, enabled, running })
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), open: [bool; 4]) {
+            let _ = Reading::parse(&bytes, open);
+        }
+
+        #[test]
+        fn scaling_never_shrinks_or_panics(one in any_reading(), two in any_reading()) {
+            let delta = one.since(&two);
+            if let Some(scaled) = delta.scaled() {
+                for (scaled, raw) in scaled.counts.iter().zip(delta.counts) {
+                    prop_assert!(*scaled >= raw);
+                }
+            }
+        }
+    }
+}

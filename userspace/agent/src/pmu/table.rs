@@ -1,0 +1,251 @@
+//! The shipped event table, `data/events.toml`: which event is a memory stall on which core.
+//!
+//! Invariants, tested: it parses, every vendor formula gives the published number, no CPU and PMU fits two entries.
+
+use super::encode::{Fields, Formula, encode};
+use super::identity::Identity;
+use super::types::Unit;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+const TEXT: &str = include_str!("../../data/events.toml");
+
+/// The vendor of entries that fit by the PMU's name alone.
+const VIRTUAL: &str = "virtual";
+
+/// The whole table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    vendor: BTreeMap<String, Vendor>,
+    entry: Vec<Entry>,
+}
+
+/// What the cores of a vendor share.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vendor {
+    /// How events are packed.
+    pub formula: Formula,
+    /// Cycles of the core.
+    pub cycles: Row,
+    /// Instructions retired.
+    pub instructions: Row,
+}
+
+/// Events of a kind of core.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Names of the cores.
+    pub name: String,
+    vendor: String,
+    #[serde(default)]
+    family: u32,
+    #[serde(default)]
+    models: Vec<Models>,
+    pmu: Vec<String>,
+    /// Alternatives for memory stalls, the best first.
+    pub external: Vec<Row>,
+    /// Alternatives for other stalls, the best first; empty when the core counts none.
+    pub internal: Vec<Row>,
+    /// What the chosen events leave out.
+    pub lost: String,
+    /// Where the numbers were published.
+    pub source: String,
+}
+
+/// One model, or all from the first to the last.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Models {
+    One(u32),
+    Range([u32; 2]),
+}
+
+/// An event of the table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Name in the manual, or in sysfs when there is no `event`.
+    pub name: String,
+    event: Option<u32>,
+    #[serde(default)]
+    umask: u32,
+    #[serde(default)]
+    cmask: u32,
+    #[serde(default)]
+    edge: bool,
+    #[serde(default)]
+    inv: bool,
+    #[serde(default)]
+    config1: u64,
+    unit: Option<Kind>,
+    width: Option<u32>,
+    /// What the formula must give.
+    #[cfg_attr(not(test), allow(dead_code))]
+    config: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Slots,
+    Misses,
+}
+
+impl Models {
+    fn contain(self, model: u32) -> bool {
+        match self {
+            Self::One(one) => one == model,
+            Self::Range([first, last]) => (first..=last).contains(&model),
+        }
+    }
+}
+
+impl Row {
+    /// `config` and `config1` by the formula; None when the event is looked up by name.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn encoded(&self, formula: Formula) -> Result<Option<[u64; 2]>, String> {
+        let Some(event) = self.event else { return Ok(None) };
+        let fields = Fields { event, umask: self.umask, cmask: self.cmask, edge: self.edge, inv: self.inv };
+        encode(formula, fields).map(|config| Some([config, self.config1]))
+    }
+
+    /// What a count stands for, when that is not the role's usual unit.
+    #[must_use]
+    pub fn unit(&self) -> Option<Unit> {
+        match self.unit? {
+            Kind::Misses => Some(Unit::Misses),
+            // A test makes sure that slots have a width.
+            Kind::Slots => Some(Unit::Slots { width: self.width.unwrap_or(1).max(1) }),
+        }
+    }
+}
+
+impl Entry {
+    /// Does it hold for a core of this kind behind this PMU?
+    #[must_use]
+    pub fn fits(&self, identity: &Identity, pmu: &str) -> bool {
+        self.names_pmu(pmu) && self.names_core(identity)
+    }
+
+    fn names_pmu(&self, pmu: &str) -> bool {
+        self.pmu.iter().any(|name| match name.strip_suffix('*') {
+            Some(start) => pmu.starts_with(start),
+            None => pmu == name,
+        })
+    }
+
+    fn names_core(&self, identity: &Identity) -> bool {
+        self.vendor == VIRTUAL
+            || (self.vendor == identity.vendor
+                && self.family == identity.family
+                && self.models.iter().any(|models| models.contain(identity.model)))
+    }
+}
+
+impl Table {
+    /// The table of this build.
+    #[must_use]
+    pub fn shipped() -> &'static Self {
+        static TABLE: OnceLock<Table> = OnceLock::new();
+        // A test parses it; should it ever fail, generic events are what is left.
+        TABLE.get_or_init(|| toml::from_str(TEXT).unwrap_or_default())
+    }
+
+    /// Entries with what their vendor's cores share, in the order of the file.
+    pub fn entries(&self) -> impl Iterator<Item = (&Entry, &Vendor)> {
+        self.entry.iter().filter_map(|entry| Some((entry, self.vendor.get(&entry.vendor)?)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        toml::from_str(TEXT).unwrap()
+    }
+
+    #[test]
+    fn every_formula_gives_the_published_number() {
+        let table = table();
+        let mut rows = 0;
+        let mut check = |formula, row: &Row, what: &str| {
+            let encoded = row.encoded(formula).unwrap();
+            assert_eq!(encoded.map(|[config, _]| config), row.config, "{what}: {}", row.name);
+            assert_eq!(encoded.is_none(), formula == Formula::Sysfs, "{what}: {}", row.name);
+            rows += 1;
+        };
+        for (name, vendor) in &table.vendor {
+            check(vendor.formula, &vendor.cycles, name);
+            check(vendor.formula, &vendor.instructions, name);
+        }
+        for (entry, vendor) in table.entries() {
+            entry
+                .external
+                .iter()
+                .chain(&entry.internal)
+                .for_each(|row| check(vendor.formula, row, &entry.name));
+        }
+        assert!(rows > 60, "{rows}");
+    }
+
+    #[test]
+    fn every_entry_is_complete() {
+        let table = table();
+        assert_eq!(table.entries().count(), table.entry.len(), "an entry's vendor is not in the table");
+        for (entry, _) in table.entries() {
+            assert!(!entry.external.is_empty(), "{}", entry.name);
+            assert!(!entry.lost.is_empty() && !entry.source.is_empty(), "{}", entry.name);
+            for row in entry.external.iter().chain(&entry.internal) {
+                let slots = matches!(row.unit, Some(Kind::Slots));
+                assert_eq!(row.width.is_some_and(|width| (2..=16).contains(&width)), slots, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_core_fits_two_entries() {
+        let table = table();
+        let pmus = ["amp", "cpu", "cpu_core", "cpu_atom", "cpu_lowpower", "armv8_pmuv3_0", "armv9_cortex_x4"];
+        let mut fitting = 0;
+        for (vendor, families) in [
+            ("GenuineIntel", vec![6, 15, 18]),
+            ("AuthenticAMD", vec![0x15, 0x17, 0x19, 0x1a]),
+            ("arm", vec![0x41]),
+        ] {
+            for family in families {
+                for model in 0..0x1000 {
+                    let identity = Identity { vendor: vendor.into(), family, model };
+                    for pmu in pmus.into_iter().skip(1) {
+                        let fits: Vec<_> = table
+                            .entries()
+                            .filter(|(e, _)| e.fits(&identity, pmu))
+                            .map(|(e, _)| &e.name)
+                            .collect();
+                        assert!(fits.len() <= 1, "{identity:?} {pmu}: {fits:?}");
+                        fitting += fits.len();
+                    }
+                }
+            }
+        }
+        assert!(fitting > 200, "{fitting}");
+        let names: std::collections::BTreeSet<_> = table.entry.iter().map(|entry| &entry.name).collect();
+        assert_eq!(names.len(), table.entry.len());
+    }
+
+    #[test]
+    fn one_number_means_different_things_on_one_machine() {
+        let table = table();
+        let lunar = Identity { vendor: "GenuineIntel".into(), family: 6, model: 0xbd };
+        let of = |pmu: &str| table.entries().find(|(entry, _)| entry.fits(&lunar, pmu)).unwrap().0;
+        assert_eq!(of("cpu_atom").internal[0].unit(), Some(Unit::Slots { width: 8 }));
+        assert_eq!(of("cpu_core").internal[0].unit(), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! Whole machines: made-up ones, and this one's software events.
+
+#![allow(clippy::unwrap_used)]
+
+use super::fake::{FakeKernel, Machine};
+use super::open::Request;
+use super::*;
+use nix::errno::Errno;
+use std::sync::Mutex;
+
+/// Tests that open real events take turns, so that they can count descriptors.
+static REAL: Mutex<()> = Mutex::new(());
+
+fn open(machine: &Machine, kernel: &FakeKernel<'_>, named: &[&str]) -> Counters {
+    let events = named.iter().map(|text| text.parse().unwrap()).collect();
+    let options = Options { events, enabled: true };
+    let counters = Counters::open_by(kernel, machine.root(), &machine.topology, &options);
+    for summary in counters.summary() {
+        let group = counters.cpu(summary.cpu);
+        assert_eq!(group.is_none(), matches!(summary.source, Source::Unknown { .. }));
+        assert_eq!(summary.events.len(), group.map_or(0, |group| group.fds().iter().flatten().count()));
+        assert!(
+            summary.source.reason().is_none_or(|why| !why.contains('\n') && why.contains(';')),
+            "{summary:?}"
+        );
+    }
+    counters
+}
+
+fn sources(counters: &Counters) -> String {
+    let name = |summary: &CpuSummary| match summary.source {
+        Source::Full => 'F',
+        Source::Degraded { .. } => 'D',
+        Source::Unknown { .. } => 'U',
+    };
+    counters.summary().iter().map(name).collect()
+}
+
+#[test]
+fn every_kind_of_machine_opens_whole() {
+    for machine in [Machine::hybrid(), Machine::big_little(), Machine::amd(0x1a, 0x44), Machine::amp()] {
+        let kernel = FakeKernel::new(|_| None);
+        let counters = open(&machine, &kernel, &[]);
+        let cpus = machine.topology.cpus.len();
+        assert_eq!(sources(&counters), "F".repeat(cpus));
+        assert_eq!((kernel.alive(), counters.groups().count()), (4 * cpus, cpus));
+        drop(counters);
+        assert_eq!(kernel.alive(), 0);
+    }
+}
+
+#[test]
+fn a_hybrid_opens_on_each_cpus_own_pmu() {
+    let kernel = FakeKernel::new(|_| None);
+    let counters = open(&Machine::hybrid(), &kernel, &[]);
+    let opened = kernel.opened();
+    assert!(opened[&1].iter().all(|(kind, _)| *kind == 4) && opened[&2].iter().all(|(kind, _)| *kind == 10));
+    assert_eq!(counters.cpu(3).unwrap().unit(Role::Internal), Some(Unit::Slots { width: 5 }));
+    assert_eq!(counters.cpu(9).map(Group::cpu), None);
+}
+
+/// A kernel that knows generic cycles, instructions and those named.
+fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&Request<'_>) -> Option<i32> + 'a {
+    |request| {
+        let generic = request.event.kind == 0 && known.contains(&(request.event.config[0] & 0xffff_ffff));
+        (!generic).then_some(Errno::ENOENT as i32)
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_degrades_in_order() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(generic_only(&[0, 1, 3, 7, 8]));
+    assert_eq!(sources(&open(&machine, &kernel, &[])), "FFFF");
+    let kernel = FakeKernel::new(generic_only(&[0, 1, 3, 8]));
+    let counters = open(&machine, &kernel, &[]);
+    let reason = counters.source(0).unwrap().reason().unwrap().to_owned();
+    assert!(
+        reason.starts_with("internal stalls are not counted: the PMU of CPU 0 has no event CPU_CLK"),
+        "{reason}"
+    );
+    let kernel = FakeKernel::new(generic_only(&[0, 1, 3]));
+    let counters = open(&machine, &kernel, &[]);
+    assert_eq!(sources(&counters), "DDDD");
+    let group = counters.cpu(2).unwrap();
+    assert_eq!((group.unit(Role::External), group.unit(Role::Internal)), (Some(Unit::Misses), None));
+    assert!(group.fds()[3].is_none());
+    let kernel = FakeKernel::new(generic_only(&[0, 1]));
+    assert_eq!(sources(&open(&machine, &kernel, &[])), "UUUU");
+    assert_eq!(kernel.alive(), 0);
+}
+
+#[test]
+fn misses_in_the_table_are_degraded_too() {
+    let kernel = FakeKernel::new(|_| None);
+    let counters = open(&Machine::amd(0x19, 0x21), &kernel, &[]);
+    assert_eq!(sources(&counters), "DD");
+    assert!(counters.source(0).unwrap().reason().unwrap().contains("counted as misses"));
+}
+
+#[test]
+fn a_pmu_on_one_cpu_leaves_the_others_unknown() {
+    let machine = Machine::new(3);
+    machine.pmu("cpu", &[("type", "4"), ("cpus", "1")]);
+    let kernel = FakeKernel::new(|_| None);
+    assert_eq!(sources(&open(&machine, &kernel, &[])), "UFU");
+    let none = Machine::new(2);
+    assert_eq!(sources(&open(&none, &kernel, &[])), "UU");
+}
+
+#[test]
+fn the_users_event_is_never_replaced() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(|request| (request.event.config[0] == 0x77).then_some(Errno::EINVAL as i32));
+    let counters = open(&machine, &kernel, &["external=cpu_core/event=0x77/"]);
+    assert_eq!(sources(&counters), "UUFF");
+    assert!(counters.source(0).unwrap().reason().unwrap().contains("does not accept cpu_core/event=0x77/"));
+}
+
+#[test]
+fn no_right_and_no_wish() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(|_| Some(Errno::EACCES as i32));
+    let counters = open(&machine, &kernel, &[]);
+    assert_eq!(sources(&counters), "UUUU");
+    assert!(counters.source(3).unwrap().reason().unwrap().contains("CAP_PERFMON"));
+    let off = Options { enabled: false, ..Options::default() };
+    assert_eq!(sources(&Counters::open_by(&kernel, machine.root(), &machine.topology, &off)), "UUUU");
+}
+
+#[test]
+fn the_summary_is_plain_data() {
+    let kernel = FakeKernel::new(|_| None);
+    let counters = open(&Machine::amp(), &kernel, &[]);
+    let json = serde_json::to_value(counters.summary()).unwrap();
+    assert_eq!(json[1]["source"], "full");
+    assert_eq!(json[1]["origin"], "table: asymmetric VM");
+    assert_eq!(json[1]["events"][2]["role"], "external");
+    assert_eq!(json[1]["events"][2]["name"], "stall_external");
+    assert_eq!(json[1]["events"][2]["unit"], "cycles");
+    let unknown = open(&Machine::new(1), &kernel, &[]);
+    let json = serde_json::to_value(unknown.summary()).unwrap();
+    assert!(json[0]["source"] == "unknown" && json[0]["reason"].as_str().unwrap().contains("no PMU"));
+}
+
+/// Descriptors of performance events that this process has.
+fn perf_descriptors() -> usize {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    fds.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:[perf_event]")))
+        .count()
+}
+
+/// This machine's software events in the roles of counters; None where the kernel does not let us.
+fn real(named: &[&str]) -> Option<Counters> {
+    let events: Vec<Override> = named.iter().map(|text| text.parse().unwrap()).collect();
+    events::check(&events).unwrap();
+    let counters = Counters::open(&Topology::read().unwrap(), &Options { events, enabled: true });
+    let forbidden =
+        counters.summary().iter().any(|s| s.source.reason().is_some_and(|why| why.contains("CAP_PERFMON")));
+    if forbidden {
+        eprintln!("skipped: this user may not count on whole CPUs");
+    }
+    (!forbidden).then_some(counters)
+}
+
+/// cpu-clock, task-clock, cpu-clock, and emulation faults, which never move.
+const SOFTWARE: [&str; 4] = [
+    "cycles=software/config=0/",
+    "instructions=software/config=1/",
+    "external=software/config=0/",
+    "internal=software/config=8/",
+];
+
+fn spin() {
+    crate::calibrate::kernels::execute(200_000);
+}
+
+#[test]
+fn software_events_are_opened_read_and_closed() {
+    let _turn = REAL.lock().unwrap();
+    let before = perf_descriptors();
+    let Some(counters) = real(&SOFTWARE) else { return };
+    assert_eq!(perf_descriptors() - before, 4 * counters.summary().len());
+    for group in counters.groups() {
+        let one = group.read().unwrap();
+        spin();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let delta = group.read().unwrap().since(&one);
+        assert!(delta.count(Role::Cycles).unwrap() >= 2_000_000 && !delta.backwards, "{delta:?}");
+        assert!(delta.enabled > 0 && delta.running == delta.enabled, "{delta:?}");
+        assert_eq!(delta.count(Role::Internal), Some(0));
+    }
+    drop(counters);
+    assert_eq!(perf_descriptors(), before);
+}
+
+#[test]
+fn a_real_counter_that_stands_still_is_taken_out() {
+    let _turn = REAL.lock().unwrap();
+    let before = perf_descriptors();
+    let Some(mut counters) = real(&SOFTWARE) else { return };
+    assert!(sources(&counters).chars().all(|source| source == 'F'));
+    let loops = StallLoops::new(1 << 20).unwrap();
+    counters.probe(&Work { external: &|| loops.external(), internal: &|| loops.internal() });
+    for summary in counters.summary() {
+        let reason = summary.source.reason().unwrap();
+        assert!(reason.contains("software/config=0x8/ stays at zero"), "{reason}");
+        assert_eq!(counters.cpu(summary.cpu).unwrap().read().unwrap().counts[3], None);
+    }
+    assert_eq!(perf_descriptors() - before, 3 * counters.summary().len());
+}
+
+#[test]
+fn the_machine_as_it_is_leaks_nothing() {
+    let _turn = REAL.lock().unwrap();
+    let before = perf_descriptors();
+    let topology = Topology::read().unwrap();
+    let counters = Counters::open(&topology, &Options::default());
+    assert_eq!(counters.summary().len(), topology.cpus.len());
+    drop(counters);
+    assert_eq!(perf_descriptors(), before);
+}

@@ -1,0 +1,185 @@
+//! The vocabulary of the counters: what each is for, what it counts in, and how much a CPU's set of them is worth.
+
+use serde::Serialize;
+
+/// Counters a CPU has at most.
+pub const ROLES: usize = 4;
+
+/// What a counter is for. The order is that of the kernel side's slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Cycles of the core.
+    Cycles,
+    /// Instructions retired.
+    Instructions,
+    /// Waiting for memory beyond the caches.
+    External,
+    /// Any other stall of the core.
+    Internal,
+}
+
+impl Role {
+    /// All, in the order of the slots.
+    pub const ALL: [Self; ROLES] = [Self::Cycles, Self::Instructions, Self::External, Self::Internal];
+
+    /// Its slot.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::External => "external",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// What one count stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "unit", rename_all = "lowercase")]
+pub enum Unit {
+    /// A cycle.
+    Cycles,
+    /// An issue slot, of which a cycle has `width`.
+    Slots {
+        /// Slots in a cycle, at least 1.
+        width: u32,
+    },
+    /// A miss: to be multiplied by a latency.
+    Misses,
+    /// An instruction.
+    Instructions,
+}
+
+impl Unit {
+    /// The unit of a role when nothing else is said.
+    #[must_use]
+    pub fn of(role: Role) -> Self {
+        if role == Role::Instructions { Self::Instructions } else { Self::Cycles }
+    }
+
+    /// A count in cycles; None when counts of this unit are no time.
+    #[must_use]
+    pub fn cycles(self, count: u64) -> Option<u64> {
+        match self {
+            Self::Cycles => Some(count),
+            Self::Slots { width } => count.checked_div(u64::from(width)),
+            Self::Misses | Self::Instructions => None,
+        }
+    }
+}
+
+/// An event as the kernel is asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Name in the manual, or what the user wrote.
+    pub name: String,
+    /// Number of the PMU.
+    #[serde(rename = "type")]
+    pub kind: u32,
+    /// `config`, `config1` and `config2` of the kernel's structure.
+    pub config: [u64; 3],
+    /// What a count stands for.
+    #[serde(flatten)]
+    pub unit: Unit,
+}
+
+/// A CPU's events by role; without cycles and instructions there is nothing to open.
+pub type Events = [Option<Event>; ROLES];
+
+/// How much a CPU's counters are worth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "source", rename_all = "lowercase")]
+pub enum Source {
+    /// Both kinds of stall, in time.
+    Full,
+    /// Cycles, instructions and a part of the stalls, or misses in their place.
+    Degraded {
+        /// What is missing and why.
+        reason: String,
+    },
+    /// Nothing is counted: tasks are not judged on this CPU.
+    Unknown {
+        /// Why, and what to do about it.
+        reason: String,
+    },
+}
+
+impl Source {
+    /// What a set of opened events is worth; `reason` says why it is not more.
+    #[must_use]
+    pub fn of(events: &Events, reason: impl FnOnce() -> String) -> Self {
+        let timed = |role: Role| events[role.index()].as_ref().is_some_and(|e| e.unit.cycles(0).is_some());
+        if timed(Role::External) && timed(Role::Internal) {
+            Self::Full
+        } else {
+            Self::Degraded { reason: reason() }
+        }
+    }
+
+    /// Why it is not full; None when it is.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Full => None,
+            Self::Degraded { reason } | Self::Unknown { reason } => Some(reason),
+        }
+    }
+}
+
+/// What `scx_bias status` shows of one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CpuSummary {
+    /// Its number.
+    pub cpu: u32,
+    /// What its counters are worth.
+    #[serde(flatten)]
+    pub source: Source,
+    /// Name of the PMU that serves it.
+    pub pmu: Option<String>,
+    /// Where the choice of events comes from.
+    pub origin: String,
+    /// The open events.
+    pub events: Vec<EventSummary>,
+}
+
+/// One open event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EventSummary {
+    /// What it is for.
+    pub role: Role,
+    /// The event.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_become_cycles_where_they_are_time() {
+        assert_eq!(Unit::Cycles.cycles(12), Some(12));
+        assert_eq!(Unit::Slots { width: 6 }.cycles(12), Some(2));
+        assert_eq!(Unit::Slots { width: 0 }.cycles(12), None);
+        assert_eq!((Unit::Misses.cycles(1), Unit::Instructions.cycles(1)), (None, None));
+    }
+
+    #[test]
+    fn misses_are_never_full() {
+        let event = |unit| Some(Event { name: "e".into(), kind: 4, config: [0; 3], unit });
+        let events =
+            |external| [event(Unit::Cycles), event(Unit::Instructions), external, event(Unit::Cycles)];
+        assert_eq!(Source::of(&events(event(Unit::Slots { width: 4 })), String::new), Source::Full);
+        for external in [event(Unit::Misses), None] {
+            assert_eq!(Source::of(&events(external), || "why".into()).reason(), Some("why"));
+        }
+    }
+}
