@@ -68,6 +68,7 @@ impl<'a> Session<'a> {
         let begun = Instant::now();
         if !options.resume || !options.out.join(store::RUN_FILE).exists() {
             let store = Store::create(&options.out, &run)?;
+            options.plan.write(&options.out.join(store::PLAN_FILE))?;
             return Ok(Session { options, run, store, begun });
         }
         let (store, stored) = Store::open(&options.out)?;

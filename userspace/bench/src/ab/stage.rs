@@ -17,6 +17,7 @@
 
 use super::arms::{Arm, Kind as ArmKind};
 use super::eaters::Eaters;
+use super::energy;
 use super::knobs::Knobs;
 use super::placement::{self, Classes};
 use super::plan::Plan;
@@ -29,7 +30,7 @@ use crate::solo::{self, Solo};
 use crate::spec::{Kind, Mix};
 use crate::{Error, Result, cpus, files};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -50,6 +51,7 @@ pub struct Machine<'a> {
     knobs: Option<Knobs>,
     eaters: Option<(u32, Eaters)>,
     counting: Option<Counting>,
+    meter: Option<energy::Meter>,
     /// scx_bias's capacity table, measured before it was first loaded.
     table: Option<String>,
     begun: Instant,
@@ -87,11 +89,17 @@ impl<'a> Machine<'a> {
             knobs: None,
             eaters: None,
             counting: plan.bpf_stats.then(Counting::on).transpose()?,
+            meter: None,
             table: None,
             begun,
             interrupted,
             cpus: cpus::online()?.0.len(),
         };
+        if plan.energy {
+            let meter = energy::Meter::find(Path::new("/"), &machine.solo);
+            meter.note.iter().for_each(|note| eprintln!("bias-bench: {note}"));
+            machine.meter = Some(meter);
+        }
         if statics {
             machine.slow_progress = machine.progress_on_slow(&kinds)?;
         }
@@ -220,9 +228,11 @@ impl Stage for Machine<'_> {
             pins: pins.as_deref(),
         };
         let before = self.emulation.as_ref().map(Emulation::read).transpose()?;
+        let energy = self.meter.as_ref().map(energy::Meter::read).transpose()?;
         let (used, begun) = (self.usage(), Instant::now());
         let outcome = self.workloads[cell].run(&env)?;
         let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
+        let energy = energy.zip(self.meter.as_ref().map(energy::Meter::read).transpose()?);
         let after = self.emulation.as_ref().map(Emulation::read).transpose()?;
         let void = before.zip(after).and_then(|(before, after)| emulation::overrun(&before, &after));
         let mut detail = outcome.detail;
@@ -231,6 +241,9 @@ impl Stage for Machine<'_> {
             object.insert("predicted_stp".into(), placement.stp.into());
         }
         let mut metrics = outcome.metrics;
+        if let Some((meter, (before, after))) = self.meter.as_ref().zip(energy) {
+            metrics.extend(meter.metrics(&before, &after, &metrics));
+        }
         if let Some((before, after)) = used.zip(used_since) {
             let used = after.since(&before);
             let permille = |ns: u64| 1000.0 * ns as f64 / (wall_ns * self.cpus as f64).max(1.0);

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 pub const SAMPLES_FILE: &str = "samples.jsonl";
 /// Name of the file that describes a run.
 pub const RUN_FILE: &str = "run.json";
+/// Name of the file that holds a run's plan, to start another from.
+pub const PLAN_FILE: &str = "plan.toml";
 /// Largest file of samples read.
 const MAX_SAMPLES_BYTES: u64 = 1 << 30;
 /// Largest description of a run read.

@@ -79,6 +79,10 @@ pub(super) struct AbArgs {
     /// Count the run time of the schedulers' BPF programs. Costs two clock reads a call: not with latency or overhead
     #[arg(long)]
     bpf_stats: bool,
+    /// Tell the energy of each visit: energy_j where the machine has RAPL counters and they can be read, else
+    /// energy_model_j, a model (see docs/guides/ab.md). Two more metrics share the correction for their number
+    #[arg(long)]
+    energy: bool,
     /// What the run must show, e.g. stp:no-worse or stp:better,unfairness:no-worse. Decides the exit code
     #[arg(long)]
     gate: Option<String>,
@@ -163,6 +167,7 @@ impl AbArgs {
         plan.stretch = self.stretch.unwrap_or(plan.stretch);
         plan.window_s = self.window.unwrap_or(plan.window_s);
         plan.bpf_stats |= self.bpf_stats;
+        plan.energy |= self.energy;
         plan.gate = self.gate.clone().or(plan.gate);
         if self.host || self.vm.is_some() {
             plan = plan.on_one_machine(self.vm.as_deref());

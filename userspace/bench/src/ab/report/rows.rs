@@ -73,7 +73,8 @@ pub(super) fn build(run: &Run, samples: &[Sample]) -> Built {
 
 /// The cells of each machine, and what a mean over them is called. A block has cells of one machine only.
 fn machines<'a>(run: &Run, names: &Names<'a>) -> Vec<(String, Vec<&'a str>)> {
-    let machine_of = |cell: &str| run.cells.iter().find(|c| c.name == cell).and_then(|c| c.machine.as_deref());
+    let machine_of =
+        |cell: &str| run.cells.iter().find(|c| c.name == cell).and_then(|c| c.machine.as_deref());
     let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
     for &cell in &names.cells {
         let name = machine_of(cell).iter().map(|m| format!("{m} ")).collect::<String>() + ALL_CELLS;
