@@ -1,5 +1,6 @@
 use super::*;
 use crate::ab::metric;
+use crate::solo::example::unequal;
 
 /// A machine's `/proc` and `/sys`, as far as energy is concerned.
 struct Fake(tempfile::TempDir);
@@ -24,18 +25,7 @@ impl Fake {
     }
 
     fn meter(&self) -> Meter {
-        Meter::find(self.0.path(), &solo())
-    }
-}
-
-/// CPU 0 fast, CPU 1 of 0.4 times its speed.
-fn solo() -> Solo {
-    Solo {
-        schema: String::new(),
-        boot_id: String::new(),
-        cpu_speed: BTreeMap::from([(0, 10.0), (1, 4.0)]),
-        fast_cpus: vec![0],
-        rates: BTreeMap::new(),
+        Meter::find(self.0.path(), &unequal(&[]))
     }
 }
 
@@ -145,7 +135,7 @@ fn nothing_done_is_infinitely_dear_and_an_idle_clock_that_runs_ahead_is_cut() {
 fn this_machine_has_a_source() {
     let solo = Solo {
         cpu_speed: crate::cpus::online().unwrap().0.iter().map(|&cpu| (cpu, 1.0)).collect(),
-        ..solo()
+        ..unequal(&[])
     };
     let meter = Meter::find(Path::new("/"), &solo);
     let before = meter.read().unwrap();

@@ -1,5 +1,6 @@
 //! From samples to rows.
 
+use super::change::Change;
 use super::{ALL_CELLS, Row, Series};
 use crate::ab::metric::{self, Direction};
 use crate::ab::sample::{Block, Run, Sample, valid_blocks};
@@ -168,9 +169,7 @@ fn row(asked: &Asked<'_>, judged: &Judged, family: usize) -> Row {
         direction: question.metric.direction,
         baseline_median,
         arm_median,
-        ratio: judged.estimate.map(pairs::ratio),
-        low: judged.interval.map(|i| pairs::ratio(i.low)),
-        high: judged.interval.map(|i| pairs::ratio(i.high)),
+        change: Change::of(judged.estimate, judged.interval),
         p: judged.p,
         p_holm: judged.p_holm,
         verdict,
