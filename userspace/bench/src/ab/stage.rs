@@ -39,6 +39,8 @@ use std::time::{Duration, Instant};
 const LOAD_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time between loading a scheduler and the first cell: it takes over the tasks that exist.
 const SETTLE: Duration = Duration::from_millis(200);
+/// Ctrl-C ends programs before this program knows of it: time to learn why something failed.
+const SIGNAL_GRACE: Duration = Duration::from_millis(50);
 
 /// This machine during one boot's work.
 pub struct Machine<'a> {
@@ -56,6 +58,8 @@ pub struct Machine<'a> {
     table: Option<String>,
     begun: Instant,
     interrupted: &'a AtomicBool,
+    kernel: SchedExt,
+    load_timeout: Duration,
     /// CPUs online.
     cpus: usize,
 }
@@ -63,12 +67,15 @@ pub struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// Measures the speeds everything refers to. Refuses a machine on which a sched_ext scheduler is active.
     pub fn open(plan: &'a Plan, interrupted: &'a AtomicBool) -> Result<Self> {
+        Self::open_with(plan, SchedExt::system(), interrupted)
+    }
+
+    fn open_with(plan: &'a Plan, kernel: SchedExt, interrupted: &'a AtomicBool) -> Result<Self> {
         let begun = Instant::now();
         let workloads = plan.workloads().map_err(Error::Usage)?;
         if let Some(missing) = workloads.iter().find_map(|w| w.missing()) {
             return Err(Error::Usage(missing));
         }
-        let kernel = SchedExt::system();
         if let Some(name) = kernel.active() {
             return Err(Error::OtherScheduler(format!("{name} is active; stop it first")));
         }
@@ -93,6 +100,8 @@ impl<'a> Machine<'a> {
             table: None,
             begun,
             interrupted,
+            kernel,
+            load_timeout: LOAD_TIMEOUT,
             cpus: cpus::online()?.0.len(),
         };
         if plan.energy {
@@ -156,13 +165,28 @@ impl<'a> Machine<'a> {
         Ok(format!("{command} --capacity-file '{table}'"))
     }
 
+    /// Whether the machine is already as the arm needs it.
+    fn is_active(&self, arm: &Arm) -> bool {
+        match (&self.loaded, &arm.kind) {
+            (Some((name, _)), _) => *name == arm.name,
+            (None, ArmKind::Command(_)) => false,
+            (None, _) => self.knobs.is_some() && self.eaters.as_ref().map(|(n, _)| *n) == eaten(arm),
+        }
+    }
+
     fn load(&mut self, arm: &Arm, command: &str) -> Result<()> {
         let command = self.with_table(&beside_us(command))?;
         let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
-        let loaded = Loaded::start(SchedExt::system(), &command, LOAD_TIMEOUT)?;
+        let kernel = self.kernel.clone();
+        let loaded = Loaded::start_unless(kernel, &command, self.load_timeout, self.interrupted)?;
         self.loaded = Some((arm.name.clone(), loaded));
         Ok(())
     }
+}
+
+/// What the arm's eaters take of every CPU, thousandths; None if it has none.
+fn eaten(arm: &Arm) -> Option<u32> {
+    if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None }
 }
 
 /// Calibrates with the program that `command` runs, scx_bias.
@@ -193,23 +217,19 @@ fn beside_us(command: &str) -> String {
 }
 
 impl Stage for Machine<'_> {
+    fn release(&mut self, next: &Arm) -> Result<()> {
+        if self.is_active(next) { Ok(()) } else { self.leave() }
+    }
+
     fn enter(&mut self, arm: &Arm) -> Result<()> {
-        if self.loaded.as_ref().is_some_and(|(name, _)| *name == arm.name) {
+        if self.is_active(arm) {
             return Ok(());
         }
         match arm.command(self.plan.stretch) {
-            Some(command) => {
-                self.leave()?;
-                self.load(arm, &command)?;
-            }
+            Some(command) => self.load(arm, &command).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?,
             None => {
-                let eaters = if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None };
-                if self.knobs.is_some() && self.eaters.as_ref().map(|(permille, _)| *permille) == eaters {
-                    return Ok(());
-                }
-                self.leave()?;
                 self.knobs = Some(Knobs::stretch(self.plan.stretch)?);
-                self.eaters = eaters.map(|n| Ok::<_, Error>((n, Eaters::start(n)?))).transpose()?;
+                self.eaters = eaten(arm).map(|n| Ok::<_, Error>((n, Eaters::start(n)?))).transpose()?;
             }
         }
         std::thread::sleep(SETTLE);
@@ -230,7 +250,7 @@ impl Stage for Machine<'_> {
         let before = self.emulation.as_ref().map(Emulation::read).transpose()?;
         let energy = self.meter.as_ref().map(energy::Meter::read).transpose()?;
         let (used, begun) = (self.usage(), Instant::now());
-        let outcome = self.workloads[cell].run(&env)?;
+        let outcome = self.workloads[cell].run(&env).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?;
         let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
         let energy = energy.zip(self.meter.as_ref().map(energy::Meter::read).transpose()?);
         let after = self.emulation.as_ref().map(Emulation::read).transpose()?;
@@ -258,9 +278,9 @@ impl Stage for Machine<'_> {
     fn check(&mut self) -> Result<()> {
         match &mut self.loaded {
             Some((_, loaded)) => loaded.check(),
-            None => match SchedExt::system().active() {
+            None => match self.kernel.active() {
                 Some(name) => Err(Error::OtherScheduler(format!(
-                    "{name} was loaded by somebody else during the measurement"
+                    "{name} was loaded by somebody else during the measurement; stop it, or what starts it, and use --resume"
                 ))),
                 None => Ok(()),
             },
@@ -288,3 +308,6 @@ impl Stage for Machine<'_> {
         self.interrupted.load(Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

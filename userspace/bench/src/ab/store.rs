@@ -190,6 +190,9 @@ fn io_error(path: &Path, error: &std::io::Error) -> Error {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "; free some space, then continue with --resume: all that is written is kept"
         }
+        ErrorKind::FileTooLarge => {
+            "; raise the limit on the size of files (ulimit -f), then continue with --resume: all that is written is kept"
+        }
         ErrorKind::PermissionDenied => "; name a directory that you may read and write",
         ErrorKind::ReadOnlyFilesystem => "; name a directory on a writable file system",
         _ => "",
