@@ -2,6 +2,7 @@
 
 mod ab;
 mod commands;
+mod meter;
 
 use crate::ratio::CpuPair;
 use crate::spec::{CpuList, Kind, Mix};

@@ -204,20 +204,11 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::solo::example::unequal;
+    use crate::task::example::task;
 
     fn solo() -> Solo {
-        Solo {
-            schema: String::new(),
-            boot_id: String::new(),
-            cpu_speed: BTreeMap::from([(0, 10.0), (1, 4.0)]),
-            fast_cpus: vec![0],
-            rates: BTreeMap::from([("compute".into(), 100.0), ("chase".into(), 10.0)]),
-        }
-    }
-
-    fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
-        TaskWindow { units, cpu_ns: cpu_ns.to_vec(), cpu_changes: 1, voluntary: 2, involuntary: 3 }
+        unequal(&[("compute", 100.0), ("chase", 10.0)])
     }
 
     #[test]

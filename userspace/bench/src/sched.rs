@@ -18,9 +18,10 @@ use crate::{Error, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Longest time a scheduler may take to end after SIGINT.
@@ -29,6 +30,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 /// Lines of a scheduler's output shown with an error.
 const SHOWN_LINES: usize = 20;
+/// Characters of the last of them in the error's first line.
+const SHOWN_CHARS: usize = 200;
 
 /// The kernel's view of sched_ext, below one directory of sysfs.
 #[derive(Debug, Clone)]
@@ -84,6 +87,16 @@ pub struct Loaded {
 impl Loaded {
     /// Runs `command` (split by a shell) and waits until the kernel reports it enabled.
     pub fn start(kernel: SchedExt, command: &str, timeout: Duration) -> Result<Self> {
+        Self::start_unless(kernel, command, timeout, &AtomicBool::new(false))
+    }
+
+    /// The same, but gives up when `interrupted` is set.
+    pub fn start_unless(
+        kernel: SchedExt,
+        command: &str,
+        timeout: Duration,
+        interrupted: &AtomicBool,
+    ) -> Result<Self> {
         let state = kernel.state()?;
         if state != "disabled" {
             let name = kernel.active().unwrap_or_else(|| "a sched_ext scheduler".into());
@@ -91,7 +104,7 @@ impl Loaded {
         }
         let enabled_before = kernel.enable_seq();
         let mut loaded = Self::launch(kernel, command)?;
-        loaded.wait_enabled(timeout)?;
+        loaded.wait_enabled_unless(timeout, interrupted)?;
         loaded.name = loaded.kernel.active();
         // Counted from before, because the kernel reports "enabled" a moment before it counts.
         loaded.enable_seq = enabled_before.map(|n| n + 1);
@@ -132,13 +145,16 @@ impl Loaded {
     pub fn check(&mut self) -> Result<()> {
         let state = self.kernel.state()?;
         if let Some(status) = self.exited()? {
-            return Err(self.error(&format!("ended during the measurement ({status})")));
+            let remedy = "run it by hand under the same load, and see what the kernel says (dmesg)";
+            return Err(self.error(&format!("ended during the measurement ({status})"), remedy));
         }
         if state != "enabled" {
-            return Err(self.error(&format!("was thrown out during the measurement (state is {state})")));
+            let what = format!("was thrown out during the measurement (state is {state})");
+            return Err(self.error(&what, "the kernel says why (dmesg)"));
         }
         if self.kernel.enable_seq() != self.enable_seq {
-            return Err(self.error("was replaced or reloaded during the measurement"));
+            let what = "was replaced or reloaded during the measurement";
+            return Err(self.error(what, "stop whatever else loads schedulers, e.g. a service"));
         }
         Ok(())
     }
@@ -150,13 +166,19 @@ impl Loaded {
         self.wait_disabled()
     }
 
-    /// Unloads it: SIGINT, waits for its end with exit code 0 and for the kernel to report "disabled".
+    /// Unloads it: SIGINT, waits for its end (with exit code 0, or by the SIGINT itself) and for the kernel to report "disabled".
     pub fn stop(mut self) -> Result<()> {
         self.interrupt();
         match self.wait_exit(STOP_TIMEOUT)? {
-            Some(status) if status.success() => {}
-            Some(status) => return Err(self.error(&format!("ended with an error when stopped ({status})"))),
-            None => return Err(self.error(&format!("did not end within {STOP_TIMEOUT:?} of SIGINT"))),
+            Some(status) if status.success() || is_by_sigint(status) => {}
+            Some(status) => {
+                let what = format!("ended with an error when stopped ({status})");
+                return Err(self.error(&what, "see what it does on SIGINT"));
+            }
+            None => {
+                let what = format!("did not end within {} s of SIGINT", STOP_TIMEOUT.as_secs());
+                return Err(self.error(&what, "it was killed; see what it does on SIGINT"));
+            }
         }
         self.wait_disabled()
     }
@@ -165,7 +187,8 @@ impl Loaded {
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.kernel.state()? != "disabled" {
             if Instant::now() > deadline {
-                return Err(self.error("has ended, but sched_ext is not disabled"));
+                let remedy = "something else keeps a scheduler loaded: see /sys/kernel/sched_ext/root/ops";
+                return Err(self.error("has ended, but sched_ext is not disabled", remedy));
             }
             std::thread::sleep(POLL);
         }
@@ -174,13 +197,23 @@ impl Loaded {
 
     /// Waits until the kernel reports it enabled again, after an event that makes a scheduler restart.
     pub fn wait_enabled(&mut self, timeout: Duration) -> Result<()> {
+        self.wait_enabled_unless(timeout, &AtomicBool::new(false))
+    }
+
+    fn wait_enabled_unless(&mut self, timeout: Duration, interrupted: &AtomicBool) -> Result<()> {
         let deadline = Instant::now() + timeout;
         while self.kernel.state()? != "enabled" {
             if let Some(status) = self.exited()? {
-                return Err(self.error(&format!("ended before it was enabled ({status})")));
+                let remedy = "run it by hand to see why";
+                return Err(self.error(&format!("ended before it was enabled ({status})"), remedy));
+            }
+            if interrupted.load(Relaxed) {
+                return Err(self.error("was not enabled yet when interrupted", "start again"));
             }
             if Instant::now() > deadline {
-                return Err(self.error(&format!("was not enabled within {} s", timeout.as_secs())));
+                let what = format!("was not enabled within {} s", timeout.as_secs());
+                return Err(self
+                    .error(&what, "the command must load a sched_ext scheduler and stay in the foreground"));
             }
             std::thread::sleep(POLL);
         }
@@ -192,11 +225,11 @@ impl Loaded {
         let _ = kill(self.pid(), Signal::SIGINT);
     }
 
-    fn exited(&mut self) -> Result<Option<std::process::ExitStatus>> {
+    fn exited(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(|e| Error::failed("waiting for the scheduler", e))
     }
 
-    fn wait_exit(&mut self, timeout: Duration) -> Result<Option<std::process::ExitStatus>> {
+    fn wait_exit(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
         let deadline = Instant::now() + timeout;
         loop {
             match self.exited()? {
@@ -206,14 +239,19 @@ impl Loaded {
         }
     }
 
-    /// An error about this scheduler, followed by the end of what it printed.
-    fn error(&mut self, what: &str) -> Error {
+    /// An error about this scheduler: a line with the last that it printed, then the lines before that.
+    fn error(&mut self, what: &str, remedy: &str) -> Error {
         let printed = self.printed();
-        let lines: Vec<&str> = printed.lines().collect();
-        let end = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+        let lines: Vec<&str> = printed.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let said = match lines.last() {
+            Some(last) => {
+                format!(", saying \"{}\"", last.trim().chars().take(SHOWN_CHARS).collect::<String>())
+            }
+            None => " and printed nothing".into(),
+        };
+        let end = if lines.len() > 1 { &lines[lines.len().saturating_sub(SHOWN_LINES)..] } else { &[] };
         let quoted: String = end.iter().map(|line| format!("\n  | {line}")).collect();
-        let hint = if end.is_empty() { " and printed nothing" } else { "; it printed:" };
-        Error::Runtime(format!("'{}' {what}{hint}{quoted}", self.command))
+        Error::Runtime(format!("'{}' {what}{said}; {remedy}{quoted}", self.command))
     }
 
     /// Everything it printed so far.
@@ -239,6 +277,11 @@ impl Drop for Loaded {
             }
         }
     }
+}
+
+/// Whether a process ended by the SIGINT it got: it does not handle it, or a shell around it says so.
+fn is_by_sigint(status: ExitStatus) -> bool {
+    status.signal() == Some(Signal::SIGINT as i32) || status.code() == Some(128 + Signal::SIGINT as i32)
 }
 
 /// Runs `measure` with a scheduler loaded: load, measure, prove that it stayed, unload.
@@ -267,88 +310,4 @@ pub fn under<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A directory that looks like sched_ext's, and a fake scheduler that plays with it.
-    fn fake(state: &str) -> (tempfile::TempDir, SchedExt) {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("state"), state).unwrap();
-        std::fs::write(dir.path().join("enable_seq"), "3").unwrap();
-        let kernel = SchedExt::at(dir.path());
-        (dir, kernel)
-    }
-
-    fn script(dir: &tempfile::TempDir, body: &str) -> String {
-        let path = dir.path().join("fake.sh");
-        std::fs::write(&path, format!("cd {}\n{body}", dir.path().display())).unwrap();
-        format!("sh {}", path.display())
-    }
-
-    const GOOD: &str = "trap 'echo disabled >state; exit 0' INT; echo 4 >enable_seq; echo enabled >state; \
-         while :; do sleep 0.05; done";
-    const LONG: Duration = Duration::from_secs(20);
-
-    #[test]
-    fn loads_measures_and_unloads() {
-        let (dir, kernel) = fake("disabled\n");
-        let command = script(&dir, GOOD);
-        let state = under(kernel.clone(), &command, LONG, false, |_| kernel.state()).unwrap();
-        assert_eq!(state, "enabled");
-        assert_eq!(kernel.state().unwrap(), "disabled");
-    }
-
-    #[test]
-    fn a_scheduler_that_fails_to_load_is_quoted() {
-        let (dir, kernel) = fake("disabled");
-        let command = script(&dir, "echo no BTF here >&2; exit 3");
-        let error = Loaded::start(kernel, &command, LONG).err().unwrap();
-        let text = error.to_string();
-        assert!(text.contains("no BTF here") && text.contains("exit status: 3"), "{text}");
-        assert_eq!(error.exit_code(), 1);
-    }
-
-    #[test]
-    fn one_that_never_enables_is_stopped() {
-        let (dir, kernel) = fake("disabled");
-        let command = script(&dir, "trap 'touch ended; exit 0' INT; while :; do sleep 0.05; done");
-        let error = Loaded::start(kernel, &command, Duration::from_millis(300)).err().unwrap();
-        assert!(error.to_string().contains("not enabled within"), "{error}");
-        assert!(dir.path().join("ended").exists());
-    }
-
-    #[test]
-    fn one_that_is_thrown_out_midway_spoils_the_measurement() {
-        let (dir, kernel) = fake("disabled");
-        let command = script(&dir, GOOD);
-        let thrown_out = |_: &Loaded| {
-            std::fs::write(dir.path().join("state"), "disabled").unwrap();
-            Ok(())
-        };
-        let error = under(kernel.clone(), &command, LONG, false, thrown_out).unwrap_err();
-        assert!(error.to_string().contains("thrown out"), "{error}");
-        let (dir, kernel) = fake("disabled");
-        let command = script(&dir, GOOD);
-        let replaced = |_: &Loaded| {
-            std::fs::write(dir.path().join("enable_seq"), "6").unwrap();
-            Ok(())
-        };
-        let error = under(kernel, &command, LONG, false, replaced).unwrap_err();
-        assert!(error.to_string().contains("replaced"), "{error}");
-    }
-
-    #[test]
-    fn another_scheduler_is_left_alone() {
-        let (dir, kernel) = fake("enabled");
-        let error = Loaded::start(kernel, &script(&dir, "touch started"), LONG).err().unwrap();
-        assert_eq!(error.exit_code(), 4);
-        assert!(!dir.path().join("started").exists());
-    }
-
-    #[test]
-    fn a_kernel_without_sched_ext_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = SchedExt::at(dir.path()).state().unwrap_err();
-        assert_eq!(error.exit_code(), 3);
-    }
-}
+mod tests;

@@ -143,6 +143,23 @@ fn boot_id() -> Result<String> {
     Ok(text.trim().to_string())
 }
 
+/// For tests elsewhere.
+#[cfg(test)]
+pub(crate) mod example {
+    use super::*;
+
+    /// CPU 0 fast, CPU 1 of 0.4 times its speed, and these rates.
+    pub(crate) fn unequal(rates: &[(&str, f64)]) -> Solo {
+        Solo {
+            schema: SCHEMA.into(),
+            boot_id: "b".into(),
+            cpu_speed: BTreeMap::from([(0, 10.0), (1, 4.0)]),
+            fast_cpus: vec![0],
+            rates: rates.iter().map(|(kind, rate)| (kind.to_string(), *rate)).collect(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

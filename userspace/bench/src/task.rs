@@ -330,6 +330,17 @@ fn switches() -> (u64, u64) {
     usage.map_or((0, 0), |u| (u.voluntary_context_switches() as u64, u.involuntary_context_switches() as u64))
 }
 
+/// For tests elsewhere.
+#[cfg(test)]
+pub(crate) mod example {
+    use super::TaskWindow;
+
+    /// A task that did this much, with this CPU time by CPU, 4 changes of CPU and 5 switches.
+    pub(crate) fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
+        TaskWindow { units, cpu_ns: cpu_ns.to_vec(), cpu_changes: 4, voluntary: 2, involuntary: 3 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

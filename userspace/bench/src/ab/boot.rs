@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::runner::{self, Job, Outcome, Progress, Sink};
 use super::sample::Sample;
 use super::stage::Machine;
-use super::store::Store;
+use super::store::{self, Store};
 use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -85,10 +85,7 @@ pub fn carry_out(
     let mut machine = Machine::open(&task.plan, interrupted)?;
     let solo =
         serde_json::to_string_pretty(machine.solo()).map_err(|e| Error::failed("writing solo rates", e))?;
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|e| Error::failed(format!("writing {}", path.display()), e))
-    };
+    let write = |name: &str, text: &str| store::write_whole(&folder.join(name), text.as_bytes());
     write(&format!("solo-{}.json", task.job.boot), &solo)?;
     let mut recorder = Recorder::open(folder, progress)?;
     let outcome = runner::run(&task.job, &mut machine, &mut recorder)?;

@@ -17,6 +17,7 @@
 //! have no difference: such metrics are inconclusive.
 
 use super::metric::{self, Direction};
+use super::report::change::Change;
 use super::report::format;
 use super::sample::{Run, valid_blocks};
 use super::stats::difference::Difference;
@@ -66,14 +67,8 @@ pub struct Row {
     #[serde(with = "format::number")]
     pub new_ratio: Option<f64>,
     /// New ratio over old ratio.
-    #[serde(with = "format::number")]
-    pub ratio: Option<f64>,
-    /// Lower end of its 95 % interval.
-    #[serde(with = "format::number")]
-    pub low: Option<f64>,
-    /// Upper end.
-    #[serde(with = "format::number")]
-    pub high: Option<f64>,
+    #[serde(flatten)]
+    pub change: Change,
     /// p-value, adjusted (Holm) over the metrics of the cell.
     #[serde(with = "format::number")]
     pub p_holm: Option<f64>,
@@ -98,9 +93,18 @@ pub fn compare(old: &Stored, new: &Stored, force: bool) -> Result<Comparison> {
         )));
     }
     let arms = matching_arms(&old.run, &new.run)?;
+    let (old_cells, new_cells) = (cell_names(&old.run), cell_names(&new.run));
+    let cells: Vec<&str> = old_cells.intersection(&new_cells).copied().collect();
+    if cells.is_empty() {
+        return Err(Error::Usage(format!(
+            "these runs have no cell in common: {} and {}; measure the same workloads",
+            Vec::from_iter(old_cells).join(", "),
+            Vec::from_iter(new_cells).join(", ")
+        )));
+    }
     let mut rows = Vec::new();
     for (old_arm, new_arm) in &arms {
-        for cell in cell_names(&old.run).intersection(&cell_names(&new.run)) {
+        for cell in &cells {
             for neutral in [false, true] {
                 rows.extend(family(old, new, [old_arm, new_arm], cell, neutral));
             }
@@ -192,9 +196,7 @@ fn family(old: &Stored, new: &Stored, [old_arm, new_arm]: [&str; 2], cell: &str,
             direction,
             old_ratio: d.sides[0].map(pairs::ratio),
             new_ratio: d.sides[1].map(pairs::ratio),
-            ratio: d.estimate.map(pairs::ratio),
-            low: d.interval.map(|i| pairs::ratio(i.low)),
-            high: d.interval.map(|i| pairs::ratio(i.high)),
+            change: Change::of(d.estimate, d.interval),
             p_holm,
             verdict: verdict(direction, d.estimate, d.interval, p_holm, zone),
             metric,
@@ -233,7 +235,7 @@ impl Comparison {
                 row.metric.clone(),
                 row.old_ratio.map_or("-".into(), format::change),
                 row.new_ratio.map_or("-".into(), format::change),
-                format::change_with_interval(row.ratio, row.low, row.high),
+                row.change.text(),
                 format::p_value(row.p_holm),
                 row.verdict.name().into(),
                 format!("{}, {}", row.blocks[0], row.blocks[1]),
@@ -287,7 +289,7 @@ mod tests {
         for row in &there.rows {
             assert_eq!(row.verdict, Verdict::Better, "{row:?}");
         }
-        assert!((there.rows[0].ratio.unwrap() - 1.05).abs() < 0.002);
+        assert!((there.rows[0].change.ratio.unwrap() - 1.05).abs() < 0.002);
         let back = compare(&new, &old, false).unwrap();
         assert!(back.rows.iter().all(|row| row.verdict == Verdict::Worse));
         assert!(there.text().contains("v1 -> v2") && there.json().unwrap().contains(COMPARE_SCHEMA));
@@ -313,11 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn arms_need_a_partner() {
+    fn arms_and_cells_need_a_partner() {
         let mut old = stored("a", 1.0, 1.0, 1);
         old.run.arms.push("b".into());
-        let new = stored("c", 1.0, 1.0, 1);
+        let mut new = stored("c", 1.0, 1.0, 1);
         assert!(compare(&old, &new, false).unwrap_err().to_string().contains("no arm in common"));
+        new.run.arms = old.run.arms.clone();
+        new.run.cells.clear();
+        assert!(compare(&old, &new, true).unwrap_err().to_string().contains("no cell in common"));
     }
 
     #[test]

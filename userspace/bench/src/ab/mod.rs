@@ -9,7 +9,7 @@
 //! * pure: [`arms`] (what is compared), [`order`] (in which order), [`metric`] (what is measured, and which direction is
 //!   better), [`stats`] (estimates, intervals, verdicts), [`placement`] (best and worst static placement);
 //! * files: [`sample`] (what is stored of a run, and which of it counts), [`store`], [`plan`] and [`suites`] (what to run);
-//! * the machine: [`workload`] (what a cell does), [`knobs`], [`eaters`], [`usage`], [`stage`] (one machine, one arm at a time);
+//! * the machine: [`workload`] (what a cell does), [`knobs`], [`eaters`], [`usage`], [`energy`], [`stage`] (one machine, one arm at a time);
 //! * the run: [`runner`] (order of events, tested without a machine), [`boot`] (inside the machine), [`vm`] and
 //!   [`session`] (from the host);
 //! * the result: [`report`], [`compare`].
@@ -18,6 +18,7 @@ pub mod arms;
 pub mod boot;
 pub mod compare;
 pub mod eaters;
+pub mod energy;
 pub mod knobs;
 pub mod metric;
 pub mod order;

@@ -9,6 +9,7 @@
 //! Invariant: a plan that was checked runs as it is written; nothing is adjusted in silence.
 
 use super::arms::{self, Arm};
+use super::store;
 use super::workload::{self, Workload};
 use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,8 @@ pub struct Plan {
     pub dead_zone: f64,
     /// Whether to count the run time of BPF programs, which costs two clock reads for each call of one.
     pub bpf_stats: bool,
+    /// Whether to tell the energy of each visit, see [`super::energy`]: two more metrics to be judged.
+    pub energy: bool,
     /// What the run must show, e.g. `stp:no-worse`; see `bias-bench ab --help`.
     pub gate: Option<String>,
 }
@@ -90,6 +93,7 @@ impl Default for Plan {
             stretch: 1.0,
             dead_zone: 0.01,
             bpf_stats: false,
+            energy: false,
             gate: None,
         }
     }
@@ -100,6 +104,12 @@ impl Plan {
     pub fn read(path: &Path) -> Result<Self> {
         let text = files::read_small_file(path, MAX_FILE_BYTES)?;
         Self::parse(&text).map_err(|e| Error::Usage(format!("plan {}: {e}", path.display())))
+    }
+
+    /// Writes a plan file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = toml::to_string(self).map_err(|e| Error::failed("writing the plan", e))?;
+        store::write_whole(path, text.as_bytes())
     }
 
     /// Reads a plan's text.
@@ -261,13 +271,19 @@ mod tests {
             let workloads = plan.workloads().unwrap();
             plan.cells.iter().zip(&workloads).map(|(c, w)| c.name(w.as_ref())).collect::<Vec<_>>()
         };
-        assert_eq!((of(0), of(1), of(2)), (vec!["A 4chase".into(), "A 2chase".into()], vec!["B 4chase".into()], of(0)));
+        assert_eq!(
+            (of(0), of(1), of(2)),
+            (vec!["A 4chase".into(), "A 2chase".into()], vec!["B 4chase".into()], of(0))
+        );
         let one = |machine| {
             let plan = plan.clone().on_one_machine(machine);
             assert_eq!(plan.machines(), [None]);
             plan.cells.iter().map(|c| c.workload.clone()).collect::<Vec<_>>()
         };
-        assert_eq!((one(None), one(Some("B"))), (vec!["4chase".into(), "2chase".into()], vec!["4chase".to_string()]));
+        assert_eq!(
+            (one(None), one(Some("B"))),
+            (vec!["4chase".into(), "2chase".into()], vec!["4chase".to_string()])
+        );
         let lost = plan.on_one_machine(Some("C"));
         assert!(lost.check().unwrap_err().contains("cells = 0"));
     }

@@ -30,6 +30,11 @@ pub const MAX_ATTEMPTS: u32 = 3;
 /// How often a cell is run in one visit until it counts.
 pub const CELL_TRIES: u32 = 3;
 
+/// Why a run is incomplete whose time was over. Nothing went wrong: the user wanted it so.
+pub const BUDGET_USED: &str = "the time budget is used up";
+/// Why a run is incomplete that somebody broke off.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// What one cell yielded.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
@@ -43,6 +48,8 @@ pub struct Measured {
 
 /// The machine, as far as the runner knows it.
 pub trait Stage {
+    /// Takes down what is active, unless `next` needs the same. What goes wrong is the fault of what was active.
+    fn release(&mut self, next: &Arm) -> Result<()>;
     /// Makes the arm active, unless it is.
     fn enter(&mut self, arm: &Arm) -> Result<()>;
     /// Runs cell number `cell` under the active arm.
@@ -138,7 +145,7 @@ enum Attempt {
 
 /// Runs a boot's blocks.
 pub fn run(job: &Job, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<Outcome> {
-    let mut boot = Boot { job, arms: job.arms.clone(), done: 0, outcome: Outcome::default() };
+    let mut boot = Boot { job, arms: job.arms.clone(), active: None, done: 0, outcome: Outcome::default() };
     let result = boot.blocks(stage, sink);
     // The first error tells more than that the stage could not be left either.
     let left = stage.leave();
@@ -151,6 +158,8 @@ struct Boot<'a> {
     job: &'a Job,
     /// Arms that have not failed.
     arms: Vec<Arm>,
+    /// Index of the one that was entered last.
+    active: Option<usize>,
     done: usize,
     outcome: Outcome,
 }
@@ -164,7 +173,7 @@ impl Boot<'_> {
                 && i > 0
                 && begun + longest > budget
             {
-                self.outcome.incomplete = Some("the time budget is used up".into());
+                self.outcome.incomplete = Some(BUDGET_USED.into());
                 return Ok(());
             }
             if !self.block(block, stage, sink)? {
@@ -188,7 +197,7 @@ impl Boot<'_> {
                     return Ok(true);
                 }
                 Attempt::Interrupted => {
-                    self.outcome.incomplete = Some("interrupted".into());
+                    self.outcome.incomplete = Some(INTERRUPTED.into());
                     return Ok(false);
                 }
                 Attempt::Void => {
@@ -202,6 +211,7 @@ impl Boot<'_> {
                 Attempt::Failed { arm, why } => {
                     // Not an attempt of the others'; but the number must be new, its samples are on record.
                     let arm = self.arms.remove(arm);
+                    self.active = None;
                     let _ = stage.leave();
                     self.outcome.failed_arms.insert(arm.name.clone(), why.to_string());
                     if self.arms.len() < 2 || arm.name == self.job.arms[0].name {
@@ -248,11 +258,20 @@ impl Boot<'_> {
         samples: &mut Vec<Sample>,
     ) -> Attempt {
         let arm = self.arms[at.arm].clone();
-        let failed = |why| Attempt::Failed { arm: at.arm, why };
+        // An interrupt ends programs, too: what fails then is nobody's fault.
+        let failed_of = |stage: &dyn Stage, arm, why| match stage.interrupted() {
+            true => Attempt::Interrupted,
+            false => Attempt::Failed { arm, why },
+        };
+        let failed = |stage: &dyn Stage, why| failed_of(stage, at.arm, why);
         self.tell(sink, at.block, format!("{}: loading", arm.name));
-        if let Err(why) = stage.enter(&arm) {
-            return failed(why);
+        if let Err(why) = stage.release(&arm) {
+            return failed_of(stage, self.active.unwrap_or(at.arm), why);
         }
+        if let Err(why) = stage.enter(&arm) {
+            return failed(stage, why);
+        }
+        self.active = Some(at.arm);
         for (cell, name) in self.job.cells.iter().enumerate() {
             let mut tries = 1;
             loop {
@@ -263,7 +282,10 @@ impl Boot<'_> {
                 let measured = match stage.run(&arm, cell) {
                     Ok(measured) => measured,
                     // If the arm is at fault its own word is the better explanation.
-                    Err(why) => return failed(stage.check().err().unwrap_or(why)),
+                    Err(why) => {
+                        let why = stage.check().err().unwrap_or(why);
+                        return failed(stage, why);
+                    }
                 };
                 let void = measured.void.is_some();
                 samples.push(self.sample(at, &arm, name, measured));
@@ -271,13 +293,13 @@ impl Boot<'_> {
                     break;
                 }
                 if tries == CELL_TRIES {
-                    return stage.check().map_or_else(failed, |()| Attempt::Void);
+                    return stage.check().map_or_else(|why| failed(stage, why), |()| Attempt::Void);
                 }
                 tries += 1;
             }
             self.done += 1;
         }
-        stage.check().map_or_else(failed, |()| Attempt::Whole)
+        stage.check().map_or_else(|why| failed(stage, why), |()| Attempt::Whole)
     }
 
     fn sample(&self, at: &Place, arm: &Arm, cell: &str, measured: Measured) -> Sample {

@@ -231,8 +231,7 @@ pub fn valid_blocks(samples: &[Sample]) -> Vec<Block<'_>> {
     }
     let last = |(key, mut tries): (_, BTreeMap<u32, _>)| Some((key, tries.pop_last()?.1));
     let blocks = attempts(samples).into_iter().filter_map(last);
-    let valid =
-        blocks.filter(|((boot, _), attempt)| !is_void(attempt) && is_complete(attempt, &cells[boot]));
+    let valid = blocks.filter(|((boot, _), attempt)| !is_void(attempt) && is_complete(attempt, &cells[boot]));
     valid
         .map(|((boot, block), attempt)| Block { boot, block, samples: attempt.into_values().collect() })
         .collect()

@@ -11,7 +11,7 @@
 
 use super::boot::{self, Task};
 use super::plan::Plan;
-use super::runner::{Job, Outcome, Progress};
+use super::runner::{BUDGET_USED, Job, Outcome, Progress};
 use super::sample::{self, Cell, Host, Run};
 use super::store::{self, Store};
 use super::vm::Vm;
@@ -21,6 +21,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+/// Why a run is incomplete whose blocks did not count, again and again.
+pub const VOID_TOO_OFTEN: &str = "blocks were void too often";
 /// How often a boot of the VM that went wrong is tried again.
 const BOOT_RETRIES: usize = 2;
 
@@ -50,8 +52,10 @@ pub fn run(options: &Options, interrupted: &AtomicBool, progress: &mut dyn FnMut
     if let Err(e) = &result {
         session.run.incomplete_why = Some(e.to_string());
     }
-    session.finish()?;
+    // A full disk spoils both; what was being written first is the better word.
+    let finished = session.finish();
     result?;
+    finished?;
     Ok(session.run)
 }
 
@@ -68,6 +72,7 @@ impl<'a> Session<'a> {
         let begun = Instant::now();
         if !options.resume || !options.out.join(store::RUN_FILE).exists() {
             let store = Store::create(&options.out, &run)?;
+            options.plan.write(&options.out.join(store::PLAN_FILE))?;
             return Ok(Session { options, run, store, begun });
         }
         let (store, stored) = Store::open(&options.out)?;
@@ -96,7 +101,7 @@ impl<'a> Session<'a> {
                 Some(budget) => {
                     let left = budget.saturating_sub(self.begun.elapsed()) / (plan.all_boots() - boot);
                     if left.is_zero() {
-                        self.run.incomplete_why = Some("the time budget is used up".into());
+                        self.run.incomplete_why = Some(BUDGET_USED.into());
                         return Ok(());
                     }
                     Some(left)
@@ -169,7 +174,7 @@ impl<'a> Session<'a> {
         if self.run.complete {
             self.run.incomplete_why = None;
         } else if self.run.incomplete_why.is_none() {
-            self.run.incomplete_why = Some("blocks were void too often".into());
+            self.run.incomplete_why = Some(VOID_TOO_OFTEN.into());
         }
         self.store.write_run(&self.run)
     }

@@ -17,6 +17,7 @@
 
 use super::arms::{Arm, Kind as ArmKind};
 use super::eaters::Eaters;
+use super::energy;
 use super::knobs::Knobs;
 use super::placement::{self, Classes};
 use super::plan::Plan;
@@ -29,7 +30,7 @@ use crate::solo::{self, Solo};
 use crate::spec::{Kind, Mix};
 use crate::{Error, Result, cpus, files};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ use std::time::{Duration, Instant};
 const LOAD_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time between loading a scheduler and the first cell: it takes over the tasks that exist.
 const SETTLE: Duration = Duration::from_millis(200);
+/// Ctrl-C ends programs before this program knows of it: time to learn why something failed.
+const SIGNAL_GRACE: Duration = Duration::from_millis(50);
 
 /// This machine during one boot's work.
 pub struct Machine<'a> {
@@ -50,10 +53,13 @@ pub struct Machine<'a> {
     knobs: Option<Knobs>,
     eaters: Option<(u32, Eaters)>,
     counting: Option<Counting>,
+    meter: Option<energy::Meter>,
     /// scx_bias's capacity table, measured before it was first loaded.
     table: Option<String>,
     begun: Instant,
     interrupted: &'a AtomicBool,
+    kernel: SchedExt,
+    load_timeout: Duration,
     /// CPUs online.
     cpus: usize,
 }
@@ -61,12 +67,15 @@ pub struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// Measures the speeds everything refers to. Refuses a machine on which a sched_ext scheduler is active.
     pub fn open(plan: &'a Plan, interrupted: &'a AtomicBool) -> Result<Self> {
+        Self::open_with(plan, SchedExt::system(), interrupted)
+    }
+
+    fn open_with(plan: &'a Plan, kernel: SchedExt, interrupted: &'a AtomicBool) -> Result<Self> {
         let begun = Instant::now();
         let workloads = plan.workloads().map_err(Error::Usage)?;
         if let Some(missing) = workloads.iter().find_map(|w| w.missing()) {
             return Err(Error::Usage(missing));
         }
-        let kernel = SchedExt::system();
         if let Some(name) = kernel.active() {
             return Err(Error::OtherScheduler(format!("{name} is active; stop it first")));
         }
@@ -87,11 +96,19 @@ impl<'a> Machine<'a> {
             knobs: None,
             eaters: None,
             counting: plan.bpf_stats.then(Counting::on).transpose()?,
+            meter: None,
             table: None,
             begun,
             interrupted,
+            kernel,
+            load_timeout: LOAD_TIMEOUT,
             cpus: cpus::online()?.0.len(),
         };
+        if plan.energy {
+            let meter = energy::Meter::find(Path::new("/"), &machine.solo);
+            meter.note.iter().for_each(|note| eprintln!("bias-bench: {note}"));
+            machine.meter = Some(meter);
+        }
         if statics {
             machine.slow_progress = machine.progress_on_slow(&kinds)?;
         }
@@ -148,13 +165,28 @@ impl<'a> Machine<'a> {
         Ok(format!("{command} --capacity-file '{table}'"))
     }
 
+    /// Whether the machine is already as the arm needs it.
+    fn is_active(&self, arm: &Arm) -> bool {
+        match (&self.loaded, &arm.kind) {
+            (Some((name, _)), _) => *name == arm.name,
+            (None, ArmKind::Command(_)) => false,
+            (None, _) => self.knobs.is_some() && self.eaters.as_ref().map(|(n, _)| *n) == eaten(arm),
+        }
+    }
+
     fn load(&mut self, arm: &Arm, command: &str) -> Result<()> {
         let command = self.with_table(&beside_us(command))?;
         let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
-        let loaded = Loaded::start(SchedExt::system(), &command, LOAD_TIMEOUT)?;
+        let kernel = self.kernel.clone();
+        let loaded = Loaded::start_unless(kernel, &command, self.load_timeout, self.interrupted)?;
         self.loaded = Some((arm.name.clone(), loaded));
         Ok(())
     }
+}
+
+/// What the arm's eaters take of every CPU, thousandths; None if it has none.
+fn eaten(arm: &Arm) -> Option<u32> {
+    if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None }
 }
 
 /// Calibrates with the program that `command` runs, scx_bias.
@@ -185,23 +217,19 @@ fn beside_us(command: &str) -> String {
 }
 
 impl Stage for Machine<'_> {
+    fn release(&mut self, next: &Arm) -> Result<()> {
+        if self.is_active(next) { Ok(()) } else { self.leave() }
+    }
+
     fn enter(&mut self, arm: &Arm) -> Result<()> {
-        if self.loaded.as_ref().is_some_and(|(name, _)| *name == arm.name) {
+        if self.is_active(arm) {
             return Ok(());
         }
         match arm.command(self.plan.stretch) {
-            Some(command) => {
-                self.leave()?;
-                self.load(arm, &command)?;
-            }
+            Some(command) => self.load(arm, &command).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?,
             None => {
-                let eaters = if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None };
-                if self.knobs.is_some() && self.eaters.as_ref().map(|(permille, _)| *permille) == eaters {
-                    return Ok(());
-                }
-                self.leave()?;
                 self.knobs = Some(Knobs::stretch(self.plan.stretch)?);
-                self.eaters = eaters.map(|n| Ok::<_, Error>((n, Eaters::start(n)?))).transpose()?;
+                self.eaters = eaten(arm).map(|n| Ok::<_, Error>((n, Eaters::start(n)?))).transpose()?;
             }
         }
         std::thread::sleep(SETTLE);
@@ -220,9 +248,11 @@ impl Stage for Machine<'_> {
             pins: pins.as_deref(),
         };
         let before = self.emulation.as_ref().map(Emulation::read).transpose()?;
+        let energy = self.meter.as_ref().map(energy::Meter::read).transpose()?;
         let (used, begun) = (self.usage(), Instant::now());
-        let outcome = self.workloads[cell].run(&env)?;
+        let outcome = self.workloads[cell].run(&env).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?;
         let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
+        let energy = energy.zip(self.meter.as_ref().map(energy::Meter::read).transpose()?);
         let after = self.emulation.as_ref().map(Emulation::read).transpose()?;
         let void = before.zip(after).and_then(|(before, after)| emulation::overrun(&before, &after));
         let mut detail = outcome.detail;
@@ -231,6 +261,9 @@ impl Stage for Machine<'_> {
             object.insert("predicted_stp".into(), placement.stp.into());
         }
         let mut metrics = outcome.metrics;
+        if let Some((meter, (before, after))) = self.meter.as_ref().zip(energy) {
+            metrics.extend(meter.metrics(&before, &after, &metrics));
+        }
         if let Some((before, after)) = used.zip(used_since) {
             let used = after.since(&before);
             let permille = |ns: u64| 1000.0 * ns as f64 / (wall_ns * self.cpus as f64).max(1.0);
@@ -245,9 +278,9 @@ impl Stage for Machine<'_> {
     fn check(&mut self) -> Result<()> {
         match &mut self.loaded {
             Some((_, loaded)) => loaded.check(),
-            None => match SchedExt::system().active() {
+            None => match self.kernel.active() {
                 Some(name) => Err(Error::OtherScheduler(format!(
-                    "{name} was loaded by somebody else during the measurement"
+                    "{name} was loaded by somebody else during the measurement; stop it, or what starts it, and use --resume"
                 ))),
                 None => Ok(()),
             },
@@ -275,3 +308,6 @@ impl Stage for Machine<'_> {
         self.interrupted.load(Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 pub const SAMPLES_FILE: &str = "samples.jsonl";
 /// Name of the file that describes a run.
 pub const RUN_FILE: &str = "run.json";
+/// Name of the file that holds a run's plan, to start another from.
+pub const PLAN_FILE: &str = "plan.toml";
 /// Largest file of samples read.
 const MAX_SAMPLES_BYTES: u64 = 1 << 30;
 /// Largest description of a run read.
@@ -187,6 +189,9 @@ fn io_error(path: &Path, error: &std::io::Error) -> Error {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "; free some space, then continue with --resume: all that is written is kept"
+        }
+        ErrorKind::FileTooLarge => {
+            "; raise the limit on the size of files (ulimit -f), then continue with --resume: all that is written is kept"
         }
         ErrorKind::PermissionDenied => "; name a directory that you may read and write",
         ErrorKind::ReadOnlyFilesystem => "; name a directory on a writable file system",

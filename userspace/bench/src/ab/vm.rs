@@ -6,7 +6,8 @@
 //! Limits: needs a checkout of the project, because the VM is built from it. Elsewhere use --host.
 
 use super::boot::{PROGRESS, Task, outcome_file};
-use super::runner::{Outcome, Progress};
+use super::runner::{INTERRUPTED, Outcome, Progress};
+use super::store;
 use crate::{Error, Result, files};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -87,7 +88,7 @@ impl Vm {
         let outcome = folder.join(outcome_file(boot));
         let _ = std::fs::remove_file(&outcome);
         let text = serde_json::to_string_pretty(task).map_err(|e| Error::failed("writing the task", e))?;
-        std::fs::write(&file, text).map_err(|e| Error::failed(file.display(), e))?;
+        store::write_whole(&file, text.as_bytes())?;
         let log_file = std::fs::File::create(&log).map_err(|e| Error::failed(log.display(), e))?;
         let mut command = self.command(&file, &folder)?;
         command.stderr(log_file.try_clone().map_err(|e| Error::failed(log.display(), e))?);
@@ -95,7 +96,7 @@ impl Vm {
         let mut vm = Running { child };
         let code = vm.follow(log_file, interrupted, progress)?;
         if interrupted.load(Relaxed) {
-            return Ok(Outcome { incomplete: Some("interrupted".into()), ..Outcome::default() });
+            return Ok(Outcome { incomplete: Some(INTERRUPTED.into()), ..Outcome::default() });
         }
         match files::read_small_file(&outcome, 1 << 20) {
             Ok(text) if code == Some(0) => {

@@ -1,22 +1,22 @@
 //! The A/B commands: ab, report, compare, list.
 
 use super::commands::print;
+use super::meter::Meter;
 use super::*;
 use crate::ab::arms::Arm;
 use crate::ab::metric::Direction;
 use crate::ab::plan::{Cell, Plan};
 use crate::ab::report::Report;
 use crate::ab::report::gate::Gates;
-use crate::ab::runner::Progress as Step;
-use crate::ab::session::{self, Options};
+use crate::ab::runner::BUDGET_USED;
+use crate::ab::sample::Run;
+use crate::ab::session::{self, Options, VOID_TOO_OFTEN};
 use crate::ab::vm::Vm;
 use crate::ab::{boot, compare, metric, suites, workload};
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use crate::sched::SchedExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
 
 /// Compare schedulers: the same workloads under each in turn, again and again, until the difference can be told
 /// from chance
@@ -79,6 +79,10 @@ pub(super) struct AbArgs {
     /// Count the run time of the schedulers' BPF programs. Costs two clock reads a call: not with latency or overhead
     #[arg(long)]
     bpf_stats: bool,
+    /// Tell the energy of each visit: energy_j where the machine has RAPL counters and they can be read, else
+    /// energy_model_j, a model (see docs/guides/ab.md). Two more metrics share the correction for their number
+    #[arg(long)]
+    energy: bool,
     /// What the run must show, e.g. stp:no-worse or stp:better,unfairness:no-worse. Decides the exit code
     #[arg(long)]
     gate: Option<String>,
@@ -163,6 +167,7 @@ impl AbArgs {
         plan.stretch = self.stretch.unwrap_or(plan.stretch);
         plan.window_s = self.window.unwrap_or(plan.window_s);
         plan.bpf_stats |= self.bpf_stats;
+        plan.energy |= self.energy;
         plan.gate = self.gate.clone().or(plan.gate);
         if self.host || self.vm.is_some() {
             plan = plan.on_one_machine(self.vm.as_deref());
@@ -176,13 +181,14 @@ impl AbArgs {
 
     fn machine(&self, plan: &Plan) -> Result<Option<Vm>> {
         if self.host {
-            if plan.arms().map_err(Error::Usage)?.iter().any(|arm: &Arm| arm.command(1.0).is_some())
-                && !nix::unistd::geteuid().is_root()
-            {
-                return Err(Error::Kernel(
-                    "loading schedulers needs root; run with sudo, or measure in the VM with --vm 2F2S"
-                        .into(),
-                ));
+            if plan.arms().map_err(Error::Usage)?.iter().any(|arm: &Arm| arm.command(1.0).is_some()) {
+                if !nix::unistd::geteuid().is_root() {
+                    return Err(Error::Kernel(
+                        "loading schedulers needs root; run with sudo, or measure in the VM with --vm 2F2S"
+                            .into(),
+                    ));
+                }
+                SchedExt::system().state()?;
             }
             return Ok(None);
         }
@@ -220,31 +226,40 @@ impl AbArgs {
             Ok(run) => run,
             Err(e) => {
                 // What was measured so far is worth a report, and the error is the last word.
-                if let Ok(report) = written(&self.out) {
+                if let Ok(report) = Report::from_dir(&self.out) {
                     eprint!("{}", report.text());
+                    // The disk may be full; the error tells.
+                    let _ = report.write(&self.out);
                 }
                 return Err(e);
             }
         };
-        let report = written(&self.out)?;
-        print(&self.output, &report, || report.text() + &files(&self.out))?;
+        let report = shown(&self.out, &self.output)?;
+        if let Some(why) = gap(&run) {
+            return Err(Error::Runtime(format!("the run is incomplete, --resume goes on: {why}")));
+        }
         if let Some(gate) = &run.gate {
             let gate = gate.parse::<Gates>().map_err(Error::Usage)?.check(&report)?;
             eprintln!("bias-bench: the gate is {}", format!("{gate:?}").to_lowercase());
             return Ok(gate.exit_code());
         }
-        match (run.complete || self.time.is_some(), run.incomplete_why) {
-            (false, Some(why)) => {
-                Err(Error::Runtime(format!("the run is incomplete: {why}; --resume goes on")))
-            }
-            _ => Ok(0),
-        }
+        Ok(0)
     }
 }
 
-/// Judges a run and writes the reports into its folder.
-fn written(dir: &Path) -> Result<Report> {
+/// What the user did not ask for and a run lacks all the same; None if it is as complete as it was meant to be.
+fn gap(run: &Run) -> Option<&str> {
+    let why = run.incomplete_why.as_deref().filter(|_| !run.complete)?;
+    // Whether enough blocks were left to decide is the gate's to say.
+    let meant = why == BUDGET_USED || (why == VOID_TOO_OFTEN && run.gate.is_some());
+    (!meant).then_some(why)
+}
+
+/// Judges a run, prints the verdicts and writes the reports into its folder.
+fn shown(dir: &Path, output: &Output) -> Result<Report> {
     let report = Report::from_dir(dir)?;
+    // Printed first: on a full disk, or in a folder that may only be read, that much works.
+    print(output, &report, || report.text() + &files(dir))?;
     report.write(dir)?;
     Ok(report)
 }
@@ -255,8 +270,7 @@ fn files(out: &Path) -> String {
 
 impl ReportArgs {
     pub(super) fn run(&self) -> Result<()> {
-        let report = written(&self.dir)?;
-        print(&self.output, &report, || report.text() + &files(&self.dir))
+        shown(&self.dir, &self.output).map(drop)
     }
 }
 
@@ -325,71 +339,4 @@ fn replay(seed: u64) -> String {
 fn seed_from_clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64
-}
-
-/// Progress with an estimate of the time left: a bar on a terminal, a line a visit elsewhere.
-struct Meter {
-    boots: u32,
-    begun: Instant,
-    bar: Option<ProgressBar>,
-    said: String,
-}
-
-impl Meter {
-    fn new(boots: u32) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(1);
-            // The template is constant; a mistake in it would only cost the looks.
-            if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% [{elapsed}] {wide_msg}") {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Meter { boots, begun: Instant::now(), bar, said: String::new() }
-    }
-
-    fn show(&mut self, step: &Step) {
-        let total = step.total.max(1) as f64;
-        let share =
-            ((f64::from(step.boot) + step.done as f64 / total) / f64::from(self.boots)).clamp(0.0, 1.0);
-        let left = match share {
-            share if share > 0.02 => {
-                let left = self.begun.elapsed().mul_f64((1.0 - share) / share);
-                format!("{} left", HumanDuration(left))
-            }
-            _ => "estimating".to_string(),
-        };
-        let text = format!(
-            "boot {}/{}, block {}: {} ({left})",
-            step.boot + 1,
-            self.boots,
-            step.block + 1,
-            step.what
-        );
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(1000);
-                bar.set_position((share * 1000.0) as u64);
-                bar.set_message(text);
-            }
-            None => {
-                let place = format!(
-                    "{}/{}/{}",
-                    step.boot,
-                    step.block,
-                    step.what.split(':').next().unwrap_or_default()
-                );
-                if place != self.said {
-                    eprintln!("[{:3.0} %] {text}", share * 100.0);
-                    self.said = place;
-                }
-            }
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }

@@ -30,17 +30,6 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// "+3.1% [+2.0%, +4.2%]", or what there is of it.
-pub fn change_with_interval(ratio: Option<f64>, low: Option<f64>, high: Option<f64>) -> String {
-    match (ratio, low.zip(high)) {
-        (Some(ratio), Some((low, high))) => {
-            format!("{} [{}, {}]", change(ratio), change(low), change(high))
-        }
-        (Some(ratio), None) => format!("{} [?]", change(ratio)),
-        _ => "-".into(),
-    }
-}
-
 /// A p-value: three decimals.
 pub fn p_value(p: Option<f64>) -> String {
     match p {
@@ -90,8 +79,6 @@ mod tests {
         assert_eq!(shown, ["0", "3.542", "123457", "0.001235", "1000", "2.5", "-2.5", "inf"]);
         let shown = [1.031, 0.97, 0.99999, 12.0, 0.0, f64::INFINITY].map(change);
         assert_eq!(shown, ["+3.1%", "-3.0%", "+0.0%", "x12", "-100.0%", "x inf"]);
-        assert_eq!(change_with_interval(Some(1.03), Some(1.02), Some(1.04)), "+3.0% [+2.0%, +4.0%]");
-        assert_eq!(change_with_interval(Some(1.03), None, None), "+3.0% [?]");
         assert_eq!([None, Some(0.0004), Some(0.0316)].map(p_value), ["-", "<0.001", "0.032"]);
         assert_eq!(number::rounded(1.0 / 3.0), 0.333333);
     }

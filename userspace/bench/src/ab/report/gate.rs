@@ -163,21 +163,23 @@ pub fn judge(row: &Row, demand: Demand, dead_zone: f64) -> Gate {
 /// True if the bad end of the interval is inside the dead zone.
 fn not_worse(row: &Row, dead_zone: f64) -> bool {
     match row.direction {
-        Direction::Higher => row.low.is_some_and(|low| low >= 1.0 / (1.0 + dead_zone)),
-        Direction::Lower => row.high.is_some_and(|high| high <= 1.0 + dead_zone),
+        Direction::Higher => row.change.low.is_some_and(|low| low >= 1.0 / (1.0 + dead_zone)),
+        Direction::Lower => row.change.high.is_some_and(|high| high <= 1.0 + dead_zone),
         Direction::Neutral => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::change::Change;
     use super::super::golden;
     use super::*;
 
     fn row(verdict: Verdict, direction: Direction, low: f64, high: f64) -> Row {
         let report = golden::report();
         let base = report.rows.first().cloned().unwrap();
-        Row { verdict, direction, low: Some(low), high: Some(high), ..base }
+        let change = Change { low: Some(low), high: Some(high), ..base.change };
+        Row { verdict, direction, change, ..base }
     }
 
     #[test]

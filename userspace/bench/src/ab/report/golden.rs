@@ -12,7 +12,8 @@ fn wobble(i: u32) -> f64 {
 }
 
 fn run() -> Run {
-    let cell = |name: &str, diversity| Cell { name: name.into(), workload: "mix".into(), machine: None, diversity };
+    let cell =
+        |name: &str, diversity| Cell { name: name.into(), workload: "mix".into(), machine: None, diversity };
     Run {
         suite: "quick".into(),
         seed: 42,

@@ -31,7 +31,7 @@ pub(super) fn escape(text: &str) -> String {
 
 /// A row in one sentence.
 pub(super) fn sentence(row: &Row) -> String {
-    let change = format::change_with_interval(row.ratio, row.low, row.high);
+    let change = row.change.text();
     let p = format::p_value(row.p_holm);
     let note = row.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
     let Row { arm, cell, metric, .. } = row;
@@ -111,7 +111,8 @@ fn diversity(report: &Report) -> String {
     }
     let mut out = String::new();
     for (arm, &machine) in report.arms().iter().flat_map(|arm| machines.iter().map(move |m| (*arm, m))) {
-        let rows = report.rows.iter().filter(|r| r.arm == arm && r.metric == "stp" && r.ratio.is_some());
+        let rows =
+            report.rows.iter().filter(|r| r.arm == arm && r.metric == "stp" && r.change.ratio.is_some());
         let here = rows.filter_map(|r| Some((cell_of(r).filter(|c| c.machine.as_deref() == machine)?, r)));
         let with = here.filter_map(|(c, r)| Some((c.diversity.filter(|d| d.is_finite())?, r)));
         let points: Vec<(f64, &Row)> = with.collect();
@@ -187,7 +188,7 @@ fn table(report: &Report) -> String {
             escape(&row.metric) + &unit,
             format::sig_or_dash(row.baseline_median),
             format::sig_or_dash(row.arm_median),
-            format::change_with_interval(row.ratio, row.low, row.high),
+            row.change.text(),
             escape(&format::p_value(row.p_holm)),
             format!("<span class=\"{}\">{}</span>{note}", svg::class(row.verdict), row.verdict.name()),
             row.blocks.to_string(),

@@ -7,6 +7,7 @@
 //! Invariants: the same directory gives the same bytes. Nothing void or incomplete is judged, and all of it is counted.
 //! Limits: everything is compared with the one baseline; arms are not compared with each other.
 
+pub mod change;
 pub mod format;
 pub mod gate;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod rows;
 mod svg;
 mod text;
 
+use self::change::Change;
 use super::metric::Direction;
 use super::sample::{Run, Sample, Tally};
 use super::stats::Verdict;
@@ -73,14 +75,8 @@ pub struct Row {
     #[serde(with = "format::number")]
     pub arm_median: Option<f64>,
     /// Arm over baseline, Hodges-Lehmann estimate from the blocks.
-    #[serde(with = "format::number")]
-    pub ratio: Option<f64>,
-    /// Lower end of its 95 % interval.
-    #[serde(with = "format::number")]
-    pub low: Option<f64>,
-    /// Upper end.
-    #[serde(with = "format::number")]
-    pub high: Option<f64>,
+    #[serde(flatten)]
+    pub change: Change,
     /// Sign-flip p-value.
     #[serde(with = "format::number")]
     pub p: Option<f64>,
@@ -220,7 +216,7 @@ fn warnings(run: &Run, blocks: &Tally, samples: &[Sample]) -> Vec<String> {
     let mut warnings = Vec::new();
     if !run.complete {
         let why = run.incomplete_why.as_deref().unwrap_or("it was interrupted, or is still under way");
-        warnings.push(format!("INCOMPLETE: {why}."));
+        warnings.push(format!("INCOMPLETE: {}.", why.lines().next().unwrap_or_default()));
     }
     if !run.unstretched_arms.is_empty() {
         let arms = run.unstretched_arms.join(", ");

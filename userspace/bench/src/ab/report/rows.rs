@@ -1,5 +1,6 @@
 //! From samples to rows.
 
+use super::change::Change;
 use super::{ALL_CELLS, Row, Series};
 use crate::ab::metric::{self, Direction};
 use crate::ab::sample::{Block, Run, Sample, valid_blocks};
@@ -73,7 +74,8 @@ pub(super) fn build(run: &Run, samples: &[Sample]) -> Built {
 
 /// The cells of each machine, and what a mean over them is called. A block has cells of one machine only.
 fn machines<'a>(run: &Run, names: &Names<'a>) -> Vec<(String, Vec<&'a str>)> {
-    let machine_of = |cell: &str| run.cells.iter().find(|c| c.name == cell).and_then(|c| c.machine.as_deref());
+    let machine_of =
+        |cell: &str| run.cells.iter().find(|c| c.name == cell).and_then(|c| c.machine.as_deref());
     let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
     for &cell in &names.cells {
         let name = machine_of(cell).iter().map(|m| format!("{m} ")).collect::<String>() + ALL_CELLS;
@@ -167,9 +169,7 @@ fn row(asked: &Asked<'_>, judged: &Judged, family: usize) -> Row {
         direction: question.metric.direction,
         baseline_median,
         arm_median,
-        ratio: judged.estimate.map(pairs::ratio),
-        low: judged.interval.map(|i| pairs::ratio(i.low)),
-        high: judged.interval.map(|i| pairs::ratio(i.high)),
+        change: Change::of(judged.estimate, judged.interval),
         p: judged.p,
         p_holm: judged.p_holm,
         verdict,

@@ -123,7 +123,7 @@ fn beyond(x: f64, y: f64, right: bool, class: &str) -> String {
 
 /// Ratios with their intervals and the dead zone, one line a row.
 pub(super) fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> String {
-    let ends = rows.iter().flat_map(|(_, r)| [r.ratio, r.low, r.high]).flatten();
+    let ends = rows.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();
     let axis = Axis::of_ratios(ends, dead_zone, LEFT, RIGHT - 10.0);
     let bottom = 8.0 + rows.len() as f64 * ROW_HEIGHT;
     let mut out = open(bottom + 24.0, title);
@@ -149,12 +149,12 @@ pub(super) fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> St
 }
 
 fn forest_row(axis: &Axis, y: f64, row: &Row) -> String {
-    let Some(ratio) = row.ratio else {
+    let Some(ratio) = row.change.ratio else {
         return text(LEFT + 4.0, y + 4.0, "start", row.note.as_deref().unwrap_or("no figure"));
     };
     let class = class(row.verdict);
     let mut out = String::new();
-    if let Some((low, high)) = row.low.zip(row.high) {
+    if let Some((low, high)) = row.change.interval() {
         let (low, high) = (low.ln(), high.ln());
         out += &line(&format!("whisker {class}"), [axis.at(low), y, axis.at(high), y]);
         for end in [low, high].into_iter().filter(|end| !axis.holds(*end)) {
@@ -204,7 +204,7 @@ pub(super) fn strip(title: &str, series: &[(String, &Series)]) -> String {
 /// Gain of one arm against how differently the tasks of its cells profit from fast CPUs.
 pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> String {
     const HEIGHT: f64 = 280.0;
-    let ends = points.iter().flat_map(|(_, r)| [r.ratio, r.low, r.high]).flatten();
+    let ends = points.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();
     let y_axis = Axis::of_ratios(ends, dead_zone, HEIGHT - 40.0, 10.0);
     let (min, max) = points
         .iter()
@@ -228,11 +228,11 @@ pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> 
     for (diversity, row) in points {
         let x = x_axis.at(*diversity);
         let _ = writeln!(out, "<g><title>{}</title>", escape(&super::html::sentence(row)));
-        if let Some((low, high)) = row.low.zip(row.high) {
+        if let Some((low, high)) = row.change.interval() {
             let class = format!("whisker {}", class(row.verdict));
             out += &line(&class, [x, y_axis.at(low.ln()), x, y_axis.at(high.ln())]);
         }
-        if let Some(ratio) = row.ratio {
+        if let Some(ratio) = row.change.ratio {
             out += &mark(x, y_axis.at(ratio.ln()), row.verdict);
         }
         out += "</g>\n";

@@ -67,7 +67,7 @@ fn table(rows: &[&Row]) -> Table {
             arrow(row.direction).to_string(),
             format::sig_or_dash(row.baseline_median),
             format::sig_or_dash(row.arm_median),
-            format::change_with_interval(row.ratio, row.low, row.high),
+            row.change.text(),
             format::p_value(row.p_holm),
             mark(row.verdict),
             row.blocks.to_string(),

@@ -14,6 +14,10 @@ struct Scripted {
     broken: Option<(String, usize)>,
     /// Arm that is found dead when checked, once.
     dies: Option<String>,
+    /// Arm that cannot be unloaded.
+    sticks: Option<String>,
+    /// Run that fails.
+    fails_at: Option<usize>,
     /// Run before which the user interrupts.
     interrupt_at: Option<usize>,
     /// Time a run takes.
@@ -21,6 +25,18 @@ struct Scripted {
 }
 
 impl Stage for Scripted {
+    fn release(&mut self, next: &Arm) -> Result<()> {
+        if self.active.as_ref() == Some(&next.name) {
+            return Ok(());
+        }
+        match self.active.take() {
+            Some(name) if Some(&name) == self.sticks.as_ref() => {
+                Err(Error::failed("unloading", "it does not end"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn enter(&mut self, arm: &Arm) -> Result<()> {
         if let Some((name, from)) = &self.broken
             && *name == arm.name
@@ -37,6 +53,9 @@ impl Stage for Scripted {
 
     fn run(&mut self, arm: &Arm, cell: usize) -> Result<Measured> {
         assert_eq!(self.active.as_ref(), Some(&arm.name), "the arm is active");
+        if self.fails_at == Some(self.runs) {
+            return Err(Error::failed("running", "a program was killed"));
+        }
         let void = self.void.contains(&self.runs).then(|| "overrun".to_string());
         self.runs += 1;
         self.diary.push(format!("{}{cell}", arm.name));
@@ -197,6 +216,26 @@ fn an_interrupt_keeps_what_there_is() {
     assert_eq!((outcome.blocks_done, outcome.incomplete.as_deref()), (1, Some("interrupted")));
     assert_eq!(kept.samples.len(), 8 + 2, "whole visits only");
     assert_eq!(kept.ends, 2);
+}
+
+#[test]
+fn what_fails_because_of_an_interrupt_is_no_arms_fault() {
+    let script = || Scripted { fails_at: Some(11), ..Scripted::default() };
+    let mut interrupted = Scripted { interrupt_at: Some(11), ..script() };
+    let (outcome, _) = go(&job(&["a", "b"], 5), &mut interrupted);
+    assert_eq!((outcome.incomplete.as_deref(), outcome.failed_arms.len()), (Some(INTERRUPTED), 0));
+    let (outcome, _) = go(&job(&["a", "b"], 5), &mut script());
+    assert!(outcome.failed_arms.values().all(|why| why.contains("was killed")));
+    assert_eq!(outcome.failed_arms.len(), 1);
+}
+
+#[test]
+fn an_arm_that_cannot_be_unloaded_is_to_blame_not_the_one_after_it() {
+    let mut stage = Scripted { sticks: Some("b".into()), ..Scripted::default() };
+    let (outcome, kept) = go(&job(&["a", "b", "c"], 3), &mut stage);
+    assert_eq!(outcome.failed_arms.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!((outcome.blocks_done, outcome.incomplete), (3, None));
+    assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len(), 3);
 }
 
 #[test]

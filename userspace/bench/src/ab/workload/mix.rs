@@ -124,20 +124,11 @@ pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Ou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::TaskWindow;
+    use crate::solo::example::unequal;
+    use crate::task::example::task;
 
     fn solo() -> Solo {
-        Solo {
-            schema: String::new(),
-            boot_id: String::new(),
-            cpu_speed: BTreeMap::from([(0, 10.0), (1, 4.0)]),
-            fast_cpus: vec![0],
-            rates: BTreeMap::from([("compute".into(), 4000.0), ("branchy".into(), 1500.0)]),
-        }
-    }
-
-    fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
-        TaskWindow { units, cpu_ns: cpu_ns.to_vec(), cpu_changes: 4, voluntary: 2, involuntary: 3 }
+        unequal(&[("compute", 4000.0), ("branchy", 1500.0)])
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! A ratio and how sure it is, as reports and comparisons tell it.
+
+use super::format;
+use crate::ab::stats::interval::Interval;
+use crate::ab::stats::pairs;
+use serde::{Deserialize, Serialize};
+
+/// A ratio with its 95 % interval; what could not be computed is None.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The ratio; "inf" if infinite.
+    #[serde(with = "format::number")]
+    pub ratio: Option<f64>,
+    /// Lower end of its 95 % interval.
+    #[serde(with = "format::number")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(with = "format::number")]
+    pub high: Option<f64>,
+}
+
+impl Change {
+    /// Of an estimate and its interval, both log-ratios.
+    pub fn of(estimate: Option<f64>, interval: Option<Interval>) -> Self {
+        Change {
+            ratio: estimate.map(pairs::ratio),
+            low: interval.map(|i| pairs::ratio(i.low)),
+            high: interval.map(|i| pairs::ratio(i.high)),
+        }
+    }
+
+    /// Both ends of the interval, if there is one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    /// "+3.1% [+2.0%, +4.2%]", or what there is of it.
+    pub fn text(&self) -> String {
+        match (self.ratio.map(format::change), self.interval()) {
+            (Some(ratio), Some((low, high))) => {
+                format!("{ratio} [{}, {}]", format::change(low), format::change(high))
+            }
+            (Some(ratio), None) => format!("{ratio} [?]"),
+            _ => "-".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_tells_what_is_known() {
+        let change = |ratio, low, high| Change { ratio, low, high }.text();
+        assert_eq!(change(Some(1.03), Some(1.02), Some(1.04)), "+3.0% [+2.0%, +4.0%]");
+        assert_eq!(change(Some(1.03), None, None), "+3.0% [?]");
+        assert_eq!(Change::of(None, None).text(), "-");
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+
+/// A directory that looks like sched_ext's, and a fake scheduler that plays with it.
+fn fake(state: &str) -> (tempfile::TempDir, SchedExt) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("state"), state).unwrap();
+    std::fs::write(dir.path().join("enable_seq"), "3").unwrap();
+    let kernel = SchedExt::at(dir.path());
+    (dir, kernel)
+}
+
+fn script(dir: &tempfile::TempDir, body: &str) -> String {
+    let path = dir.path().join("fake.sh");
+    std::fs::write(&path, format!("cd {}\n{body}", dir.path().display())).unwrap();
+    format!("sh {}", path.display())
+}
+
+const GOOD: &str = "trap 'echo disabled >state; exit 0' INT; echo 4 >enable_seq; echo enabled >state; \
+     while :; do sleep 0.05; done";
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn loads_measures_and_unloads() {
+    let (dir, kernel) = fake("disabled\n");
+    let command = script(&dir, GOOD);
+    let state = under(kernel.clone(), &command, LONG, false, |_| kernel.state()).unwrap();
+    assert_eq!(state, "enabled");
+    assert_eq!(kernel.state().unwrap(), "disabled");
+}
+
+#[test]
+fn a_scheduler_that_fails_to_load_is_quoted() {
+    let (dir, kernel) = fake("disabled");
+    let command = script(&dir, "echo no BTF here >&2; exit 3");
+    let error = Loaded::start(kernel, &command, LONG).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("exit status: 3), saying \"no BTF here\"; run it by hand"), "{text}");
+    assert!(!text.contains('\n'), "one line says it all: {text}");
+    assert_eq!(error.exit_code(), 1);
+}
+
+#[test]
+fn one_that_never_enables_is_stopped() {
+    let (dir, kernel) = fake("disabled");
+    let command = script(&dir, "trap 'touch ended; exit 0' INT; while :; do sleep 0.05; done");
+    let error = Loaded::start(kernel, &command, Duration::from_millis(300)).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("not enabled within 0 s and printed nothing; the command must load"), "{text}");
+    assert!(dir.path().join("ended").exists());
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_one_that_never_enables() {
+    let (dir, kernel) = fake("disabled");
+    let command = script(&dir, "echo one; echo two; while :; do sleep 0.05; done");
+    let begun = Instant::now();
+    let error = Loaded::start_unless(kernel, &command, LONG, &AtomicBool::new(true)).err().unwrap();
+    assert!(begun.elapsed() < LONG && error.to_string().contains("when interrupted"), "{error}");
+}
+
+#[test]
+fn one_that_does_not_handle_sigint_has_ended_well_all_the_same() {
+    let (dir, kernel) = fake("disabled");
+    let on_sigint = |how: &str| GOOD.replace("exit 0", how);
+    for (how, fine) in [("trap - INT; kill -INT $$", true), ("exit 130", true), ("exit 7", false)] {
+        let command = script(&dir, &on_sigint(how));
+        std::fs::write(dir.path().join("enable_seq"), "3").unwrap();
+        let stopped = Loaded::start(kernel.clone(), &command, LONG).unwrap().stop();
+        assert_eq!(stopped.is_ok(), fine, "{how}: {stopped:?}");
+        if let Err(e) = stopped {
+            assert!(e.to_string().contains("when stopped (exit status: 7)"), "{e}");
+        }
+    }
+}
+
+#[test]
+fn one_that_dies_midway_is_told_with_its_last_words() {
+    let (dir, kernel) = fake("disabled");
+    let command = script(
+        &dir,
+        &GOOD.replace("while :; do sleep 0.05; done", "echo; echo first; echo at last; kill -9 $$"),
+    );
+    let mut loaded = Loaded::start(kernel, &command, LONG).unwrap();
+    loaded.wait_exit(LONG).unwrap();
+    let text = loaded.check().unwrap_err().to_string();
+    let (line, quoted) = text.split_once('\n').unwrap();
+    assert!(
+        line.contains("ended during the measurement (signal: 9 (SIGKILL)), saying \"at last\"; run"),
+        "{text}"
+    );
+    assert_eq!(quoted, "  | first\n  | at last");
+}
+
+#[test]
+fn one_that_is_thrown_out_midway_spoils_the_measurement() {
+    let (dir, kernel) = fake("disabled");
+    let command = script(&dir, GOOD);
+    let thrown_out = |_: &Loaded| {
+        std::fs::write(dir.path().join("state"), "disabled").unwrap();
+        Ok(())
+    };
+    let error = under(kernel.clone(), &command, LONG, false, thrown_out).unwrap_err();
+    assert!(error.to_string().contains("thrown out"), "{error}");
+    let (dir, kernel) = fake("disabled");
+    let command = script(&dir, GOOD);
+    let replaced = |_: &Loaded| {
+        std::fs::write(dir.path().join("enable_seq"), "6").unwrap();
+        Ok(())
+    };
+    let error = under(kernel, &command, LONG, false, replaced).unwrap_err();
+    assert!(error.to_string().contains("replaced"), "{error}");
+}
+
+#[test]
+fn another_scheduler_is_left_alone() {
+    let (dir, kernel) = fake("enabled");
+    let error = Loaded::start(kernel, &script(&dir, "touch started"), LONG).err().unwrap();
+    assert_eq!(error.exit_code(), 4);
+    assert!(!dir.path().join("started").exists());
+}
+
+#[test]
+fn a_kernel_without_sched_ext_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = SchedExt::at(dir.path()).state().unwrap_err();
+    assert_eq!(error.exit_code(), 3);
+}

@@ -1,0 +1,176 @@
+//! `bias-bench ab --host` as a user runs it: the real program, short windows, no scheduler to load. What is measured does not
+//! matter here; what becomes of it does, above all when something goes wrong.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest time a step of a test may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const TINY_PLAN: &str = "name = 'tiny'\narms = ['default', 'default-2']\nblocks = 6\nwarmup_s = 0.02\nwindow_s = 0.05\n\
+                         energy = true\n[[cells]]\nworkload = '2compute'\n";
+
+fn bias_bench() -> &'static str {
+    env!("CARGO_BIN_EXE_bias-bench")
+}
+
+fn ended(output: &Output, code: i32) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{out}{err}");
+    (out, err)
+}
+
+fn run(args: &[&str], code: i32) -> (String, String) {
+    ended(&Command::new(bias_bench()).args(args).output().unwrap(), code)
+}
+
+fn samples(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("samples.jsonl")).unwrap_or_default()
+}
+
+fn run_json(dir: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(dir.join("run.json")).unwrap()).unwrap()
+}
+
+/// A folder with the tiny plan, and its path.
+fn tiny() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = dir.path().join("tiny.toml");
+    std::fs::write(&plan, TINY_PLAN).unwrap();
+    (dir, plan)
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_resume_completes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let words =
+        "ab --host --cells 2compute --arms default,default-2 --window 0.05 --blocks 4 --time 600 --out";
+    let args: Vec<&str> = words.split(' ').chain([out.to_str().unwrap()]).collect();
+    let mut command = Command::new(bias_bench());
+    let child = command.args(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while samples(&out).lines().count() < 5 {
+        assert!(begun.elapsed() < PATIENCE, "the second block never began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let (text, error) = ended(&child.wait_with_output().unwrap(), 1);
+    assert!(error.lines().last().unwrap().contains("incomplete, --resume goes on: interrupted"), "{error}");
+    assert!(text.contains("INCOMPLETE: interrupted"), "{text}");
+    let (kept, before) = (samples(&out), run_json(&out));
+    assert!(kept.ends_with('\n') && kept.lines().count() >= 5);
+    assert_eq!((&before["complete"], &before["incomplete_why"]), (&false.into(), &"interrupted".into()));
+
+    run(&args, 2);
+    let (_, _) = run(&[&args[..], &["--resume"]].concat(), 0);
+    let after = run_json(&out);
+    assert_eq!(
+        (&after["complete"], &after["blocks_done"], &after["seed"]),
+        (&true.into(), &4.into(), &before["seed"])
+    );
+    assert!(samples(&out).starts_with(&kept), "nothing was measured twice");
+    run(&["report", out.to_str().unwrap()], 0);
+}
+
+/// A run whose samples do not fit, below a limit that `sh` sets up; then its report, for which there is no space either.
+fn on_a_full_disk(shell: &mut Command, limit: &str, remedy: &str) -> Option<()> {
+    let (dir, plan) = tiny();
+    let out = dir.path().join("disk");
+    std::fs::create_dir(&out).unwrap();
+    let script = format!(
+        "{limit} || exit 77\n'{0}' ab --host --plan '{1}' --out '{2}/run' 2>&1; echo \"code $?\"\n\
+         echo ==\n'{0}' report '{2}/run' 2>&1; echo \"code $?\"",
+        bias_bench(),
+        plan.display(),
+        out.display()
+    );
+    let output = shell.arg(script.replace("DISK", out.to_str().unwrap())).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (run, report) = text.split_once("==\n")?;
+    let (error, code) = (run.lines().rev().nth(1)?, run.lines().last()?);
+    assert_eq!(code, "code 1", "{text}");
+    assert!(error.contains("samples.jsonl: ") && error.contains(remedy), "{text}");
+    assert!(error.contains("--resume"), "{error}");
+    // The report speaks of what is there, then of what it cannot write.
+    assert!(report.contains("INCOMPLETE") && report.contains("default-2 against default"), "{text}");
+    assert!(report.contains("used of 6") && !report.contains("0 used of 6"), "{text}");
+    assert!(report.contains(remedy) && report.ends_with("code 1\n"), "{text}");
+    Some(())
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_named_and_what_was_written_stays() {
+    // 12 KiB hold two blocks and no report.
+    on_a_full_disk(Command::new("sh").arg("-c"), "trap '' XFSZ && ulimit -f 24", "ulimit -f").unwrap();
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_written_stays() {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+    let mount = "mount -t tmpfs -o size=32k none 'DISK'";
+    if on_a_full_disk(&mut unshare, mount, "free some space").is_none() {
+        eprintln!("skipped: no right to mount a tmpfs in a namespace of its own");
+    }
+}
+
+#[test]
+fn two_real_runs_are_compared() {
+    let (dir, plan) = tiny();
+    let out = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (a, b) = (out("a"), out("b"));
+    for out in [&a, &b] {
+        run(&["ab", "--host", "--plan", plan.to_str().unwrap(), "--out", out], 0);
+    }
+    let (text, _) = run(&["compare", &a, &b], 0);
+    assert!(text.contains("default-2") && text.contains("2compute") && text.contains("6, 6"), "{text}");
+    let (json, _) = run(&["compare", &a, &b, "--json"], 0);
+    let comparison: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(comparison["schema"], "bias-bench.compare/1");
+    let rows = comparison["rows"].as_array().unwrap();
+    let of = |metric: &str| rows.iter().find(|row| row["metric"] == metric).unwrap();
+    assert!(
+        of("stp")["ratio"].is_f64() && of("stp")["low"].is_f64() && of("stp")["p_holm"].is_f64(),
+        "{json}"
+    );
+    assert_eq!(of("stp")["blocks"], serde_json::json!([6, 6]));
+    assert!(rows.iter().any(|row| row["metric"].as_str().unwrap().starts_with("energy_")), "{json}");
+    // The run left its plan; with another workload it is another run, which is refused.
+    let other = std::fs::read_to_string(format!("{a}/plan.toml")).unwrap().replace("2compute", "2branchy");
+    std::fs::write(&plan, other.replace("blocks = 6", "blocks = 1")).unwrap();
+    let c = out("c");
+    run(&["ab", "--host", "--plan", plan.to_str().unwrap(), "--out", &c], 0);
+    let (_, error) = run(&["compare", &a, &c], 2);
+    assert!(error.contains("cell 2compute is") && error.trim_end().lines().count() == 1, "{error}");
+    let (_, error) = run(&["compare", &a, &c, "--force"], 2);
+    assert!(error.contains("no cell in common"), "{error}");
+}
+
+#[test]
+fn a_scheduler_on_a_kernel_without_sched_ext_is_refused_before_anything_is_measured() {
+    if Path::new("/sys/kernel/sched_ext").exists() || !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: needs root, and a kernel without sched_ext");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let args = [
+        "ab",
+        "--host",
+        "--cells",
+        "2compute",
+        "--arms",
+        "default,x=sleep 9",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let (_, error) = run(&args, 3);
+    assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && !out.exists(), "{error}");
+}
