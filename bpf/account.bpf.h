@@ -85,18 +85,31 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	if ((s64)ran_ns <= 0)
 		return;
 	cctx->start_exec_ns = exec_ns;
-	work_ns = bias_reference_ns(ran_ns, cpu_info_of(cpu)->cost.permille[BIAS_EXECUTE]);
+	work_ns = bias_reference_ns(ran_ns, cctx->run_cost);
 	__sync_fetch_and_add(&vtime_now, bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, effective_weight(p));
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;
+	cctx->ran_ns += ran_ns;
 	cctx->stats[cpu_is_slow(cpu) ? BIAS_STAT_RUN_SLOW_NS : BIAS_STAT_RUN_FAST_NS] += ran_ns;
 }
 
-/* @p starts to run on @cpu. */
-static __always_inline void account_start(struct task_struct *p, struct cpu_ctx *cctx)
+/* @p, of which @tctx is known (or nothing, if NULL), starts to run on @cpu. */
+static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					  const struct task_ctx *tctx)
 {
+	const struct bias_cost *cost = &cpu_info_of(cpu)->cost;
 	u32 flags = RUN_BUSY;
+
+	/* Of whom nothing is known is taken to execute. */
+	if (tctx && tctx->profile.speedup_permille) {
+		cctx->run_speedup = tctx->profile.speedup_permille;
+		cctx->run_cost = bias_time_permille(&tctx->profile.stack, cost);
+	} else {
+		cctx->run_speedup = 0;
+		cctx->run_cost = cost->permille[BIAS_EXECUTE];
+	}
+	cctx->ran_ns = 0;
 
 	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
 	cctx->run_vtime = p->scx.dsq_vtime;
@@ -120,7 +133,15 @@ static __always_inline void account_start(struct task_struct *p, struct cpu_ctx 
 /* @p stops running on @cpu; @runnable when it would have gone on. */
 static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, bool runnable)
 {
+	struct task_ctx *tctx = task_ctx_of(p);
+
 	account(p, cpu, cctx);
+	if (tctx) {
+		if (cpu_is_slow(cpu))
+			tctx->slow_ns += cctx->ran_ns;
+		else
+			tctx->fast_ns += cctx->ran_ns;
+	}
 	cctx->run_flags = 0;
 	if (!runnable)
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;

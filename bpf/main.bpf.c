@@ -11,6 +11,8 @@
  *   runs	dispatch takes the task with the least vtime. A fast CPU with nothing to do takes a
  *		running task from a slow one; tasks of equal right take turns on the fast CPUs
  *		(move.bpf.h).
+ *   is counted	what it stalls on, by the CPU's counters (count.bpf.h), tells what it gains from a fast
+ *		CPU, and that in which queue it waits (place.bpf.h) and whom it changes places with.
  *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h),
  *		scaled by nice and cpu.weight (group.bpf.h).
  *
@@ -21,11 +23,14 @@
  */
 #include "state.bpf.h"
 #include "account.bpf.h"
+#include "count.bpf.h"
 #include "dump.bpf.h"
 #include "group.bpf.h"
 #include "idle.bpf.h"
 #include "move.bpf.h"
+#include "place.bpf.h"
 #include "queue.bpf.h"
+#include "report.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -51,12 +56,36 @@ static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
+/* An idle CPU for @p, which gains little from fast ones and leaves them to others; or -1. */
+static __always_inline s32 find_idle_slow_first(const struct task_struct *p, s32 prev)
+{
+	u32 llc = llc_of(prev);
+	s32 cpu;
+
+	if (claim_if_idle(p, prev)) {
+		stat_inc(BIAS_STAT_SELECT_PREV);
+		return prev;
+	}
+	cpu = pick_idle(p, llc, BIAS_SLOW);
+	if (cpu >= 0) {
+		stat_inc(BIAS_STAT_SELECT_SLOW);
+		return cpu;
+	}
+	cpu = pick_idle(p, llc, BIAS_FAST);
+	if (cpu >= 0)
+		stat_inc(BIAS_STAT_SELECT_FAST);
+	return cpu;
+}
+
 /* An idle CPU for @p that last ran on @prev, counted by how it was found; or -1. */
-static __always_inline s32 find_idle(const struct task_struct *p, s32 prev)
+static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
 	bool prev_slow = cpu_is_slow(prev);
 	u32 llc = llc_of(prev);
 	s32 cpu;
+
+	if (two_classes && counting && kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW)
+		return find_idle_slow_first(p, prev);
 
 	if (!prev_slow && claim_if_idle(p, prev)) {
 		stat_inc(BIAS_STAT_SELECT_PREV);
@@ -206,6 +235,17 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 		follow_running(cpu);
 }
 
+/* The vtime at which the running @p counts against what waits for @cpu. */
+static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
+{
+	u64 vtime = p->scx.dsq_vtime;
+
+	/* With one class in use, or nothing waiting, it makes no difference, and need not be looked up. */
+	if (!two_classes || !shared_waiting(llc_of(cpu)) || is_pinned(p))
+		return vtime;
+	return vtime + class_handicap(cpu, queue_class(p));
+}
+
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -218,7 +258,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	account(prev, cpu, cctx);
 	/* Who still has the least vtime goes on; else two tasks on a CPU would take turns whatever they weigh. */
-	if (cctx->move_to || cctx->yielded || due_before(cpu, cctx, prev->scx.dsq_vtime)) {
+	if (cctx->move_to || cctx->yielded || due_before(cpu, cctx, vtime_here(prev, cpu))) {
 		if (take_next(cpu))
 			return;
 		if (cctx->move_to)
@@ -239,9 +279,13 @@ bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to
 
 void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 {
-	struct cpu_ctx *cctx = cpu_ctx_of(scx_bpf_task_cpu(p));
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	struct task_ctx *tctx = p->flags & PF_KTHREAD ? NULL : task_ctx_of(p);
 
-	account_start(p, cctx);
+	account_start(p, cpu, cctx, tctx);
+	if (tctx)
+		count_decide(p, cpu, cctx, tctx);
 	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
 		WRITE_ONCE(cctx->kthread_waiting, 0);
 }
@@ -259,11 +303,14 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
 	account(p, cpu, cctx);
-	cctx->run_flags |= RUN_TICKED;
 	refresh_waiting(llc_of(cpu));
 	refresh_total_weight();
+	average_tick(cctx);
 	if (cpu_is_slow(cpu))
 		wake_idle_fast(p, cpu, cctx);
+	else if (two_classes)
+		swap_for_gain(cpu, cctx);
+	cctx->run_flags |= RUN_TICKED;
 	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
 	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns &&
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
@@ -278,6 +325,28 @@ void BPF_STRUCT_OPS(bias_runnable, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	group_count(p, false);
+}
+
+/*
+ * A task is known from its first moment. A child is taken to be like its parent until its own first window. Without
+ * memory it goes on unknown: a fork does not fail for that.
+ */
+s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_ctx *tctx, *parent;
+
+	if (p->flags & PF_KTHREAD)
+		return 0;
+	tctx = bpf_task_storage_get(&task_ctxs, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!tctx || !args->fork)
+		return 0;
+	parent = task_ctx_of(bpf_get_current_task_btf());
+	if (parent) {
+		tctx->profile = parent->profile;
+		tctx->profile.windows = 0;
+		tctx->profile.stable = 0;
+	}
+	return 0;
 }
 
 /* A task joins: it starts level with what competes. */
@@ -382,6 +451,7 @@ SCX_OPS_DEFINE(bias_ops,
 	       .tick		= (void *)bias_tick,
 	       .runnable	= (void *)bias_runnable,
 	       .quiescent	= (void *)bias_quiescent,
+	       .init_task	= (void *)bias_init_task,
 	       .enable		= (void *)bias_enable,
 	       .cpu_online	= (void *)bias_cpu_online,
 	       .cpu_offline	= (void *)bias_cpu_offline,

@@ -11,12 +11,18 @@
  * ops.enqueue (SCX_OPS_ENQ_LAST), which sees the request and inserts the task on the target's local
  * queue.
  *
- *	idle pull	a fast CPU about to idle asks for a task running on a slow CPU; a slow CPU that
- *			ticks while a fast one idles wakes that one, to ask.
+ *	idle pull	a fast CPU about to idle asks for the task on a slow CPU that gains most, of
+ *			equal ones the one furthest behind; a slow CPU that ticks while a fast one
+ *			idles wakes that one, to ask.
+ *	gain		a fast CPU that ticks asks for a slow CPU's task that gains clearly more
+ *			(gain_permille) than its own, and leaves it its own place.
  *	rotation	a fast CPU whose slice ends asks for the slow CPU's task that is furthest behind
  *			it in vtime, if by more than rotate_gap_ns, and leaves it its own place ("equal
  *			progress", PACT'13). The two change places: the one that comes up has
  *			the other's CPU kicked, which sends that to where the first came from.
+ *			Only among tasks of about equal gain: who gains clearly more is displaced
+ *			only by one that is behind by unfair_gap_ns, and comes back when it has half
+ *			caught up.
  *
  * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
  *
@@ -40,6 +46,7 @@
  */
 #define MOVE_SWAP     (1u << 16)
 #define MOVE_BACK     (1u << 17)
+#define MOVE_GAIN     (1u << 18) /* the swap is for gain, not for a turn */
 #define MOVE_CPU_MASK (MOVE_SWAP - 1)
 
 _Static_assert(BIAS_MAX_CPUS < MOVE_CPU_MASK, "a CPU number must fit a request");
@@ -54,12 +61,40 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 	return (cctx->run_flags & RUN_MOVABLE) && cpu < 64 && (cctx->run_allowed & (1ull << cpu));
 }
 
-/* The slow CPU whose task is furthest behind @vtime and could run on @cpu, or -1. */
-static __always_inline s32 furthest_behind(s32 cpu, u64 vtime)
+/* What a search is for. */
+enum search {
+	SEARCH_PULL,   /* anything that runs */
+	SEARCH_ROTATE, /* whoever is behind */
+	SEARCH_GAIN,   /* whoever gains more */
+};
+
+/* Is the task of slow CPU @cctx what @search is for, given who runs on the fast CPU (@mine)? */
+static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search search,
+				      const struct cpu_ctx *mine)
+{
+	u64 theirs = cctx->run_vtime, ours = mine->run_vtime;
+
+	if (search == SEARCH_PULL)
+		return true;
+	if (search == SEARCH_GAIN) /* not while ours makes up for having been kept from fast CPUs */
+		return bias_gains_more(cctx->run_speedup, mine->run_speedup, gain_permille) &&
+		       !bias_vtime_before(ours + unfair_gap_ns / 2, theirs);
+	if (bias_gains_more(mine->run_speedup, cctx->run_speedup, gain_permille))
+		return bias_vtime_before(theirs + unfair_gap_ns, ours);
+	return bias_vtime_before(theirs + rotate_gap_ns, ours);
+}
+
+/*
+ * The slow CPU whose task is the best that @search, on behalf of the fast @cpu, finds: the one that gains most, of
+ * about equal ones the one furthest behind. -1 when there is none.
+ */
+static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
 	u32 start = slow_start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = nr_slow,
-	    node = cpu_info_of(cpu)->node, i;
+	    node = cpu_info_of(cpu)->node, speedup = 0, i;
+	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
 	s32 found = -1;
+	u64 vtime = 0;
 
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
@@ -67,31 +102,31 @@ static __always_inline s32 furthest_behind(s32 cpu, u64 vtime)
 		s32 slow = slow_cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
-		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node)
+		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node ||
+		    !is_sought(cctx, search, mine))
 			continue;
-		if (bias_vtime_before(cctx->run_vtime, vtime)) {
-			vtime = cctx->run_vtime;
-			found = slow;
-		}
+		if (found >= 0 && !bias_gains_more(cctx->run_speedup, speedup, gain_permille) &&
+		    (bias_gains_more(speedup, cctx->run_speedup, gain_permille) ||
+		     !bias_vtime_before(cctx->run_vtime, vtime)))
+			continue;
+		vtime = cctx->run_vtime;
+		speedup = cctx->run_speedup;
+		found = slow;
 	}
 	return found;
 }
 
-/* Ask @from to give the task it runs to @to; @how is 0 or MOVE_SWAP. */
+/* Ask @from to give the task it runs to @to; @how is 0 or MOVE_SWAP, with or without MOVE_GAIN. */
 static __always_inline void request_move(s32 from, s32 to, u32 how)
 {
 	WRITE_ONCE(cpu_ctx_of(from)->move_to, (to + 1) | how);
 	scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
 }
 
-/*
- * A fast CPU is about to idle: ask for the task that is furthest behind among those that run on slow
- * CPUs.
- */
+/* A fast CPU is about to idle: ask for a task that runs on a slow one. */
 static __always_inline void pull_running(s32 cpu)
 {
-	/* Any vtime is before this one. */
-	s32 slow = furthest_behind(cpu, vtime_now + (1ull << 62));
+	s32 slow = search_slow(cpu, SEARCH_PULL);
 
 	if (slow < 0)
 		return;
@@ -99,21 +134,33 @@ static __always_inline void pull_running(s32 cpu)
 	stat_inc(BIAS_STAT_PULL);
 }
 
-/*
- * A fast CPU's slice has ended and nothing waits: should the task change places with one that is
- * behind?
- */
+/* A fast CPU's slice has ended and nothing waits: should the task change places with one that is behind? */
 static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
 
 	if (!(cctx->run_flags & RUN_MOVABLE))
 		return;
-	slow = furthest_behind(cpu, cctx->run_vtime - rotate_gap_ns);
+	slow = search_slow(cpu, SEARCH_ROTATE);
 	if (slow < 0)
 		return;
 	request_move(slow, cpu, MOVE_SWAP);
 	stat_inc(BIAS_STAT_ROTATE);
+}
+
+/* A fast CPU ticks, and did before while this task ran: should it change places with one that gains more? */
+static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
+{
+	s32 slow;
+
+	if (!(cctx->run_flags & RUN_MOVABLE) || !(cctx->run_flags & RUN_TICKED) || !cctx->run_speedup ||
+	    cctx->move_to)
+		return;
+	slow = search_slow(cpu, SEARCH_GAIN);
+	if (slow < 0)
+		return;
+	request_move(slow, cpu, MOVE_SWAP | MOVE_GAIN);
+	stat_inc(BIAS_STAT_SWAP_GAIN);
 }
 
 /*
@@ -132,6 +179,14 @@ static __always_inline void wake_idle_fast(struct task_struct *p, s32 cpu, struc
 		scx_bpf_kick_cpu(fast, SCX_KICK_IDLE);
 }
 
+/* Why a request was made, for the task that it moved. */
+static __always_inline u32 reason_of(u32 request)
+{
+	if (request & MOVE_GAIN)
+		return request & MOVE_BACK ? BIAS_REASON_YIELD : BIAS_REASON_GAIN;
+	return request & (MOVE_SWAP | MOVE_BACK) ? BIAS_REASON_ROTATE : BIAS_REASON_PULL;
+}
+
 /* @p, which just ran on @cpu, is enqueued: carry out the request there is. True when @p is on its way. */
 static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
@@ -139,6 +194,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	u32 request = READ_ONCE(cctx->move_to);
 	s32 to = (s32)(request & MOVE_CPU_MASK) - 1;
 	struct cpu_ctx *target = cpu_ctx_of(to);
+	struct task_ctx *tctx;
 
 	WRITE_ONCE(cctx->move_to, 0);
 	if (to < 0 || cctx->run_pid != p->pid || is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
@@ -146,7 +202,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	if (target->run_flags & RUN_BUSY) {
 		if (!(request & MOVE_SWAP) || !(target->run_flags & RUN_MOVABLE) || target->move_to)
 			return false;
-		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK);
+		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & MOVE_GAIN));
 		/*
 		 * Not SCX_ENQ_PREEMPT: 6.12 loses it on the way to another CPU's queue, and the target would
 		 * go on until its next tick while this CPU idles.
@@ -154,6 +210,9 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
+	tctx = task_ctx_of(p);
+	if (tctx)
+		tctx->reason = reason_of(request);
 	stat_inc(BIAS_STAT_MOVED);
 	return true;
 }

@@ -3,10 +3,10 @@
  * The queues: one ordered by vtime for each (LLC, class), one for each CPU for tasks that are pinned to
  * it.
  *
- * Which shared queue. A task goes to the queue of its previous CPU's LLC, by bias. FAST and, until
- * stalls are measured, NEUTRAL tasks wait in the fast queue, from which slow CPUs take too when their
- * own is empty: one order for all, nothing idles while something waits. Tasks whose affinity holds slow
- * CPUs only wait in the slow queue.
+ * Which shared queue. A task goes to the queue of its previous CPU's LLC, by bias (place.bpf.h). FAST and
+ * NEUTRAL tasks wait in the fast queue, SLOW ones in the slow queue, unless their affinity leaves them no
+ * choice. Each CPU serves its own class first and the other when that is empty, or when who waits there is
+ * far behind: nothing idles while something waits, and nobody waits for ever.
  *
  * When a queue holds something. The kernel inserts a task after ops.enqueue has returned, so that
  * nothing enqueue writes can tell others of it in time: between the word and the insertion another CPU
@@ -30,6 +30,7 @@
 
 #include "state.bpf.h"
 #include "idle.bpf.h"
+#include "place.bpf.h"
 
 /* How many tasks of other affinities a look at a queue's head passes over. */
 #define MAX_PASSED 32
@@ -73,11 +74,21 @@ static __always_inline u64 slice_for(u32 waiting)
 	return bias_slice(slice_ns, slice_min_ns, waiting);
 }
 
+/* The class of the queue that @p waits in. */
+static __always_inline u32 queue_class(struct task_struct *p)
+{
+	u32 class_ = kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW ? BIAS_SLOW : BIAS_FAST;
+
+	if (!may_run_on_class(p, class_))
+		class_ = class_ == BIAS_SLOW ? BIAS_FAST : BIAS_SLOW;
+	return class_;
+}
+
 /* Queue @p by vtime in the shared queue of @cpu's LLC, and see to it that some CPU looks there. */
 static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	u32 llc = llc_of(cpu);
-	u32 class_ = two_classes && !may_run_on_class(p, BIAS_FAST) ? BIAS_SLOW : BIAS_FAST;
+	u32 class_ = two_classes ? queue_class(p) : BIAS_FAST;
 	u64 dsq = bias_dsq_shared(llc, class_);
 	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(dsq) : 0;
 	s32 idle;
@@ -122,21 +133,6 @@ static __always_inline bool take_shared(s32 cpu, u32 llc, u32 class_)
 	return true;
 }
 
-/* Take from @llc: the CPU's own class first, then the other. */
-static __always_inline bool take_from_llc(s32 cpu, u32 llc)
-{
-	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
-
-	if (take_shared(cpu, llc, own))
-		return true;
-	if (two_classes && take_shared(cpu, llc, own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST))
-		return true;
-	/* Nothing for this CPU is not nothing: what waits may have other affinities. */
-	if (shared_waiting(llc))
-		refresh_waiting(llc);
-	return false;
-}
-
 /*
  * The vtime of the first task in @dsq that @cpu may run; false when there is none. Tasks of other
  * affinities are passed over, MAX_PASSED of them: whether they are due is no matter of this CPU.
@@ -158,37 +154,72 @@ static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 	return found;
 }
 
+/*
+ * The vtime at which the first task in @llc's queue of @class_ counts on @cpu; false when there is none.
+ */
+static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 class_, u64 *vtime)
+{
+	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)]) ||
+	    !head_vtime(bias_dsq_shared(llc, class_), cpu, vtime))
+		return false;
+	*vtime += class_handicap(cpu, class_);
+	return true;
+}
+
+/* Both queues of @llc may hold something: is the other class's due before @cpu's own? */
+static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
+{
+	u64 ours, theirs;
+
+	return head_of_class(cpu, llc, own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST, &theirs) &&
+	       head_of_class(cpu, llc, own, &ours) && bias_vtime_before(theirs, ours);
+}
+
+/* Take from @llc: the CPU's own class first, then the other, unless that is far behind. */
+static __always_inline bool take_from_llc(s32 cpu, u32 llc)
+{
+	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+	u32 other = own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
+
+	if (two_classes && shared_waiting(llc) && other_first(cpu, llc, own) && take_shared(cpu, llc, other)) {
+		stat_inc(BIAS_STAT_BORROWED);
+		return true;
+	}
+	if (take_shared(cpu, llc, own) || (two_classes && take_shared(cpu, llc, other)))
+		return true;
+	/* Nothing for this CPU is not nothing: what waits may have other affinities. */
+	if (shared_waiting(llc))
+		refresh_waiting(llc);
+	return false;
+}
+
+/* Does something wait in @llc's shared queues that is due on @cpu before @vtime? */
+static __always_inline bool shared_before(s32 cpu, u32 llc, u64 vtime)
+{
+	u64 head;
+
+	if (head_of_class(cpu, llc, BIAS_FAST, &head) && bias_vtime_before(head, vtime))
+		return true;
+	return two_classes && head_of_class(cpu, llc, BIAS_SLOW, &head) && bias_vtime_before(head, vtime);
+}
+
 /* Is the CPU's pinned queue's head due before its LLC's fast and slow queues'? */
 static __always_inline bool pinned_first(s32 cpu)
 {
-	u64 pinned, shared;
-	u32 llc = llc_of(cpu);
+	u64 pinned;
 
-	if (!head_vtime(bias_dsq_pinned(cpu), cpu, &pinned))
-		return false;
-	if (head_vtime(bias_dsq_shared(llc, BIAS_FAST), cpu, &shared) && bias_vtime_before(shared, pinned))
-		return false;
-	if (two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), cpu, &shared) &&
-	    bias_vtime_before(shared, pinned))
-		return false;
-	return true;
+	return head_vtime(bias_dsq_pinned(cpu), cpu, &pinned) && !shared_before(cpu, llc_of(cpu), pinned);
 }
 
 /* Does something wait for @cpu, in its own queue or its LLC's, that is due before @vtime? */
 static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
 {
-	u32 llc = llc_of(cpu);
 	u64 head;
 
 	if (pinned_waiting(cpu, cctx) && head_vtime(bias_dsq_pinned(cpu), cpu, &head) &&
 	    bias_vtime_before(head, vtime))
 		return true;
-	if (!shared_waiting(llc))
-		return false;
-	if (head_vtime(bias_dsq_shared(llc, BIAS_FAST), cpu, &head) && bias_vtime_before(head, vtime))
-		return true;
-	return two_classes && head_vtime(bias_dsq_shared(llc, BIAS_SLOW), cpu, &head) &&
-	       bias_vtime_before(head, vtime);
+	return shared_waiting(llc_of(cpu)) && shared_before(cpu, llc_of(cpu), vtime);
 }
 
 static __always_inline bool take_pinned(s32 cpu)

@@ -26,8 +26,18 @@ const volatile u64 slice_min_ns = 1000000;   /* slice when much waits */
 const volatile u64 rotate_gap_ns = 40000000; /* difference in vtime at which running tasks change places */
 const volatile u64 sync_burst_ns = 500000; /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
 
+const volatile bool counting = false;	   /* some CPU has counters */
+const volatile u64 window_instructions = 500000; /* instructions of a task that make a window */
+const volatile u32 fixed_low = 0, fixed_high = 0; /* thresholds of speedup [permille]; 0: adaptive */
+const volatile u32 gain_permille = 100;	   /* a difference in speedup that is worth a move [permille] */
+const volatile u64 borrow_gap_ns = 40000000; /* how far behind the other class must be to go before the own */
+const volatile u64 unfair_gap_ns = 320000000; /* how far behind a task must be to displace one that gains more */
+
 /* Written by the agent: before attach whole, afterwards field by field. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
+
+/* What a typical CPU of each class costs: what a speedup is predicted from. */
+struct bias_cost class_cost[BIAS_NR_CLASSES];
 
 /* Slow CPUs, grouped by LLC, and where each LLC's group starts: what a fast CPU searches for work. */
 u32 slow_cpus[BIAS_MAX_CPUS];
@@ -51,6 +61,8 @@ struct cpu_ctx {
 	u64 run_allowed; /* the first 64 CPUs of its affinity */
 	s32 run_pid;	 /* the last task of ours that ran */
 	u32 run_flags;	 /* enum run_flags; 0 when no task of ours runs */
+	u32 run_speedup; /* its predicted speedup [permille], 0 if unknown */
+	u32 run_cost;	 /* what its work costs here [permille of the best CPU] */
 
 	u32 move_to;	     /* where the running task shall go, see move.bpf.h; set by whoever asks */
 	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
@@ -60,7 +72,14 @@ struct cpu_ctx {
 
 	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
 	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
+	u64 ran_ns;	   /* time it was charged for since then */
 	u64 burst_ns;	   /* average run time of tasks that went to sleep here */
+
+	/* Counting, see count.bpf.h. */
+	u32 count_next_pid; /* who is counted from the next switch on; 0: nobody */
+	u32 counting_pid;   /* whose stretch is under way */
+	u64 count_start_ns;
+	struct bias_counts count_start;
 
 	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
 
@@ -85,6 +104,36 @@ u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 /* The weight of all that is runnable, and when (jiffies) it was last added up. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
+
+/* The average speedup of what runs, and the band around it beyond which tasks have a bias, see place.bpf.h. */
+u32 average_speedup __attribute__((aligned(BIAS_CACHE_LINE)));
+u32 band_low;
+u32 band_high = ~0u;
+
+/* What is known of a task. */
+struct task_ctx {
+	struct bias_profile profile;
+	struct bias_window window; /* filling */
+	u64 fast_ns;		   /* time on fast CPUs */
+	u64 slow_ns;		   /* time on slow CPUs */
+	u32 uncounted;		   /* runs since one was counted */
+	u32 reason;		   /* enum bias_reason */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+/* The CPUs' counters: BIAS_NR_COUNTERS for each. The agent sizes and fills it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, BIAS_NR_COUNTERS);
+	__type(key, u32);
+	__type(value, u32);
+} events SEC(".maps");
 
 /* CPUs by class, for each LLC and, at index nr_llcs, for the machine. */
 struct domain {
@@ -146,6 +195,12 @@ static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
 static __always_inline struct bias_cpu_info *cpu_info_of(s32 cpu)
 {
 	return &cpu_info[bounded(cpu, BIAS_MAX_CPUS)];
+}
+
+/* NULL for a task that there was no memory for: nothing is known of it. */
+static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
 static __always_inline bool cpu_is_slow(s32 cpu)

@@ -6,6 +6,7 @@
 #ifndef BIAS_ABI_H
 #define BIAS_ABI_H
 
+#include "bias.h"
 #include "capacity.h"
 #include "dsq.h"
 
@@ -22,6 +23,41 @@ struct bias_cpu_info {
 	u32 llc;	       /* index of its last-level cache, 0 to nr_llcs - 1 */
 	u32 node;	       /* NUMA node */
 	u32 known;	       /* 1 once described */
+	u32 counters;	       /* which of its counters can be read: 1 << enum bias_counter; 0 if it is not counted */
+	u32 external_permille; /* cycles of stall that a count of external stalls stands for */
+	u32 internal_permille; /* the same for internal stalls */
+};
+
+/* The counters of a CPU, in the order of their places in the map of events. */
+enum bias_counter {
+	BIAS_COUNTER_CYCLES,
+	BIAS_COUNTER_INSTRUCTIONS,
+	BIAS_COUNTER_EXTERNAL,
+	BIAS_COUNTER_INTERNAL,
+	BIAS_NR_COUNTERS,
+};
+
+/* Why a task was last moved while it ran. */
+enum bias_reason {
+	BIAS_REASON_NONE,
+	BIAS_REASON_PULL,   /* a fast CPU was idle */
+	BIAS_REASON_ROTATE, /* its turn on a fast CPU, or another's */
+	BIAS_REASON_GAIN,   /* it gains more from a fast CPU than who was there */
+	BIAS_REASON_YIELD,  /* it gains less than who came */
+};
+
+/* What is known of one task, as the iterator over tasks prints it. */
+struct bias_task_report {
+	u32 pid;
+	u32 tgid;
+	u32 cpu; /* where it runs, or ran last */
+	u32 running;
+	u32 reason; /* enum bias_reason */
+	u32 pad;
+	u64 fast_ns; /* time on fast CPUs */
+	u64 slow_ns; /* time on slow CPUs */
+	struct bias_profile profile;
+	char comm[16];
 };
 
 /*
@@ -47,6 +83,13 @@ enum bias_stat {
 	BIAS_STAT_MOVED,	   /* such requests carried out */
 	BIAS_STAT_RUN_FAST_NS,	   /* time tasks ran on fast CPUs [ns] */
 	BIAS_STAT_RUN_SLOW_NS,	   /* time tasks ran on slow CPUs [ns] */
+	BIAS_STAT_SWAP_GAIN,	   /* running tasks asked to change places because one gains more */
+	BIAS_STAT_BORROWED,	   /* tasks taken from the other class though the own one waited: they were far behind */
+	BIAS_STAT_COUNTED,	   /* stretches of running that were counted */
+	BIAS_STAT_COUNT_INVALID,   /* of these, dropped: not counted in full, backwards, or wrapped */
+	BIAS_STAT_COUNT_FAILED,	   /* counters that could not be read */
+	BIAS_STAT_WINDOWS,	   /* windows closed */
+	BIAS_STAT_KIND_CHANGES,	   /* tasks whose kind changed */
 	BIAS_STAT_GROUPS_IGNORED,  /* tasks in cgroups beyond the table, scheduled by their own weight */
 	BIAS_NR_STATS,
 };

@@ -162,6 +162,24 @@ impl CapacityTable {
         if self.cpus.iter().any(|entry| entry.class == Class::Slow) { 2 } else { 1 }
     }
 
+    /// What a typical CPU of `class` costs: the mean of its CPUs in each component [permille]. Of a class without CPUs, the other's.
+    #[must_use]
+    pub fn class_cost_permille(&self, class: Class) -> [u32; COMPONENTS] {
+        let of_class: Vec<_> = self.cpus.iter().filter(|entry| entry.class == class).collect();
+        if of_class.is_empty() {
+            let other = if class == Class::Fast { Class::Slow } else { Class::Fast };
+            return if self.cpus.is_empty() {
+                [COST_BEST; COMPONENTS]
+            } else {
+                self.class_cost_permille(other)
+            };
+        }
+        std::array::from_fn(|k| {
+            let sum: u64 = of_class.iter().map(|entry| u64::from(entry.cost_permille[k])).sum();
+            (sum / of_class.len() as u64) as u32
+        })
+    }
+
     /// CPU numbers from the fastest to the slowest by execute cost; equal ones by number.
     #[must_use]
     pub fn fastest_first(&self) -> Vec<u32> {
@@ -227,6 +245,19 @@ mod tests {
         assert_eq!(table.get(3).unwrap().cost_permille[0], 2500);
         assert_eq!(table.get(1), None);
         assert_eq!(table.nr_classes(), 1);
+    }
+
+    #[test]
+    fn a_class_costs_the_mean_of_its_cpus() {
+        let slow = |cpu, cost| CpuCapacity { class: Class::Slow, ..entry(cpu, cost) };
+        let table =
+            CapacityTable::new(vec![entry(0, [1000; 3]), slow(1, [2400, 1500, 1000]), slow(2, [2600, 1600, 1100])])
+                .unwrap();
+        assert_eq!(table.class_cost_permille(Class::Slow), [2500, 1550, 1050]);
+        assert_eq!(table.class_cost_permille(Class::Fast), [1000; 3]);
+        let alike = CapacityTable::new(vec![entry(0, [1000; 3])]).unwrap();
+        assert_eq!(alike.class_cost_permille(Class::Slow), [1000; 3]);
+        assert_eq!(CapacityTable::default().class_cost_permille(Class::Slow), [COST_BEST; 3]);
     }
 
     #[test]

@@ -98,9 +98,66 @@ pub struct RunSettings {
     #[arg(long, value_name = "MICROSECONDS")]
     pub sync_burst_us: Option<u64>,
 
+    /// Do not count what tasks stall on: every task is taken to gain all of the difference between CPUs, as on a machine without
+    /// performance counters. Saves a tenth of a switch and leaves the counters to others
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub no_bias: Option<bool>,
+
+    /// Instructions after which what a task stalled on is taken into its profile [10000 to 1000000000; default 500000]. More ignore
+    /// short phases; fewer follow them sooner
+    #[arg(long, value_name = "N")]
+    pub window_instructions: Option<u64>,
+
+    /// Predicted speedups, slow over fast, up to which a task belongs on slow CPUs and from which on fast ones, e.g. 1200,1800
+    /// [default: 5 % around the average of what runs]. Fixed ones keep a task's kind whatever runs beside it
+    #[arg(long, value_name = "LOW,HIGH", value_parser = thresholds)]
+    pub thresholds_permille: Option<Thresholds>,
+
+    /// Difference in predicted speedup that is worth a move [10 to 10000; default 100]. Larger means fewer migrations; smaller
+    /// acts on smaller gains
+    #[arg(long, value_name = "PERMILLE")]
+    pub gain_permille: Option<u32>,
+
+    /// How far behind in progress tasks that gain little must be to go first on a fast CPU, and the others on a slow one [1000 to
+    /// 10000000; default 40000]. Larger favours throughput; smaller favours equal progress
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub borrow_gap_us: Option<u64>,
+
+    /// How far behind a running task must be to take the place of one that gains more [1000 to 100000000; default 320000]. Larger
+    /// favours throughput; smaller favours equal progress
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub unfair_gap_us: Option<u64>,
+
     /// Print statistics at this interval while scheduling [0.1 to 86400]
     #[arg(long, value_name = "SECONDS")]
     pub stats: Option<f64>,
+}
+
+/// Fixed thresholds of the predicted speedup [permille].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Thresholds {
+    /// Up to this a task belongs on slow CPUs.
+    pub low: u32,
+    /// From this on it belongs on fast ones.
+    pub high: u32,
+}
+
+impl TryFrom<String> for Thresholds {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        thresholds(&text)
+    }
+}
+
+fn thresholds(text: &str) -> Result<Thresholds, String> {
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| (1000..=64_000).contains(n));
+    let pair = text.split_once(',').and_then(|(low, high)| number(low).zip(number(high)));
+    match pair {
+        Some((low, high)) if low <= high => Ok(Thresholds { low, high }),
+        _ => Err(format!("'{text}': give two speedups from 1000 to 64000, the lower first, e.g. 1200,1800")),
+    }
 }
 
 /// Options of `check`.

@@ -58,6 +58,12 @@ impl RunSettings {
             slice_min_us: self.slice_min_us.or(beneath.slice_min_us),
             rotate_gap_us: self.rotate_gap_us.or(beneath.rotate_gap_us),
             sync_burst_us: self.sync_burst_us.or(beneath.sync_burst_us),
+            no_bias: self.no_bias.or(beneath.no_bias),
+            window_instructions: self.window_instructions.or(beneath.window_instructions),
+            thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
+            gain_permille: self.gain_permille.or(beneath.gain_permille),
+            borrow_gap_us: self.borrow_gap_us.or(beneath.borrow_gap_us),
+            unfair_gap_us: self.unfair_gap_us.or(beneath.unfair_gap_us),
             stats: self.stats.or(beneath.stats),
         }
     }
@@ -67,6 +73,10 @@ impl RunSettings {
         within("slice-min-us", self.slice_min_us, 10..=100_000)?;
         within("rotate-gap-us", self.rotate_gap_us, 1_000..=10_000_000)?;
         within("sync-burst-us", self.sync_burst_us, 0..=1_000_000)?;
+        within("window-instructions", self.window_instructions, 10_000..=1_000_000_000)?;
+        within("gain-permille", self.gain_permille, 10..=10_000)?;
+        within("borrow-gap-us", self.borrow_gap_us, 1_000..=10_000_000)?;
+        within("unfair-gap-us", self.unfair_gap_us, 1_000..=100_000_000)?;
         within("stats", self.stats, INTERVAL_S)?;
         let with_defaults = self.options(CapacityTable::default());
         if with_defaults.slice_min_us > with_defaults.slice_us {
@@ -86,6 +96,12 @@ impl RunSettings {
             slice_min_us: self.slice_min_us.unwrap_or(defaults.slice_min_us),
             rotate_gap_us: self.rotate_gap_us.unwrap_or(defaults.rotate_gap_us),
             sync_burst_us: self.sync_burst_us.unwrap_or(defaults.sync_burst_us),
+            bias: !self.no_bias.unwrap_or(!defaults.bias),
+            window_instructions: self.window_instructions.unwrap_or(defaults.window_instructions),
+            thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
+            gain_permille: self.gain_permille.unwrap_or(defaults.gain_permille),
+            borrow_gap_us: self.borrow_gap_us.unwrap_or(defaults.borrow_gap_us),
+            unfair_gap_us: self.unfair_gap_us.unwrap_or(defaults.unfair_gap_us),
             stats_interval: self
                 .stats
                 .filter(|seconds| INTERVAL_S.contains(seconds))
@@ -163,7 +179,9 @@ mod tests {
 
     #[test]
     fn every_setting_can_be_in_the_file_and_nothing_else() {
-        let all = "capacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\nstats = 1.0";
+        let all = "capacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
+            no-bias = true\nwindow-instructions = 10000\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
+            unfair-gap-us = 1000\nstats = 1.0";
         let settings = resolve(all, &[]).unwrap();
         assert!(settings.capacity_file.unwrap().is_absolute());
         assert_eq!(all.lines().count(), RunSettings::augment_flags());
@@ -175,6 +193,10 @@ mod tests {
     fn values_out_of_range_are_refused_wherever_they_stand() {
         assert!(resolve("slice-us = 99", &[]).unwrap_err().message.contains("from 100 to 100000"));
         assert!(resolve("", &["--rotate-gap-us", "1"]).unwrap_err().message.contains("rotate-gap-us is 1"));
+        for wrong in ["1800,1200", "999,1200", "1200", "a,b", ""] {
+            let error = resolve(&format!("thresholds-permille = '{wrong}'"), &[]).unwrap_err().message;
+            assert!(error.contains("the lower first"), "{error}");
+        }
         assert!(resolve("stats = nan", &[]).is_err());
         assert!(resolve("slice-us = 500", &[]).unwrap_err().message.contains("shorter least slice"));
     }

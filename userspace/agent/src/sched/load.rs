@@ -10,10 +10,12 @@ use libbpf_rs::{Link, OpenObject};
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use super::RunOptions;
+use super::counting;
 use super::exit::{ExitReport, Uei};
 use super::log;
 use super::stats::Stats;
 use crate::failure::{Exit, Failure};
+use crate::pmu::{Counters, Options as PmuOptions};
 use crate::topology::Topology;
 
 #[allow(missing_docs, clippy::all, clippy::restriction)]
@@ -29,6 +31,8 @@ pub(super) struct Loaded<'object> {
     link: Option<Link>,
     /// CPUs whose statistics are read.
     nr_cpus: usize,
+    /// Kept open: the kernel side reads them.
+    _counters: Counters,
 }
 
 impl<'object> Loaded<'object> {
@@ -41,9 +45,15 @@ impl<'object> Loaded<'object> {
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         set_knobs(&mut open, options)?;
         describe_machine(&mut open, &options.table, nr_cpus)?;
+        let counters =
+            Counters::open(&topology, &PmuOptions { enabled: options.bias, ..PmuOptions::default() });
+        prepare_counting(&mut open, &counters, nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
+        if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+            counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], &counters);
+        }
         let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
-        Ok(Self { skel, link: Some(link), nr_cpus })
+        Ok(Self { skel, link: Some(link), nr_cpus, _counters: counters })
     }
 
     /// Has the kernel ended the scheduler?
@@ -80,6 +90,25 @@ fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
     ro.slice_min_ns = options.slice_min_us.saturating_mul(1000);
     ro.rotate_gap_ns = options.rotate_gap_us.saturating_mul(1000);
     ro.sync_burst_ns = options.sync_burst_us.saturating_mul(1000);
+    ro.window_instructions = options.window_instructions.max(1);
+    if let Some((low, high)) = options.thresholds_permille {
+        (ro.fixed_low, ro.fixed_high) = (low, high);
+    }
+    ro.gain_permille = options.gain_permille;
+    ro.borrow_gap_ns = options.borrow_gap_us.saturating_mul(1000);
+    ro.unfair_gap_ns = options.unfair_gap_us.saturating_mul(1000);
+    Ok(())
+}
+
+/// Sizes the map of events; leaves the counting programs out where there is nothing to count, or nowhere to attach.
+fn prepare_counting(open: &mut OpenBpfSkel<'_>, counters: &Counters, nr_cpus: usize) -> Result<()> {
+    counting::size(&mut open.maps.events, nr_cpus)?;
+    let any = counting::any(counters);
+    open.progs.bias_count_switch.set_autoload(any);
+    open.progs.bias_count_tick.set_autoload(any);
+    open.progs.bias_report_tasks.set_autoattach(false);
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    ro.counting = any;
     Ok(())
 }
 
@@ -104,6 +133,7 @@ fn describe_machine(open: &mut OpenBpfSkel<'_>, table: &CapacityTable, nr_cpus: 
     }
     for info in bss.cpu_info.iter_mut().take(nr_cpus) {
         info.cost.permille = [COST_BEST; 3];
+        (info.external_permille, info.internal_permille) = (1000, 1000);
     }
     let mut slow: Vec<(u32, u32)> = Vec::new();
     for cpu in &table.cpus {
@@ -122,6 +152,9 @@ fn describe_machine(open: &mut OpenBpfSkel<'_>, table: &CapacityTable, nr_cpus: 
     for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
         bss.slow_cpus[at] = *cpu;
         bss.slow_start[*llc as usize] = at as u32;
+    }
+    for (cost, class) in bss.class_cost.iter_mut().zip([Class::Fast, Class::Slow]) {
+        cost.permille = table.class_cost_permille(class);
     }
     let two_classes = !slow.is_empty();
     let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);

@@ -10,6 +10,7 @@
 //! Limits. A change of the online CPUs is handled in place by the kernel side; CPUs that were not in the table count as
 //! fast ones until the next start.
 
+mod counting;
 mod exit;
 mod load;
 mod log;
@@ -44,6 +45,18 @@ pub struct RunOptions {
     pub rotate_gap_us: u64,
     /// CPUs whose tasks sleep sooner than this keep synchronous wakeups local [us].
     pub sync_burst_us: u64,
+    /// Instructions of a task that make a window.
+    pub window_instructions: u64,
+    /// Fixed thresholds of the predicted speedup [permille], low and high; None adapts them to what runs.
+    pub thresholds_permille: Option<(u32, u32)>,
+    /// Difference in predicted speedup that is worth a move [permille].
+    pub gain_permille: u32,
+    /// How far behind the other class's tasks must be to go before a CPU's own class [us of a fast CPU].
+    pub borrow_gap_us: u64,
+    /// How far behind a running task must be to displace one that gains more [us of a fast CPU].
+    pub unfair_gap_us: u64,
+    /// Count what tasks stall on.
+    pub bias: bool,
     /// Print statistics at this interval.
     pub stats_interval: Option<Duration>,
     /// Print the verifier's log on a failure to load.
@@ -61,6 +74,12 @@ impl RunOptions {
             slice_min_us: 1_000,
             rotate_gap_us: 40_000,
             sync_burst_us: 500,
+            window_instructions: 500_000,
+            thresholds_permille: None,
+            gain_permille: 100,
+            borrow_gap_us: 40_000,
+            unfair_gap_us: 320_000,
+            bias: true,
             stats_interval: None,
             verbose: false,
             table,

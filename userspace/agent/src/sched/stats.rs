@@ -50,6 +50,20 @@ pub struct Stats {
     pub run_fast_ns: u64,
     #[stat(desc = "Time tasks ran on slow CPUs [ns]")]
     pub run_slow_ns: u64,
+    #[stat(desc = "Running tasks asked to change places because one gains more")]
+    pub swap_gain: u64,
+    #[stat(desc = "Tasks taken from the other class though the own one waited")]
+    pub borrowed: u64,
+    #[stat(desc = "Stretches of running that were counted")]
+    pub counted: u64,
+    #[stat(desc = "Of these, dropped: not counted in full, backwards, or wrapped")]
+    pub count_invalid: u64,
+    #[stat(desc = "Counters that could not be read")]
+    pub count_failed: u64,
+    #[stat(desc = "Windows closed")]
+    pub windows: u64,
+    #[stat(desc = "Tasks whose kind changed")]
+    pub kind_changes: u64,
     #[stat(desc = "Tasks in cgroups beyond the table, scheduled by their own weight")]
     pub groups_ignored: u64,
 }
@@ -78,6 +92,13 @@ impl Stats {
             &mut self.moved,
             &mut self.run_fast_ns,
             &mut self.run_slow_ns,
+            &mut self.swap_gain,
+            &mut self.borrowed,
+            &mut self.counted,
+            &mut self.count_invalid,
+            &mut self.count_failed,
+            &mut self.windows,
+            &mut self.kind_changes,
             &mut self.groups_ignored,
         ]
     }
@@ -106,7 +127,7 @@ impl Stats {
         let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
         let fast = (self.run_fast_ns * 100).checked_div(self.run_fast_ns + self.run_slow_ns).unwrap_or(0);
         format!(
-            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, moved {}; preempted {}",
+            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, borrowed {}; preempted {}; counted {} ({} invalid, {} failed), windows {}, kinds changed {}",
             self.select_prev,
             self.select_fast,
             self.select_slow,
@@ -116,8 +137,15 @@ impl Stats {
             self.keep,
             self.pull,
             self.rotate,
+            self.swap_gain,
             self.moved,
+            self.borrowed,
             self.wake_preempt,
+            self.counted,
+            self.count_invalid,
+            self.count_failed,
+            self.windows,
+            self.kind_changes,
         )
     }
 }
@@ -202,7 +230,7 @@ mod tests {
         let mut stats = Stats::default();
         stats.add(&counters);
         stats.add(&counters);
-        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored), (2, 26, 38));
+        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored), (2, 26, 52));
         assert_eq!(stats.since(&stats), Stats::default());
     }
 }

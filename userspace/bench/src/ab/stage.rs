@@ -154,8 +154,7 @@ impl<'a> Machine<'a> {
 
     /// In the VM, gives scx_bias the table it would otherwise measure while the emulation is suspended.
     fn with_table(&mut self, command: &str) -> Result<String> {
-        let ours = command.split(['/', ' ', '\'']).any(|word| word == "scx_bias");
-        if self.emulation.is_none() || !ours || command.contains("--capacity-file") {
+        if self.emulation.is_none() || !runs_scx_bias(command) || command.contains("--capacity-file") {
             return Ok(command.to_string());
         }
         let table = match &self.table {
@@ -187,6 +186,15 @@ impl<'a> Machine<'a> {
 /// What the arm's eaters take of every CPU, thousandths; None if it has none.
 fn eaten(arm: &Arm) -> Option<u32> {
     if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None }
+}
+
+/// Is this command's program, wherever it is, scx_bias?
+fn runs_scx_bias(command: &str) -> bool {
+    let program = match command.strip_prefix('\'') {
+        Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+        None => command.split_whitespace().next().unwrap_or_default(),
+    };
+    program.rsplit('/').next() == Some("scx_bias")
 }
 
 /// Calibrates with the program that `command` runs, scx_bias.

@@ -112,3 +112,16 @@ fn an_interrupt_while_an_arm_loads_is_not_its_failure() {
     let outcome = block(&kernel, "x=sleep 1000".into(), true);
     assert_eq!((outcome.incomplete.as_deref(), outcome.failed_arms.len()), (Some(INTERRUPTED), 0));
 }
+
+#[test]
+fn only_scx_bias_itself_gets_a_table_whatever_folders_are_called() {
+    for (command, ours) in [
+        ("scx_bias --slice-us 5", true),
+        ("'/some where/scx_bias' --slice-us 5", true),
+        ("/home/x/scx_bias/peers/scx_flash -s 1", false),
+        ("'/home/x/scx_bias/scx_flash' -s scx_bias", false),
+        ("sh -c scx_bias", false),
+    ] {
+        assert_eq!(super::runs_scx_bias(command), ours, "{command}");
+    }
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Counting: what each task stalls on, from the CPUs' performance counters.
+ *
+ * Problem. Counters belong to CPUs, bias to tasks. On 6.12 only tracing programs may read them, reading four
+ * costs as much as a tenth of a switch, and a task that never sleeps passes no switch at all.
+ *
+ * Approach. A stretch begins when a task is switched in and ends when it is switched out, seen by a program on
+ * the scheduler's own tracepoint; a program on the timer tick closes the stretch of whoever runs longer and begins
+ * the next. What the counters moved by is added to the task's window, and a full window updates its profile
+ * (bias/bias.h). A task whose profile is stable is counted in one run of SAMPLE_EVERY, decided in ops.running; its
+ * windows then take as many times longer, and become short again with the first that differs.
+ *
+ * The programs see every task, ours or not: they act on what ops.running asked for, by pid.
+ *
+ * Invariants. A stretch is charged to the task that ran it or to nobody. A counter that cannot be read, stands
+ * still, goes backwards or wraps costs its stretch, never more: kinds stay as they are, and the statistics
+ * tell (counted, count_invalid, count_failed).
+ *
+ * Limits. Counters include interrupts that came meanwhile. Of events that the kernel multiplexes, the parts
+ * that were counted stand for the whole; they are opened as a group, so that all four are of the same
+ * part. Kernel threads are not counted.
+ */
+#ifndef BIAS_COUNT_BPF_H
+#define BIAS_COUNT_BPF_H
+
+#include "state.bpf.h"
+
+/* One run in so many is counted while a task's profile is stable. */
+#define SAMPLE_EVERY 8
+
+/* Read the counters of this CPU, @cpu. */
+static __always_inline bool counters_read(s32 cpu, struct bias_counts *now)
+{
+	u64 first = (u32)cpu * BIAS_NR_COUNTERS;
+	struct bpf_perf_event_value value;
+	u64 *counts[] = {&now->cycles, &now->instructions, &now->external, &now->internal};
+	u32 available = cpu_info_of(cpu)->counters;
+
+#pragma unroll
+	for (int i = 0; i < BIAS_NR_COUNTERS; i++) {
+		if (!(available & (1u << i))) {
+			*counts[i] = 0;
+			continue;
+		}
+		if (bpf_perf_event_read_value(&events, first + i, &value, sizeof(value))) {
+			stat_inc(BIAS_STAT_COUNT_FAILED);
+			return false;
+		}
+		*counts[i] = value.counter;
+	}
+	return true;
+}
+
+/* Begin a stretch of task @pid on this CPU. */
+static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct bias_counts *now, u64 now_ns,
+					  u32 pid)
+{
+	cctx->count_start = *now;
+	cctx->count_start_ns = now_ns;
+	cctx->counting_pid = pid;
+}
+
+/* The stretch of @p on this CPU, @cpu, has ended: charge it. */
+static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					const struct bias_counts *now, u64 now_ns)
+{
+	const struct bias_cpu_info *info = cpu_info_of(cpu);
+	struct task_ctx *tctx = task_ctx_of(p);
+	struct bias_counts counts = {
+	    .cycles = now->cycles - cctx->count_start.cycles,
+	    .instructions = now->instructions - cctx->count_start.instructions,
+	    .external = now->external - cctx->count_start.external,
+	    .internal = now->internal - cctx->count_start.internal,
+	};
+	u32 windows;
+
+	if (!tctx)
+		return;
+	cctx->stats[BIAS_STAT_COUNTED]++;
+	if (!bias_counts_valid(&counts)) {
+		cctx->stats[BIAS_STAT_COUNT_INVALID]++;
+		return;
+	}
+	bias_counts_correct(&counts, info->external_permille, info->internal_permille);
+	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns, &info->cost);
+	windows = bias_window_full(&tctx->window, window_instructions);
+	if (!windows)
+		return;
+	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_cost[BIAS_SLOW],
+			    &class_cost[BIAS_FAST]);
+	cctx->stats[BIAS_STAT_WINDOWS]++;
+	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
+		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);
+		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &info->cost);
+	}
+}
+
+/* ops.running decides whether this run of @p is counted; the switch that follows begins it. */
+static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					 struct task_ctx *tctx)
+{
+	if (!counting || !cpu_info_of(cpu)->counters || cctx->counting_pid == p->pid)
+		return;
+	if (bias_profile_stable(&tctx->profile) && ++tctx->uncounted < SAMPLE_EVERY)
+		return;
+	tctx->uncounted = 0;
+	cctx->count_next_pid = p->pid;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(bias_count_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	u32 next_pid = cctx->count_next_pid, ended_pid = cctx->counting_pid;
+	struct bias_counts now;
+	u64 now_ns;
+
+	if (!next_pid && !ended_pid)
+		return 0;
+	cctx->count_next_pid = 0;
+	cctx->counting_pid = 0;
+	if (next_pid != next->pid)
+		next_pid = 0;
+	if (ended_pid != prev->pid)
+		ended_pid = 0;
+	if ((!next_pid && !ended_pid) || !counters_read(cpu, &now))
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (ended_pid)
+		stretch_end(prev, cpu, cctx, &now, now_ns);
+	if (next_pid)
+		stretch_begin(cctx, &now, now_ns, next_pid);
+	return 0;
+}
+
+SEC("fentry/sched_tick")
+int BPF_PROG(bias_count_tick)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	u32 pid = p->pid;
+	struct bias_counts now;
+	u64 now_ns;
+
+	/* A run that was not to be counted turns out to be long: worth it. */
+	if (!pid || !cpu_info_of(cpu)->counters || cctx->run_pid != pid || !(cctx->run_flags & RUN_BUSY) ||
+	    (p->flags & PF_KTHREAD))
+		return 0;
+	if (!counters_read(cpu, &now)) {
+		cctx->counting_pid = 0;
+		return 0;
+	}
+	now_ns = bpf_ktime_get_ns();
+	if (cctx->counting_pid == pid)
+		stretch_end(p, cpu, cctx, &now, now_ns);
+	stretch_begin(cctx, &now, now_ns, pid);
+	return 0;
+}
+
+#endif

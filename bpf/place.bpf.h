@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Placement by bias: which class of CPUs a task belongs on, and how far fairness overrules that.
+ *
+ * Problem. The fast CPUs should run whoever gains most from them, whatever the mix; yet a task that gains little
+ * must not wait for ever behind ones that gain more.
+ *
+ * Approach. At each tick the speedup of the running task moves the machine's average, and with it the band beyond
+ * which tasks are FAST or SLOW. Kinds are told anew whenever a task is queued. A SLOW task waits in the slow
+ * queue and prefers an idle slow CPU, all others wait in the fast queue; a CPU serves its own class's queue
+ * first. What belongs to the other class goes first all the same if it is further behind than borrow_gap_ns: so
+ * two queues of any lengths advance together, and nobody is more than that gap and the queue's own order late.
+ * Where no queue forms, move.bpf.h swaps who runs.
+ *
+ * Invariants. Without counters every task is NEUTRAL, there is one queue in use, and nothing here changes anything.
+ * A task waits only in queues of CPUs it may run on.
+ *
+ * Limits. The average lags by some 32 ticks of one CPU. Under partial load it is the average of what runs, not of
+ * what could.
+ */
+#ifndef BIAS_PLACE_BPF_H
+#define BIAS_PLACE_BPF_H
+
+#include "state.bpf.h"
+
+/* A tick saw the task of @cctx run: move the average and the band. CPUs may race; a lost step comes again. */
+static __always_inline void average_tick(const struct cpu_ctx *cctx)
+{
+	u32 average;
+
+	if (!cctx->run_speedup)
+		return;
+	average = bias_average_step(READ_ONCE(average_speedup), cctx->run_speedup);
+	WRITE_ONCE(average_speedup, average);
+	if (!fixed_high) {
+		WRITE_ONCE(band_low, bias_band_low(average));
+		WRITE_ONCE(band_high, bias_band_high(average));
+	}
+}
+
+/* The kind of the task of @tctx, told anew. */
+static __always_inline u32 kind_of(struct task_ctx *tctx)
+{
+	u32 kind;
+
+	if (!tctx || !tctx->profile.speedup_permille)
+		return BIAS_KIND_NEUTRAL;
+	kind = bias_classify(tctx->profile.kind, tctx->profile.speedup_permille,
+			     fixed_high ? fixed_low : READ_ONCE(band_low),
+			     fixed_high ? fixed_high : READ_ONCE(band_high));
+	if (kind != tctx->profile.kind) {
+		tctx->profile.kind = kind;
+		stat_inc(BIAS_STAT_KIND_CHANGES);
+	}
+	return kind;
+}
+
+/*
+ * How far ahead in vtime a task of class @class_ counts on @cpu when it is compared with others: who belongs to
+ * the other class goes first only if it is behind by more than the gap.
+ */
+static __always_inline u64 class_handicap(s32 cpu, u32 class_)
+{
+	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+
+	return class_ == own ? 0 : borrow_gap_ns;
+}
+
+#endif

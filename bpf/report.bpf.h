@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is known of every task, for `scx_bias top`: an iterator over tasks that prints one struct bias_task_report
+ * for each that has run under this scheduler. The agent reads it like a file.
+ *
+ * Limits. Words are read while others write them; a report may be one event old in one half and new in the other.
+ */
+#ifndef BIAS_REPORT_BPF_H
+#define BIAS_REPORT_BPF_H
+
+#include "state.bpf.h"
+
+SEC("iter/task")
+int bias_report_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct bias_task_report report = {};
+	struct cpu_ctx *cctx;
+	struct task_ctx *tctx;
+
+	if (!p)
+		return 0;
+	tctx = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
+	if (!tctx)
+		return 0;
+	report.pid = p->pid;
+	report.tgid = p->tgid;
+	report.cpu = p->thread_info.cpu;
+	cctx = cpu_ctx_of(report.cpu);
+	report.running = cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
+	report.reason = tctx->reason;
+	report.fast_ns = tctx->fast_ns;
+	report.slow_ns = tctx->slow_ns;
+	if (report.running && cpu_is_slow(report.cpu))
+		report.slow_ns += cctx->ran_ns;
+	else if (report.running)
+		report.fast_ns += cctx->ran_ns;
+	report.profile = tctx->profile;
+	__builtin_memcpy(report.comm, p->comm, sizeof(report.comm));
+	if (report.fast_ns + report.slow_ns == 0)
+		return 0;
+	bpf_seq_write(ctx->meta->seq, &report, sizeof(report));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,206 @@
+//! The invariants that `lib/include/bias/bias.h` states, tried on the very code that BPF compiles.
+
+#![allow(clippy::unwrap_used)]
+
+use bias_policy::ffi::*;
+use proptest::prelude::*;
+
+/// The wrappers only read and write what they are given.
+macro_rules! c {
+    ($call:expr) => {
+        // SAFETY: pure functions over values and over references that live across the call.
+        unsafe { $call }
+    };
+}
+
+const BEST: bias_cost = bias_cost { permille: [BIAS_COST_BEST; 3] };
+const SLOW: bias_cost = bias_cost { permille: [2500, 1580, 1000] };
+const WINDOW: u64 = 500_000;
+const BOUND: u64 = 1 << 40;
+
+fn counts(cycles: u64, instructions: u64, external: u64, internal: u64) -> bias_counts {
+    bias_counts { cycles, instructions, external, internal }
+}
+
+fn any_counts() -> impl Strategy<Value = bias_counts> {
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c, d)| counts(a, b, c, d))
+}
+
+fn valid_counts() -> impl Strategy<Value = bias_counts> {
+    (1..BOUND, 0..BOUND, 0..BOUND, 0..BOUND).prop_map(|(a, b, c, d)| counts(a, b, c, d))
+}
+
+fn cost() -> impl Strategy<Value = bias_cost> {
+    [any::<u32>(), any::<u32>(), any::<u32>()].prop_map(|permille| bias_cost { permille })
+}
+
+fn add(window: &mut bias_window, mut counts: bias_counts, ran_ns: u64, cost: &bias_cost) {
+    c!(bias_counts_correct(&mut counts, 1000, 1000));
+    c!(bias_window_add(window, &counts, ran_ns, cost));
+}
+
+fn stack_of(window: &bias_window) -> [u32; 3] {
+    let mut stack = bias_stack::default();
+    c!(bias_window_stack(window, &mut stack));
+    stack.permille
+}
+
+/// A profile after one window of these shares of cycles on the CPU of `cost`.
+fn update(profile: &mut bias_profile, cycles: u64, external: u64, internal: u64, cost: &bias_cost) {
+    let mut window = bias_window::default();
+    add(&mut window, counts(cycles, WINDOW, external, internal), cycles, cost);
+    let windows = c!(bias_window_full(&window, WINDOW)).max(1);
+    c!(bias_profile_update(profile, &mut window, windows, &SLOW, &BEST));
+    assert_eq!(window, bias_window::default());
+}
+
+proptest! {
+    #[test]
+    fn no_counts_divide_by_zero_or_overflow(counts in any_counts(), ran in any::<u64>(), cost in cost(), external in 0u32..=4000, internal in 0u32..=4000) {
+        if c!(bias_counts_valid(&counts)) {
+            let (mut window, mut counts) = (bias_window::default(), counts);
+            c!(bias_counts_correct(&mut counts, external, internal));
+            prop_assert!(counts.external + counts.internal <= counts.cycles);
+            c!(bias_window_add(&mut window, &counts, ran, &cost));
+            let total: u64 = window.ref_ns.iter().sum();
+            prop_assert!(total <= ran.min(1 << 32));
+            prop_assert_eq!(stack_of(&window).iter().sum::<u32>(), BIAS_STACK_SUM);
+        }
+    }
+
+    #[test]
+    fn what_goes_backwards_or_wraps_is_no_count(before in 1u64.., back in 1u64..1 << 40) {
+        let wrapped = before.saturating_sub(back).wrapping_sub(before);
+        prop_assume!(wrapped != 0);
+        for counts in [counts(wrapped, 1, 0, 0), counts(1, wrapped, 0, 0), counts(1, 1, wrapped, 0), counts(1, 1, 0, wrapped)] {
+            prop_assert!(!c!(bias_counts_valid(&counts)));
+        }
+        prop_assert!(!c!(bias_counts_valid(&counts(0, 1, 0, 0))));
+    }
+
+    /// However long windows and their counts are, sums do not overflow.
+    #[test]
+    fn windows_hold_many_stretches(all in prop::collection::vec((valid_counts(), any::<u64>(), cost()), 1..50)) {
+        let mut window = bias_window::default();
+        for (counts, ran, cost) in all {
+            add(&mut window, counts, ran, &cost);
+        }
+        prop_assert_eq!(stack_of(&window).iter().sum::<u32>(), BIAS_STACK_SUM);
+    }
+
+    /// The same work seen on another CPU gives the same stack, within the rounding of shares.
+    #[test]
+    fn a_window_means_the_same_wherever_it_ran(execute in 1_000u64..1_000_000, external in 0u64..1_000_000, internal in 0u64..1_000_000) {
+        let mut windows = [bias_window::default(); 2];
+        add(&mut windows[0], counts(execute + external + internal, WINDOW, external, internal), execute + external + internal, &BEST);
+        // On the slow CPU each component takes its cost; its counters count cycles of the same length.
+        let [e, x, i] = [execute * 2500 / 1000, external, internal * 1580 / 1000];
+        add(&mut windows[1], counts(e + x + i, WINDOW, x, i), e + x + i, &SLOW);
+        for (a, b) in stack_of(&windows[0]).iter().zip(stack_of(&windows[1])) {
+            prop_assert!(a.abs_diff(b) <= 3, "{windows:?}");
+        }
+    }
+
+    #[test]
+    fn a_profile_moves_towards_each_window_and_never_past_it(shares in prop::collection::vec((0u64..=1000, 0u64..=1000), 2..20)) {
+        let mut profile = bias_profile::default();
+        for (i, (external, internal)) in shares.into_iter().enumerate() {
+            let before = profile.stack.permille;
+            let (external, internal) = (external, internal.min(1000 - external));
+            update(&mut profile, 1_000_000, external * 1000, internal * 1000, &BEST);
+            prop_assert_eq!(profile.stack.permille.iter().sum::<u32>(), BIAS_STACK_SUM);
+            let seen = [1000 - external - internal, internal, external];
+            for k in 0..3 {
+                let (from, to, now) = (i64::from(before[k]), seen[k] as i64, i64::from(profile.stack.permille[k]));
+                prop_assert!(now >= from.min(to) - 3 && now <= from.max(to) + 3, "{from} {to} {now}");
+                // The first is believed.
+                prop_assert!(i > 0 || (now - to).abs() <= 3);
+            }
+            prop_assert_eq!(profile.windows as usize, i + 1);
+        }
+    }
+
+    #[test]
+    fn kinds_have_hysteresis(before in 0u32..3, speedup in 0u32..64_000, low in 1u32..32_000, width in 0u32..32_000) {
+        let high = low + width;
+        let kind = c!(bias_classify(before, speedup, low, high));
+        if speedup == 0 {
+            prop_assert_eq!(kind, BIAS_KIND_NEUTRAL);
+        } else if speedup >= high {
+            prop_assert_eq!(kind, BIAS_KIND_FAST);
+        } else if speedup <= low {
+            prop_assert_eq!(kind, BIAS_KIND_SLOW);
+        } else if kind != BIAS_KIND_NEUTRAL {
+            prop_assert_eq!(kind, before, "inside the band a kind is only kept");
+            prop_assert!(speedup >= high - width / 4 || speedup <= low + width / 4);
+        }
+        // Telling it again changes nothing.
+        prop_assert_eq!(c!(bias_classify(kind, speedup, low, high)), kind);
+    }
+
+    #[test]
+    fn the_average_stays_between_what_it_saw(speedups in prop::collection::vec(1000u32..=64_000, 1..200)) {
+        let mut average = 0;
+        for speedup in &speedups {
+            average = c!(bias_average_step(average, *speedup));
+        }
+        let (least, most) = (speedups.iter().min().unwrap(), speedups.iter().max().unwrap());
+        prop_assert!(average >> BIAS_AVERAGE_PLACES >= *least && average >> BIAS_AVERAGE_PLACES <= *most);
+    }
+
+    /// On a machine of equal tasks nobody has a bias, whatever their speedup.
+    #[test]
+    fn who_is_average_is_neutral(speedup in 1000u32..=64_000) {
+        let average = c!(bias_average_step(0, speedup));
+        let (low, high) = (c!(bias_band_low(average)), c!(bias_band_high(average)));
+        for before in 0..3 {
+            prop_assert_eq!(c!(bias_classify(before, speedup, low, high)), BIAS_KIND_NEUTRAL);
+        }
+    }
+
+    #[test]
+    fn gaining_more_is_a_strict_order(a in 0u32..64_000, b in 0u32..64_000, margin in 0u32..1000) {
+        let more = |a, b| c!(bias_gains_more(a, b, margin));
+        prop_assert!(!more(a, a) && !(more(a, b) && more(b, a)));
+        prop_assert!(!more(a, 0) && !more(0, a));
+    }
+}
+
+/// The figures of the design: a loop without stalls gains all of the ratio, one that is 93 % stalled almost nothing.
+#[test]
+fn speedups_of_known_stacks() {
+    for (external, expected) in [(0, 2500), (500, 1750), (930, 1105), (1000, 1000)] {
+        let mut profile = bias_profile::default();
+        update(&mut profile, 1_000_000, external * 1000, 0, &BEST);
+        assert!(profile.speedup_permille.abs_diff(expected) <= 5, "{external}: {}", profile.speedup_permille);
+    }
+}
+
+/// A change of phase is seen after three windows, and a steady task is known as steady after a few.
+#[test]
+fn a_phase_change_is_seen_within_three_windows() {
+    let mut profile = bias_profile::default();
+    for _ in 0..6 {
+        update(&mut profile, 600_000, 0, 0, &BEST);
+    }
+    assert!(c!(bias_profile_stable(&profile)));
+    for _ in 0..3 {
+        update(&mut profile, 600_000, 560_000, 0, &BEST);
+        assert!(!c!(bias_profile_stable(&profile)));
+    }
+    assert!(profile.speedup_permille < 1350, "{}", profile.speedup_permille);
+}
+
+/// A stretch of several windows at once counts for as many.
+#[test]
+fn a_long_stretch_replaces_what_was_known() {
+    let mut profile = bias_profile::default();
+    for _ in 0..3 {
+        update(&mut profile, 600_000, 0, 0, &BEST);
+    }
+    let mut window = bias_window::default();
+    add(&mut window, counts(WINDOW * 40, WINDOW * 5, WINDOW * 36, 0), 1_000_000, &BEST);
+    assert_eq!(c!(bias_window_full(&window, WINDOW)), 10, "by its cycles, four to an instruction");
+    c!(bias_profile_update(&mut profile, &mut window, 10, &SLOW, &BEST));
+    assert!(profile.stack.permille[2] > 895);
+}
