@@ -105,6 +105,7 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	if (tctx && tctx->profile.speedup_permille) {
 		cctx->run_speedup = tctx->profile.speedup_permille;
 		cctx->run_cost = bias_time_permille(&tctx->profile.stack, cost);
+		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	} else {
 		cctx->run_speedup = 0;
 		cctx->run_cost = cost->permille[BIAS_EXECUTE];

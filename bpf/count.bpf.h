@@ -28,6 +28,8 @@
 
 /* One run in so many is counted while a task's profile is stable. */
 #define SAMPLE_EVERY 8
+/* Of the ticks of a task that runs long, so many are counted together while its profile is stable. */
+#define TICKS_TOGETHER 2
 
 /* Read the counters of this CPU, @cpu. */
 static __always_inline bool counters_read(s32 cpu, struct bias_counts *now)
@@ -59,6 +61,7 @@ static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct bia
 	cctx->count_start = *now;
 	cctx->count_start_ns = now_ns;
 	cctx->counting_pid = pid;
+	cctx->uncounted_ticks = 0;
 }
 
 /* The stretch of @p on this CPU, @cpu, has ended: charge it. */
@@ -93,6 +96,7 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
 		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);
 		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &info->cost);
+		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	}
 }
 
@@ -148,6 +152,8 @@ int BPF_PROG(bias_count_tick)
 	/* A run that was not to be counted turns out to be long: worth it. */
 	if (!pid || !cpu_info_of(cpu)->counters || cctx->run_pid != pid || !(cctx->run_flags & RUN_BUSY) ||
 	    (p->flags & PF_KTHREAD))
+		return 0;
+	if (cctx->counting_pid == pid && cctx->run_stable && ++cctx->uncounted_ticks < TICKS_TOGETHER)
 		return 0;
 	if (!counters_read(cpu, &now)) {
 		cctx->counting_pid = 0;

@@ -138,7 +138,7 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		}
 	}
 	if (cpu < 0)
-		return prev_cpu;
+		return counting ? least_disturbed(p, prev_cpu) : prev_cpu;
 	clamp_vtime(p, slice_ns);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
@@ -306,10 +306,12 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	refresh_waiting(llc_of(cpu));
 	refresh_total_weight();
 	average_tick(cctx);
-	if (cpu_is_slow(cpu))
+	if (cpu_is_slow(cpu)) {
+		offer_spare(cpu, cctx);
 		wake_idle_fast(p, cpu, cctx);
-	else if (two_classes)
+	} else if (two_classes) {
 		swap_for_gain(cpu, cctx);
+	}
 	cctx->run_flags |= RUN_TICKED;
 	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
 	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns &&

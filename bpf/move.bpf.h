@@ -22,7 +22,7 @@
  *			the other's CPU kicked, which sends that to where the first came from.
  *			Only among tasks of about equal gain: who gains clearly more is displaced
  *			only by one that is behind by unfair_gap_ns, and comes back when it has half
- *			caught up.
+ *			caught up; and not by one that loses little where it is.
  *
  * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
  *
@@ -61,6 +61,9 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 	return (cctx->run_flags & RUN_MOVABLE) && cpu < 64 && (cctx->run_allowed & (1ull << cpu));
 }
 
+/* A task on a slow CPU that would gain less than this elsewhere has no cause to complain. */
+#define UNFAIR_SPEEDUP_PERMILLE 1200
+
 /* What a search is for. */
 enum search {
 	SEARCH_PULL,   /* anything that runs */
@@ -80,7 +83,8 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 		return bias_gains_more(cctx->run_speedup, mine->run_speedup, gain_permille) &&
 		       !bias_vtime_before(ours + unfair_gap_ns / 2, theirs);
 	if (bias_gains_more(mine->run_speedup, cctx->run_speedup, gain_permille))
-		return bias_vtime_before(theirs + unfair_gap_ns, ours);
+		return cctx->run_speedup >= UNFAIR_SPEEDUP_PERMILLE &&
+		       bias_vtime_before(theirs + unfair_gap_ns, ours);
 	return bias_vtime_before(theirs + rotate_gap_ns, ours);
 }
 

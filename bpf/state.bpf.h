@@ -78,6 +78,8 @@ struct cpu_ctx {
 	/* Counting, see count.bpf.h. */
 	u32 count_next_pid; /* who is counted from the next switch on; 0: nobody */
 	u32 counting_pid;   /* whose stretch is under way */
+	u32 uncounted_ticks; /* ticks that did not close the stretch, its task being known well */
+	u32 run_stable;	    /* the running task's profile is stable */
 	u64 count_start_ns;
 	struct bias_counts count_start;
 
@@ -109,6 +111,8 @@ u64 total_weight_at;
 u32 average_speedup __attribute__((aligned(BIAS_CACHE_LINE)));
 u32 band_low;
 u32 band_high = ~0u;
+/* 1 + the slow CPU whose task gains least, a hint; 0: none known. */
+u32 spare_cpu;
 
 /* What is known of a task. */
 struct task_ctx {
