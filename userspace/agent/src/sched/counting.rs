@@ -11,6 +11,8 @@
 use std::os::fd::AsRawFd;
 
 use anyhow::Result;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Func;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut};
 use tracing::warn;
 
@@ -61,6 +63,18 @@ fn fill(events: &impl MapCore, cpu: u32, group: &Group) -> libbpf_rs::Result<u32
         }
     }
     Ok(mask)
+}
+
+/// The kernel's function that the tick's program attaches to; it was `scheduler_tick` up to 6.9.
+const TICK: &str = "sched_tick";
+
+/// Can ticks be counted? Without, tasks are counted at switches only, and one that never sleeps and has its CPU for itself never is.
+pub(super) fn has_tick() -> bool {
+    let has = Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(TICK).is_some());
+    if !has {
+        warn!("this kernel has no {TICK}: tasks that never sleep are not counted");
+    }
+    has
 }
 
 /// What a miss of the last-level cache is taken to stall where stalls cannot be counted [cycles].

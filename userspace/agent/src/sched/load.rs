@@ -13,6 +13,7 @@ use super::RunOptions;
 use super::counting;
 use super::exit::{ExitReport, Uei};
 use super::log;
+use super::programs;
 use super::stats::Stats;
 use crate::failure::{Exit, Failure};
 use crate::pmu::{Counters, Options as PmuOptions};
@@ -49,6 +50,9 @@ impl<'object> Loaded<'object> {
             Counters::open(&topology, &PmuOptions { enabled: options.bias, ..PmuOptions::default() });
         prepare_counting(&mut open, &counters, nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
+        if options.verbose {
+            programs::log_verified();
+        }
         if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
             counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], &counters);
         }
@@ -105,7 +109,7 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, counters: &Counters, nr_cpus: us
     counting::size(&mut open.maps.events, nr_cpus)?;
     let any = counting::any(counters);
     open.progs.bias_count_switch.set_autoload(any);
-    open.progs.bias_count_tick.set_autoload(any);
+    open.progs.bias_count_tick.set_autoload(any && counting::has_tick());
     open.progs.bias_report_tasks.set_autoattach(false);
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.counting = any;

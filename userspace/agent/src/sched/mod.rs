@@ -14,6 +14,7 @@ mod counting;
 mod exit;
 mod load;
 mod log;
+mod programs;
 mod stats;
 
 use std::mem::MaybeUninit;

@@ -1,0 +1,65 @@
+//! What each program of the kernel side costs the verifier, against the budget in `verifier_budget.toml`.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Expectations, Scenario};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// No program may cost more, whatever its budget: the issue's figure, and a tenth of what kernels allow.
+const LIMIT: u32 = 100_000;
+
+#[derive(Deserialize)]
+struct Budget {
+    programs: BTreeMap<String, u32>,
+}
+
+/// Loads once, unpaced: nobody measures time here.
+const SCRIPT: &str = r#"
+"$AMPCTL" stop
+printf '{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
+{"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}' >/run/table.json
+$BIAS --capacity-file /run/table.json -v >$OUT/bias.log 2>&1 &
+bias=$!
+for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
+cat /sys/kernel/sched_ext/state >$OUT/state
+kill -INT $bias; wait $bias
+"#;
+
+/// `counted`: the guest has the counters that make the counting programs load, too.
+fn stays_within_budget(kernel: &str, counted: bool) {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
+    let budget: Budget = toml::from_str(&text).unwrap();
+    let Some(results) = Scenario::emulated(kernel, "2F2S", 3).run(SCRIPT) else { return };
+    let mut expect = Expectations::default();
+    expect.holds("loaded", results.text("state").trim() == "enabled");
+    let log = results.text("bias.log");
+    let mut seen = 0;
+    for line in log.lines() {
+        let Some((_, rest)) = line.split_once("program ") else { continue };
+        let Some((name, rest)) = rest.split_once(": ") else { continue };
+        let Some(cost) = rest.split(' ').next().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        seen += 1;
+        let allowed = budget.programs.get(name).copied().unwrap_or(0).min(LIMIT);
+        expect.at_most(&format!("{kernel}: {name}"), f64::from(cost), f64::from(allowed));
+    }
+    let programs = budget.programs.keys().filter(|name| counted || !name.starts_with("bias_count_")).count();
+    expect.holds(&format!("{kernel}: {seen} programs of {programs} told their cost:\n{log}"), seen == programs);
+    expect.judge();
+}
+
+#[test]
+fn programs_stay_within_their_budget_on_6_12() {
+    stays_within_budget("6.12", true);
+}
+
+#[test]
+fn programs_stay_within_their_budget_on_6_18() {
+    stays_within_budget("6.18", false);
+}
+
+#[test]
+fn programs_stay_within_their_budget_on_7_3() {
+    stays_within_budget("7.3", true);
+}
