@@ -39,6 +39,9 @@ use std::time::{Duration, Instant};
 const LOAD_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time between loading a scheduler and the first cell: it takes over the tasks that exist.
 const SETTLE: Duration = Duration::from_millis(200);
+/// Time the kernel gets, with the emulation still suspended, to clear up after a scheduler was loaded or unloaded: grace periods, freed
+/// programs. At the pace of the machine that takes seconds, and costs whoever is measured first 2 % of the fast CPUs.
+const AFTERMATH: Duration = Duration::from_millis(700);
 /// Ctrl-C ends programs before this program knows of it: time to learn why something failed.
 const SIGNAL_GRACE: Duration = Duration::from_millis(50);
 
@@ -175,10 +178,11 @@ impl<'a> Machine<'a> {
 
     fn load(&mut self, arm: &Arm, command: &str) -> Result<()> {
         let command = self.with_table(&beside_us(command))?;
-        let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
+        let suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
         let kernel = self.kernel.clone();
         let loaded = Loaded::start_unless(kernel, &command, self.load_timeout, self.interrupted)?;
         self.loaded = Some((arm.name.clone(), loaded));
+        clear_up(suspended.is_some());
         Ok(())
     }
 }
@@ -186,6 +190,13 @@ impl<'a> Machine<'a> {
 /// What the arm's eaters take of every CPU, thousandths; None if it has none.
 fn eaten(arm: &Arm) -> Option<u32> {
     if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None }
+}
+
+/// Lets the kernel finish what loading or unloading left, if the emulation is suspended for it.
+fn clear_up(suspended: bool) {
+    if suspended {
+        std::thread::sleep(AFTERMATH);
+    }
 }
 
 /// Is this command's program, wherever it is, scx_bias?
@@ -301,8 +312,10 @@ impl Stage for Machine<'_> {
         self.eaters = None;
         match self.loaded.take() {
             Some((_, loaded)) => {
-                let _suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
-                loaded.stop()
+                let suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
+                let stopped = loaded.stop();
+                clear_up(suspended.is_some());
+                stopped
             }
             None => Ok(()),
         }
