@@ -2,7 +2,7 @@
 
 use crate::calibrate::{self, Settings, calibrate};
 use crate::failure::Failure;
-use crate::pmu::{Counters, Seen};
+use crate::pmu::{Counters, Group, Seen};
 use crate::store::{CapacityFile, default_path};
 use crate::topology::Topology;
 use bias_policy::samples::median;
@@ -50,6 +50,13 @@ impl Capacity {
             if let Some(reason) = summary.source.reason() {
                 debug!("CPU {}: {reason}", summary.cpu);
             }
+        }
+        let covered = |group: &&Group| self.file.model.as_ref().is_some_and(|model| model.covers(group));
+        let nominal = counters.groups().filter(|group| !covered(group)).count();
+        if nominal > 0 {
+            info!(
+                "counters of {nominal} CPUs are taken at their nominal scale; --recalibrate finds the true one"
+            );
         }
         Ok(())
     }

@@ -87,6 +87,12 @@ impl CounterModel {
         Ok(())
     }
 
+    /// Was what `group` counts of external stalls looked at, whatever came of it?
+    #[must_use]
+    pub fn covers(&self, group: &Group) -> bool {
+        self.fitted(group, Role::External).is_some()
+    }
+
     /// The scale that was fitted for what `group` counts in `role`.
     fn fitted(&self, group: &Group, role: Role) -> Option<Scale> {
         let event = group.event(role)?.id();

@@ -34,6 +34,7 @@ fn fitted_scales_apply_to_the_events_they_were_fitted_for() {
         scales(Some(&model), group),
         Some(Scales { external_permille: 700, internal_permille: Some(310) })
     );
+    assert!(model.covers(group) && !model.covers(usual.cpu(3).unwrap()));
     // Another CPU, and another event on the same: nominal.
     assert_eq!(scales(Some(&model), usual.cpu(3).unwrap()), Some(nominal));
     let other = counters(&kernel, &machine, &["external=cpu_atom/event=0x77/@misses"]);

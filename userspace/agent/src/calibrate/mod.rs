@@ -159,18 +159,26 @@ pub fn calibrate(
         .zip(cpus)
         .map(|(state, cpu)| CpuSamples { cpu: cpu.cpu, times: std::mem::take(&mut state.samples_ns) });
     let calibration = evaluate(cpus, samples.collect(), conditions, settings.rule)?;
-    let groups = cpus.iter().map(|cpu| counters.cpu(cpu.cpu));
+    Ok(with_counters(calibration, cpus, counters, &states))
+}
+
+/// Adds what the counters are worth, from what they did on `cpus`, whose `states` are in the same order.
+fn with_counters(
+    calibration: Calibration,
+    cpus: &[Cpu],
+    counters: &Counters,
+    states: &[CpuState],
+) -> Calibration {
     let counted: Vec<_> = cpus
         .iter()
-        .zip(groups)
-        .zip(&states)
-        .map(|((cpu, group), state)| (cpu.cpu, group, &state.records))
+        .zip(states)
+        .map(|(cpu, state)| (cpu.cpu, counters.cpu(cpu.cpu), &state.records))
         .collect();
-    Ok(Calibration {
+    Calibration {
         model: counted::model(&calibration.table, &counted),
         seen: counted.iter().filter_map(|(_, group, records)| counted::seen((*group)?, records)).collect(),
         ..calibration
-    })
+    }
 }
 
 /// Table and classes from samples, without counters; the samples are in the order of `cpus`.

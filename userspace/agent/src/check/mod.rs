@@ -295,7 +295,10 @@ impl Machine {
         let lacking = services.iter().find_map(|service| Some((service.by.as_ref().err()?, &service.cpus)));
         match lacking {
             _ if served.is_empty() => {
-                finding("counters", Status::Limited, "no CPU performance counters", WITHOUT)
+                let why =
+                    lacking.and_then(|(why, _)| why.split(';').next()).unwrap_or("no CPU is listed in sysfs");
+                let found = format!("no CPU performance counters: {why}");
+                finding("counters", Status::Limited, found, WITHOUT)
             }
             Some((_, cpus)) => {
                 let found = format!(

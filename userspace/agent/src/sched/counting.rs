@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 
 use anyhow::Result;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use bias_policy::ffi;
 
@@ -38,7 +38,10 @@ pub(super) fn hand_over(
 ) {
     for (cpu, info) in (0u32..).zip(cpus) {
         let Some(group) = counters.cpu(cpu) else { continue };
-        let Some(scales) = model::scales(model, group) else { continue };
+        let Some(scales) = model::scales(model, group) else {
+            debug!("CPU {cpu} is not counted: its counter of external stalls does not follow them");
+            continue;
+        };
         match fill(events, cpu, group, scales) {
             Ok(mask) => info.counters = mask,
             Err(error) => warn!("the counters of CPU {cpu} are not used: {error}"),
