@@ -5,6 +5,7 @@
 
 pub mod classes;
 pub mod ffi;
+pub mod model;
 pub mod ranktest;
 pub mod samples;
 pub mod table;

@@ -250,9 +250,12 @@ mod tests {
     #[test]
     fn a_class_costs_the_mean_of_its_cpus() {
         let slow = |cpu, cost| CpuCapacity { class: Class::Slow, ..entry(cpu, cost) };
-        let table =
-            CapacityTable::new(vec![entry(0, [1000; 3]), slow(1, [2400, 1500, 1000]), slow(2, [2600, 1600, 1100])])
-                .unwrap();
+        let table = CapacityTable::new(vec![
+            entry(0, [1000; 3]),
+            slow(1, [2400, 1500, 1000]),
+            slow(2, [2600, 1600, 1100]),
+        ])
+        .unwrap();
         assert_eq!(table.class_cost_permille(Class::Slow), [2500, 1550, 1050]);
         assert_eq!(table.class_cost_permille(Class::Fast), [1000; 3]);
         let alike = CapacityTable::new(vec![entry(0, [1000; 3])]).unwrap();

@@ -103,6 +103,12 @@ pub struct RunSettings {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub no_bias: Option<bool>,
 
+    /// Count this event in place of the one chosen [repeatable]: cycles, instructions, external or internal, with the PMU's name and
+    /// the event in perf's notation; behind it @slots=WIDTH for issue slots or @misses for misses, cycles otherwise. It holds for the CPUs
+    /// that the PMU serves
+    #[arg(long, value_name = "ROLE=PMU/TERMS/")]
+    pub events: Vec<String>,
+
     /// Instructions after which what a task stalled on is taken into its profile [10000 to 1000000000; default 500000]. More ignore
     /// short phases; fewer follow them sooner
     #[arg(long, value_name = "N")]
@@ -201,6 +207,10 @@ pub struct CalibrateArgs {
     /// as equal, lower it to act on smaller differences
     #[arg(long, value_name = "PERMILLE", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub min_effect_permille: u32,
+
+    /// Count this event in place of the one chosen while measuring [repeatable], as `scx_bias --help` explains
+    #[arg(long, value_name = "ROLE=PMU/TERMS/")]
+    pub events: Vec<String>,
 
     /// Print the table as JSON for machines
     #[arg(long)]

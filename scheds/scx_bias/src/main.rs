@@ -7,7 +7,10 @@ mod settings;
 use anyhow::Result;
 use bias_agent::capacity::{self, Capacity, Source};
 use bias_agent::failure::{Exit, describe};
+use bias_agent::pmu::Counters;
+use bias_agent::topology::Topology;
 use bias_agent::{check, sched, show};
+use bias_policy::table::CapacityTable;
 use clap::{CommandFactory, Parser};
 use cli::{CalibrateArgs, Cli, Command, RunArgs, TableArgs};
 use output::{log, print};
@@ -60,18 +63,23 @@ fn run(args: &RunArgs) -> Result<Exit> {
         ..Source::default()
     };
     // The user's file first, for its errors are the user's to mend; then the machine, before anything is measured or stored.
-    let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source)).transpose()?;
+    let uncounted = Counters::default();
+    let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source, &uncounted)).transpose()?;
     check::refuse_if_unfit()?;
-    let capacity = given.map_or_else(|| capacity::obtain(&source), Ok)?;
-    let options = settings.options(capacity.table);
-    let report = sched::run(&sched::RunOptions { verbose: args.verbose, ..options })?;
+    let options = settings.options(CapacityTable::default())?;
+    let mut counters = Counters::open(&Topology::read()?, &options.counting());
+    let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
+    capacity.settle(&mut counters)?;
+    let (table, model, verbose) = (capacity.table, capacity.file.model, args.verbose);
+    let report = sched::run(&sched::RunOptions { table, model, verbose, ..options }, counters)?;
     eprintln!("scx_bias: {}", report.text());
     Ok(Exit::Clean)
 }
 
 fn calibrate(args: &CalibrateArgs) -> Result<Exit> {
     log(args.verbose);
-    print_table(&capacity::obtain(&args.source())?, args.json)
+    let counters = Counters::open(&Topology::read()?, &args.counting()?);
+    print_table(&capacity::obtain(&args.source(), &counters)?, args.json)
 }
 
 fn table(args: &TableArgs) -> Result<Exit> {

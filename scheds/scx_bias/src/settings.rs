@@ -4,6 +4,7 @@ use crate::cli::{CalibrateArgs, RunArgs, RunSettings};
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::Source;
 use bias_agent::failure::Failure;
+use bias_agent::pmu::{self, Override};
 use bias_agent::safefile;
 use bias_agent::sched::RunOptions;
 use bias_policy::classes::SplitRule;
@@ -59,6 +60,8 @@ impl RunSettings {
             rotate_gap_us: self.rotate_gap_us.or(beneath.rotate_gap_us),
             sync_burst_us: self.sync_burst_us.or(beneath.sync_burst_us),
             no_bias: self.no_bias.or(beneath.no_bias),
+            // The last of a role counts, so the command line wins here too.
+            events: [beneath.events, self.events].concat(),
             window_instructions: self.window_instructions.or(beneath.window_instructions),
             thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
             gain_permille: self.gain_permille.or(beneath.gain_permille),
@@ -78,7 +81,8 @@ impl RunSettings {
         within("borrow-gap-us", self.borrow_gap_us, 1_000..=10_000_000)?;
         within("unfair-gap-us", self.unfair_gap_us, 1_000..=100_000_000)?;
         within("stats", self.stats, INTERVAL_S)?;
-        let with_defaults = self.options(CapacityTable::default());
+        events(&self.events)?;
+        let with_defaults = self.options(CapacityTable::default())?;
         if with_defaults.slice_min_us > with_defaults.slice_us {
             return Err(Failure::usage(format!(
                 "slice-min-us is {} and slice-us {}: give a shorter least slice or a longer slice",
@@ -89,9 +93,13 @@ impl RunSettings {
     }
 
     /// What the scheduler is run with. Out-of-range values have been refused by [`RunArgs::resolve`].
-    pub fn options(&self, table: CapacityTable) -> RunOptions {
+    ///
+    /// # Errors
+    /// Usage failure for an event that is none.
+    pub fn options(&self, table: CapacityTable) -> Result<RunOptions, Failure> {
         let defaults = RunOptions::new(table);
-        RunOptions {
+        Ok(RunOptions {
+            events: parse_events(&self.events)?,
             slice_us: self.slice_us.unwrap_or(defaults.slice_us),
             slice_min_us: self.slice_min_us.unwrap_or(defaults.slice_min_us),
             rotate_gap_us: self.rotate_gap_us.unwrap_or(defaults.rotate_gap_us),
@@ -107,8 +115,22 @@ impl RunSettings {
                 .filter(|seconds| INTERVAL_S.contains(seconds))
                 .map(Duration::from_secs_f64),
             ..defaults
-        }
+        })
     }
+}
+
+fn parse_events(named: &[String]) -> Result<Vec<Override>, Failure> {
+    named.iter().map(|event| event.parse()).collect()
+}
+
+/// The events that were named, which this machine has.
+///
+/// # Errors
+/// Usage failure for the first that cannot be read or does not exist.
+fn events(named: &[String]) -> Result<Vec<Override>, Failure> {
+    let events = parse_events(named)?;
+    pmu::events::check(&events)?;
+    Ok(events)
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(
@@ -136,6 +158,14 @@ pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
 }
 
 impl CalibrateArgs {
+    /// What to count while measuring.
+    ///
+    /// # Errors
+    /// Usage failure for an event that this machine does not have.
+    pub fn counting(&self) -> Result<pmu::Options, Failure> {
+        Ok(pmu::Options { events: events(&self.events)?, enabled: true })
+    }
+
     /// Where the table is to come from.
     pub fn source(&self) -> Source {
         let settings = Settings {
@@ -173,7 +203,7 @@ mod tests {
     fn the_command_line_wins_over_the_file() {
         let settings = resolve("slice-us = 5000\nstats = 1.5", &["--slice-us", "7000"]).unwrap();
         assert_eq!((settings.slice_us, settings.stats), (Some(7000), Some(1.5)));
-        let options = settings.options(CapacityTable::default());
+        let options = settings.options(CapacityTable::default()).unwrap();
         assert_eq!(options.stats_interval, Some(Duration::from_millis(1500)));
     }
 
@@ -181,12 +211,25 @@ mod tests {
     fn every_setting_can_be_in_the_file_and_nothing_else() {
         let all = "capacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
             no-bias = true\nwindow-instructions = 10000\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
-            unfair-gap-us = 1000\nstats = 1.0";
+            unfair-gap-us = 1000\nstats = 1.0\nevents = ['external=software/config=1/']";
         let settings = resolve(all, &[]).unwrap();
         assert!(settings.capacity_file.unwrap().is_absolute());
         assert_eq!(all.lines().count(), RunSettings::augment_flags());
         let refused = resolve("slice-us = 100\nslise = 3", &[]).unwrap_err().message;
         assert!(refused.contains("line 2") && refused.contains("slise"), "{refused}");
+    }
+
+    #[test]
+    fn events_are_checked_wherever_they_stand_and_the_command_line_wins() {
+        let file = "events = ['external=software/config=1/', 'internal=software/config=2/']";
+        let settings = resolve(file, &["--events", "external=software/config=3/"]).unwrap();
+        let events = settings.options(CapacityTable::default()).unwrap().events;
+        // The last of a role counts.
+        assert_eq!(events.last().unwrap().to_string(), "external=software/config=0x3/");
+        assert_eq!(events.len(), 3);
+        assert!(resolve("events = ['external']", &[]).unwrap_err().message.contains("no ROLE="));
+        let absent = resolve("", &["--events", "external=no_such_pmu/config=1/"]).unwrap_err().message;
+        assert!(absent.contains("there is no PMU no_such_pmu; this machine has"), "{absent}");
     }
 
     #[test]

@@ -42,6 +42,15 @@ fn options_out_of_range_are_refused_with_the_range() {
 }
 
 #[test]
+fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
+    assert!(refused(&["--events", "stalls=cpu/event=1/"], 2).contains("for example"));
+    for start in [&[][..], &["calibrate"]] {
+        let args = [start, &["--events", "external=no_such_pmu/event=1/"]].concat();
+        assert!(refused(&args, 2).contains("there is no PMU no_such_pmu"));
+    }
+}
+
+#[test]
 fn capacity_files_that_are_none_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

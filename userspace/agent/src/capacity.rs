@@ -2,13 +2,14 @@
 
 use crate::calibrate::{self, Settings, calibrate};
 use crate::failure::Failure;
+use crate::pmu::{Counters, Group, Seen};
 use crate::store::{CapacityFile, default_path};
 use crate::topology::Topology;
 use bias_policy::samples::median;
 use bias_policy::table::CapacityTable;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default)]
@@ -30,15 +31,44 @@ pub struct Capacity {
     pub table: CapacityTable,
     /// The file it is in, or would be.
     pub file: CapacityFile,
+    /// What the counters did while it was measured; empty if it was not measured now.
+    pub seen: Vec<Seen>,
+}
+
+impl Capacity {
+    /// Takes the counters out that do not count: those that calibration saw stand still, where it was done now, and those that stand still
+    /// over work of some milliseconds, where it was not. Scheduling needs this; showing a table does not.
+    ///
+    /// # Errors
+    /// Kernel failure when the machine's description cannot be read.
+    pub fn settle(&self, counters: &mut Counters) -> Result<(), Failure> {
+        if counters.groups().next().is_none() {
+            return Ok(());
+        }
+        counters.probe_at_start(&self.seen, Topology::read()?.llc_bytes);
+        for summary in counters.summary() {
+            if let Some(reason) = summary.source.reason() {
+                debug!("CPU {}: {reason}", summary.cpu);
+            }
+        }
+        let covered = |group: &&Group| self.file.model.as_ref().is_some_and(|model| model.covers(group));
+        let nominal = counters.groups().filter(|group| !covered(group)).count();
+        if nominal > 0 {
+            info!(
+                "counters of {nominal} CPUs are taken at their nominal scale; --recalibrate finds the true one"
+            );
+        }
+        Ok(())
+    }
 }
 
 /// The table to schedule by: the file that was named; else the stored one if the machine is the same and a spot check
-/// agrees; else a new calibration, which is stored.
+/// agrees; else a new calibration with `counters` running, which is stored.
 ///
 /// # Errors
 /// Usage failure for a bad file that the user named; kernel or runtime failure when measuring fails. A bad stored file and a place that
 /// cannot be written to are warnings.
-pub fn obtain(source: &Source) -> Result<Capacity, Failure> {
+pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure> {
     let topology = Topology::read()?;
     if let Some(path) = &source.capacity_file {
         return from_file(path, &topology);
@@ -55,7 +85,7 @@ pub fn obtain(source: &Source) -> Result<Capacity, Failure> {
             Err(why) => info!("calibrating anew: {why}"),
         }
     }
-    let capacity = measure(&topology, &source.settings)?;
+    let capacity = measure(&topology, &source.settings, counters)?;
     if let Some(path) = &stored {
         match capacity.file.write(path) {
             Ok(()) => info!("capacity table stored in {}", path.display()),
@@ -90,27 +120,31 @@ fn from_file(path: &Path, topology: &Topology) -> Result<Capacity, Failure> {
     let table = file
         .table(topology)
         .map_err(|why| Failure::usage(format!("capacity file {}: {why}", path.display())))?;
-    Ok(Capacity { table, file })
+    Ok(Capacity { table, file, seen: Vec::new() })
 }
 
 /// Measures every CPU, with a progress bar if standard error is a terminal.
 ///
 /// # Errors
 /// Those of [`calibrate()`].
-pub fn measure(topology: &Topology, settings: &Settings) -> Result<Capacity, Failure> {
+pub fn measure(topology: &Topology, settings: &Settings, counters: &Counters) -> Result<Capacity, Failure> {
     // Hidden by indicatif itself when standard error is no terminal.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} visits, {eta} left") {
         bar.set_style(style);
     }
     bar.set_message(format!("Calibrating {} CPUs", topology.cpus.len()));
-    let result = calibrate(topology, settings, &|done, total| {
+    let result = calibrate(topology, settings, counters, &|done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
     let calibration = result?;
-    Ok(Capacity { file: CapacityFile::of(&calibration, topology), table: calibration.table })
+    Ok(Capacity {
+        file: CapacityFile::of(&calibration, topology),
+        table: calibration.table,
+        seen: calibration.seen,
+    })
 }
 
 /// The stored table if it still describes this machine, or why it does not.
@@ -160,7 +194,7 @@ mod tests {
         let text = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]},
             {"cpu": 1, "cost_permille": [2500, 1000, 1000]}, {"cpu": 2, "cost_permille": [2500, 1000, 1000]}]}"#;
         let file: CapacityFile = serde_json::from_str(text).unwrap();
-        Capacity { table: file.table(&topology).unwrap(), file }
+        Capacity { table: file.table(&topology).unwrap(), file, seen: Vec::new() }
     }
 
     #[test]
@@ -182,7 +216,7 @@ mod tests {
             external_bytes: Some(1 << 16),
             ..Settings::default()
         };
-        let mut file = measure(&topology, &settings).unwrap().file;
+        let mut file = measure(&topology, &settings, &Counters::default()).unwrap().file;
         file.identity.as_mut().unwrap().kernel = "another".into();
         file.write(&path).unwrap();
         let why = reusable(&path, &topology, &settings).unwrap_err();

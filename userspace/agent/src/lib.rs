@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod check;
 pub mod cpulist;
 pub mod failure;
+pub mod model;
 pub mod pmu;
 pub mod safefile;
 pub mod sched;

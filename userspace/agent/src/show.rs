@@ -1,8 +1,11 @@
 //! The capacity table as people and machines read it.
 
+mod counters;
+
 use crate::capacity::Capacity;
 use crate::cpulist;
 use crate::failure::Failure;
+use crate::model::CounterModel;
 use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, Class, Component, CpuCapacity};
@@ -15,7 +18,7 @@ const WIDTH: u16 = 80;
 /// CPUs up to which a matrix fits the width.
 const MATRIX_CPUS: usize = 14;
 
-/// The table for a terminal: a line per CPU, what decided the classes, and which CPUs are alike.
+/// The table for a terminal: a line per CPU, what decided the classes, which CPUs are alike, and what the counters are worth.
 #[must_use]
 pub fn text(capacity: &Capacity) -> String {
     let mut table = Table::new();
@@ -36,6 +39,9 @@ pub fn text(capacity: &Capacity) -> String {
     );
     out.push_str(&classes(capacity));
     out.push_str(&alike(capacity));
+    if let Some(model) = &capacity.file.model {
+        out.push_str(&counters::text(model, &capacity.table));
+    }
     out
 }
 
@@ -161,16 +167,24 @@ struct Document<'a> {
     split: Option<crate::store::FileSplit>,
     /// Groups of alike CPUs by component: execute, internal, external.
     alike: [Vec<Vec<u32>>; COMPONENTS],
+    /// What the counters are worth; null when none were running.
+    model: Option<&'a CounterModel>,
 }
 
-/// The table as JSON: the CPUs with costs and classes, what decided, and the groups of alike CPUs. Samples stay in the file.
+/// The table as JSON: the CPUs with costs and classes, what decided, the groups of alike CPUs, and the scales of the counters. Samples stay in the file.
 ///
 /// # Errors
 /// Runtime failure when it cannot be written as JSON.
 pub fn json(capacity: &Capacity) -> Result<String, Failure> {
     let samples = capacity.file.samples();
     let alike = Component::ALL.map(|component| groups(&samples, component));
-    let document = Document { version: 1, cpus: &capacity.table.cpus, split: capacity.file.split, alike };
+    let document = Document {
+        version: 1,
+        cpus: &capacity.table.cpus,
+        split: capacity.file.split,
+        alike,
+        model: capacity.file.model.as_ref(),
+    };
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::runtime(format!("cannot write the table as JSON ({error})")))
@@ -199,7 +213,7 @@ mod tests {
             serde_json::from_str(&format!("{{\"version\":1,\"cpus\":[{}]}}", cpus.join(","))).unwrap();
         let places = (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 });
         let topology = Topology { cpus: places.collect(), possible: (0..count).collect(), llc_bytes: 0 };
-        Capacity { table: file.table(&topology).unwrap(), file }
+        Capacity { table: file.table(&topology).unwrap(), file, seen: Vec::new() }
     }
 
     #[test]
@@ -217,6 +231,35 @@ mod tests {
         let matrix = matrix(&capacity(4), Component::Execute).unwrap();
         assert_eq!(matrix.matches('●').count(), 1 + 8, "{matrix}");
         assert!(super::matrix(&capacity(15), Component::Execute).is_err());
+    }
+
+    /// A model as a file has it: three CPUs with counters, one of which cannot be used.
+    const MODEL: &str = r#"{"errors": {"mean_permille": 21, "worst_permille": 64},
+        "loops": [{"loop": "far-chase", "measured_permille": 1072, "from_fast_permille": 1080},
+                  {"loop": "execute", "measured_permille": 2500, "from_fast_permille": 2490, "from_slow_permille": 2510}],
+        "sets": [{"external": "STALLS (0xa3)", "internal": "SLOTS (0x71)", "cpus": [
+            {"cpu": 0, "external": {"fitted": 1010}, "internal": {"fitted": 210}, "error_permille": 20},
+            {"cpu": 1, "external": {"fitted": 1030}, "internal": "unclear", "error_permille": 24},
+            {"cpu": 2, "external": "still", "internal": {"fitted": 333}}]}]}"#;
+
+    #[test]
+    fn the_counters_are_shown_by_class_with_their_errors() {
+        let mut capacity = capacity(4);
+        assert!(!text(&capacity).contains("Stalls counted"));
+        capacity.file.model = Some(serde_json::from_str(MODEL).unwrap());
+        let text = text(&capacity);
+        for says in
+            ["1.01 to 1.03", "never moves (unused)", "not found (nominal) on 1", "mean 2.1 %, worst 6.4 %"]
+        {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(WIDTH) + 10), "{text}");
+        let line =
+            |start: &str| text.lines().find(|line| line.trim_start().starts_with(start)).unwrap().to_owned();
+        assert!(line("far chase").contains("1.07") && line("far chase").contains('?'), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&json(&capacity).unwrap()).unwrap();
+        assert_eq!(value["model"]["sets"][0]["cpus"][2]["external"], "still");
+        assert_eq!(value["model"]["errors"]["worst_permille"], 64);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 use crate::calibrate::{Calibration, Conditions};
 use crate::cpulist;
 use crate::failure::Failure;
+use crate::model::CounterModel;
 use crate::safefile;
 use crate::topology::{MachineIdentity, Topology};
 use bias_policy::classes::{CpuSamples, SplitRule, split_by_cost};
@@ -45,6 +46,9 @@ pub struct CapacityFile {
     /// Why there are two classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<FileSplit>,
+    /// What the counters are worth; absent where there were none, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<CounterModel>,
     /// The CPUs.
     pub cpus: Vec<FileCpu>,
 }
@@ -110,6 +114,7 @@ impl CapacityFile {
             identity: Some(topology.identity()),
             conditions: Some(calibration.conditions.clone()),
             split,
+            model: calibration.model.clone(),
             cpus: cpus.collect(),
         }
     }
@@ -131,6 +136,9 @@ impl CapacityFile {
                 "has version {}, this program reads {VERSION}; write one anew with `scx_bias calibrate --output FILE`",
                 file.version
             ));
+        }
+        if let Some(model) = &file.model {
+            model.check()?;
         }
         Ok(file)
     }

@@ -5,7 +5,9 @@
 use super::*;
 use crate::calibrate::evaluate;
 use crate::failure::Exit;
+use crate::model::{CounterModel, CounterSet, CpuScales};
 use crate::topology::Cpu;
+use bias_policy::model::{Errors, SCALE_MAX, Scale};
 use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 
@@ -27,6 +29,21 @@ fn calibration(count: u32, samples: u32) -> Calibration {
     };
     let cpus = (0..count).map(|cpu| CpuSamples { cpu, times: [times(1 + cpu % 2), times(1), times(1)] });
     evaluate(&topology(count).cpus, cpus.collect(), conditions, SplitRule::default()).unwrap()
+}
+
+/// As [`calibration`], with a model of that many CPUs.
+fn counted(count: u32) -> Calibration {
+    let scale = Some(Scale::Fitted(SCALE_MAX));
+    let cpu = |cpu| CpuScales { cpu, external: scale, internal: scale, error_permille: Some(1000) };
+    let event = |name: &str| Some(name.repeat(10));
+    let set = CounterSet {
+        external: event("external"),
+        internal: event("internal"),
+        cpus: (0..count).map(cpu).collect(),
+    };
+    let errors = Some(Errors { mean_permille: 10, worst_permille: 20 });
+    let model = CounterModel { errors, loops: Vec::new(), sets: vec![set] };
+    Calibration { model: Some(model), ..calibration(count, 60) }
 }
 
 fn refusal(text: &str) -> String {
@@ -58,8 +75,21 @@ fn a_written_file_reads_back_and_is_private() {
 }
 
 #[test]
+fn the_scales_of_the_counters_are_kept_and_older_files_have_none() {
+    let text = CapacityFile::of(&counted(2), &topology(2)).to_text().unwrap();
+    assert_eq!(CapacityFile::parse(&text).unwrap().model, counted(2).model);
+    assert_eq!(CapacityFile::parse(BY_HAND).unwrap().model, None);
+    let older = CapacityFile::of(&calibration(2, 40), &topology(2)).to_text().unwrap();
+    assert!(!older.contains("\"model\":"));
+    assert_eq!(CapacityFile::parse(&older).unwrap().model, None);
+    let wild = text.replacen(&SCALE_MAX.to_string(), "0", 1);
+    assert!(refusal(&wild).contains("CPU 0 has a counter of scale 0; give"));
+    assert!(refusal(&text.replacen("\"sets\"", "\"set\"", 1)).contains("unknown field"));
+}
+
+#[test]
 fn the_largest_machine_fits_the_limit_of_reading() {
-    let text = CapacityFile::of(&calibration(1024, 60), &topology(1024)).to_text().unwrap();
+    let text = CapacityFile::of(&counted(1024), &topology(1024)).to_text().unwrap();
     assert!(text.len() as u64 <= safefile::MAX_BYTES, "{} bytes", text.len());
 }
 

@@ -7,13 +7,15 @@
 //! ([`chase`]); the two stalls are differences to the same loop without stalls. Each CPU is visited in several rounds, in
 //! alternating order, so that slow drift of the machine meets all CPUs alike; a visit is some fifty milliseconds of chunks of two
 //! milliseconds ([`sampler`]). The cost is the ratio of medians. CPUs are measured one at a time while the budget allows, in
-//! parallel on different cores beyond that ([`plan`]). Raw samples are kept: the classes are decided on them.
+//! parallel on different cores beyond that ([`plan`]). Raw samples are kept: the classes are decided on them. Where CPUs have
+//! counters these are read around every loop, which tells what their counts stand for ([`counted`]).
 //!
 //! Invariants. No sample is invented or dropped but warm-ups; a CPU that cannot be measured is an error, never a guess.
 //!
 //! Limits. A CPU busy with real-time work during all rounds is measured as slow. Load on SMT siblings is not controlled for.
 
 pub mod chase;
+pub mod counted;
 pub mod kernels;
 pub mod plan;
 pub mod sampler;
@@ -22,6 +24,8 @@ pub(crate) mod thread;
 mod worker;
 
 use crate::failure::Failure;
+use crate::model::CounterModel;
+use crate::pmu::{Counters, Seen};
 use crate::topology::{Cpu, Topology};
 use bias_policy::classes::{CpuSamples, Split, SplitRule, split};
 use bias_policy::samples::{median, summarise};
@@ -98,15 +102,20 @@ pub struct Calibration {
     pub samples: Vec<CpuSamples>,
     /// How they were taken.
     pub conditions: Conditions,
+    /// What the counters are worth; None without any.
+    pub model: Option<CounterModel>,
+    /// What the counters did, which tells the dead ones.
+    pub seen: Vec<Seen>,
 }
 
-/// Measures every online CPU. `progress` is told visits done and visits in all.
+/// Measures every online CPU, with those of `counters` running. `progress` is told visits done and visits in all.
 ///
 /// # Errors
 /// Kernel failure when a CPU cannot be run on; runtime failure when memory is short or a time is nonsense.
 pub fn calibrate(
     topology: &Topology,
     settings: &Settings,
+    counters: &Counters,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Calibration, Failure> {
     let start = Instant::now();
@@ -130,7 +139,7 @@ pub fn calibrate(
             order.reverse();
         }
         for batch in order {
-            visit_batch(cpus, batch, &mut states, &sets, settings, round)?;
+            visit_batch(cpus, batch, &mut states, &Visit { sets: &sets, counters, settings, round })?;
             done += batch.len();
             progress(done, total);
         }
@@ -145,12 +154,34 @@ pub fn calibrate(
         realtime,
         took_ms: start.elapsed().as_millis() as u64,
     };
-    let samples =
-        states.into_iter().zip(cpus).map(|(state, cpu)| CpuSamples { cpu: cpu.cpu, times: state.samples_ns });
-    evaluate(cpus, samples.collect(), conditions, settings.rule)
+    let samples = states
+        .iter_mut()
+        .zip(cpus)
+        .map(|(state, cpu)| CpuSamples { cpu: cpu.cpu, times: std::mem::take(&mut state.samples_ns) });
+    let calibration = evaluate(cpus, samples.collect(), conditions, settings.rule)?;
+    Ok(with_counters(calibration, cpus, counters, &states))
 }
 
-/// Table and classes from samples, which are in the order of `cpus`.
+/// Adds what the counters are worth, from what they did on `cpus`, whose `states` are in the same order.
+fn with_counters(
+    calibration: Calibration,
+    cpus: &[Cpu],
+    counters: &Counters,
+    states: &[CpuState],
+) -> Calibration {
+    let counted: Vec<_> = cpus
+        .iter()
+        .zip(states)
+        .map(|(cpu, state)| (cpu.cpu, counters.cpu(cpu.cpu), &state.records))
+        .collect();
+    Calibration {
+        model: counted::model(&calibration.table, &counted),
+        seen: counted.iter().filter_map(|(_, group, records)| counted::seen((*group)?, records)).collect(),
+        ..calibration
+    }
+}
+
+/// Table and classes from samples, without counters; the samples are in the order of `cpus`.
 ///
 /// # Errors
 /// Runtime failure when a CPU has no usable sample.
@@ -191,7 +222,7 @@ pub fn evaluate(
         spread_permille,
     });
     let table = CapacityTable::new(entries.collect()).map_err(|error| Failure::runtime(error.to_string()))?;
-    Ok(Calibration { table, split, samples, conditions })
+    Ok(Calibration { table, split, samples, conditions, model: None, seen: Vec::new() })
 }
 
 /// Execute time of a few CPUs, (number, ns per step): enough to tell whether a stored table still holds.
@@ -260,25 +291,31 @@ fn build_sets(cpus: &[Cpu], bytes: usize) -> Result<Sets, Failure> {
     Ok(sets)
 }
 
+/// What all visits of a round have in common.
+struct Visit<'a> {
+    sets: &'a Sets,
+    counters: &'a Counters,
+    settings: &'a Settings,
+    round: u32,
+}
+
 /// Visits the CPUs of a batch at the same time, each on a thread of its own.
 fn visit_batch(
     cpus: &[Cpu],
     batch: &[usize],
     states: &mut [CpuState],
-    sets: &Sets,
-    settings: &Settings,
-    round: u32,
+    visit: &Visit<'_>,
 ) -> Result<(), Failure> {
     std::thread::scope(|scope| {
         let members = states.iter_mut().enumerate().filter(|(at, _)| batch.contains(at));
         let threads: Vec<_> = members
             .filter_map(|(at, state)| {
                 let cpu = cpus.get(at)?;
-                let (far, turn) = sets.get(&cpu.llc)?;
-                Some(
-                    scope
-                        .spawn(move || worker::visit(cpu.cpu, state, &Shared { far, turn, settings, round })),
-                )
+                let (far, turn) = visit.sets.get(&cpu.llc)?;
+                let counters = visit.counters.cpu(cpu.cpu);
+                let (settings, round) = (visit.settings, visit.round);
+                let shared = Shared { far, turn, counters, settings, round };
+                Some(scope.spawn(move || worker::visit(cpu.cpu, state, &shared)))
             })
             .collect();
         // All are joined before the first error is returned.

@@ -53,8 +53,11 @@ fn calibrates_this_machine() {
         ..Settings::default()
     };
     let told = Mutex::new(Vec::new());
-    let calibration =
-        calibrate(&topology, &settings, &|done, total| told.lock().unwrap().push((done, total))).unwrap();
+    let calibration = calibrate(&topology, &settings, &Counters::default(), &|done, total| {
+        told.lock().unwrap().push((done, total));
+    })
+    .unwrap();
+    assert!(calibration.model.is_none() && calibration.seen.is_empty());
     assert_eq!(calibration.table.cpus.len(), topology.cpus.len());
     assert_eq!(calibration.conditions.external_bytes, 1 << 20);
     let visits = topology.cpus.len() * 2;
@@ -69,5 +72,6 @@ fn a_cpu_that_is_not_there_is_an_error() {
         llc_bytes: 0,
     };
     let settings = Settings { external_bytes: Some(4096), ..Settings::default() };
-    assert!(calibrate(&topology, &settings, &|_, _| ()).unwrap_err().message.contains("CPU 1000"));
+    let failure = calibrate(&topology, &settings, &Counters::default(), &|_, _| ()).unwrap_err();
+    assert!(failure.message.contains("CPU 1000"));
 }

@@ -1,10 +1,13 @@
 //! One visit to one CPU: every loop for its share of the time.
 
 use super::chase::Chase;
+use super::counted::Records;
 use super::kernels::{Branches, branches, execute};
 use super::sampler::Pace;
 use super::{Settings, thread};
 use crate::failure::Failure;
+use crate::pmu::Group;
+use bias_policy::model::Loop;
 use bias_policy::samples::median;
 use bias_policy::table::COMPONENTS;
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +39,8 @@ pub struct CpuState {
     execute: Pace,
     /// Time per step by component [ns]; the stalls are differences, see [`super::kernels`].
     pub samples_ns: [Vec<f64>; COMPONENTS],
+    /// Every loop by itself, with what was counted.
+    pub records: Records,
     /// Every visit ran ahead of ordinary tasks.
     pub realtime: Option<bool>,
 }
@@ -47,6 +52,8 @@ pub struct Shared<'a> {
     pub far: &'a Chase,
     /// Held while the set is read: one CPU of a last-level cache at a time.
     pub turn: &'a Mutex<()>,
+    /// The CPU's counters.
+    pub counters: Option<&'a Group>,
     /// How long, how often.
     pub settings: &'a Settings,
     /// Number of the round, from 0.
@@ -66,18 +73,24 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
     // Dropped: the CPU may still be speeding up, after waiting for its turn.
     run_execute(&mut state.execute, settings, SHARE_WARM_UP);
     internal(state, shared);
-    let execute = run_execute(&mut state.execute, settings, SHARE_EXECUTE);
-    state.samples_ns[0].extend(execute);
+    let CpuState { execute, records, .. } = state;
+    let samples = records[Loop::Execute.index()]
+        .visit(shared.counters, || run_execute(execute, settings, SHARE_EXECUTE));
+    state.samples_ns[0].extend(samples);
     Ok(())
 }
 
 fn external(state: &mut CpuState, shared: &Shared) -> Result<(), Failure> {
     let settings = shared.settings;
-    let near = run_chase(&Chase::new(NEAR_BYTES)?, &mut state.near, settings, SHARE_NEAR);
+    let CpuState { far, near, records, .. } = state;
+    let small = Chase::new(NEAR_BYTES)?;
+    let without = records[Loop::NearChase.index()]
+        .visit(shared.counters, || run_chase(&small, near, settings, SHARE_NEAR));
     let turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-    let far = run_chase(shared.far, &mut state.far, settings, SHARE_FAR);
+    let with = records[Loop::FarChase.index()]
+        .visit(shared.counters, || run_chase(shared.far, far, settings, SHARE_FAR));
     drop(turn);
-    state.samples_ns[2].extend(stalls(&far, &near));
+    state.samples_ns[2].extend(stalls(&with, &without));
     Ok(())
 }
 
@@ -90,9 +103,12 @@ fn internal(state: &mut CpuState, shared: &Shared) {
             branches(kind, chunk, steps);
         })
     };
-    let random = run(Branches::Random, &mut state.random, SHARE_RANDOM);
-    let steady = run(Branches::Steady, &mut state.steady, SHARE_STEADY);
-    state.samples_ns[1].extend(stalls(&random, &steady));
+    let CpuState { random, steady, records, .. } = state;
+    let with = records[Loop::RandomBranches.index()]
+        .visit(shared.counters, || run(Branches::Random, random, SHARE_RANDOM));
+    let without = records[Loop::SteadyBranches.index()]
+        .visit(shared.counters, || run(Branches::Steady, steady, SHARE_STEADY));
+    state.samples_ns[1].extend(stalls(&with, &without));
 }
 
 fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
@@ -152,7 +168,8 @@ mod tests {
             ..Settings::default()
         };
         let far = Chase::new(1 << 20).unwrap();
-        let shared = Shared { far: &far, turn: &Mutex::new(()), settings: &settings, round: 0 };
+        let shared =
+            Shared { far: &far, turn: &Mutex::new(()), counters: None, settings: &settings, round: 0 };
         let cpu = crate::topology::Topology::read().unwrap().cpus[0].cpu;
         let mut state = CpuState::default();
         std::thread::scope(|scope| scope.spawn(|| visit(cpu, &mut state, &shared)).join().unwrap()).unwrap();
@@ -160,5 +177,8 @@ mod tests {
         for samples in &state.samples_ns {
             assert!(samples.len() >= LEAST && samples.iter().all(|sample| *sample > 0.0), "{samples:?}");
         }
+        assert!(
+            state.records.iter().all(|record| record.samples_ns.len() >= LEAST && record.counted.is_none())
+        );
     }
 }

@@ -8,7 +8,9 @@
 pub mod btf;
 pub mod kfuncs;
 
+use crate::cpulist;
 use crate::failure::{Exit, Failure};
+use crate::pmu::survey::survey;
 use btf::Btf;
 use kfuncs::{NEEDS, Verdict, judge};
 use serde::Serialize;
@@ -279,24 +281,39 @@ impl Machine {
         )
     }
 
+    /// Which PMU serves which CPUs. That none does is a limit, not a lack.
     fn counters(&self) -> Finding {
-        let names =
-            fs::read_dir(self.root.join("sys/bus/event_source/devices")).into_iter().flatten().flatten();
-        let mut pmus: Vec<String> = names
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| {
-                name == "amp"
-                    || name == "cpu"
-                    || ["cpu_", "armv", "riscv"].iter().any(|start| name.starts_with(start))
-            })
-            .collect();
-        pmus.sort();
-        if pmus.is_empty() {
-            let remedy =
-                "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
-            return finding("counters", Status::Limited, "no CPU performance counters", remedy);
+        const WITHOUT: &str =
+            "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
+        let cpus = self.text("sys/devices/system/cpu/online").and_then(|list| cpulist::parse(&list));
+        let services = survey(&self.root, &cpus.unwrap_or_default());
+        let served = services.iter().filter_map(|service| {
+            let server = service.by.as_ref().ok()?;
+            Some(format!("{} of CPU {} ({})", server.pmu, cpulist::format(&service.cpus), server.origin))
+        });
+        let served: Vec<String> = served.collect();
+        let lacking = services.iter().find_map(|service| Some((service.by.as_ref().err()?, &service.cpus)));
+        match lacking {
+            _ if served.is_empty() => {
+                let why =
+                    lacking.and_then(|(why, _)| why.split(';').next()).unwrap_or("no CPU is listed in sysfs");
+                let found = format!("no CPU performance counters: {why}");
+                finding("counters", Status::Limited, found, WITHOUT)
+            }
+            Some((_, cpus)) => {
+                let found = format!(
+                    "CPU performance counters: {}; none of CPU {}",
+                    served.join(", "),
+                    cpulist::format(cpus)
+                );
+                let remedy = "tasks are not classified on the latter; name events with --events, or in a VM give each CPU a virtual PMU";
+                finding("counters", Status::Limited, found, remedy)
+            }
+            None => {
+                let found = format!("CPU performance counters: {}", served.join(", "));
+                finding("counters", Status::Ok, found, "")
+            }
         }
-        finding("counters", Status::Ok, format!("CPU performance counters: {}", pmus.join(", ")), "")
     }
 }
 

@@ -14,7 +14,9 @@ impl Fake {
         fake.write("proc/sys/kernel/osrelease", b"6.18.15\n");
         fake.write("proc/self/status", b"Name:\tx\nCapEff:\t000001ffffffffff\n");
         fake.write("sys/kernel/sched_ext/state", b"disabled\n");
-        fake.write("sys/bus/event_source/devices/cpu_core/type", b"4\n");
+        fake.write("sys/devices/system/cpu/online", b"0-3\n");
+        fake.pmu("cpu_core", "0-1");
+        fake.pmu("cpu_atom", "2-3");
         fake.functions(|name| Some((name, &[])));
         fake
     }
@@ -23,6 +25,12 @@ impl Fake {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, data).unwrap();
+    }
+
+    fn pmu(&self, name: &str, cpus: &str) {
+        let folder = format!("sys/bus/event_source/devices/{name}");
+        self.write(&format!("{folder}/type"), b"4\n");
+        self.write(&format!("{folder}/cpus"), cpus.as_bytes());
     }
 
     /// Gives the machine the oldest variant of every function, changed or left out by `change`.
@@ -127,6 +135,23 @@ fn no_counters_is_a_limit_not_an_error() {
     fs::remove_dir_all(fake.0.path().join("sys/bus")).unwrap();
     let report = fake.report();
     assert!(report.text().contains("limited  counters") && report.exit() == Exit::Clean);
+    fake.pmu("cpu_core", "0-1");
+    let text = fake.report().text();
+    assert!(
+        text.contains("limited  counters   CPU performance counters: cpu_core of CPU 0-1 (generic")
+            && text.contains("; none of CPU 2-3; tasks are not classified on the latter; name events"),
+        "{text}"
+    );
+}
+
+#[test]
+fn each_pmu_is_named_with_its_cpus() {
+    let text = Fake::new().report().text();
+    assert!(
+        text.contains("ok       counters   CPU performance counters: cpu_core of CPU 0-1 (generic"),
+        "{text}"
+    );
+    assert!(text.contains("cpu_atom of CPU 2-3 (generic"), "{text}");
 }
 
 #[test]

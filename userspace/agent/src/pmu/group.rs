@@ -3,7 +3,7 @@
 use super::open::Fds;
 use super::plan::Plan;
 use super::read::{LONGEST, Reading};
-use super::types::{EventSummary, Events, ROLES, Role, Source, Unit};
+use super::types::{Event, EventSummary, Events, ROLES, Role, Source, Unit};
 use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,7 +40,13 @@ impl Group {
     /// What one count of a role stands for; None when it is not counted.
     #[must_use]
     pub fn unit(&self, role: Role) -> Option<Unit> {
-        self.events[role.index()].as_ref().map(|event| event.unit)
+        self.event(role).map(|event| event.unit)
+    }
+
+    /// The open event of a role.
+    #[must_use]
+    pub fn event(&self, role: Role) -> Option<&Event> {
+        self.events[role.index()].as_ref()
     }
 
     /// Counts since the group was opened.

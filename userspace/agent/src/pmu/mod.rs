@@ -22,20 +22,21 @@
 pub mod encode;
 pub mod events;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod group;
 pub mod identity;
 pub mod open;
 pub mod plan;
 pub mod probe;
 pub mod read;
+pub mod survey;
 pub mod sysfs;
 pub mod table;
 pub mod types;
 
 pub use events::Override;
 pub use group::Group;
-pub use probe::{StallLoops, Work};
+pub use probe::{Seen, StallLoops, Work};
 pub use read::{Delta, Reading};
 pub use types::{CpuSummary, Event, EventSummary, Role, Source, Unit};
 
@@ -62,8 +63,8 @@ impl Default for Options {
     }
 }
 
-/// The counters of all CPUs; closed when dropped.
-#[derive(Debug)]
+/// The counters of all CPUs; closed when dropped. The default has none.
+#[derive(Debug, Default)]
 pub struct Counters {
     cpus: Vec<CpuCounters>,
 }

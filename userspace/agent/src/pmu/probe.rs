@@ -19,7 +19,7 @@ use crate::calibrate::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
 use crate::calibrate::kernels::{Branches, branches};
 use crate::calibrate::thread;
 use crate::failure::Failure;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Work that must move the counters.
 pub struct Work<'a> {
@@ -57,6 +57,51 @@ impl StallLoops {
     /// Mispredicts branches: half of 524 288.
     pub fn internal(&self) {
         branches(Branches::Random, 1, 32_768);
+    }
+}
+
+/// What a CPU's counters did over calibration's loops, which are such work too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// The event of external stalls that was counted, see [`super::Event::id`].
+    pub event: String,
+    /// Over the loop that waits for memory.
+    pub external: Delta,
+    /// Over the loop that mispredicts branches.
+    pub internal: Delta,
+}
+
+/// Loops made when they are first needed, each in some milliseconds: a small set for the first look; where that moves no
+/// external counter, one beyond the caches, so that a large cache is not taken for a dead counter.
+struct Lazy {
+    small: OnceLock<Option<StallLoops>>,
+    large: OnceLock<Option<StallLoops>>,
+    large_bytes: usize,
+}
+
+/// Size of the set for the first look [bytes].
+const SMALL_BYTES: usize = 1 << 20;
+/// Bounds of the set for the second [bytes].
+const LARGE_BYTES: (u64, u64) = (8 << 20, 256 << 20);
+
+impl Lazy {
+    fn new(llc_bytes: u64) -> Self {
+        let large_bytes = llc_bytes.saturating_mul(2).clamp(LARGE_BYTES.0, LARGE_BYTES.1) as usize;
+        Self { small: OnceLock::new(), large: OnceLock::new(), large_bytes }
+    }
+
+    fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
+        let with = |loops: &Option<StallLoops>| {
+            let loops = loops.as_ref()?;
+            measure(group, &Work { external: &|| loops.external(), internal: &|| loops.internal() })
+        };
+        let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES).ok()))?;
+        match first.0.count(Role::External) {
+            Some(0) => with(self.large.get_or_init(|| StallLoops::new(self.large_bytes).ok())),
+            _ => Some(first),
+        }
     }
 }
 
@@ -106,6 +151,13 @@ impl Counters {
     /// Runs the work on every CPU and takes out the counters that do not move, trying what comes next in their place.
     pub fn probe(&mut self, work: &Work<'_>) {
         self.probe_by(&Perf, &|group| measure(group, work));
+    }
+
+    /// As [`Self::probe`], by what calibration saw where it counted the same events, and by loops of some milliseconds elsewhere.
+    /// `llc_bytes` is the size of the last-level cache.
+    pub fn probe_at_start(&mut self, seen: &[Seen], llc_bytes: u64) {
+        let lazy = Lazy::new(llc_bytes);
+        self.probe_by(&Perf, &|group| seen_of(seen, group).or_else(|| lazy.measure(group)));
     }
 
     /// As [`Self::probe`], by another kernel and measurement. None from `measure` leaves a CPU as it is.
@@ -181,6 +233,13 @@ impl CpuCounters {
             }
         }
     }
+}
+
+/// What was seen of a group's counters; None when other events were counted, or none.
+pub(super) fn seen_of(seen: &[Seen], group: &Group) -> Option<(Delta, Delta)> {
+    let event = group.event(Role::External)?.id();
+    let seen = seen.iter().find(|seen| seen.cpu == group.cpu && seen.event == event)?;
+    Some((seen.external, seen.internal))
 }
 
 /// Counts over both pieces of work on the group's CPU; None when they could not be run or read.

@@ -102,6 +102,45 @@ fn a_cpu_that_cannot_be_measured_keeps_its_counters() {
     assert_eq!((counters.groups().count(), counters.source(0)), (4, Some(&Source::Full)));
 }
 
+/// What calibration would have seen of the counters that are open: everything moves but what `dead` names.
+fn seen_by_calibration(counters: &Counters, dead: &str) -> Vec<Seen> {
+    let seen = |group: &Group| {
+        let count = |event: &crate::pmu::Event| u64::from(event.name != dead);
+        let counts = group.events.each_ref().map(|event| event.as_ref().map(count));
+        let delta = Delta { counts, enabled: 10, running: 10, backwards: false };
+        let event = group.event(Role::External).unwrap().id();
+        Seen { cpu: group.cpu, event, external: delta, internal: delta }
+    };
+    counters.groups().map(seen).collect()
+}
+
+#[test]
+fn what_calibration_saw_is_not_measured_again() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(|_| None);
+    let open = || Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
+    let dead = "MEM_BOUND_STALLS.LOAD_DRAM_HIT";
+    let mut counters = open();
+    let seen = seen_by_calibration(&counters, dead);
+    let measured = Mutex::new(Vec::new());
+    counters.probe_by(&kernel, &|group| {
+        let both = seen_of(&seen, group);
+        if both.is_none() {
+            measured.lock().unwrap().push((group.cpu, group.event(Role::External).unwrap().name.clone()));
+        }
+        both
+    });
+    // The large cores keep theirs; the small ones got others, of which calibration knows nothing.
+    let mut measured = measured.into_inner().unwrap();
+    measured.sort();
+    assert_eq!(measured.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
+    assert!(measured.iter().all(|(_, event)| event != dead), "{measured:?}");
+    assert_eq!(counters.source(0), Some(&Source::Full));
+    assert!(counters.cpu(2).is_some_and(|group| group.event(Role::External).unwrap().name != dead));
+    // Nothing was seen of another machine's CPUs.
+    assert_eq!(seen_of(&[], open().cpu(0).unwrap()), None);
+}
+
 proptest! {
     #[test]
     fn only_open_counters_at_zero_are_condemned(one: [Option<u64>; 4], other: [Option<u64>; 4], running: u64) {

@@ -86,6 +86,21 @@ impl Delta {
         self.counts[role.index()]
     }
 
+    /// What was counted in both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut counts = [None; ROLES];
+        for (slot, count) in counts.iter_mut().enumerate() {
+            *count = self.counts[slot].zip(other.counts[slot]).map(|(one, two)| one.saturating_add(two));
+        }
+        Self {
+            counts,
+            enabled: self.enabled.saturating_add(other.enabled),
+            running: self.running.saturating_add(other.running),
+            backwards: self.backwards || other.backwards,
+        }
+    }
+
     /// Estimated counts had the group counted all the time; None when it never did.
     #[must_use]
     pub fn scaled(&self) -> Option<Self> {
@@ -139,6 +154,20 @@ mod tests {
         let back = reading(100, 2000, 500).since(&reading(300, 1000, 250));
         assert_eq!((back.count(Role::Cycles), back.backwards), (Some(0), true));
         assert_eq!(reading(1, 10, 5).since(&reading(1, 0, 5)).scaled(), None);
+    }
+
+    #[test]
+    fn differences_add_up() {
+        let delta = |count: u64, backwards| Delta {
+            counts: [Some(count), None, Some(u64::MAX), Some(count)],
+            enabled: count,
+            running: count,
+            backwards,
+        };
+        let sum =
+            delta(1, false).plus(&Delta { counts: [Some(2), Some(3), Some(1), None], ..delta(2, true) });
+        assert_eq!(sum.counts, [Some(3), None, Some(u64::MAX), None]);
+        assert_eq!((sum.enabled, sum.running, sum.backwards), (3, 3, true));
     }
 
     fn any_reading() -> impl Strategy<Value = Reading> {

@@ -5,6 +5,7 @@
 use super::fake::{FakeKernel, Machine};
 use super::open::Request;
 use super::*;
+use bias_policy::model::Scale;
 use nix::errno::Errno;
 use std::sync::Mutex;
 
@@ -208,6 +209,43 @@ fn a_real_counter_that_stands_still_is_taken_out() {
         assert_eq!(counters.cpu(summary.cpu).unwrap().read().unwrap().counts[3], None);
     }
     assert_eq!(perf_descriptors() - before, 3 * counters.summary().len());
+}
+
+#[test]
+fn calibration_counts_what_runs_and_tells_the_still_counters() {
+    let _turn = REAL.lock().unwrap();
+    let Some(mut counters) = real(&SOFTWARE) else { return };
+    let topology = Topology::read().unwrap();
+    let settings = crate::calibrate::Settings {
+        rounds: 2,
+        visit: Some(std::time::Duration::from_millis(6)),
+        chunk: std::time::Duration::from_micros(100),
+        external_bytes: Some(1 << 20),
+        ..Default::default()
+    };
+    let calibration = crate::calibrate::calibrate(&topology, &settings, &counters, &|_, _| ()).unwrap();
+    let model = calibration.model.unwrap();
+    assert_eq!(model.sets.iter().map(|set| set.cpus.len()).sum::<usize>(), topology.cpus.len());
+    // A clock ticks as fast in every loop, so it follows no stall; faults of emulation never happen.
+    for cpu in &model.sets[0].cpus {
+        assert!(matches!(cpu.external, Some(Scale::Unrelated | Scale::Unclear)), "{cpu:?}");
+        assert_eq!(cpu.internal, Some(Scale::Still));
+    }
+    assert_eq!(calibration.seen.len(), topology.cpus.len());
+    counters.probe_at_start(&calibration.seen, topology.llc_bytes);
+    assert!(counters.groups().all(|group| group.unit(Role::Internal).is_none()));
+}
+
+#[test]
+fn a_start_without_calibration_probes_in_milliseconds() {
+    let _turn = REAL.lock().unwrap();
+    let Some(mut counters) = real(&SOFTWARE) else { return };
+    let start = std::time::Instant::now();
+    counters.probe_at_start(&[], 1 << 30);
+    // The clock moves over the small set, so the large one is never made.
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    eprintln!("probed in {:?}", start.elapsed());
+    assert!(counters.groups().all(|group| group.unit(Role::Internal).is_none()));
 }
 
 #[test]

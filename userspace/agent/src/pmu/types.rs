@@ -41,6 +41,9 @@ impl Role {
     }
 }
 
+/// What a miss of the last-level cache is taken to stall where stalls cannot be counted [cycles].
+const MISS_CYCLES: u32 = 100;
+
 /// What one count stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "unit", rename_all = "lowercase")]
@@ -63,6 +66,16 @@ impl Unit {
     #[must_use]
     pub fn of(role: Role) -> Self {
         if role == Role::Instructions { Self::Instructions } else { Self::Cycles }
+    }
+
+    /// Cycles that a count is taken for while nothing better is known [permille].
+    #[must_use]
+    pub fn nominal_permille(self) -> u32 {
+        match self {
+            Self::Slots { width } => 1000 / width.max(1),
+            Self::Misses => 1000 * MISS_CYCLES,
+            Self::Cycles | Self::Instructions => 1000,
+        }
     }
 
     /// A count in cycles; None when counts of this unit are no time.
@@ -89,6 +102,18 @@ pub struct Event {
     /// What a count stands for.
     #[serde(flatten)]
     pub unit: Unit,
+}
+
+impl Event {
+    /// Tells it from every other event, on this machine and at later starts.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let [config, config1, config2] = self.config;
+        match (config1, config2) {
+            (0, 0) => format!("{} ({config:#x})", self.name),
+            _ => format!("{} ({config:#x}, {config1:#x}, {config2:#x})", self.name),
+        }
+    }
 }
 
 /// A CPU's events by role; without cycles and instructions there is nothing to open.
@@ -170,6 +195,21 @@ mod tests {
         assert_eq!(Unit::Slots { width: 6 }.cycles(12), Some(2));
         assert_eq!(Unit::Slots { width: 0 }.cycles(12), None);
         assert_eq!((Unit::Misses.cycles(1), Unit::Instructions.cycles(1)), (None, None));
+    }
+
+    #[test]
+    fn counts_are_taken_for_cycles() {
+        let nominal = |unit: Unit| unit.nominal_permille();
+        assert_eq!([Unit::Cycles, Unit::Instructions].map(nominal), [1000, 1000]);
+        assert_eq!([5, 0].map(|width| nominal(Unit::Slots { width })), [200, 1000]);
+        assert_eq!(nominal(Unit::Misses), 100_000);
+    }
+
+    #[test]
+    fn an_event_is_told_by_name_and_number() {
+        let event = |config| Event { name: "E".into(), kind: 4, config, unit: Unit::Cycles }.id();
+        assert_eq!(event([0xa3, 0, 0]), "E (0xa3)");
+        assert_eq!(event([0xa3, 1, 0]), "E (0xa3, 0x1, 0x0)");
     }
 
     #[test]

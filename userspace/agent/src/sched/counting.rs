@@ -3,7 +3,8 @@
 //! Problem. The kernel side counts what tasks stall on, but can neither open counters nor know what they mean on which CPU.
 //!
 //! Approach. [`crate::pmu`] opens four counters on each CPU that has them. Their descriptors go into the map of events before the
-//! scheduler is attached, and each CPU is told whether it has them. The counters live as long as the scheduler does.
+//! scheduler is attached, and each CPU is told whether it has them and how many cycles a count stands for ([`crate::model`]). Whoever
+//! runs the scheduler keeps the counters open as long.
 //!
 //! Invariants. A CPU without counters, or whose counters cannot be handed over, is scheduled like any other; its tasks are not
 //! counted there. Without any CPU that has them the counting programs are not even loaded.
@@ -14,12 +15,13 @@ use anyhow::Result;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Func;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use bias_policy::ffi;
 
 use super::load::types;
-use crate::pmu::{Counters, Group, Role, Unit};
+use crate::model::{self, CounterModel, Scales};
+use crate::pmu::{Counters, Group, Role};
 
 /// Counters of a CPU.
 const PER_CPU: u32 = ffi::BIAS_NR_COUNTERS;
@@ -29,34 +31,40 @@ pub(super) fn size(events: &mut OpenMapMut<'_>, nr_cpus: usize) -> Result<()> {
     Ok(events.set_max_entries(nr_cpus as u32 * PER_CPU)?)
 }
 
-/// Puts the counters of every CPU into the map and marks the CPUs that have them.
-pub(super) fn hand_over(events: &impl MapCore, cpus: &mut [types::bias_cpu_info], counters: &Counters) {
+/// Puts the counters of every CPU into the map, marks the CPUs that have them and tells what their counts stand for.
+pub(super) fn hand_over(
+    events: &impl MapCore,
+    cpus: &mut [types::bias_cpu_info],
+    counters: &Counters,
+    model: Option<&CounterModel>,
+) {
     for (cpu, info) in (0u32..).zip(cpus) {
-        let Some(group) = counters.cpu(cpu).filter(|group| is_useful(group)) else { continue };
-        match fill(events, cpu, group) {
+        let Some(group) = counters.cpu(cpu) else { continue };
+        let Some(scales) = model::scales(model, group) else {
+            debug!("CPU {cpu} is not counted: its counter of external stalls does not follow them");
+            continue;
+        };
+        match fill(events, cpu, group, scales) {
             Ok(mask) => info.counters = mask,
             Err(error) => warn!("the counters of CPU {cpu} are not used: {error}"),
         }
-        info.external_permille = cycles_permille(group.unit(Role::External));
-        info.internal_permille = cycles_permille(group.unit(Role::Internal));
+        info.external_permille = scales.external_permille;
+        // Without the counter its count is zero, whatever it stands for.
+        info.internal_permille = scales.internal_permille.unwrap_or(1000);
     }
 }
 
 /// Whether some CPU's tasks will be counted.
-pub(super) fn any(counters: &Counters) -> bool {
-    counters.groups().any(is_useful)
+pub(super) fn any(counters: &Counters, model: Option<&CounterModel>) -> bool {
+    counters.groups().any(|group| model::scales(model, group).is_some())
 }
 
-/// Can a stack be made of these counters? External stalls are what tells tasks apart; without internal ones they count as execution.
-fn is_useful(group: &Group) -> bool {
-    group.unit(Role::External).is_some()
-}
-
-/// Puts the counters of one CPU into the map; a bit for each that it has.
-fn fill(events: &impl MapCore, cpu: u32, group: &Group) -> libbpf_rs::Result<u32> {
+/// Puts the counters of one CPU into the map; a bit for each that is used.
+fn fill(events: &impl MapCore, cpu: u32, group: &Group, scales: Scales) -> libbpf_rs::Result<u32> {
     let mut mask = 0;
-    for (slot, fd) in (0u32..).zip(group.fds()) {
-        if let Some(fd) = fd {
+    for ((slot, fd), role) in (0u32..).zip(group.fds()).zip(Role::ALL) {
+        let used = role != Role::Internal || scales.internal_permille.is_some();
+        if let Some(fd) = fd.filter(|_| used) {
             let key = (cpu * PER_CPU + slot).to_ne_bytes();
             events.update(&key, &fd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
             mask |= 1 << slot;
@@ -64,6 +72,7 @@ fn fill(events: &impl MapCore, cpu: u32, group: &Group) -> libbpf_rs::Result<u32
     }
     Ok(mask)
 }
+
 
 /// The kernel's function that the tick's program attaches to; it was `scheduler_tick` up to 6.9.
 const TICK: &str = "sched_tick";
@@ -75,29 +84,4 @@ pub(super) fn has_tick() -> bool {
         warn!("this kernel has no {TICK}: tasks that never sleep are not counted");
     }
     has
-}
-
-/// What a miss of the last-level cache is taken to stall where stalls cannot be counted [cycles].
-const MISS_CYCLES: u32 = 100;
-
-/// Cycles that one count stands for [permille].
-fn cycles_permille(unit: Option<Unit>) -> u32 {
-    match unit {
-        Some(Unit::Slots { width }) => 1000 / u32::from(width).max(1),
-        Some(Unit::Misses) => 1000 * MISS_CYCLES,
-        Some(Unit::Cycles | Unit::Instructions) | None => 1000,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_become_cycles() {
-        assert_eq!(cycles_permille(Some(Unit::Cycles)), 1000);
-        assert_eq!(cycles_permille(Some(Unit::Slots { width: 5 })), 200);
-        assert_eq!(cycles_permille(Some(Unit::Misses)), 100_000);
-        assert_eq!(cycles_permille(None), 1000);
-    }
 }

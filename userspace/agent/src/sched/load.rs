@@ -16,7 +16,7 @@ use super::log;
 use super::programs;
 use super::stats::Stats;
 use crate::failure::{Exit, Failure};
-use crate::pmu::{Counters, Options as PmuOptions};
+use crate::pmu::Counters;
 use crate::topology::Topology;
 
 #[allow(missing_docs, clippy::all, clippy::restriction)]
@@ -32,13 +32,15 @@ pub(super) struct Loaded<'object> {
     link: Option<Link>,
     /// CPUs whose statistics are read.
     nr_cpus: usize,
-    /// Kept open: the kernel side reads them.
-    _counters: Counters,
 }
 
 impl<'object> Loaded<'object> {
-    /// Loads and attaches the scheduler with `options`.
-    pub(super) fn attach(object: &'object mut MaybeUninit<OpenObject>, options: &RunOptions) -> Result<Self> {
+    /// Loads and attaches the scheduler with `options`. The kernel side reads `counters`, which stay open while it is attached.
+    pub(super) fn attach(
+        object: &'object mut MaybeUninit<OpenObject>,
+        options: &RunOptions,
+        counters: &'object Counters,
+    ) -> Result<Self> {
         let topology = Topology::read()?;
         let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
         log::collect(options.verbose);
@@ -46,18 +48,17 @@ impl<'object> Loaded<'object> {
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         set_knobs(&mut open, options)?;
         describe_machine(&mut open, &options.table, nr_cpus)?;
-        let counters =
-            Counters::open(&topology, &PmuOptions { enabled: options.bias, ..PmuOptions::default() });
-        prepare_counting(&mut open, &counters, nr_cpus)?;
+        let model = options.model.as_ref();
+        prepare_counting(&mut open, counting::any(counters, model), nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
         if options.verbose {
             programs::log_verified();
         }
         if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-            counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], &counters);
+            counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], counters, model);
         }
         let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
-        Ok(Self { skel, link: Some(link), nr_cpus, _counters: counters })
+        Ok(Self { skel, link: Some(link), nr_cpus })
     }
 
     /// Has the kernel ended the scheduler?
@@ -105,9 +106,8 @@ fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
 }
 
 /// Sizes the map of events; leaves the counting programs out where there is nothing to count, or nowhere to attach.
-fn prepare_counting(open: &mut OpenBpfSkel<'_>, counters: &Counters, nr_cpus: usize) -> Result<()> {
+fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Result<()> {
     counting::size(&mut open.maps.events, nr_cpus)?;
-    let any = counting::any(counters);
     open.progs.bias_count_switch.set_autoload(any);
     open.progs.bias_count_tick.set_autoload(any && counting::has_tick());
     open.progs.bias_report_tasks.set_autoattach(false);

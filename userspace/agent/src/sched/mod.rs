@@ -30,6 +30,9 @@ pub use exit::ExitReport;
 pub use stats::{Monitor, Stats, monitor};
 
 use crate::failure::{Exit, Failure};
+use crate::model::CounterModel;
+use crate::pmu::{self, Counters, Override};
+use crate::topology::Topology;
 use load::Loaded;
 
 /// How often the end of the scheduler is looked for.
@@ -58,6 +61,10 @@ pub struct RunOptions {
     pub unfair_gap_us: u64,
     /// Count what tasks stall on.
     pub bias: bool,
+    /// Events to count in place of those we would choose.
+    pub events: Vec<Override>,
+    /// What calibration found of the counters; None for nominal scales.
+    pub model: Option<CounterModel>,
     /// Print statistics at this interval.
     pub stats_interval: Option<Duration>,
     /// Print the verifier's log on a failure to load.
@@ -67,6 +74,12 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// What the counters are to be opened with.
+    #[must_use]
+    pub fn counting(&self) -> pmu::Options {
+        pmu::Options { events: self.events.clone(), enabled: self.bias }
+    }
+
     /// The defaults, for a machine described by `table`.
     #[must_use]
     pub fn new(table: CapacityTable) -> Self {
@@ -81,6 +94,8 @@ impl RunOptions {
             borrow_gap_us: 40_000,
             unfair_gap_us: 320_000,
             bias: true,
+            events: Vec::new(),
+            model: None,
             stats_interval: None,
             verbose: false,
             table,
@@ -88,28 +103,34 @@ impl RunOptions {
     }
 }
 
-/// Loads the scheduler and blocks until a signal asks it to go, or the kernel ends it.
+/// Loads the scheduler with these counters and blocks until a signal asks it to go, or the kernel ends it.
 ///
-/// When the kernel asks for a restart, as it does when CPUs change while the scheduler is being loaded, it is loaded again.
+/// When the kernel asks for a restart, as it does when CPUs change while the scheduler is being loaded, it is loaded again, with
+/// the counters of the CPUs that are online then.
 ///
 /// # Errors
 /// [`Exit::OtherScheduler`] when a scheduler is active, [`Exit::Kernel`] when sched_ext or a right is missing,
 /// [`Exit::Runtime`] when the kernel refuses or ends the scheduler.
-pub fn run(options: &RunOptions) -> Result<ExitReport> {
+pub fn run(options: &RunOptions, mut counters: Counters) -> Result<ExitReport> {
     refuse_if_active()?;
     let shutdown = signals()?;
     loop {
-        let report = run_once(options, &shutdown)?;
+        let report = run_once(options, &counters, &shutdown)?;
         if !report.restart {
             return Ok(report);
         }
         info!("the kernel asked for a restart: {}", report.text());
+        // Closed first: the next ones need their places.
+        drop(std::mem::take(&mut counters));
+        let topology = Topology::read()?;
+        counters = Counters::open(&topology, &options.counting());
+        counters.probe_at_start(&[], topology.llc_bytes);
     }
 }
 
-fn run_once(options: &RunOptions, shutdown: &Receiver<()>) -> Result<ExitReport> {
+fn run_once(options: &RunOptions, counters: &Counters, shutdown: &Receiver<()>) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
-    let mut loaded = Loaded::attach(&mut object, options)?;
+    let mut loaded = Loaded::attach(&mut object, options, counters)?;
     let server = stats::Server::launch();
     if let Err(error) = &server {
         info!("statistics are not available: {error:#}");

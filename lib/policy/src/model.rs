@@ -1,0 +1,357 @@
+//! What a counted stall is worth on each CPU, and how well speedups are predicted from it: found by loops whose stalls are known.
+//!
+//! Problem. A task's stack is made of counters whose meaning is taken from manuals: a count may be a cycle, an issue slot or a miss, may
+//! leave out half of the stalls or contain others. Speedups predicted from it may be wrong by any amount, and nothing would show it.
+//!
+//! Approach. Calibration's loops come in pairs that execute the same instructions, one stalling, one not. So the share of time that the
+//! stalling one loses is known without counters: `(with - without) / with`. The scale of a counter is the cycles that one count must
+//! stand for so that the counted share of the stalling loop is that share. Then every loop is priced as the kernel side would price it, by
+//! the same C functions, from the counts of each CPU; the predicted speedup is compared with the ratio of the measured times.
+//!
+//! | counter  | stalls          | does not stall    |
+//! |----------|-----------------|-------------------|
+//! | external | far chase       | near chase        |
+//! | internal | random branches | branches one way  |
+//!
+//! Invariants. A scale is within [`bounds`] of its nominal one; a counter that never moves, or does not move more where the CPU stalls
+//! more, has none. Scales do not depend on the time base or on how long was counted. No input panics.
+//!
+//! Limits. One scale cannot mend a counter that also counts what is no stall: this shows as error of the loops without stalls. The loops
+//! take part in the fit, so the error of the stalling ones is a lower bound of what tasks see.
+
+use crate::ffi;
+use crate::table::{CapacityTable, Class};
+use serde::{Deserialize, Serialize};
+
+/// Loops that are timed.
+pub const LOOPS: usize = 5;
+/// Highest scale: the largest valid count times it still fits 64 bits [permille].
+pub const SCALE_MAX: u32 = (u64::MAX / ffi::BIAS_COUNTS_MAX) as u32;
+/// Share of the stalling loop's time from which a stall can be told from noise [permille].
+const LEAST_STALL_PERMILLE: f64 = 50.0;
+/// A counter follows a stall if its share of the cycles is at least this much higher where the CPU stalls.
+const LEAST_RISE: f64 = 1.1;
+
+/// A calibration loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loop {
+    /// Dependent loads beyond the caches.
+    FarChase,
+    /// The same loads from the first-level cache.
+    NearChase,
+    /// Branches that cannot be predicted.
+    RandomBranches,
+    /// The same branches, always going one way.
+    SteadyBranches,
+    /// Integer work in registers.
+    Execute,
+}
+
+impl Loop {
+    /// All loops, in the order of the indices.
+    pub const ALL: [Self; LOOPS] =
+        [Self::FarChase, Self::NearChase, Self::RandomBranches, Self::SteadyBranches, Self::Execute];
+
+    /// Place in an array of loops.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name as users see it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FarChase => "far chase",
+            Self::NearChase => "near chase",
+            Self::RandomBranches => "random branches",
+            Self::SteadyBranches => "steady branches",
+            Self::Execute => "execute",
+        }
+    }
+}
+
+/// What was counted while a loop ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How long it ran [ns].
+    pub ran_ns: u64,
+    /// Cycles.
+    pub cycles: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Counts of external stalls; None where there is no counter.
+    pub external: Option<u64>,
+    /// Counts of internal stalls; None where there is no counter.
+    pub internal: Option<u64>,
+}
+
+/// A loop on one CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LoopSample {
+    /// Median time of a step [ns]; not a positive number if it was not measured.
+    pub step_ns: f64,
+    /// Spread of a single sample [permille of the median].
+    pub spread_permille: u32,
+    /// None if nothing was counted.
+    pub counts: Option<Counts>,
+}
+
+/// All loops on one CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuLoops {
+    /// Its number.
+    pub cpu: u32,
+    /// What a count of external stalls stands for by its unit [permille of a cycle]; None without the counter.
+    pub external_nominal: Option<u32>,
+    /// The same for internal stalls.
+    pub internal_nominal: Option<u32>,
+    /// By [`Loop::index`].
+    pub loops: [LoopSample; LOOPS],
+}
+
+/// What became of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// One count stands for so many cycles [permille].
+    Fitted(u32),
+    /// The stall could not be told from noise: the unit's nominal scale has to do.
+    Unclear,
+    /// It moves, but not with the stall: not to be used.
+    Unrelated,
+    /// It never moves: not to be used.
+    Still,
+}
+
+impl Scale {
+    /// Cycles that a count is to be taken for [permille]; None when the counter is not to be used.
+    #[must_use]
+    pub fn permille(self, nominal: u32) -> Option<u32> {
+        match self {
+            Self::Fitted(permille) => Some(permille),
+            Self::Unclear => Some(nominal),
+            Self::Unrelated | Self::Still => None,
+        }
+    }
+}
+
+/// The counters of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuModel {
+    /// Its number.
+    pub cpu: u32,
+    /// External stalls; None without the counter.
+    pub external: Option<Scale>,
+    /// Internal stalls; None without the counter.
+    pub internal: Option<Scale>,
+    /// Mean absolute error of the speedups predicted from its counts [permille]; None where none was predicted.
+    pub error_permille: Option<u32>,
+}
+
+/// Speedup of a loop, slow over fast CPUs, measured and predicted [permille].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoopSpeedup {
+    /// The loop.
+    #[serde(rename = "loop")]
+    pub name: Loop,
+    /// Ratio of the mean times of both classes.
+    pub measured_permille: u32,
+    /// Mean of what the counts of the fast CPUs predict; None where nothing was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_fast_permille: Option<u32>,
+    /// Mean of what the counts of the slow CPUs predict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_slow_permille: Option<u32>,
+}
+
+/// Absolute errors of all predictions, of every loop from every CPU [permille of the measured speedup].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Errors {
+    /// Their mean.
+    pub mean_permille: u32,
+    /// The largest.
+    pub worst_permille: u32,
+}
+
+/// The counters of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    /// In the order of the input.
+    pub cpus: Vec<CpuModel>,
+    /// Empty on a machine of one class: there is no speedup to predict.
+    pub loops: Vec<LoopSpeedup>,
+    /// None when nothing could be predicted.
+    pub errors: Option<Errors>,
+}
+
+/// Fits the scales of every CPU of `cpus` and prices the loops with them on the machine of `table`.
+#[must_use]
+pub fn fit(table: &CapacityTable, cpus: &[CpuLoops]) -> Model {
+    let mut model = Model { cpus: cpus.iter().map(fit_cpu).collect(), ..Model::default() };
+    if table.nr_classes() < 2 {
+        return model;
+    }
+    let mut errors = vec![Vec::new(); cpus.len()];
+    for name in Loop::ALL {
+        let Some(measured) = measured_speedup(table, cpus, name) else { continue };
+        let mut by_class = [Vec::new(), Vec::new()];
+        for ((cpu, fitted), errors) in cpus.iter().zip(&model.cpus).zip(&mut errors) {
+            let Some(entry) = table.get(cpu.cpu) else { continue };
+            let Some(speedup) = predicted_permille(table, cpu, fitted, name) else { continue };
+            by_class[usize::from(entry.class == Class::Slow)].push(f64::from(speedup));
+            errors.push((f64::from(speedup) / (measured * 1000.0) - 1.0).abs() * 1000.0);
+        }
+        model.loops.push(LoopSpeedup {
+            name,
+            measured_permille: (measured * 1000.0).round() as u32,
+            from_fast_permille: mean(&by_class[0]),
+            from_slow_permille: mean(&by_class[1]),
+        });
+    }
+    for (cpu, errors) in model.cpus.iter_mut().zip(&errors) {
+        cpu.error_permille = mean(errors);
+    }
+    let all = errors.concat();
+    let worst = all.iter().copied().fold(0.0, f64::max).round() as u32;
+    model.errors = mean(&all).map(|mean_permille| Errors { mean_permille, worst_permille: worst });
+    model
+}
+
+/// Mean, rounded; None of nothing.
+fn mean(values: &[f64]) -> Option<u32> {
+    (!values.is_empty()).then(|| (values.iter().sum::<f64>() / values.len() as f64).round() as u32)
+}
+
+fn fit_cpu(cpu: &CpuLoops) -> CpuModel {
+    let fit = |nominal: Option<u32>, with: Loop, without: Loop, count: fn(&Counts) -> Option<u64>| {
+        nominal.map(|nominal| fit_scale(cpu, nominal, with, without, count))
+    };
+    CpuModel {
+        cpu: cpu.cpu,
+        external: fit(cpu.external_nominal, Loop::FarChase, Loop::NearChase, |counts| counts.external),
+        internal: fit(cpu.internal_nominal, Loop::RandomBranches, Loop::SteadyBranches, |counts| {
+            counts.internal
+        }),
+        error_permille: None,
+    }
+}
+
+/// The scale at which the counter's share of the loop that stalls is the true one.
+fn fit_scale(
+    cpu: &CpuLoops,
+    nominal: u32,
+    with: Loop,
+    without: Loop,
+    count: fn(&Counts) -> Option<u64>,
+) -> Scale {
+    let read = |sample: &LoopSample| sample.counts.and_then(|counts| Some((count(&counts)?, counts.cycles)));
+    let all: Vec<_> = cpu.loops.iter().filter_map(read).collect();
+    // Only where the stall itself was counted can a zero be held against the counter.
+    if read(&cpu.loops[with.index()]).is_some()
+        && (all.iter().all(|(count, _)| *count == 0) || all.iter().all(|(_, cycles)| *cycles == 0))
+    {
+        return Scale::Still;
+    }
+    let share = |name: Loop| {
+        let (count, cycles) = read(&cpu.loops[name.index()])?;
+        (cycles > 0).then(|| count as f64 / cycles as f64)
+    };
+    let stalls = true_share(&cpu.loops[with.index()], &cpu.loops[without.index()]);
+    let (Some(counted), Some(stalls)) = (share(with), stalls) else { return Scale::Unclear };
+    if share(without).is_some_and(|plain| counted < plain * LEAST_RISE) {
+        return Scale::Unrelated;
+    }
+    let permille = (stalls / counted * 1000.0).round();
+    let (least, most) = bounds(nominal);
+    // A count of zero makes the quotient infinite, which is out of bounds too.
+    if (f64::from(least)..=f64::from(most)).contains(&permille) {
+        Scale::Fitted(permille as u32)
+    } else {
+        Scale::Unrelated
+    }
+}
+
+/// Scales that can be true of a counter whose unit stands for `nominal` [permille]: what falls outside counts something else.
+#[must_use]
+pub fn bounds(nominal: u32) -> (u32, u32) {
+    ((nominal / 20).max(1), nominal.saturating_mul(1000).clamp(1, SCALE_MAX))
+}
+
+/// Share of its time that `with` stalls, by the times alone; None when noise could be the cause.
+fn true_share(with: &LoopSample, without: &LoopSample) -> Option<f64> {
+    let stall_ns = with.step_ns - without.step_ns;
+    let noise_ns = |sample: &LoopSample| sample.step_ns * f64::from(sample.spread_permille) / 1000.0;
+    let clear = stall_ns > noise_ns(with).hypot(noise_ns(without));
+    let share = stall_ns / with.step_ns;
+    let positive = without.step_ns > 0.0 && share.is_finite();
+    (positive && clear && share * 1000.0 >= LEAST_STALL_PERMILLE).then_some(share)
+}
+
+/// Mean time of a loop on the slow CPUs over that on the fast ones; None unless both were measured.
+fn measured_speedup(table: &CapacityTable, cpus: &[CpuLoops], name: Loop) -> Option<f64> {
+    let mean_ns = |class: Class| {
+        let of_class = cpus.iter().filter(|cpu| table.get(cpu.cpu).is_some_and(|entry| entry.class == class));
+        let times: Vec<f64> = of_class.map(|cpu| cpu.loops[name.index()].step_ns).collect();
+        let sound = !times.is_empty() && times.iter().all(|time| time.is_finite() && *time > 0.0);
+        sound.then(|| times.iter().sum::<f64>() / times.len() as f64)
+    };
+    let ratio = mean_ns(Class::Slow)? / mean_ns(Class::Fast)?;
+    // Beyond the largest cost it is no ratio of times.
+    (ratio.is_finite() && ratio > 0.0 && ratio <= f64::from(ffi::BIAS_COST_MAX)).then_some(ratio)
+}
+
+/// Speedup that the kernel side would predict from what `cpu` counted over a loop [permille]; None where it would not count.
+fn predicted_permille(table: &CapacityTable, cpu: &CpuLoops, fitted: &CpuModel, name: Loop) -> Option<u32> {
+    let entry = table.get(cpu.cpu)?;
+    let seen = cpu.loops[name.index()].counts?;
+    let external_permille = fitted.external?.permille(cpu.external_nominal?)?;
+    let internal_permille =
+        fitted.internal.zip(cpu.internal_nominal).and_then(|(scale, nominal)| scale.permille(nominal));
+    let internal = internal_permille.and(seen.internal).unwrap_or(0);
+    let counts = shortened([seen.cycles, seen.instructions, seen.external?, internal]);
+    let class_cost = |class| ffi::bias_cost { permille: table.class_cost_permille(class) };
+    let stack = stack_of(
+        counts,
+        [external_permille, internal_permille.unwrap_or(1000)],
+        seen.ran_ns,
+        &ffi::bias_cost { permille: entry.cost_permille },
+    )?;
+    // SAFETY: a pure function over references that live across the call.
+    Some(unsafe { ffi::bias_speedup_permille(&stack, &class_cost(Class::Slow), &class_cost(Class::Fast)) })
+}
+
+/// Counts of a stretch that the C side takes for possible: all shortened alike, which keeps their shares.
+fn shortened(counts: [u64; 4]) -> ffi::bias_counts {
+    let most = counts.into_iter().max().unwrap_or(0);
+    let shift = (u64::BITS - most.leading_zeros()).saturating_sub(ffi::BIAS_COUNTS_MAX.ilog2());
+    let [cycles, instructions, external, internal] = counts.map(|count| count >> shift);
+    ffi::bias_counts { cycles, instructions, external, internal }
+}
+
+/// The stack on the reference CPU, as the kernel side makes it of one stretch; None if it would drop the stretch.
+fn stack_of(
+    mut counts: ffi::bias_counts,
+    [external_permille, internal_permille]: [u32; 2],
+    ran_ns: u64,
+    cost: &ffi::bias_cost,
+) -> Option<ffi::bias_stack> {
+    let (mut window, mut stack) = (ffi::bias_window::default(), ffi::bias_stack::default());
+    // SAFETY: pure functions over references that live across the calls; the others see valid counts only.
+    unsafe {
+        if !ffi::bias_counts_valid(&counts) {
+            return None;
+        }
+        ffi::bias_counts_correct(&mut counts, external_permille, internal_permille);
+        ffi::bias_window_add(&mut window, &counts, ran_ns, cost);
+        ffi::bias_window_stack(&window, &mut stack);
+    }
+    Some(stack)
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

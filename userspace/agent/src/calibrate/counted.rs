@@ -1,0 +1,143 @@
+//! What the CPUs' counters say while calibration's loops run.
+//!
+//! Problem. The scale of a counter has to be found on the very machine, under the loops whose stalls the calibration knows, and without
+//! making it any longer.
+//!
+//! Approach. A visit reads the CPU's counters before and after each loop; the differences of all visits are added up, the times are kept
+//! for the median. After the rounds [`bias_policy::model`] fits scales to them and prices the loops. What the counters did over the two
+//! loops that stall also tells which are dead, so that they need not be probed again.
+//!
+//! Invariants. A visit whose counters could not be read, ran backwards or never got their turn adds nothing: sums and their durations
+//! belong together. Without counters nothing is read.
+//!
+//! Limits. What interrupts count meanwhile is in the sums. The chunks that find a loop's pace are too: they run the same loop.
+
+use crate::model::{CounterModel, CounterSet, CpuScales};
+use crate::pmu::{Delta, Group, Role, Seen};
+use bias_policy::model::{Counts, CpuLoops, LOOPS, Loop, LoopSample, Model, fit};
+use bias_policy::samples::summarise;
+use bias_policy::table::CapacityTable;
+
+/// One loop on one CPU over all visits.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoopRecord {
+    /// Time per step [ns].
+    pub samples_ns: Vec<f64>,
+    /// What was counted in all; None if nothing was.
+    pub counted: Option<Delta>,
+}
+
+/// All loops on one CPU, by [`Loop::index`].
+pub type Records = [LoopRecord; LOOPS];
+
+impl LoopRecord {
+    /// Runs a loop of a visit, reading the counters around it, and keeps both; gives the samples.
+    pub fn visit(&mut self, group: Option<&Group>, run: impl FnOnce() -> Vec<f64>) -> Vec<f64> {
+        let read = || group.and_then(|group| group.read().ok());
+        let before = read();
+        let samples = run();
+        if let Some((before, after)) = before.zip(read()) {
+            self.count(&after.since(&before));
+        }
+        self.samples_ns.extend(&samples);
+        samples
+    }
+
+    fn count(&mut self, delta: &Delta) {
+        let Some(scaled) = delta.scaled().filter(|delta| !delta.backwards) else { return };
+        self.counted = Some(self.counted.map_or(scaled, |sum| sum.plus(&scaled)));
+    }
+
+    fn sample(&self) -> LoopSample {
+        let (step_ns, spread_permille) =
+            summarise(&self.samples_ns).map_or((0.0, 0), |summary| (summary.median, summary.spread_permille));
+        let counts = self.counted.map(|delta| Counts {
+            ran_ns: delta.enabled,
+            cycles: delta.count(Role::Cycles).unwrap_or(0),
+            instructions: delta.count(Role::Instructions).unwrap_or(0),
+            external: delta.count(Role::External),
+            internal: delta.count(Role::Internal),
+        });
+        LoopSample { step_ns, spread_permille, counts }
+    }
+}
+
+/// What calibration counted on one CPU, for [`crate::pmu::Counters::probe_at_start`]; None without counters of external stalls.
+#[must_use]
+pub fn seen(group: &Group, records: &Records) -> Option<Seen> {
+    let event = group.event(Role::External)?.id();
+    let external = records[Loop::FarChase.index()].counted?;
+    let internal = records[Loop::RandomBranches.index()].counted?;
+    Some(Seen { cpu: group.cpu(), event, external, internal })
+}
+
+/// The scales of the counters in `groups`, each with what its CPU's loops took; None without any.
+#[must_use]
+pub fn model(table: &CapacityTable, cpus: &[(u32, Option<&Group>, &Records)]) -> Option<CounterModel> {
+    let counted = cpus.iter().any(|(_, group, _)| group.is_some());
+    let nominal =
+        |group: Option<&Group>, role| group.and_then(|group| group.unit(role)).map(|u| u.nominal_permille());
+    let loops = cpus.iter().map(|(cpu, group, records)| CpuLoops {
+        cpu: *cpu,
+        external_nominal: nominal(*group, Role::External),
+        internal_nominal: nominal(*group, Role::Internal),
+        loops: records.each_ref().map(LoopRecord::sample),
+    });
+    counted.then(|| named(&fit(table, &loops.collect::<Vec<_>>()), cpus))
+}
+
+/// The model with its CPUs under the events that their counters count.
+fn named(model: &Model, cpus: &[(u32, Option<&Group>, &Records)]) -> CounterModel {
+    let mut sets: Vec<CounterSet> = Vec::new();
+    for (fitted, (_, group, _)) in model.cpus.iter().zip(cpus) {
+        let Some(group) = group else { continue };
+        let event = |role| group.event(role).map(crate::pmu::Event::id);
+        let (external, internal) = (event(Role::External), event(Role::Internal));
+        let scales = CpuScales {
+            cpu: fitted.cpu,
+            external: fitted.external,
+            internal: fitted.internal,
+            error_permille: fitted.error_permille,
+        };
+        match sets.iter_mut().find(|set| set.external == external && set.internal == internal) {
+            Some(set) => set.cpus.push(scales),
+            None => sets.push(CounterSet { external, internal, cpus: vec![scales] }),
+        }
+    }
+    CounterModel { errors: model.errors, loops: model.loops.clone(), sets }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn delta(counts: [Option<u64>; 4]) -> Delta {
+        Delta { counts, enabled: 1000, running: 500, backwards: false }
+    }
+
+    #[test]
+    fn visits_are_added_up_and_scaled() {
+        let mut record = LoopRecord::default();
+        record.count(&delta([Some(10), Some(20), Some(3), None]));
+        record.count(&delta([Some(10), Some(20), Some(4), None]));
+        record.samples_ns = vec![5.0, 6.0, 900.0];
+        let sample = record.sample();
+        assert_eq!(sample.step_ns, 6.0);
+        let counts = sample.counts.unwrap();
+        assert_eq!(
+            (counts.ran_ns, counts.cycles, counts.external, counts.internal),
+            (2000, 40, Some(14), None)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_trusted_adds_nothing() {
+        let mut record = LoopRecord::default();
+        record.count(&Delta { running: 0, ..delta([Some(1); 4]) });
+        record.count(&Delta { backwards: true, ..delta([Some(1); 4]) });
+        assert_eq!(record.counted, None);
+        assert_eq!(record.visit(None, || vec![1.0]), [1.0]);
+        assert_eq!((record.samples_ns.len(), record.sample().counts), (1, None));
+    }
+}
