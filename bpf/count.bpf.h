@@ -8,7 +8,7 @@
  * Approach. A stretch begins when a task is switched in and ends when it is switched out, seen by a program on
  * the scheduler's own tracepoint; a program on the timer tick closes the stretch of whoever runs longer and begins
  * the next. What the counters moved by is added to the task's window, and a full window updates its profile
- * (bias/bias.h). A task whose profile is stable is counted in one run of SAMPLE_EVERY, decided in ops.running; its
+ * (bias/bias.h). A task whose profile is stable is counted in one run of sample_every, decided in ops.running; its
  * windows then take as many times longer, and become short again with the first that differs.
  *
  * The programs see every task, ours or not: they act on what ops.running asked for, by pid.
@@ -26,8 +26,6 @@
 
 #include "state.bpf.h"
 
-/* One run in so many is counted while a task's profile is stable. */
-#define SAMPLE_EVERY 8
 /* Of the ticks of a task that runs long, so many are counted together while its profile is stable. */
 #define TICKS_TOGETHER 2
 
@@ -106,7 +104,7 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 {
 	if (!counting || !cpu_info_of(cpu)->counters || cctx->counting_pid == p->pid)
 		return;
-	if (bias_profile_stable(&tctx->profile) && ++tctx->uncounted < SAMPLE_EVERY)
+	if (bias_profile_stable(&tctx->profile) && ++tctx->uncounted < sample_every)
 		return;
 	tctx->uncounted = 0;
 	cctx->count_next_pid = p->pid;

@@ -28,6 +28,7 @@ const volatile u64 sync_burst_ns = 500000; /* CPUs whose tasks sleep sooner keep
 
 const volatile bool counting = false;	   /* some CPU has counters */
 const volatile u64 window_instructions = 500000; /* instructions of a task that make a window */
+const volatile u32 sample_every = 8;	   /* one run in so many is counted of a task whose profile is stable */
 const volatile u32 fixed_low = 0, fixed_high = 0; /* thresholds of speedup [permille]; 0: adaptive */
 const volatile u32 gain_permille = 100;	   /* a difference in speedup that is worth a move [permille] */
 const volatile u64 borrow_gap_ns = 40000000; /* how far behind the other class must be to go before the own */

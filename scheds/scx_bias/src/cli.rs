@@ -114,6 +114,11 @@ pub struct RunSettings {
     #[arg(long, value_name = "N")]
     pub window_instructions: Option<u64>,
 
+    /// Count one run in so many of a task whose profile is stable [1 to 1000; default 8]. Larger costs less a switch; smaller sees
+    /// changes of tasks that run briefly sooner
+    #[arg(long, value_name = "N")]
+    pub sample_every: Option<u32>,
+
     /// Predicted speedups, slow over fast, up to which a task belongs on slow CPUs and from which on fast ones, e.g. 1200,1800
     /// [default: 5 % around the average of what runs]. Fixed ones keep a task's kind whatever runs beside it
     #[arg(long, value_name = "LOW,HIGH", value_parser = thresholds)]

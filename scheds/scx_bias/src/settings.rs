@@ -63,6 +63,7 @@ impl RunSettings {
             // The last of a role counts, so the command line wins here too.
             events: [beneath.events, self.events].concat(),
             window_instructions: self.window_instructions.or(beneath.window_instructions),
+            sample_every: self.sample_every.or(beneath.sample_every),
             thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
             gain_permille: self.gain_permille.or(beneath.gain_permille),
             borrow_gap_us: self.borrow_gap_us.or(beneath.borrow_gap_us),
@@ -77,6 +78,7 @@ impl RunSettings {
         within("rotate-gap-us", self.rotate_gap_us, 1_000..=10_000_000)?;
         within("sync-burst-us", self.sync_burst_us, 0..=1_000_000)?;
         within("window-instructions", self.window_instructions, 10_000..=1_000_000_000)?;
+        within("sample-every", self.sample_every, 1..=1000)?;
         within("gain-permille", self.gain_permille, 10..=10_000)?;
         within("borrow-gap-us", self.borrow_gap_us, 1_000..=10_000_000)?;
         within("unfair-gap-us", self.unfair_gap_us, 1_000..=100_000_000)?;
@@ -106,6 +108,7 @@ impl RunSettings {
             sync_burst_us: self.sync_burst_us.unwrap_or(defaults.sync_burst_us),
             bias: !self.no_bias.unwrap_or(!defaults.bias),
             window_instructions: self.window_instructions.unwrap_or(defaults.window_instructions),
+            sample_every: self.sample_every.unwrap_or(defaults.sample_every),
             thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
             gain_permille: self.gain_permille.unwrap_or(defaults.gain_permille),
             borrow_gap_us: self.borrow_gap_us.unwrap_or(defaults.borrow_gap_us),
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn every_setting_can_be_in_the_file_and_nothing_else() {
         let all = "capacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
-            no-bias = true\nwindow-instructions = 10000\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
+            no-bias = true\nwindow-instructions = 10000\nsample-every = 2\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
             unfair-gap-us = 1000\nstats = 1.0\nevents = ['external=software/config=1/']";
         let settings = resolve(all, &[]).unwrap();
         assert!(settings.capacity_file.unwrap().is_absolute());

@@ -95,6 +95,7 @@ fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
     ro.slice_min_ns = options.slice_min_us.saturating_mul(1000);
     ro.rotate_gap_ns = options.rotate_gap_us.saturating_mul(1000);
     ro.sync_burst_ns = options.sync_burst_us.saturating_mul(1000);
+    ro.sample_every = options.sample_every;
     ro.window_instructions = options.window_instructions.max(1);
     if let Some((low, high)) = options.thresholds_permille {
         (ro.fixed_low, ro.fixed_high) = (low, high);

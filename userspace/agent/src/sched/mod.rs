@@ -51,6 +51,8 @@ pub struct RunOptions {
     pub sync_burst_us: u64,
     /// Instructions of a task that make a window.
     pub window_instructions: u64,
+    /// One run in so many is counted of a task whose profile is stable.
+    pub sample_every: u32,
     /// Fixed thresholds of the predicted speedup [permille], low and high; None adapts them to what runs.
     pub thresholds_permille: Option<(u32, u32)>,
     /// Difference in predicted speedup that is worth a move [permille].
@@ -89,6 +91,7 @@ impl RunOptions {
             rotate_gap_us: 40_000,
             sync_burst_us: 500,
             window_instructions: 500_000,
+            sample_every: 8,
             thresholds_permille: None,
             gain_permille: 100,
             borrow_gap_us: 40_000,
