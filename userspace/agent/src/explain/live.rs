@@ -214,18 +214,13 @@ impl Drop for Screen {
     }
 }
 
-/// Draws over what is there, so that nothing flickers, with the keys in the last of `height` lines.
+/// Draws over what is there, line by line, so that nothing flickers, with the keys in the last of `height` lines.
 fn paint(out: &mut impl Write, lines: &Lines, height: usize) -> io::Result<()> {
     for (at, line) in lines.lines.iter().enumerate() {
+        // Cleared first: after a line of full width the cursor still stands on its last character.
+        queue!(out, MoveTo(0, row(at)), Clear(ClearType::UntilNewLine))?;
         let attribute = if at == lines.head { Attribute::Bold } else { Attribute::Reset };
-        queue!(
-            out,
-            MoveTo(0, row(at)),
-            SetAttribute(attribute),
-            Print(line),
-            SetAttribute(Attribute::Reset)
-        )?;
-        queue!(out, Clear(ClearType::UntilNewLine))?;
+        queue!(out, SetAttribute(attribute), Print(line), SetAttribute(Attribute::Reset))?;
     }
     queue!(out, MoveTo(0, row(lines.lines.len())), Clear(ClearType::FromCursorDown))?;
     if height > lines.lines.len() {
@@ -258,7 +253,7 @@ mod tests {
         let lines = Lines { lines: vec!["a".into(), "HEAD".into()], head: 1 };
         paint(&mut out, &lines, 5).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("\x1b[1mHEAD\x1b[0m\x1b[K"), "{text:?}");
+        assert!(text.contains("\x1b[2;1H\x1b[K\x1b[1mHEAD\x1b[0m"), "{text:?}");
         assert!(text.ends_with("\x1b[3;1H\x1b[J\x1b[5;1Hq quits"), "{text:?}");
     }
 

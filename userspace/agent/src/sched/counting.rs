@@ -69,7 +69,7 @@ const MISS_CYCLES: u32 = 100;
 /// Cycles that one count stands for [permille].
 fn cycles_permille(unit: Option<Unit>) -> u32 {
     match unit {
-        Some(Unit::Slots { width }) => 1000 / u32::from(width).max(1),
+        Some(Unit::Slots { width }) => 1000 / width.max(1),
         Some(Unit::Misses) => 1000 * MISS_CYCLES,
         Some(Unit::Cycles | Unit::Instructions) | None => 1000,
     }

@@ -285,7 +285,7 @@ mod tests {
     impl Read for Drip {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.1 = !self.1;
-            if self.1 && self.0.len() % 8 == 0 {
+            if self.1 && self.0.len().is_multiple_of(8) {
                 return Err(ErrorKind::Interrupted.into());
             }
             let Some(byte) = self.0.pop() else { return Ok(0) };
