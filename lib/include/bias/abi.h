@@ -48,17 +48,18 @@ enum bias_reason {
 
 /* What is known of one task, as the iterator over tasks prints it. */
 struct bias_task_report {
+	u64 fast_ns; /* time on fast CPUs */
+	u64 slow_ns; /* time on slow CPUs */
 	u32 pid;
 	u32 tgid;
 	u32 cpu; /* where it runs, or ran last */
 	u32 running;
 	u32 reason; /* enum bias_reason */
-	u32 pad;
-	u64 fast_ns; /* time on fast CPUs */
-	u64 slow_ns; /* time on slow CPUs */
 	struct bias_profile profile;
 	char comm[16];
 };
+
+_Static_assert(sizeof(struct bias_task_report) == 80, "reports are printed as they lie: without padding");
 
 /*
  * Event counters, one array per CPU, written by that CPU alone. Keep in step with bias_stat names in

@@ -1,5 +1,6 @@
 //! The command line. One definition of each flag feeds the parser, `--help`, the man page, completions and the configuration file.
 
+use crate::help;
 use bias_policy::table::Component;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -37,6 +38,12 @@ pub enum Command {
     /// Show the table: cost and class of every CPU, and which CPUs are alike
     #[command(after_help = EXIT_CODES)]
     Table(TableArgs),
+    /// Tell what the running scx_bias sees and does: CPUs and their counters, thresholds, kinds of tasks, moves
+    #[command(after_help = help::EXIT_CODES, after_long_help = help::status())]
+    Status(StatusArgs),
+    /// Show what each task stalls on, what that makes of it, and who moved it
+    #[command(after_help = help::EXIT_CODES, after_long_help = help::top())]
+    Top(TopArgs),
     /// Print shell completions
     Completions {
         /// Shell to complete for
@@ -181,6 +188,38 @@ pub struct CheckArgs {
     /// Examine the machine whose /sys and /proc are below this folder
     #[arg(long, value_name = "FOLDER", hide = true, default_value = "/")]
     pub root: PathBuf,
+}
+
+/// Options of `status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print JSON for machines
+    #[arg(long)]
+    pub json: bool,
+
+    /// Ask on this socket
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub socket: Option<PathBuf>,
+}
+
+/// Options of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print a JSON object a line, one an interval, for machines
+    #[arg(long)]
+    pub json: bool,
+
+    /// Time between tables [0.1 to 86400]. Longer steadies the shares; shorter shows moves sooner
+    #[arg(long, short, value_name = "SECONDS", default_value_t = 2.0)]
+    pub interval: f64,
+
+    /// End after so many tables, and print them as plain text, as is always done where there is no terminal [default: go on]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Ask on this socket
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub socket: Option<PathBuf>,
 }
 
 /// Options of `calibrate`.

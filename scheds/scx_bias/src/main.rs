@@ -1,6 +1,7 @@
 //! A sched_ext scheduler for machines with unequal cores.
 
 mod cli;
+mod help;
 mod output;
 mod settings;
 
@@ -9,10 +10,10 @@ use bias_agent::capacity::{self, Capacity, Source};
 use bias_agent::failure::{Exit, describe};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
-use bias_agent::{check, sched, show};
+use bias_agent::{check, explain, sched, show};
 use bias_policy::table::CapacityTable;
 use clap::{CommandFactory, Parser};
-use cli::{CalibrateArgs, Cli, Command, RunArgs, TableArgs};
+use cli::{CalibrateArgs, Cli, Command, RunArgs, TableArgs, TopArgs};
 use output::{log, print};
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         }
         Some(Command::Calibrate(args)) => calibrate(&args),
         Some(Command::Table(args)) => table(&args),
+        Some(Command::Status(args)) => print(&explain::status(args.socket.as_deref(), args.json)?),
+        Some(Command::Top(args)) => top(args),
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "scx_bias", &mut text);
@@ -88,6 +91,12 @@ fn table(args: &TableArgs) -> Result<Exit> {
         Some(component) => print(&show::matrix(&capacity, component.into())?),
         None => print_table(&capacity, args.json),
     }
+}
+
+fn top(args: TopArgs) -> Result<Exit> {
+    let interval = settings::interval("interval", args.interval)?;
+    explain::top(&explain::TopOptions { interval, count: args.count, json: args.json, socket: args.socket })?;
+    Ok(Exit::Clean)
 }
 
 fn print_table(capacity: &Capacity, json: bool) -> Result<Exit> {

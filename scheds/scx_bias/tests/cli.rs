@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
+use bias_agent::sched::{Kind, Stats, StatusReport, TaskReport, Thresholds};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -163,9 +166,96 @@ fn calibrating_writes_a_table_that_can_be_shown_and_used() {
 
 #[test]
 fn help_and_man_page_name_the_exit_codes() {
-    for args in [&["--help"][..], &["man"], &["check", "--help"]] {
+    for args in [&["--help"][..], &["man"], &["check", "--help"], &["status", "-h"], &["top", "--help"]] {
         let output = scx_bias(args).assert().code(0).get_output().clone();
         assert!(String::from_utf8(output.stdout).unwrap().contains("3 kernel or permission"), "{args:?}");
     }
     scx_bias(&["completions", "bash"]).assert().code(0);
+}
+
+/// A socket on which `tasks` run, each 1 ms further with every question; answers `asked` questions at most.
+fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        for at in 0..asked {
+            let Some(Ok(question)) = lines.next() else { return };
+            let answer = if question.contains("\"tasks\"") {
+                serde_json::to_value([task(1, "loop", 2400, at), task(2, "chase", 1050, at)])
+            } else {
+                serde_json::to_value(running())
+            };
+            let answer = serde_json::json!({ "errno": 0, "args": { "resp": answer.unwrap() } });
+            // A client that has seen enough goes.
+            let _ = writeln!(&stream, "{answer}");
+        }
+    })
+}
+
+fn task(pid: u32, name: &str, speedup: u32, at: usize) -> TaskReport {
+    let kind = if speedup > 2000 { Kind::Fast } else { Kind::Slow };
+    TaskReport {
+        pid,
+        name: name.to_owned(),
+        kind,
+        speedup_permille: Some(speedup),
+        fast_ms: at as f64,
+        ..TaskReport::default()
+    }
+}
+
+fn running() -> StatusReport {
+    let thresholds = Thresholds {
+        adaptive: false,
+        low_permille: Some(1200),
+        high_permille: Some(1800),
+        average_permille: None,
+    };
+    StatusReport {
+        version: "7.7.7".to_owned(),
+        uptime_s: 7,
+        machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
+        thresholds,
+        counters: Vec::new(),
+        statistics: Stats::default(),
+    }
+}
+
+#[test]
+fn the_running_instance_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |name: &str, asked: usize, args: &[&str], code: i32| {
+        let path = folder.path().join(name);
+        let server = instance(&path, asked);
+        let args = [args, &["--socket", path.to_str().unwrap()]].concat();
+        let output = scx_bias(&args).assert().code(code).get_output().clone();
+        server.join().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let text = ask("status", 2, &["status"], 0);
+    assert!(text.contains("scx_bias 7.7.7") && text.contains("2 tasks: 1 fast, 1 slow"), "{text}");
+    let value: serde_json::Value = serde_json::from_str(&ask("json", 2, &["status", "--json"], 0)).unwrap();
+    assert_eq!((&value["thresholds"]["high_permille"], &value["tasks"]["slow"]), (&1800.into(), &1.into()));
+    let text = ask("top", 9, &["top", "--interval", "0.1", "--count", "2"], 0);
+    assert_eq!((text.matches("PID").count(), text.matches(" loop ").count()), (2, 2), "{text}");
+    let text = ask("lines", 9, &["top", "-i", "0.1", "-n", "3", "--json"], 0);
+    assert_eq!(text.lines().count(), 3);
+    for line in text.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(value["tasks"][0]["name"], "loop");
+    }
+    // It ends meanwhile.
+    let text = ask("ends", 4, &["top", "-i", "0.1"], 3);
+    assert!(text.contains("scx_bias is not running; start it with"), "{text}");
+}
+
+#[test]
+fn without_a_running_instance_there_is_one_line() {
+    for command in ["status", "top"] {
+        let text = refused(&[command, "--socket", "/nonexistent/socket"], 3);
+        assert!(text.contains("scx_bias is not running; start it with `sudo scx_bias`"), "{text}");
+    }
+    assert!(refused(&["top", "--interval", "0"], 2).contains("from 0.1 to 86400"));
+    scx_bias(&["top", "--count", "0"]).assert().code(2);
 }

@@ -11,7 +11,7 @@ pub enum Exit {
     Runtime = 1,
     /// Bad command line, configuration or capacity file.
     Usage = 2,
-    /// The kernel lacks something, or a right is missing.
+    /// The kernel lacks something, a right is missing, or no instance runs to be asked.
     Kernel = 3,
     /// Another sched_ext scheduler is active.
     OtherScheduler = 4,

@@ -1,9 +1,10 @@
-//! The agent of scx_bias: calibration, loading, statistics.
+//! The agent of scx_bias: calibration, loading, statistics, explanations.
 
 pub mod calibrate;
 pub mod capacity;
 pub mod check;
 pub mod cpulist;
+pub mod explain;
 pub mod failure;
 pub mod model;
 pub mod pmu;

@@ -1,12 +1,12 @@
 //! The vocabulary of the counters: what each is for, what it counts in, and how much a CPU's set of them is worth.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters a CPU has at most.
 pub const ROLES: usize = 4;
 
 /// What a counter is for. The order is that of the kernel side's slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Cycles of the core.
@@ -45,7 +45,7 @@ impl Role {
 const MISS_CYCLES: u32 = 100;
 
 /// What one count stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "unit", rename_all = "lowercase")]
 pub enum Unit {
     /// A cycle.
@@ -90,7 +90,7 @@ impl Unit {
 }
 
 /// An event as the kernel is asked for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Name in the manual, or what the user wrote.
     pub name: String,
@@ -120,7 +120,7 @@ impl Event {
 pub type Events = [Option<Event>; ROLES];
 
 /// How much a CPU's counters are worth.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "source", rename_all = "lowercase")]
 pub enum Source {
     /// Both kinds of stall, in time.
@@ -160,7 +160,7 @@ impl Source {
 }
 
 /// What `scx_bias status` shows of one CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSummary {
     /// Its number.
     pub cpu: u32,
@@ -176,7 +176,7 @@ pub struct CpuSummary {
 }
 
 /// One open event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventSummary {
     /// What it is for.
     pub role: Role,

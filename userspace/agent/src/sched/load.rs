@@ -14,7 +14,9 @@ use super::counting;
 use super::exit::{ExitReport, Uei};
 use super::log;
 use super::programs;
+use super::report::{Reports, TaskReport};
 use super::stats::Stats;
+use super::status::{Band, CpuCounters};
 use crate::failure::{Exit, Failure};
 use crate::pmu::Counters;
 use crate::topology::Topology;
@@ -32,6 +34,10 @@ pub(super) struct Loaded<'object> {
     link: Option<Link>,
     /// CPUs whose statistics are read.
     nr_cpus: usize,
+    /// Kept open by the caller: the kernel side reads them.
+    counters: &'object Counters,
+    /// Or why there are none: the scheduler does without.
+    reports: Result<Reports>,
 }
 
 impl<'object> Loaded<'object> {
@@ -58,7 +64,8 @@ impl<'object> Loaded<'object> {
             counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], counters, model);
         }
         let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
-        Ok(Self { skel, link: Some(link), nr_cpus })
+        let reports = Reports::attach(&skel.progs.bias_report_tasks);
+        Ok(Self { skel, link: Some(link), nr_cpus, counters, reports })
     }
 
     /// Has the kernel ended the scheduler?
@@ -75,6 +82,30 @@ impl<'object> Loaded<'object> {
             }
         }
         stats
+    }
+
+    /// Where the thresholds are.
+    pub(super) fn band(&self) -> Band {
+        let data = self.skel.maps.data_data.as_deref();
+        self.skel.maps.bss_data.as_deref().map_or_else(Band::default, |bss| Band {
+            average: bss.average_speedup,
+            low: bss.band_low,
+            high: data.map_or(u32::MAX, |data| data.band_high),
+        })
+    }
+
+    /// What each CPU's counters are worth, and whether they are in use.
+    pub(super) fn counters(&self) -> Vec<CpuCounters> {
+        let info = self.skel.maps.bss_data.as_deref().map(|bss| &bss.cpu_info);
+        let counted =
+            |cpu: u32| info.and_then(|info| info.get(cpu as usize)).is_some_and(|cpu| cpu.counters != 0);
+        let summaries = self.counters.summary().into_iter();
+        summaries.map(|summary| CpuCounters { counted: counted(summary.cpu), summary }).collect()
+    }
+
+    /// What is known of every task.
+    pub(super) fn tasks(&self) -> Result<Vec<TaskReport>> {
+        self.reports.as_ref().map_err(|error| anyhow!("{error:#}"))?.read()
     }
 
     /// Detaches and tells how it ended.

@@ -4,7 +4,7 @@
 //! machine description behind nor keep tasks from running.
 //!
 //! Approach. Everything the kernel side needs is written before it is attached, in [`load`]. Afterwards this process only
-//! watches: for a signal, for the end of the scheduler, for statistics requests. The attachment belongs to this process, so that the
+//! watches: for a signal, for the end of the scheduler, for questions ([`server`]). The attachment belongs to this process, so that the
 //! kernel returns all tasks to the default scheduler when the process dies, however it dies.
 //!
 //! Limits. A change of the online CPUs is handled in place by the kernel side; CPUs that were not in the table count as
@@ -15,28 +15,34 @@ mod exit;
 mod load;
 mod log;
 mod programs;
+mod report;
+mod server;
 mod stats;
+mod status;
 
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bias_policy::table::CapacityTable;
+use crossbeam::channel::{Receiver, never, select, unbounded};
 use tracing::info;
 
 pub use exit::ExitReport;
+pub use report::{Kind, Reason, Stack, TaskReport};
 pub use stats::{Monitor, Stats, monitor};
+pub use status::{CpuClass, CpuCounters, Machine, StatusReport, Thresholds};
 
 use crate::failure::{Exit, Failure};
 use crate::model::CounterModel;
 use crate::pmu::{self, Counters, Override};
 use crate::topology::Topology;
 use load::Loaded;
+use server::{Question, Server, Source};
 
-/// How often the end of the scheduler is looked for.
-const POLL: Duration = Duration::from_millis(100);
+/// How often the end of the scheduler is looked for. Each look wakes this process, which displaces a task on a busy machine.
+const POLL: Duration = Duration::from_millis(500);
 
 /// What a user can choose about a run.
 #[derive(Debug, Clone)]
@@ -134,23 +140,26 @@ pub fn run(options: &RunOptions, mut counters: Counters) -> Result<ExitReport> {
 fn run_once(options: &RunOptions, counters: &Counters, shutdown: &Receiver<()>) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = Loaded::attach(&mut object, options, counters)?;
-    let server = stats::Server::launch();
+    let started = Instant::now();
+    let server = Server::launch(None);
     if let Err(error) = &server {
         info!("statistics are not available: {error:#}");
     }
+    let mut questions = server.as_ref().map_or_else(|_| never(), |server| server.questions().clone());
     info!("scx_bias schedules: {}", describe(&options.table));
     let mut last = stats::Stats::default();
     let mut due = options.stats_interval.map(|interval| Instant::now() + interval);
     loop {
-        match shutdown.recv_timeout(POLL) {
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(loaded.detach()),
-            Err(RecvTimeoutError::Timeout) => {}
+        let patience = due.map_or(POLL, |at| at.saturating_duration_since(Instant::now()).min(POLL));
+        let event = wait(shutdown, &mut questions, patience);
+        if event == Event::Shutdown {
+            return Ok(loaded.detach());
         }
         if loaded.has_ended() {
             return loaded.detach().into_result();
         }
-        if let Ok(server) = &server {
-            server.answer(&loaded.stats());
+        if let (Event::Asked(question), Ok(server)) = (event, &server) {
+            server.answer(question, &Running { loaded: &loaded, options, started });
         }
         if let (Some(at), Some(interval)) = (due, options.stats_interval)
             && Instant::now() >= at
@@ -163,9 +172,57 @@ fn run_once(options: &RunOptions, counters: &Counters, shutdown: &Receiver<()>) 
     }
 }
 
+/// What the watching thread wakes up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Shutdown,
+    Asked(Question),
+    /// Nothing came for long enough.
+    Quiet,
+}
+
+/// Waits for something to do, `patience` at most. Should the threads behind `questions` end, it is made one that never has any.
+fn wait(shutdown: &Receiver<()>, questions: &mut Receiver<Question>, patience: Duration) -> Event {
+    let asked = select! {
+        recv(shutdown) -> _ => return Event::Shutdown,
+        recv(questions) -> question => question,
+        default(patience) => return Event::Quiet,
+    };
+    asked.map_or_else(
+        |_| {
+            *questions = never();
+            Event::Quiet
+        },
+        Event::Asked,
+    )
+}
+
+/// A running scheduler, for who asks about it.
+struct Running<'a, 'object> {
+    loaded: &'a Loaded<'object>,
+    options: &'a RunOptions,
+    started: Instant,
+}
+
+impl Source for Running<'_, '_> {
+    fn stats(&self) -> Stats {
+        self.loaded.stats()
+    }
+
+    fn status(&self) -> StatusReport {
+        let loaded = self.loaded;
+        let uptime = self.started.elapsed();
+        StatusReport::new(self.options, uptime, loaded.band(), loaded.counters(), loaded.stats())
+    }
+
+    fn tasks(&self) -> Result<Vec<TaskReport>> {
+        self.loaded.tasks()
+    }
+}
+
 /// SIGINT, SIGTERM and SIGHUP, as messages.
 fn signals() -> Result<Receiver<()>> {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = unbounded();
     ctrlc::set_handler(move || {
         // The receiver is gone only when the process is about to end anyway.
         let _ = sender.send(());
@@ -174,21 +231,29 @@ fn signals() -> Result<Receiver<()>> {
     Ok(receiver)
 }
 
+/// Where the kernel tells about sched_ext.
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+
+/// Name of the sched_ext scheduler that is active; None when none is.
+pub(crate) fn active() -> Option<String> {
+    let folder = Path::new(SCHED_EXT);
+    let state = std::fs::read_to_string(folder.join("state")).ok()?;
+    let name = || std::fs::read_to_string(folder.join("root/ops")).unwrap_or_default();
+    (state.trim() != "disabled").then(|| name().trim().to_owned())
+}
+
 fn refuse_if_active() -> Result<(), Failure> {
-    let folder = Path::new("/sys/kernel/sched_ext");
-    let Ok(state) = std::fs::read_to_string(folder.join("state")) else {
+    if !Path::new(SCHED_EXT).join("state").exists() {
         return Err(Failure::kernel(
             "this kernel has no sched_ext; boot one built with CONFIG_SCHED_CLASS_EXT (6.12 or later), see `scx_bias check`",
         ));
-    };
-    if state.trim() == "disabled" {
-        return Ok(());
     }
-    let name = std::fs::read_to_string(folder.join("root/ops")).unwrap_or_default();
-    Err(Failure::new(
-        Exit::OtherScheduler,
-        format!("the sched_ext scheduler \"{}\" is active; stop it first", name.trim()),
-    ))
+    active().map_or(Ok(()), |name| {
+        Err(Failure::new(
+            Exit::OtherScheduler,
+            format!("the sched_ext scheduler \"{name}\" is active; stop it first"),
+        ))
+    })
 }
 
 fn describe(table: &CapacityTable) -> String {
@@ -197,5 +262,26 @@ fn describe(table: &CapacityTable) -> String {
     match slow {
         0 => format!("{fast} CPUs of one class"),
         _ => format!("{fast} fast and {slow} slow CPUs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watching_thread_hears_everyone_and_outlives_them() {
+        let (stop, shutdown) = unbounded();
+        let (ask, mut questions) = unbounded();
+        assert_eq!(wait(&shutdown, &mut questions), Event::Quiet);
+        assert!(ask.send(Question::Tasks).is_ok());
+        assert_eq!(wait(&shutdown, &mut questions), Event::Asked(Question::Tasks));
+        drop(ask);
+        assert_eq!(wait(&shutdown, &mut questions), Event::Quiet);
+        let quiet = Instant::now();
+        assert_eq!(wait(&shutdown, &mut questions), Event::Quiet);
+        assert!(quiet.elapsed() >= POLL / 2, "a socket that broke must not keep this thread busy");
+        assert!(stop.send(()).is_ok());
+        assert_eq!(wait(&shutdown, &mut questions), Event::Shutdown);
     }
 }

@@ -1,10 +1,10 @@
-//! Statistics: what the scheduler counted, over a socket and as a line.
+//! Statistics: what the scheduler counted, as structure and as a line.
 
 use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats as StatsMacro, stat_doc};
 use serde::{Deserialize, Serialize};
@@ -148,46 +148,6 @@ impl Stats {
             self.kind_changes,
         )
     }
-}
-
-/// Serves the statistics on scx_stats' socket, which is private to root.
-pub(super) struct Server(StatsServer<(), Stats>);
-
-impl Server {
-    pub(super) fn launch() -> Result<Self> {
-        let open: Box<dyn StatsOpener<(), Stats>> = Box::new(|(requests, answers)| {
-            let first = ask(requests, answers)?;
-            let mut last = first;
-            let read: Box<dyn StatsReader<(), Stats>> = Box::new(move |_args, (requests, answers)| {
-                let now = ask(requests, answers)?;
-                let delta = now.since(&last);
-                last = now;
-                delta.to_json()
-            });
-            Ok(read)
-        });
-        let data =
-            StatsServerData::new().add_meta(Stats::meta()).add_ops("top", StatsOps { open, close: None });
-        Ok(Self(StatsServer::new(data).launch().context("cannot open the statistics socket")?))
-    }
-
-    /// Answers whoever asks now.
-    pub(super) fn answer(&self, stats: &Stats) {
-        let (answers, requests) = self.0.channels();
-        while requests.try_recv().is_ok() {
-            if answers.send(stats.clone()).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-fn ask(
-    requests: &crossbeam::channel::Sender<()>,
-    answers: &crossbeam::channel::Receiver<Stats>,
-) -> Result<Stats> {
-    requests.send(())?;
-    Ok(answers.recv()?)
 }
 
 /// What a monitor prints.

@@ -1,0 +1,66 @@
+//! What the figures of `status` and `top` mean and what to conclude from them: the ends of their `--help` and of their man pages.
+
+/// Exit codes of what asks the running instance.
+pub const EXIT_CODES: &str = "Exit codes: 0 clean, 1 the running scx_bias does not answer, 2 usage, 3 kernel or permission, or scx_bias \
+is not running, 4 another sched_ext scheduler is active.";
+
+/// The end of `status --help`.
+pub fn status() -> String {
+    format!("{STATUS}\n\n{EXIT_CODES}")
+}
+
+/// The end of `top --help`.
+pub fn top() -> String {
+    format!("{TOP}\n\n{EXIT_CODES}")
+}
+
+/// Lines of at most 80 columns: clap would break longer ones without regard to the indents.
+const STATUS: &str = "\
+What it tells, and what to conclude:
+  CPUs      What a CPU of each class takes for one unit of work. If all are
+            alike, tasks are only shared out fairly. If the classes are wrong,
+            measure again on an idle machine: scx_bias calibrate --force.
+  Counters  full: tasks that run there are told apart by both kinds of stall.
+            degraded: by a part of them, or by misses. unknown: what runs there
+            keeps the kind it got elsewhere, or none. The reason and what to do
+            about it follow.
+  Speedup   A task's predicted time on a slow CPU over that on a fast one. The
+            band around the average decides who is fast or slow.
+  Tasks     fast: gain more than the average, so they belong on fast CPUs.
+            slow: gain less. neutral: within the band. unknown: not counted
+            yet, or only on CPUs without counters. Many of these: see Counters.
+  Moves     Running tasks that changed places. Far fewer moved than asked:
+            tasks are shorter than a tick, or restricted to some CPUs. Very
+            many to take turns: raise --rotate-gap-us.";
+
+/// The same width.
+const TOP: &str = "\
+Tasks that ran in the interval, by their share of a CPU, then by gain. On a
+terminal q quits; a narrow one shows fewer columns.
+  SHARE        Time it ran in the interval, of one CPU.
+  KIND         fast: it belongs on fast CPUs. slow: on slow ones, for it gains
+               little. -: either way. ?: not counted yet.
+  GAIN         Predicted time on a slow CPU over that on a fast one. 1.00x: it
+               does not matter where it runs.
+  EXE INT EXT  What its time on the best CPU consists of [%]: execution, stalls
+               inside the core (branches, TLB), stalls outside it (shared
+               caches, memory). Much EXT makes a small GAIN; much EXE makes a
+               gain as large as the CPUs differ.
+  FAST         Part of SHARE on fast CPUs. A fast task far below 100% waits for
+               its turn: there are more such tasks than fast CPUs. A slow task
+               near 100% runs where nobody gains more.
+  MOVED        Why it last changed its CPU while it ran. idle fast CPU: one had
+               nothing to do. took turns: of equal tasks each gets fast CPUs
+               for a while. gains more: it took the place of one that gains
+               less. gave way: it was that one.
+  CPU          Where it runs, or ran last.";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_tables_fit_the_width() {
+        for text in [super::STATUS, super::TOP] {
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the running scheduler knows and does, for people: `scx_bias status` and `scx_bias top`.
+//!
+//! Problem. A scheduler that judges tasks must be able to say why a task is where it is: what it stalls on, what that makes of it, who moved
+//! it; and when it cannot judge, why not and what to do about it.
+//!
+//! Approach. The running instance answers questions on its socket ([`crate::sched`]); [`client`] asks them and turns every way in which that
+//! can fail into a line with a remedy. [`shares`] makes rates of two successive answers. [`status`] and [`table`] are functions from
+//! answers to text, without a terminal or a clock; [`live`] repeats them, on a terminal in place.
+//!
+//! The terminal is driven by crossterm, which is linked for its styles anyway. A toolkit on top would lay out the same lines a second time:
+//! they are needed as text, for pipes and tests.
+//!
+//! Limits. One instance can run, and all sched_ext schedulers share the path of the socket: whoever answers is asked for what only scx_bias
+//! knows.
+
+mod client;
+mod live;
+mod shares;
+mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::path::Path;
+
+use crate::failure::Failure;
+
+pub use client::Client;
+pub use live::{TopOptions, top};
+pub use shares::{Kinds, Row, Snapshot};
+pub use status::{json as status_json, text as status_text};
+
+/// The status of the instance on the usual socket, or on `socket`, as text or JSON.
+///
+/// # Errors
+/// As [`Client::status`]. Tasks that cannot be listed are no failure: the status says so.
+pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
+    let mut client = Client::connect(socket)?;
+    let report = client.status()?;
+    let tasks = client.tasks().map(|tasks| Kinds::of(&tasks));
+    if json { status_json(&report, &tasks) } else { Ok(status_text(&report, &tasks)) }
+}

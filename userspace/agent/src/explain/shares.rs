@@ -1,0 +1,221 @@
+//! From two successive reports of every task to what each did in between.
+//!
+//! Problem. Reports hold totals, and are read while the kernel side writes them: a total may be short of a run that has just ended and be
+//! right the next time. Tasks come and go, and numbers of tasks are used again.
+//!
+//! Approach. A task's share is the growth of its totals over the interval. A task that was not there before has run in the interval only,
+//! so its total is its growth. A total that shrank is either another task's, then it is no longer than the interval, or was read in the middle
+//! of an update, then the growth counts as nothing.
+//!
+//! Invariants. A share is at most the whole interval. Tasks that did not run are left out. The order is that of shares in whole percent,
+//! then of gain, so that equal tasks do not dance.
+//!
+//! Limits. A task that has the number of one that ended in the interval, and has run longer than that one ever did, is shown with less than
+//! it ran, once.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::sched::{Kind, Machine, StatusReport, TaskReport};
+
+/// A task in an interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub task: TaskReport,
+    /// Time it ran in the interval [permille of one CPU].
+    pub share_permille: u32,
+    /// Part of that on fast CPUs [permille].
+    pub on_fast_permille: u32,
+}
+
+/// How many tasks are of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Kinds {
+    /// Those that belong on fast CPUs.
+    pub fast: usize,
+    /// Those that belong on slow CPUs.
+    pub slow: usize,
+    /// Those that gain about the average.
+    pub neutral: usize,
+    /// Those of which nothing is known.
+    pub unknown: usize,
+}
+
+/// What happened in an interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// Its length [ms].
+    pub interval_ms: u64,
+    /// The CPUs.
+    pub machine: Machine,
+    /// Average predicted speedup of what runs [permille].
+    pub average_permille: Option<u32>,
+    /// Kinds of the tasks below.
+    pub kinds: Kinds,
+    /// The tasks that ran.
+    pub tasks: Vec<Row>,
+}
+
+impl Kinds {
+    /// Counts `tasks`.
+    #[must_use]
+    pub fn of<'a>(tasks: impl IntoIterator<Item = &'a TaskReport>) -> Self {
+        let mut kinds = Self::default();
+        for task in tasks {
+            let of_kind = match (task.speedup_permille, task.kind) {
+                (None, _) => &mut kinds.unknown,
+                (_, Kind::Fast) => &mut kinds.fast,
+                (_, Kind::Slow) => &mut kinds.slow,
+                (_, Kind::Neutral) => &mut kinds.neutral,
+            };
+            *of_kind += 1;
+        }
+        kinds
+    }
+
+    /// All tasks.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.fast + self.slow + self.neutral + self.unknown
+    }
+}
+
+impl Snapshot {
+    /// What happened from `before` to `now`, `interval` later.
+    #[must_use]
+    pub fn new(status: StatusReport, before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Self {
+        let tasks = rows(before, now, interval);
+        Self {
+            interval_ms: interval.as_millis() as u64,
+            machine: status.machine,
+            average_permille: status.thresholds.average_permille,
+            kinds: Kinds::of(tasks.iter().map(|row| &row.task)),
+            tasks,
+        }
+    }
+}
+
+/// The tasks that ran, in order.
+fn rows(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<Row> {
+    let interval_ms = interval.as_secs_f64() * 1000.0;
+    let before: HashMap<u32, &TaskReport> = before.iter().map(|task| (task.pid, task)).collect();
+    let row = |task: &TaskReport| {
+        let (fast_ms, slow_ms) = growth(before.get(&task.pid).copied(), task, interval_ms);
+        let ran_ms = fast_ms + slow_ms;
+        (ran_ms > 0.0).then(|| Row {
+            task: task.clone(),
+            share_permille: permille(ran_ms, interval_ms).max(1),
+            on_fast_permille: permille(fast_ms, ran_ms),
+        })
+    };
+    let mut rows: Vec<Row> = now.iter().filter_map(row).collect();
+    rows.sort_by_key(|row| {
+        let percent = (row.share_permille + 5) / 10;
+        (Reverse((percent, row.task.speedup_permille, row.share_permille)), row.task.pid)
+    });
+    rows
+}
+
+/// By how much the times of a task on fast and slow CPUs grew [ms].
+fn growth(before: Option<&TaskReport>, now: &TaskReport, interval_ms: f64) -> (f64, f64) {
+    let total = |task: &TaskReport| task.fast_ms + task.slow_ms;
+    match before {
+        None => (now.fast_ms, now.slow_ms),
+        Some(before) if total(now) >= total(before) => {
+            ((now.fast_ms - before.fast_ms).max(0.0), (now.slow_ms - before.slow_ms).max(0.0))
+        }
+        Some(_) if total(now) <= interval_ms => (now.fast_ms, now.slow_ms),
+        Some(_) => (0.0, 0.0),
+    }
+}
+
+/// `part` of `whole`, at most all of it.
+fn permille(part: f64, whole: f64) -> u32 {
+    if whole > 0.0 { (part / whole * 1000.0).round().clamp(0.0, 1000.0) as u32 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn task(pid: u32, fast_ms: f64, slow_ms: f64) -> TaskReport {
+        TaskReport { pid, fast_ms, slow_ms, ..TaskReport::default() }
+    }
+
+    fn shares(before: &[TaskReport], now: &[TaskReport]) -> Vec<(u32, u32, u32)> {
+        let rows = rows(before, now, SECOND);
+        rows.iter().map(|row| (row.task.pid, row.share_permille, row.on_fast_permille)).collect()
+    }
+
+    #[test]
+    fn shares_are_growth_over_the_interval() {
+        let before = [task(1, 5000.0, 100.0), task(2, 70.0, 0.0), task(3, 9.0, 9.0)];
+        let now = [task(1, 5400.0, 200.0), task(2, 70.0, 0.0), task(4, 0.0, 20.0)];
+        // 2 slept, 3 has gone, 4 is new.
+        assert_eq!(shares(&before, &now), [(1, 500, 800), (4, 20, 0)]);
+        assert_eq!(shares(&[], &[]), []);
+    }
+
+    #[test]
+    fn a_total_that_shrank_is_another_task_or_none() {
+        assert_eq!(shares(&[task(1, 5000.0, 0.0)], &[task(1, 300.0, 0.0)]), [(1, 300, 1000)]);
+        assert_eq!(shares(&[task(1, 5000.0, 0.0)], &[task(1, 4990.0, 0.0)]), []);
+    }
+
+    #[test]
+    fn what_hardly_ran_did_run() {
+        assert_eq!(shares(&[], &[task(1, 0.001, 0.0)]), [(1, 1, 1000)]);
+    }
+
+    #[test]
+    fn equal_shares_are_in_order_of_gain() {
+        let gains = |pid, fast_ms, gain| TaskReport { speedup_permille: gain, ..task(pid, fast_ms, 0.0) };
+        let now = [
+            gains(1, 501.0, None),
+            gains(2, 499.0, Some(1100)),
+            gains(3, 498.0, Some(2400)),
+            gains(4, 900.0, Some(1000)),
+        ];
+        let order: Vec<u32> = shares(&[], &now).iter().map(|row| row.0).collect();
+        assert_eq!(order, [4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn kinds_are_counted() {
+        let kind = |kind, speedup_permille| TaskReport { kind, speedup_permille, ..TaskReport::default() };
+        let tasks = [
+            kind(Kind::Fast, Some(2000)),
+            kind(Kind::Slow, Some(1000)),
+            kind(Kind::Slow, Some(1100)),
+            kind(Kind::Neutral, Some(1500)),
+            kind(Kind::Neutral, None),
+        ];
+        let kinds = Kinds::of(&tasks);
+        assert_eq!(kinds, Kinds { fast: 1, slow: 2, neutral: 1, unknown: 1 });
+        assert_eq!(kinds.total(), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn no_totals_make_impossible_shares(
+            before in prop::collection::vec((0u32..5, 0.0f64..1e9, 0.0f64..1e9), 0..8),
+            now in prop::collection::vec((0u32..5, 0.0f64..1e9, 0.0f64..1e9), 0..8),
+            interval_ms in 0u64..5000,
+        ) {
+            let tasks = |totals: Vec<(u32, f64, f64)>| {
+                totals.into_iter().map(|(pid, fast, slow)| task(pid, fast, slow)).collect::<Vec<_>>()
+            };
+            for row in rows(&tasks(before), &tasks(now), Duration::from_millis(interval_ms)) {
+                prop_assert!((1..=1000).contains(&row.share_permille) && row.on_fast_permille <= 1000);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The text of `scx_bias status`: what runs, what it sees of the machine, what it can tell of tasks and what it did.
+//!
+//! CPUs whose counters are worth the same for the same reason share a line, whatever number the reason names.
+
+use bias_policy::table::{Class, Component};
+use serde::Serialize;
+
+use super::shares::Kinds;
+use super::table::kinds;
+use super::words::{duration, percent, ratio, wrap};
+use crate::cpulist;
+use crate::failure::Failure;
+use crate::pmu::Source;
+use crate::sched::{CpuCounters, Machine, Stats, StatusReport, Thresholds};
+
+/// Width of the output [columns].
+const WIDTH: usize = 80;
+/// What belongs to a title is indented by this.
+const INDENT: usize = 2;
+
+/// For people. `tasks` is an error when the tasks could not be listed.
+#[must_use]
+pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
+    let mut out = Page::default();
+    out.title(&format!("scx_bias {} has been running for {}.", report.version, duration(report.uptime_s)));
+    out.title("CPUs (time for the same work; 1.00 is the best CPU for that kind of work)");
+    machine(&mut out, &report.machine);
+    out.title("Counters");
+    counters(&mut out, &report.counters);
+    out.title("Predicted speedup, slow to fast CPU");
+    thresholds(&mut out, &report.thresholds, report.machine.count(Class::Slow) != 0);
+    out.title("Tasks that have run");
+    out.item(&match tasks {
+        Ok(tasks) => kinds(tasks),
+        Err(error) => format!("cannot be listed: {}", error.message),
+    });
+    out.title("Since the start");
+    statistics(&mut out, &report.statistics);
+    out.0
+}
+
+/// For machines.
+///
+/// # Errors
+/// Runtime failure when it cannot be written as JSON.
+pub fn json(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        #[serde(flatten)]
+        report: &'a StatusReport,
+        tasks: Option<&'a Kinds>,
+    }
+    let document = Document { report, tasks: tasks.as_ref().ok() };
+    serde_json::to_string_pretty(&document)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::runtime(format!("cannot write the status as JSON ({error})")))
+}
+
+/// Text under titles, wrapped.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn title(&mut self, text: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.lines(text, 0, 0);
+    }
+
+    fn item(&mut self, text: &str) {
+        self.lines(text, INDENT, 2 * INDENT);
+    }
+
+    fn lines(&mut self, text: &str, indent: usize, further: usize) {
+        for line in wrap(text, WIDTH - indent, further - indent) {
+            self.0.push_str(&" ".repeat(indent));
+            self.0.push_str(&line);
+            self.0.push('\n');
+        }
+    }
+}
+
+fn machine(out: &mut Page, machine: &Machine) {
+    for class in &machine.classes {
+        let name = match class.class {
+            Class::Fast if machine.classes.len() == 1 => "all alike:",
+            Class::Fast => "fast:",
+            Class::Slow => "slow:",
+        };
+        let cost = Component::ALL.map(|component| {
+            format!("{} {}", component.name(), ratio(class.cost_permille[component.index()]))
+        });
+        out.item(&format!("{name} CPU {}: {}", cpulist::format(&class.cpus), cost.join(", ")));
+    }
+}
+
+fn counters(out: &mut Page, counters: &[CpuCounters]) {
+    let mut groups: Vec<(String, Vec<&CpuCounters>)> = Vec::new();
+    for one in counters {
+        let key = worth(one, "");
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((key, vec![one])),
+        }
+    }
+    for (_, group) in &groups {
+        let cpus: Vec<u32> = group.iter().map(|one| one.summary.cpu).collect();
+        let cpus = format!("CPU {}", cpulist::format(&cpus));
+        // Groups are made with a member.
+        if let Some(first) = group.first() {
+            out.item(&format!("{cpus}: {}", worth(first, &cpus)));
+        }
+    }
+    if groups.is_empty() {
+        out.item("none; tasks are placed by how fast CPUs are alone");
+    }
+}
+
+/// What a CPU's counters are worth, the CPU called `cpus` wherever the reason names it.
+fn worth(one: &CpuCounters, cpus: &str) -> String {
+    let named = |reason: &str| rename(reason, one.summary.cpu, cpus);
+    let pmu = one.summary.pmu.as_ref().map_or_else(String::new, |pmu| format!("{pmu}, "));
+    let worth = match &one.summary.source {
+        Source::Full => format!("full ({pmu}{})", one.summary.origin),
+        Source::Degraded { reason } => {
+            format!("degraded ({pmu}{}): {}", one.summary.origin, named(reason))
+        }
+        Source::Unknown { reason } => format!("unknown: {}", named(reason)),
+    };
+    let open = !matches!(one.summary.source, Source::Unknown { .. });
+    if open && !one.counted {
+        return worth + "; not used, for without external stalls tasks cannot be told apart";
+    }
+    worth
+}
+
+/// `text` with `CPU number` as `cpus`.
+fn rename(text: &str, number: u32, cpus: &str) -> String {
+    let name = format!("CPU {number}");
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(&name) {
+        let (before, found) = rest.split_at(at);
+        let after = found.get(name.len()..).unwrap_or_default();
+        out.push_str(before);
+        // CPU 1 is not in CPU 12.
+        out.push_str(if after.starts_with(|c: char| c.is_ascii_digit()) { &name } else { cpus });
+        rest = after;
+    }
+    out + rest
+}
+
+fn thresholds(out: &mut Page, thresholds: &Thresholds, two_classes: bool) {
+    if !two_classes {
+        return out.item("none: all CPUs count as equally fast");
+    }
+    match thresholds.average_permille {
+        Some(average) => out.item(&format!("average of what runs: {}x", ratio(average))),
+        None => out.item("average of what runs: unknown, no task has been counted yet"),
+    }
+    if let Some((low, high)) = thresholds.low_permille.zip(thresholds.high_permille) {
+        let how = if thresholds.adaptive { "follows the average" } else { "fixed" };
+        out.item(&format!("slow up to {}x, fast from {}x ({how})", ratio(low), ratio(high)));
+    }
+}
+
+fn statistics(out: &mut Page, stats: &Stats) {
+    let run_ns = stats.run_fast_ns.saturating_add(stats.run_slow_ns);
+    let fast_permille = u128::from(stats.run_fast_ns) * 1000 / u128::from(run_ns.max(1));
+    out.item(&format!(
+        "ran tasks for {} of CPU time, {} of it on fast CPUs",
+        duration(run_ns / 1_000_000_000),
+        percent(fast_permille as u32)
+    ));
+    out.item(&format!(
+        "asked running tasks to move: {} to an idle fast CPU, {} to take turns, {} because one gains more; moved {}",
+        stats.pull, stats.rotate, stats.swap_gain, stats.moved
+    ));
+    out.item(&format!(
+        "counted {} stretches of running ({} dropped, {} unreadable): {} windows, {} changes of kind",
+        stats.counted, stats.count_invalid, stats.count_failed, stats.windows, stats.kind_changes
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rename;
+
+    #[test]
+    fn a_cpu_is_renamed_and_no_other() {
+        assert_eq!(rename("CPU 1 and CPU 12; CPU 1", 1, "CPU 0-3"), "CPU 0-3 and CPU 12; CPU 0-3");
+        assert_eq!(rename("", 1, "x"), "");
+    }
+}

@@ -1,0 +1,141 @@
+//! The table of `scx_bias top`: a function from what happened in an interval to lines of text.
+//!
+//! Invariants. No line is wider than asked for, however narrow that is: columns are left out from the least telling on, and the name gets what
+//! remains. No more lines than asked for; those that are left out are counted in the last one.
+
+use bias_policy::table::Class;
+
+use super::shares::{Kinds, Row, Snapshot};
+use super::words::{count, cut, fit, kind, percent, ratio, reason, wrap};
+
+/// Columns of a name, at most the kernel's.
+const NAME_MAX: usize = 15;
+/// Before a name gets fewer, other columns go.
+const NAME_MIN: usize = 12;
+
+/// Lines, and which of them is the head of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lines {
+    pub(super) lines: Vec<String>,
+    pub(super) head: usize,
+}
+
+struct Column {
+    title: &'static str,
+    width: usize,
+    /// Numbers are to the right, words to the left.
+    right: bool,
+    /// The higher, the sooner it is left out. The name has none: it stays.
+    rank: u8,
+    cell: fn(&Row) -> String,
+}
+
+/// In the order of the table.
+const COLUMNS: [Column; 9] = [
+    Column { title: "PID", width: 7, right: true, rank: 3, cell: |row| row.task.pid.to_string() },
+    Column { title: "NAME", width: NAME_MAX, right: false, rank: 0, cell: |row| row.task.name.clone() },
+    Column { title: "SHARE", width: 5, right: true, rank: 1, cell: |row| percent(row.share_permille) },
+    Column { title: "KIND", width: 4, right: false, rank: 2, cell: |row| kind(&row.task).to_owned() },
+    Column { title: "GAIN", width: 6, right: true, rank: 4, cell: gain },
+    Column { title: "EXE INT EXT", width: 11, right: true, rank: 7, cell: stack },
+    Column { title: "FAST", width: 4, right: true, rank: 5, cell: |row| percent(row.on_fast_permille) },
+    Column {
+        title: "MOVED",
+        width: 13,
+        right: false,
+        rank: 8,
+        cell: |row| reason(row.task.reason).to_owned(),
+    },
+    Column { title: "CPU", width: 4, right: true, rank: 6, cell: |row| row.task.cpu.to_string() },
+];
+
+fn gain(row: &Row) -> String {
+    row.task.speedup_permille.map_or_else(|| "?".to_owned(), |speedup| ratio(speedup) + "x")
+}
+
+fn stack(row: &Row) -> String {
+    let share = |permille: u32| (permille + 5) / 10;
+    row.task.stack_permille.map_or_else(
+        || "  ?   ?   ?".to_owned(),
+        |s| format!("{:>3} {:>3} {:>3}", share(s.execute), share(s.internal), share(s.external)),
+    )
+}
+
+/// The table in `width` columns and at most `height` lines.
+pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Lines {
+    let mut lines = wrap(&summary(snapshot), width, 0);
+    lines.extend(hint(snapshot).into_iter().flat_map(|hint| wrap(&hint, width, 0)));
+    let head = lines.len();
+    let columns = columns_within(width);
+    let cells = |cell: &dyn Fn(&Column) -> String| {
+        let line: Vec<String> =
+            columns.iter().map(|(column, width)| fit(&cell(column), *width, column.right)).collect();
+        cut(line.join(" ").trim_end(), width)
+    };
+    lines.push(cells(&|column| column.title.to_owned()));
+    let rows = snapshot.tasks.iter().map(|row| cells(&|column| (column.cell)(row)));
+    lines.extend(rows);
+    if lines.len() > height {
+        let left_out = lines.len() + 1 - height.max(1);
+        lines.truncate(height.saturating_sub(1));
+        lines.push(cut(&format!("({left_out} more)"), width));
+        lines.truncate(height);
+    }
+    Lines { head: head.min(lines.len()), lines }
+}
+
+/// The columns for this width, with the width of each.
+fn columns_within(width: usize) -> Vec<(&'static Column, usize)> {
+    let mut by_rank: Vec<&Column> = COLUMNS.iter().collect();
+    by_rank.sort_by_key(|column| column.rank);
+    let mut used = NAME_MIN;
+    let mut least_rank = 0;
+    for column in by_rank.iter().skip(1) {
+        if used + 1 + column.width > width {
+            break;
+        }
+        used += 1 + column.width;
+        least_rank = column.rank;
+    }
+    let name = (NAME_MIN + width.saturating_sub(used)).min(NAME_MAX);
+    let chosen = COLUMNS.iter().filter(|column| column.rank <= least_rank);
+    chosen.map(|column| (column, if column.rank == 0 { name } else { column.width })).collect()
+}
+
+/// The machine and the tasks in a sentence.
+fn summary(snapshot: &Snapshot) -> String {
+    let (fast, slow) = (snapshot.machine.count(Class::Fast), snapshot.machine.count(Class::Slow));
+    let machine = match slow {
+        0 => format!("{} of one class", count(fast, "CPU")),
+        _ => format!("{fast} fast, {}", count(slow, "slow CPU")),
+    };
+    let average = snapshot
+        .average_permille
+        .map_or_else(String::new, |average| format!("; average speedup {}x", ratio(average)));
+    format!("{machine}{average}; {}", kinds(&snapshot.kinds))
+}
+
+/// Tasks by kind; unknown ones are mentioned when there are any.
+pub(super) fn kinds(kinds: &Kinds) -> String {
+    let unknown = if kinds.unknown == 0 { String::new() } else { format!(", {} unknown", kinds.unknown) };
+    format!(
+        "{}: {} fast, {} slow, {} neutral{unknown}",
+        count(kinds.total(), "task"),
+        kinds.fast,
+        kinds.slow,
+        kinds.neutral
+    )
+}
+
+/// What to look at when nothing can be told apart.
+fn hint(snapshot: &Snapshot) -> Option<String> {
+    if snapshot.tasks.is_empty() {
+        return Some(format!("No task ran in {} ms.", snapshot.interval_ms));
+    }
+    if snapshot.machine.count(Class::Slow) == 0 {
+        return Some("All CPUs count as equally fast, so no task gains; see `scx_bias table`.".to_owned());
+    }
+    let nothing_known = snapshot.kinds.unknown == snapshot.kinds.total();
+    nothing_known
+        .then(|| "No task's speedup is known; `scx_bias status` tells whether tasks are counted.".to_owned())
+}

@@ -1,0 +1,227 @@
+//! What users see, as a whole.
+
+use bias_policy::table::Class;
+
+use super::shares::{Kinds, Row, Snapshot};
+use super::table::render;
+use crate::failure::Failure;
+use crate::pmu::{CpuSummary, Source};
+use crate::sched::{
+    CpuClass, CpuCounters, Kind, Machine, Reason, Stack, Stats, StatusReport, TaskReport, Thresholds,
+};
+
+fn machine() -> Machine {
+    let class = |class, cpus, cost_permille| CpuClass { class, cpus, cost_permille };
+    Machine {
+        classes: vec![
+            class(Class::Fast, vec![0, 1], [1000; 3]),
+            class(Class::Slow, vec![2, 3], [2500, 1580, 1000]),
+        ],
+    }
+}
+
+fn row(
+    pid: u32,
+    name: &str,
+    shares: (u32, u32),
+    known: Option<(Kind, u32, [u32; 3])>,
+    reason: Reason,
+) -> Row {
+    let stack = known.map(|(_, _, [execute, internal, external])| Stack { execute, internal, external });
+    let task = TaskReport {
+        pid,
+        tgid: pid,
+        name: name.to_owned(),
+        cpu: pid % 4,
+        reason,
+        kind: known.map_or(Kind::Neutral, |(kind, ..)| kind),
+        speedup_permille: known.map(|(_, speedup, _)| speedup),
+        stack_permille: stack,
+        ..TaskReport::default()
+    };
+    Row { task, share_permille: shares.0, on_fast_permille: shares.1 }
+}
+
+fn snapshot() -> Snapshot {
+    let tasks = vec![
+        row(4711, "render", (998, 1000), Some((Kind::Fast, 2412, [941, 47, 12])), Reason::Gain),
+        row(4712, "sort", (612, 553), Some((Kind::Neutral, 1790, [530, 300, 170])), Reason::Rotate),
+        row(4713, "chase", (607, 0), Some((Kind::Slow, 1071, [47, 20, 933])), Reason::Yield),
+        row(4_194_303, "a\x1b[2Jname too long", (120, 1000), None, Reason::Pull),
+        row(9, "ksoftirqd/0", (1, 500), None, Reason::None),
+    ];
+    let kinds = Kinds::of(tasks.iter().map(|row| &row.task));
+    Snapshot { interval_ms: 1000, machine: machine(), average_permille: Some(1790), kinds, tasks }
+}
+
+fn text(snapshot: &Snapshot, width: usize, height: usize) -> String {
+    let lines = render(snapshot, width, height);
+    assert!(lines.lines.iter().all(|line| line.chars().count() <= width));
+    format!("\n{}\n", lines.lines.join("\n"))
+}
+
+#[test]
+fn a_table_of_80_columns() {
+    let expected = "
+2 fast, 2 slow CPUs; average speedup 1.79x; 5 tasks: 1 fast, 1 slow, 1 neutral,
+2 unknown
+    PID NAME            SHARE KIND   GAIN EXE INT EXT FAST MOVED          CPU
+   4711 render           100% fast  2.41x  94   5   1 100% gains more       3
+   4712 sort              61% -     1.79x  53  30  17  55% took turns       0
+   4713 chase             61% slow  1.07x   5   2  93   0% gave way         1
+4194303 a?[2Jname too l   12% ?         ?   ?   ?   ? 100% idle fast CPU    3
+      9 ksoftirqd/0       <1% ?         ?   ?   ?   ?  50% -                1
+";
+    assert_eq!(text(&snapshot(), 80, 100), expected);
+    assert_eq!(render(&snapshot(), 80, 100).head, 2);
+}
+
+#[test]
+fn a_table_of_40_columns() {
+    let expected = "
+2 fast, 2 slow CPUs; average speedup
+1.79x; 5 tasks: 1 fast, 1 slow, 1
+neutral, 2 unknown
+    PID NAME           SHARE KIND   GAIN
+   4711 render          100% fast  2.41x
+   4712 sort             61% -     1.79x
+   4713 chase            61% slow  1.07x
+(2 more)
+";
+    assert_eq!(text(&snapshot(), 40, 8), expected);
+}
+
+#[test]
+fn any_size_is_kept_to() {
+    for width in 0..120 {
+        for height in 0..12 {
+            let lines = render(&snapshot(), width, height);
+            assert!(lines.lines.len() <= height, "{width} x {height}");
+            assert!(lines.lines.iter().all(|line| line.chars().count() <= width), "{width} x {height}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_can_be_told_apart_the_reason_is_said() {
+    let mut unknown = snapshot();
+    unknown.tasks.retain(|row| row.task.speedup_permille.is_none());
+    unknown.kinds = Kinds::of(unknown.tasks.iter().map(|row| &row.task));
+    unknown.average_permille = None;
+    assert!(text(&unknown, 80, 9).contains("`scx_bias status` tells"));
+    unknown.machine.classes.truncate(1);
+    assert!(text(&unknown, 80, 9).starts_with("\n2 CPUs of one class; 2 tasks: 0 fast"));
+    assert!(text(&unknown, 80, 9).contains("`scx_bias table`"));
+    unknown.tasks.clear();
+    assert!(text(&unknown, 80, 9).contains("No task ran in 1000 ms."));
+}
+
+fn status() -> StatusReport {
+    let counters = |cpu, source, counted| CpuCounters {
+        summary: CpuSummary {
+            cpu,
+            source,
+            pmu: Some("cpu".to_owned()),
+            origin: "table: Some Core".to_owned(),
+            events: Vec::new(),
+        },
+        counted,
+    };
+    let refused = |cpu| Source::Unknown {
+        reason: format!("no PMU of a core serves CPU {cpu}; give --events for cycles and instructions too"),
+    };
+    let degraded = Source::Degraded { reason: "external stalls are not counted: no event".to_owned() };
+    StatusReport {
+        version: "0.1.0".to_owned(),
+        uptime_s: 3725,
+        machine: machine(),
+        thresholds: Thresholds {
+            adaptive: true,
+            low_permille: Some(1700),
+            high_permille: Some(1881),
+            average_permille: Some(1790),
+        },
+        counters: vec![
+            counters(0, Source::Full, true),
+            counters(1, Source::Full, true),
+            counters(2, refused(2), false),
+            counters(3, refused(3), false),
+            counters(4, degraded, false),
+        ],
+        statistics: Stats {
+            run_fast_ns: 7_200_000_000_000,
+            run_slow_ns: 2_400_000_000_000,
+            pull: 12,
+            rotate: 80,
+            swap_gain: 31,
+            moved: 215,
+            counted: 90_000,
+            count_invalid: 3,
+            windows: 41_000,
+            kind_changes: 77,
+            ..Stats::default()
+        },
+    }
+}
+
+#[test]
+fn a_status_of_80_columns() {
+    let expected = "
+scx_bias 0.1.0 has been running for 1 h 2 min.
+
+CPUs (time for the same work; 1.00 is the best CPU for that kind of work)
+  fast: CPU 0-1: execute 1.00, internal 1.00, external 1.00
+  slow: CPU 2-3: execute 2.50, internal 1.58, external 1.00
+
+Counters
+  CPU 0-1: full (cpu, table: Some Core)
+  CPU 2-3: unknown: no PMU of a core serves CPU 2-3; give --events for cycles
+    and instructions too
+  CPU 4: degraded (cpu, table: Some Core): external stalls are not counted: no
+    event; not used, for without external stalls tasks cannot be told apart
+
+Predicted speedup, slow to fast CPU
+  average of what runs: 1.79x
+  slow up to 1.70x, fast from 1.88x (follows the average)
+
+Tasks that have run
+  5 tasks: 1 fast, 1 slow, 1 neutral, 2 unknown
+
+Since the start
+  ran tasks for 2 h 40 min of CPU time, 75% of it on fast CPUs
+  asked running tasks to move: 12 to an idle fast CPU, 80 to take turns, 31
+    because one gains more; moved 215
+  counted 90000 stretches of running (3 dropped, 0 unreadable): 41000 windows,
+    77 changes of kind
+";
+    let kinds = Ok(Kinds { fast: 1, slow: 1, neutral: 1, unknown: 2 });
+    assert_eq!(format!("\n{}", super::status_text(&status(), &kinds)), expected);
+}
+
+#[test]
+fn a_status_without_tasks_average_or_classes_is_one_too() {
+    let mut bare = status();
+    bare.thresholds =
+        Thresholds { adaptive: true, low_permille: None, high_permille: None, average_permille: None };
+    bare.counters.clear();
+    let text = super::status_text(&bare, &Err(Failure::runtime("no iterator")));
+    assert!(text.contains("unknown, no task has been counted yet"), "{text}");
+    assert!(text.contains("cannot be listed: no iterator"), "{text}");
+    bare.machine.classes.truncate(1);
+    let text = super::status_text(&bare, &Ok(Kinds::default()));
+    assert!(text.contains("all alike: CPU 0-1") && text.contains("equally fast"), "{text}");
+}
+
+#[test]
+fn machines_get_the_same_as_people() {
+    let kinds = Ok(Kinds { fast: 1, ..Kinds::default() });
+    let json = super::status_json(&status(), &kinds).unwrap_or_default();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
+    assert_eq!(value["counters"][2]["source"], "unknown");
+    assert_eq!(value["tasks"]["fast"], 1);
+    assert_eq!(value["machine"]["classes"][1]["cost_permille"][0], 2500);
+    let line = serde_json::to_value(snapshot()).unwrap_or_default();
+    assert_eq!(line["tasks"][2]["stack_permille"]["external"], 933);
+    assert_eq!(line["tasks"][3]["speedup_permille"], serde_json::Value::Null);
+    assert_eq!(line["tasks"][0]["share_permille"], 998);
+}

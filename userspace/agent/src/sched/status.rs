@@ -1,0 +1,189 @@
+//! What a running scheduler tells of itself: the machine as it sees it, what its counters are worth, where the thresholds are.
+//!
+//! Invariants. What is not known yet is None, never zero: there is no average speedup before a counted task has run, and no adaptive
+//! threshold without an average.
+
+use std::time::Duration;
+
+use bias_policy::ffi;
+use bias_policy::table::{COMPONENTS, CapacityTable, Class};
+use serde::{Deserialize, Serialize};
+
+use super::RunOptions;
+use super::stats::Stats;
+use crate::pmu::CpuSummary;
+
+/// The state of a running scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// Version of the program that runs.
+    pub version: String,
+    /// Since when it schedules [s].
+    pub uptime_s: u64,
+    /// The CPUs.
+    pub machine: Machine,
+    /// Which speedups make a task's kind.
+    pub thresholds: Thresholds,
+    /// What each CPU's counters are worth.
+    pub counters: Vec<CpuCounters>,
+    /// Totals since the start.
+    pub statistics: Stats,
+}
+
+/// The CPUs by class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The fast class, then the slow one if there is one.
+    pub classes: Vec<CpuClass>,
+}
+
+/// A class of CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuClass {
+    /// Which.
+    pub class: Class,
+    /// Its CPUs, in ascending order.
+    pub cpus: Vec<u32>,
+    /// Time of a typical one for a unit of execute, internal and external work [permille of the best CPU of each].
+    pub cost_permille: [u32; COMPONENTS],
+}
+
+/// Which speedups make a task's kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thresholds {
+    /// Do they follow the average?
+    pub adaptive: bool,
+    /// Up to this a task is slow [permille].
+    pub low_permille: Option<u32>,
+    /// From this on it is fast [permille].
+    pub high_permille: Option<u32>,
+    /// Average predicted speedup of what runs, weighted by time [permille].
+    pub average_permille: Option<u32>,
+}
+
+/// What one CPU's counters are worth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCounters {
+    /// What could be opened, and why it is not more.
+    #[serde(flatten)]
+    pub summary: CpuSummary,
+    /// Are tasks counted there?
+    pub counted: bool,
+}
+
+/// The words of the kernel side that thresholds are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Band {
+    /// With `BIAS_AVERAGE_PLACES` binary places; 0 while there is none.
+    pub(super) average: u32,
+    pub(super) low: u32,
+    pub(super) high: u32,
+}
+
+impl StatusReport {
+    pub(super) fn new(
+        options: &RunOptions,
+        uptime: Duration,
+        band: Band,
+        counters: Vec<CpuCounters>,
+        statistics: Stats,
+    ) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: uptime.as_secs(),
+            machine: Machine::of(&options.table),
+            thresholds: Thresholds::of(options.thresholds_permille, band),
+            counters,
+            statistics,
+        }
+    }
+}
+
+impl Machine {
+    fn of(table: &CapacityTable) -> Self {
+        let class = |class| {
+            let cpus =
+                table.cpus.iter().filter(|entry| entry.class == class).map(|entry| entry.cpu).collect();
+            CpuClass { class, cpus, cost_permille: table.class_cost_permille(class) }
+        };
+        let classes = [Class::Fast, Class::Slow].map(class).into_iter();
+        Self { classes: classes.filter(|class| !class.cpus.is_empty()).collect() }
+    }
+
+    /// Number of CPUs of a class.
+    #[must_use]
+    pub fn count(&self, class: Class) -> usize {
+        self.classes.iter().filter(|entry| entry.class == class).map(|entry| entry.cpus.len()).sum()
+    }
+}
+
+impl Thresholds {
+    fn of(fixed: Option<(u32, u32)>, band: Band) -> Self {
+        let average = Some(band.average >> ffi::BIAS_AVERAGE_PLACES).filter(|average| *average != 0);
+        let (low, high) = fixed.map_or_else(
+            || (average.map(|_| band.low), average.map(|_| band.high)),
+            |(low, high)| (Some(low), Some(high)),
+        );
+        Self { adaptive: fixed.is_none(), low_permille: low, high_permille: high, average_permille: average }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::pmu::{Event, EventSummary, Role, Source, Unit};
+    use bias_policy::table::CpuCapacity;
+
+    #[test]
+    fn thresholds_are_unknown_until_something_was_counted_unless_they_are_fixed() {
+        let start = Band { average: 0, low: 0, high: u32::MAX };
+        let adaptive = Thresholds::of(None, start);
+        assert_eq!((adaptive.adaptive, adaptive.low_permille, adaptive.high_permille), (true, None, None));
+        let fixed = Thresholds::of(Some((1200, 1800)), start);
+        assert_eq!(
+            (fixed.adaptive, fixed.low_permille, fixed.high_permille),
+            (false, Some(1200), Some(1800))
+        );
+        let known = Thresholds::of(None, Band { average: 1790 << 8, low: 1700, high: 1881 });
+        assert_eq!((known.average_permille, known.low_permille), (Some(1790), Some(1700)));
+    }
+
+    #[test]
+    fn a_machine_has_the_classes_that_have_cpus() {
+        let entry = |cpu, class, cost| CpuCapacity {
+            cpu,
+            core: cpu,
+            llc: 0,
+            node: 0,
+            class,
+            cost_permille: [cost, 1000, 1000],
+            spread_permille: [0; 3],
+        };
+        let mut cpus = vec![entry(0, Class::Fast, 1000), entry(1, Class::Fast, 1000)];
+        assert_eq!(Machine::of(&CapacityTable { cpus: cpus.clone() }).classes.len(), 1);
+        cpus.push(entry(2, Class::Slow, 2500));
+        let machine = Machine::of(&CapacityTable { cpus });
+        assert_eq!((machine.count(Class::Fast), machine.count(Class::Slow)), (2, 1));
+        assert_eq!(machine.classes[1].cost_permille, [2500, 1000, 1000]);
+    }
+
+    #[test]
+    fn a_report_survives_the_socket() {
+        let event = Event { name: "e".into(), kind: 4, config: [1, 2, 3], unit: Unit::Slots { width: 5 } };
+        let events = vec![EventSummary { role: Role::External, event }];
+        let counters = |source| CpuCounters {
+            summary: CpuSummary { cpu: 1, source, pmu: None, origin: "table".into(), events: events.clone() },
+            counted: true,
+        };
+        let report = StatusReport::new(
+            &RunOptions::new(CapacityTable::default()),
+            Duration::from_secs(3),
+            Band::default(),
+            vec![counters(Source::Full), counters(Source::Degraded { reason: "why; remedy".into() })],
+            Stats { moved: 3, ..Stats::default() },
+        );
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<StatusReport>(&json).unwrap(), report, "{json}");
+    }
+}
