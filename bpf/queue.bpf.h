@@ -181,7 +181,8 @@ static __always_inline bool take_from_llc(s32 cpu, u32 llc)
 	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
 	u32 other = own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
 
-	if (two_classes && shared_waiting(llc) && other_first(cpu, llc, own) && take_shared(cpu, llc, other)) {
+	if (two_classes && shared_waiting(llc) && other_first(cpu, llc, own) &&
+	    take_shared(cpu, llc, other)) {
 		stat_inc(BIAS_STAT_BORROWED);
 		return true;
 	}

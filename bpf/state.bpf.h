@@ -26,13 +26,14 @@ const volatile u64 slice_min_ns = 1000000;   /* slice when much waits */
 const volatile u64 rotate_gap_ns = 40000000; /* difference in vtime at which running tasks change places */
 const volatile u64 sync_burst_ns = 500000; /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
 
-const volatile bool counting = false;	   /* some CPU has counters */
+const volatile bool counting = false;		 /* some CPU has counters */
 const volatile u64 window_instructions = 500000; /* instructions of a task that make a window */
-const volatile u32 sample_every = 8;	   /* one run in so many is counted of a task whose profile is stable */
+const volatile u32 sample_every = 8; /* one run in so many is counted of a task whose profile is stable */
 const volatile u32 fixed_low = 0, fixed_high = 0; /* thresholds of speedup [permille]; 0: adaptive */
-const volatile u32 gain_permille = 100;	   /* a difference in speedup that is worth a move [permille] */
+const volatile u32 gain_permille = 100;	     /* a difference in speedup that is worth a move [permille] */
 const volatile u64 borrow_gap_ns = 40000000; /* how far behind the other class must be to go before the own */
-const volatile u64 unfair_gap_ns = 320000000; /* how far behind a task must be to displace one that gains more */
+const volatile u64 unfair_gap_ns =
+    320000000; /* how far behind a task must be to displace one that gains more */
 
 /* Written by the agent: before attach whole, afterwards field by field. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
@@ -77,10 +78,10 @@ struct cpu_ctx {
 	u64 burst_ns;	   /* average run time of tasks that went to sleep here */
 
 	/* Counting, see count.bpf.h. */
-	u32 count_next_pid; /* who is counted from the next switch on; 0: nobody */
-	u32 counting_pid;   /* whose stretch is under way */
+	u32 count_next_pid;  /* who is counted from the next switch on; 0: nobody */
+	u32 counting_pid;    /* whose stretch is under way */
 	u32 uncounted_ticks; /* ticks that did not close the stretch, its task being known well */
-	u32 run_stable;	    /* the running task's profile is stable */
+	u32 run_stable;	     /* the running task's profile is stable */
 	u64 count_start_ns;
 	struct bias_counts count_start;
 

@@ -23,7 +23,7 @@ struct bias_cpu_info {
 	u32 llc;	       /* index of its last-level cache, 0 to nr_llcs - 1 */
 	u32 node;	       /* NUMA node */
 	u32 known;	       /* 1 once described */
-	u32 counters;	       /* which of its counters can be read: 1 << enum bias_counter; 0 if it is not counted */
+	u32 counters; /* which of its counters can be read: 1 << enum bias_counter; 0 if it is not counted */
 	u32 external_permille; /* cycles of stall that a count of external stalls stands for */
 	u32 internal_permille; /* the same for internal stalls */
 };
@@ -85,13 +85,13 @@ enum bias_stat {
 	BIAS_STAT_RUN_FAST_NS,	   /* time tasks ran on fast CPUs [ns] */
 	BIAS_STAT_RUN_SLOW_NS,	   /* time tasks ran on slow CPUs [ns] */
 	BIAS_STAT_SWAP_GAIN,	   /* running tasks asked to change places because one gains more */
-	BIAS_STAT_BORROWED,	   /* tasks taken from the other class though the own one waited: they were far behind */
-	BIAS_STAT_COUNTED,	   /* stretches of running that were counted */
-	BIAS_STAT_COUNT_INVALID,   /* of these, dropped: not counted in full, backwards, or wrapped */
-	BIAS_STAT_COUNT_FAILED,	   /* counters that could not be read */
-	BIAS_STAT_WINDOWS,	   /* windows closed */
-	BIAS_STAT_KIND_CHANGES,	   /* tasks whose kind changed */
-	BIAS_STAT_GROUPS_IGNORED,  /* tasks in cgroups beyond the table, scheduled by their own weight */
+	BIAS_STAT_BORROWED, /* tasks taken from the other class though the own one waited: they were far behind */
+	BIAS_STAT_COUNTED,	  /* stretches of running that were counted */
+	BIAS_STAT_COUNT_INVALID,  /* of these, dropped: not counted in full, backwards, or wrapped */
+	BIAS_STAT_COUNT_FAILED,	  /* counters that could not be read */
+	BIAS_STAT_WINDOWS,	  /* windows closed */
+	BIAS_STAT_KIND_CHANGES,	  /* tasks whose kind changed */
+	BIAS_STAT_GROUPS_IGNORED, /* tasks in cgroups beyond the table, scheduled by their own weight */
 	BIAS_NR_STATS,
 };
 

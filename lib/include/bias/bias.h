@@ -101,7 +101,8 @@ static inline u64 bias_part_ns(u64 ran_ns, u64 cycles, u64 total)
 }
 
 /* Correct valid counts by what calibration found of the CPU's counters. Stalls beyond the cycles there were are cut. */
-static inline void bias_counts_correct(struct bias_counts *counts, u32 external_permille, u32 internal_permille)
+static inline void bias_counts_correct(struct bias_counts *counts, u32 external_permille,
+				       u32 internal_permille)
 {
 	counts->external = bias_scaled(counts->external, external_permille, counts->cycles);
 	counts->internal =
@@ -187,7 +188,8 @@ static inline void bias_profile_update(struct bias_profile *profile, struct bias
 	if (!profile->windows)
 		windows = 4;
 	for (int k = 0; k < BIAS_NR_COMPONENTS; k++)
-		profile->stack.permille[k] = bias_towards(profile->stack.permille[k], seen.permille[k], windows);
+		profile->stack.permille[k] =
+		    bias_towards(profile->stack.permille[k], seen.permille[k], windows);
 	bias_stack_normalise(&profile->stack);
 	profile->speedup_permille = bias_speedup_permille(&profile->stack, slow, fast);
 	if ((u64)bias_difference(before, profile->speedup_permille) * 1000 <

@@ -73,8 +73,18 @@ dmesg | grep -E 'BUG|Oops|runnable task stall|sched_ext:.*(error|disabled.*[^)]$
 fn bad_luck_costs_no_task_and_not_the_scheduler() {
     let Some(results) = Scenario::emulated("6.12", "24:60:36:24", 4).run(LUCK) else { return };
     let mut expect = Expectations::default();
-    for (file, state) in [("before", "enabled"), ("after", "enabled"), ("seq", "same"), ("code", "0"), ("forks", "0"), ("mix.code", "0")] {
-        expect.holds(&format!("{file} is {state}: {:?}", results.text(file).trim()), results.text(file).trim() == state);
+    for (file, state) in [
+        ("before", "enabled"),
+        ("after", "enabled"),
+        ("seq", "same"),
+        ("code", "0"),
+        ("forks", "0"),
+        ("mix.code", "0"),
+    ] {
+        expect.holds(
+            &format!("{file} is {state}: {:?}", results.text(file).trim()),
+            results.text(file).trim() == state,
+        );
     }
     expect.holds("tasks were counted", results.text("bias.log").contains("schedules"));
     let complaints = results.text("complaints");

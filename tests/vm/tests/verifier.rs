@@ -29,7 +29,8 @@ kill -INT $bias; wait $bias
 
 /// `counted`: the guest has the counters that make the counting programs load, too.
 fn stays_within_budget(kernel: &str, counted: bool) {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
     let budget: Budget = toml::from_str(&text).unwrap();
     let Some(results) = Scenario::emulated(kernel, "2F2S", 3).run(SCRIPT) else { return };
     let mut expect = Expectations::default();
@@ -45,7 +46,8 @@ fn stays_within_budget(kernel: &str, counted: bool) {
         expect.at_most(&format!("{kernel}: {name}"), f64::from(cost), f64::from(allowed));
     }
     let programs = budget.programs.keys().filter(|name| counted || !name.starts_with("bias_count_")).count();
-    expect.holds(&format!("{kernel}: {seen} programs of {programs} told their cost:\n{log}"), seen == programs);
+    expect
+        .holds(&format!("{kernel}: {seen} programs of {programs} told their cost:\n{log}"), seen == programs);
     expect.judge();
 }
 

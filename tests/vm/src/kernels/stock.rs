@@ -25,7 +25,9 @@ pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<P
             fs::rename(file, folder.join(name)).with_context(|| format!("cannot move the kernel's {name}"))
         };
         let Some(image) = find(&root, release, "vmlinuz") else {
-            bail!("the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?");
+            bail!(
+                "the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?"
+            );
         };
         keep(&image, "vmlinuz")?;
         if let Some(config) = find(&root, release, "config") {

@@ -73,7 +73,6 @@ fn fill(events: &impl MapCore, cpu: u32, group: &Group, scales: Scales) -> libbp
     Ok(mask)
 }
 
-
 /// The kernel's function that the tick's program attaches to; it was `scheduler_tick` up to 6.9.
 const TICK: &str = "sched_tick";
 

@@ -273,15 +273,15 @@ mod tests {
     fn the_watching_thread_hears_everyone_and_outlives_them() {
         let (stop, shutdown) = unbounded();
         let (ask, mut questions) = unbounded();
-        assert_eq!(wait(&shutdown, &mut questions), Event::Quiet);
+        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
         assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions), Event::Asked(Question::Tasks));
+        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Asked(Question::Tasks));
         drop(ask);
-        assert_eq!(wait(&shutdown, &mut questions), Event::Quiet);
+        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
         let quiet = Instant::now();
-        assert_eq!(wait(&shutdown, &mut questions), Event::Quiet);
+        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
         assert!(quiet.elapsed() >= POLL / 2, "a socket that broke must not keep this thread busy");
         assert!(stop.send(()).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions), Event::Shutdown);
+        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Shutdown);
     }
 }
