@@ -175,8 +175,13 @@ static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 	       head_of_class(cpu, llc, own, &ours) && bias_vtime_before(theirs, ours);
 }
 
-/* Take from @llc: the CPU's own class first, then the other, unless that is far behind. */
-static __always_inline bool take_from_llc(s32 cpu, u32 llc)
+/*
+ * Take from @llc: the CPU's own class first, then the other, unless that is far behind.
+ *
+ * This function and the next are global: the verifier then looks at each once instead of once a call and path, which
+ * keeps ops.dispatch within its budget on 6.12.
+ */
+__noinline int take_from_llc(s32 cpu, u32 llc)
 {
 	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
 	u32 other = own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
@@ -195,7 +200,7 @@ static __always_inline bool take_from_llc(s32 cpu, u32 llc)
 }
 
 /* Does something wait in @llc's shared queues that is due on @cpu before @vtime? */
-static __always_inline bool shared_before(s32 cpu, u32 llc, u64 vtime)
+__noinline int shared_before(s32 cpu, u32 llc, u64 vtime)
 {
 	u64 head;
 

@@ -21,12 +21,13 @@ under eight $MIX --tasks 4compute+4chase --seconds 10
 
 const PINGPONG: &str = "
 under pinned pingpong --cpu 0
+SCHED=\"$SCHED --no-bias\"
+under pinned_blind pingpong --cpu 0
 under free pingpong
 under pairs pingpong --pairs 4
 ";
 
-/// `unfair` bounds the unfairness of eight tasks: 1.38 is what treating all alike gives, 2.5 what the default often has.
-fn expect_placement(results: &Results, expect: &mut Expectations, unfair: f64) {
+fn expect_placement(results: &Results, expect: &mut Expectations) {
     let share = |name| results.number(name, "/fast_share");
     expect.at_least("1 compute task: share of run time on fast CPUs", share("one"), 0.98);
     expect.at_least("2 compute tasks: share of run time on fast CPUs", share("two"), 0.98);
@@ -35,13 +36,14 @@ fn expect_placement(results: &Results, expect: &mut Expectations, unfair: f64) {
     expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.97);
     let unfairness = |name| results.number(name, "/unfairness");
     expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
-    // The figure to reach is half of the default's, which is 1.1 to 3.1 by luck. Equal treatment alone gives 1.38: a chase
-    // loses less on a slow CPU than a compute task, and only a scheduler that tells them apart can make up for that.
-    expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), unfair);
+    // Equal treatment alone gives 1.38: a chase loses less on a slow CPU than a compute task, and only a scheduler that tells
+    // them apart can make up for that. The default's is 1.1 to 3.1 by luck.
+    expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), 1.3);
 }
 
 fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
-    for (name, budget) in [("pinned", 7400.0), ("free", 6800.0), ("pairs", 8500.0)] {
+    // Counting costs: with it a switch between tasks that are known well has a larger budget.
+    for (name, budget) in [("pinned", 7700.0), ("pinned_blind", 7400.0), ("free", 6800.0), ("pairs", 8500.0)] {
         let cost = results.number(name, "/instructions_per_switch");
         expect.at_most(&format!("instructions a switch, {name}"), cost, budget);
     }
@@ -53,7 +55,7 @@ fn placement_and_overhead_on_6_12() {
         return;
     };
     let mut expect = Expectations::default();
-    expect_placement(&results, &mut expect, 1.6);
+    expect_placement(&results, &mut expect);
     expect_cheap_switches(&results, &mut expect);
     expect.judge();
 }
@@ -62,7 +64,6 @@ fn placement_and_overhead_on_6_12() {
 fn placement_on_7_3() {
     let Some(results) = Scenario::emulated("7.3", "2F2S", 6).run(MIXES) else { return };
     let mut expect = Expectations::default();
-    // Debian's kernel does more beside the tasks, and was measured once: 1.52.
-    expect_placement(&results, &mut expect, 1.8);
+    expect_placement(&results, &mut expect);
     expect.judge();
 }
