@@ -280,7 +280,10 @@ mod tests {
         assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
         let quiet = Instant::now();
         assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
-        assert!(quiet.elapsed() >= Duration::from_millis(2), "a socket that broke must not keep this thread busy");
+        assert!(
+            quiet.elapsed() >= Duration::from_millis(2),
+            "a socket that broke must not keep this thread busy"
+        );
         assert!(stop.send(()).is_ok());
         assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Shutdown);
     }
