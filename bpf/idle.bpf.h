@@ -18,6 +18,7 @@
 #define BIAS_IDLE_BPF_H
 
 #include "state.bpf.h"
+#include "place.bpf.h"
 
 static __always_inline s32 pick_from(const struct cpumask *mask)
 {
@@ -80,6 +81,64 @@ static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cl
 		return true;
 	mask = class_ == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
 	return !mask || bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr);
+}
+
+static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
+{
+	return (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
+	       scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+/* An idle CPU for @p, which gains little from fast ones and leaves them to others; or -1. */
+static __always_inline s32 find_idle_slow_first(const struct task_struct *p, s32 prev)
+{
+	u32 llc = llc_of(prev);
+	s32 cpu;
+
+	if (claim_if_idle(p, prev)) {
+		stat_inc(BIAS_STAT_SELECT_PREV);
+		return prev;
+	}
+	cpu = pick_idle(p, llc, BIAS_SLOW);
+	if (cpu >= 0) {
+		stat_inc(BIAS_STAT_SELECT_SLOW);
+		return cpu;
+	}
+	cpu = pick_idle(p, llc, BIAS_FAST);
+	if (cpu >= 0)
+		stat_inc(BIAS_STAT_SELECT_FAST);
+	return cpu;
+}
+
+/* An idle CPU for @p that last ran on @prev, counted by how it was found; or -1. */
+static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
+{
+	bool prev_slow = cpu_is_slow(prev);
+	u32 llc = llc_of(prev);
+	s32 cpu;
+
+	if (two_classes && counting && kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW)
+		return find_idle_slow_first(p, prev);
+
+	if (!prev_slow && claim_if_idle(p, prev)) {
+		stat_inc(BIAS_STAT_SELECT_PREV);
+		return prev;
+	}
+	cpu = pick_idle(p, llc, BIAS_FAST);
+	if (cpu >= 0) {
+		stat_inc(BIAS_STAT_SELECT_FAST);
+		return cpu;
+	}
+	if (!two_classes)
+		return -1;
+	if (prev_slow && claim_if_idle(p, prev)) {
+		stat_inc(BIAS_STAT_SELECT_PREV);
+		return prev;
+	}
+	cpu = pick_idle(p, llc, BIAS_SLOW);
+	if (cpu >= 0)
+		stat_inc(BIAS_STAT_SELECT_SLOW);
+	return cpu;
 }
 
 #endif

@@ -27,6 +27,7 @@
 #include "dump.bpf.h"
 #include "group.bpf.h"
 #include "idle.bpf.h"
+#include "init.bpf.h"
 #include "move.bpf.h"
 #include "place.bpf.h"
 #include "queue.bpf.h"
@@ -48,64 +49,6 @@ static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu
 	return cctx->burst_ns < sync_burst_ns && !shared_waiting(llc_of(cpu)) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
-}
-
-static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
-{
-	return (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
-	       scx_bpf_test_and_clear_cpu_idle(cpu);
-}
-
-/* An idle CPU for @p, which gains little from fast ones and leaves them to others; or -1. */
-static __always_inline s32 find_idle_slow_first(const struct task_struct *p, s32 prev)
-{
-	u32 llc = llc_of(prev);
-	s32 cpu;
-
-	if (claim_if_idle(p, prev)) {
-		stat_inc(BIAS_STAT_SELECT_PREV);
-		return prev;
-	}
-	cpu = pick_idle(p, llc, BIAS_SLOW);
-	if (cpu >= 0) {
-		stat_inc(BIAS_STAT_SELECT_SLOW);
-		return cpu;
-	}
-	cpu = pick_idle(p, llc, BIAS_FAST);
-	if (cpu >= 0)
-		stat_inc(BIAS_STAT_SELECT_FAST);
-	return cpu;
-}
-
-/* An idle CPU for @p that last ran on @prev, counted by how it was found; or -1. */
-static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
-{
-	bool prev_slow = cpu_is_slow(prev);
-	u32 llc = llc_of(prev);
-	s32 cpu;
-
-	if (two_classes && counting && kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW)
-		return find_idle_slow_first(p, prev);
-
-	if (!prev_slow && claim_if_idle(p, prev)) {
-		stat_inc(BIAS_STAT_SELECT_PREV);
-		return prev;
-	}
-	cpu = pick_idle(p, llc, BIAS_FAST);
-	if (cpu >= 0) {
-		stat_inc(BIAS_STAT_SELECT_FAST);
-		return cpu;
-	}
-	if (!two_classes)
-		return -1;
-	if (prev_slow && claim_if_idle(p, prev)) {
-		stat_inc(BIAS_STAT_SELECT_PREV);
-		return prev;
-	}
-	cpu = pick_idle(p, llc, BIAS_SLOW);
-	if (cpu >= 0)
-		stat_inc(BIAS_STAT_SELECT_SLOW);
-	return cpu;
 }
 
 static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
@@ -370,52 +313,6 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 {
 	cpu_ctx_of(cpu)->run_flags = 0;
-}
-
-/* Add @cpu to its class in domain @domain, creating the mask on first use. */
-static s32 add_to_domain(u32 domain, u32 class_, u32 cpu)
-{
-	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
-	struct bpf_cpumask *mask;
-
-	if (!d || class_ >= BIAS_NR_CLASSES)
-		return -EINVAL;
-	if (!d->mask[class_]) {
-		mask = bpf_cpumask_create();
-		if (!mask)
-			return -ENOMEM;
-		mask = bpf_kptr_xchg(&d->mask[class_], mask);
-		if (mask)
-			bpf_cpumask_release(mask);
-	}
-	bpf_rcu_read_lock();
-	mask = d->mask[class_];
-	if (mask)
-		bpf_cpumask_set_cpu(cpu, mask);
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
-static s32 init_cpu(u32 cpu)
-{
-	u32 zero = 0;
-	struct scratch *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
-	struct bpf_cpumask *mask;
-	u32 class_ = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
-	s32 err;
-
-	if (scratch) {
-		mask = bpf_cpumask_create();
-		if (!mask)
-			return -ENOMEM;
-		mask = bpf_kptr_xchg(&scratch->mask, mask);
-		if (mask)
-			bpf_cpumask_release(mask);
-	}
-	err = scx_bpf_create_dsq(bias_dsq_pinned(cpu), -1);
-	if (!err)
-		err = add_to_domain(llc_of(cpu), class_, cpu);
-	return err ?: add_to_domain(nr_llcs, class_, cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)

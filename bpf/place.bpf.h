@@ -12,8 +12,8 @@
  * two queues of any lengths advance together, and nobody is more than that gap and the queue's own order late.
  * Where no queue forms, move.bpf.h swaps who runs.
  *
- * Who wakes on a full machine displaces somebody for a moment. Unless it has a bias to fast CPUs itself, that should be whoever
- * gains least, not whoever happens to run where it slept: kernel threads and daemons are so kept off the
+ * Who wakes on a full machine displaces somebody for a moment. If it gains less itself than who runs where it slept, that should be
+ * whoever gains least, not whoever happens to run where it slept: kernel threads and daemons are so kept off the
  * fast CPUs while these are busy (seed 002: noise on one slow core). Slow CPUs offer themselves at their ticks.
  *
  * Invariants. Without counters every task is NEUTRAL, there is one queue in use, and nothing here changes anything.
@@ -68,16 +68,29 @@ static __always_inline void offer_spare(s32 cpu, const struct cpu_ctx *cctx)
 		WRITE_ONCE(spare_cpu, cpu + 1);
 }
 
+/* Would @p, woken on a CPU where a task of speedup @running runs, be the one to gain less there? */
+static __always_inline bool gains_less(struct task_struct *p, u32 running)
+{
+	struct task_ctx *tctx;
+
+	/* Kernel threads are not counted; they are short, and nobody waits for their speed. */
+	if (p->flags & PF_KTHREAD)
+		return true;
+	tctx = task_ctx_of(p);
+	return tctx && bias_gains_more(running, tctx->profile.speedup_permille, gain_permille);
+}
+
 /* Where @p should wake instead of the busy @prev: a slow CPU whose task gains clearly less, or @prev. */
 static __always_inline s32 least_disturbed(struct task_struct *p, s32 prev)
 {
 	s32 spare = (s32)READ_ONCE(spare_cpu) - 1;
+	u32 running = cpu_ctx_of(prev)->run_speedup;
 
 	if (spare < 0 || cpu_is_slow(prev) || !cpu_is_slow(spare) ||
 	    cpu_info_of(spare)->node != cpu_info_of(prev)->node ||
-	    !bias_gains_more(cpu_ctx_of(prev)->run_speedup, cpu_ctx_of(spare)->run_speedup, gain_permille) ||
+	    !bias_gains_more(running, cpu_ctx_of(spare)->run_speedup, gain_permille) ||
 	    !bpf_cpumask_test_cpu(spare, p->cpus_ptr) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | spare) ||
-	    (!(p->flags & PF_KTHREAD) && kind_of(task_ctx_of(p)) == BIAS_KIND_FAST))
+	    !gains_less(p, running))
 		return prev;
 	return spare;
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is set up before the first task: the queues of every CPU, and the masks of CPUs by class that idle.bpf.h picks from.
+ *
+ * Invariant. Everything is created once; a second init after a failed one finds nothing left over, because the
+ * kernel frees a scheduler's queues and maps with it.
+ */
+#ifndef BIAS_INIT_BPF_H
+#define BIAS_INIT_BPF_H
+
+#include "state.bpf.h"
+
+/* Add @cpu to its class in domain @domain, creating the mask on first use. */
+static s32 add_to_domain(u32 domain, u32 class_, u32 cpu)
+{
+	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
+	struct bpf_cpumask *mask;
+
+	if (!d || class_ >= BIAS_NR_CLASSES)
+		return -EINVAL;
+	if (!d->mask[class_]) {
+		mask = bpf_cpumask_create();
+		if (!mask)
+			return -ENOMEM;
+		mask = bpf_kptr_xchg(&d->mask[class_], mask);
+		if (mask)
+			bpf_cpumask_release(mask);
+	}
+	bpf_rcu_read_lock();
+	mask = d->mask[class_];
+	if (mask)
+		bpf_cpumask_set_cpu(cpu, mask);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+static s32 init_cpu(u32 cpu)
+{
+	u32 zero = 0;
+	struct scratch *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
+	struct bpf_cpumask *mask;
+	u32 class_ = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+	s32 err;
+
+	if (scratch) {
+		mask = bpf_cpumask_create();
+		if (!mask)
+			return -ENOMEM;
+		mask = bpf_kptr_xchg(&scratch->mask, mask);
+		if (mask)
+			bpf_cpumask_release(mask);
+	}
+	err = scx_bpf_create_dsq(bias_dsq_pinned(cpu), -1);
+	if (!err)
+		err = add_to_domain(llc_of(cpu), class_, cpu);
+	return err ?: add_to_domain(nr_llcs, class_, cpu);
+}
+
+#endif
