@@ -6,7 +6,9 @@
  *
  * Approach. The kernel keeps masks of idle CPUs; it is asked to pick from the mask of one class in one
  * domain, the LLC first, the machine then, whole cores before siblings. A task that may not run
- * everywhere is matched with its affinity in a per-CPU scratch mask.
+ * everywhere is matched with its affinity in a per-CPU scratch mask. A fast CPU is better than a slow
+ * one, and of the same class the previous one is best; a task of SLOW bias takes its previous CPU, then
+ * any slow one.
  *
  * Invariants. A CPU that is returned was idle, is allowed for the task, and is no longer marked idle:
  * the caller must give it work or wake it.
@@ -89,56 +91,49 @@ static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* An idle CPU for @p, which gains little from fast ones and leaves them to others; or -1. */
-static __always_inline s32 find_idle_slow_first(const struct task_struct *p, s32 prev)
+/* @prev if it is idle, counted; or -1. */
+static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev)
 {
-	u32 llc = llc_of(prev);
-	s32 cpu;
+	if (!claim_if_idle(p, prev))
+		return -1;
+	stat_inc(BIAS_STAT_SELECT_PREV);
+	return prev;
+}
 
-	if (claim_if_idle(p, prev)) {
-		stat_inc(BIAS_STAT_SELECT_PREV);
-		return prev;
-	}
-	cpu = pick_idle(p, llc, BIAS_SLOW);
-	if (cpu >= 0) {
-		stat_inc(BIAS_STAT_SELECT_SLOW);
-		return cpu;
-	}
-	cpu = pick_idle(p, llc, BIAS_FAST);
+/* An idle CPU of @class_ near @prev, counted; or a negative error. */
+static __always_inline s32 pick_near(const struct task_struct *p, s32 prev, u32 class_)
+{
+	s32 cpu = pick_idle(p, llc_of(prev), class_);
+
 	if (cpu >= 0)
-		stat_inc(BIAS_STAT_SELECT_FAST);
+		stat_inc(class_ == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
 	return cpu;
 }
 
-/* An idle CPU for @p that last ran on @prev, counted by how it was found; or -1. */
+/* An idle CPU for @p, which gains little from fast ones and leaves them to others; or a negative error. */
+static __always_inline s32 find_idle_slow_first(const struct task_struct *p, s32 prev)
+{
+	s32 cpu = claim_prev(p, prev);
+
+	if (cpu < 0)
+		cpu = pick_near(p, prev, BIAS_SLOW);
+	return cpu < 0 ? pick_near(p, prev, BIAS_FAST) : cpu;
+}
+
+/* An idle CPU for @p that last ran on @prev; or a negative error. */
 static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
 	bool prev_slow = cpu_is_slow(prev);
-	u32 llc = llc_of(prev);
 	s32 cpu;
 
 	if (two_classes && counting && kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW)
 		return find_idle_slow_first(p, prev);
-
-	if (!prev_slow && claim_if_idle(p, prev)) {
-		stat_inc(BIAS_STAT_SELECT_PREV);
-		return prev;
-	}
-	cpu = pick_idle(p, llc, BIAS_FAST);
-	if (cpu >= 0) {
-		stat_inc(BIAS_STAT_SELECT_FAST);
-		return cpu;
-	}
-	if (!two_classes)
-		return -1;
-	if (prev_slow && claim_if_idle(p, prev)) {
-		stat_inc(BIAS_STAT_SELECT_PREV);
-		return prev;
-	}
-	cpu = pick_idle(p, llc, BIAS_SLOW);
-	if (cpu >= 0)
-		stat_inc(BIAS_STAT_SELECT_SLOW);
-	return cpu;
+	cpu = prev_slow ? -1 : claim_prev(p, prev);
+	if (cpu < 0)
+		cpu = pick_near(p, prev, BIAS_FAST);
+	if (cpu < 0 && prev_slow)
+		cpu = claim_prev(p, prev);
+	return cpu < 0 && two_classes ? pick_near(p, prev, BIAS_SLOW) : cpu;
 }
 
 #endif
