@@ -32,6 +32,8 @@ enum Command {
     Ratio(RatioArgs),
     /// Run tasks side by side, and say what each of them got
     Mix(MixArgs),
+    /// Run any workload of the comparisons (`bias-bench list`) under the scheduler that is active
+    Run(RunArgs),
     /// Count the instructions a context switch costs
     Pingpong(PingpongArgs),
     /// Show the same mixes under the default scheduler and under another
@@ -115,6 +117,29 @@ struct MixArgs {
     /// CPUs that count as fast; found by probing unless given
     #[arg(long)]
     fast_cpus: Option<CpuList>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The workload, e.g. interactive+4compute, groups:2, barrier:4:static
+    cell: String,
+    /// Seconds measured per round. Rare events, and so high percentiles, need long windows
+    #[arg(long, value_parser = seconds, default_value = "2")]
+    seconds: Duration,
+    /// Seconds before the measurement. Raise it for schedulers that have to learn what tasks do
+    #[arg(long, value_parser = seconds, default_value = "0.5")]
+    warmup: Duration,
+    /// Repetitions, each with new processes; medians are reported
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Multiply the workload's own periods. 5 suits the asymmetric VM with slices of 50 ms, 1 hardware
+    #[arg(long, value_parser = factor, default_value = "1")]
+    stretch: f64,
+    /// File of solo rates, as for `mix`
+    #[arg(long)]
+    solo: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -237,6 +262,12 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' is not a number of seconds up to 86400"))
 }
 
+/// Parses a positive factor, up to 10 000.
+fn factor(text: &str) -> std::result::Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|f| (0.001..=10_000.0).contains(f));
+    value.ok_or_else(|| format!("'{text}' is not a factor from 0.001 to 10000"))
+}
+
 /// The program: parses, runs, prints, and maps errors to exit codes.
 pub fn main() -> ExitCode {
     match commands::run(Cli::parse().command) {
@@ -271,7 +302,9 @@ mod tests {
     #[test]
     fn the_definition_is_consistent_and_all_defaults_parse() {
         Cli::command().debug_assert();
-        for line in ["work compute", "ratio --cpus 0,1", "mix --tasks compute", "pingpong", "storm"] {
+        for line in
+            ["work compute", "ratio --cpus 0,1", "mix --tasks compute", "run groups:2", "pingpong", "storm"]
+        {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());

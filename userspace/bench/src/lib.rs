@@ -7,7 +7,7 @@
 //! * the machine: [`cpus`] (which CPUs, pinning), [`counters`] (stall counters), [`shared`] and [`task`]
 //!   (processes that work side by side and publish their progress), [`sched`] (loading a scheduler),
 //!   [`cgroup`], [`files`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`ratio`], [`pingpong`], [`demo`], [`storm`], [`survive`], each with
+//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`demo`], [`storm`], [`survive`], each with
 //!   plain options in and a serialisable report out. [`cli`] binds them to the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -23,6 +23,7 @@ pub mod files;
 pub mod measure;
 pub mod metrics;
 pub mod mix;
+pub mod once;
 pub mod pingpong;
 pub mod progress;
 pub mod ratio;

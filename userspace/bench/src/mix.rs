@@ -41,6 +41,9 @@ pub struct TaskReport {
     pub cpu_s: f64,
     /// Share of that CPU time spent on fast CPUs, 0 to 1.
     pub fast_share: f64,
+    /// Of a task that changes its nature: share of that CPU time which it computed on fast CPUs or was stalled on slow ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub right_share: Option<f64>,
     /// Share of that CPU time by CPU.
     pub cpu_share: Vec<f64>,
     /// Changes of CPU observed between steps of work.
@@ -64,6 +67,9 @@ pub struct Round {
     pub unfairness: f64,
     /// Share of all tasks' CPU time spent on fast CPUs, 0 to 1.
     pub fast_share: f64,
+    /// Mean of the right shares of the tasks that change their nature, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub right_share: Option<f64>,
     /// Each task.
     pub tasks: Vec<TaskReport>,
 }
@@ -142,6 +148,11 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
         let ns = |cpu: usize| task.cpu_ns.get(cpu).map_or(0.0, |&ns| ns as f64);
         let total = metrics::sum((0..task.cpu_ns.len()).map(ns));
         let on_fast = metrics::sum(solo.fast_cpus.iter().map(|&cpu| ns(cpu)));
+        let stalled = |cpu: usize| task.stalled_ns.get(cpu).map_or(0.0, |&ns| ns as f64);
+        let all_stalled = metrics::sum((0..task.stalled_ns.len()).map(stalled));
+        let stalled_on_fast = metrics::sum(solo.fast_cpus.iter().map(|&cpu| stalled(cpu)));
+        // Computed on fast CPUs, plus stalled on slow ones.
+        let right = (on_fast - stalled_on_fast) + (all_stalled - stalled_on_fast);
         reports.push(TaskReport {
             kind: kind.to_string(),
             units: task.units,
@@ -149,6 +160,7 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
             slowdown: metrics::slowdown(progress),
             cpu_s: total / 1e9,
             fast_share: metrics::share(on_fast, total),
+            right_share: (!kind.period().is_zero()).then(|| metrics::share(right, total)),
             cpu_share: task.cpu_ns.iter().map(|&ns| metrics::share(ns as f64, total)).collect(),
             cpu_changes: task.cpu_changes,
             voluntary_switches: task.voluntary,
@@ -158,12 +170,14 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
     let progress: Vec<f64> = reports.iter().map(|task| task.progress).collect();
     let cpu_s = metrics::sum(reports.iter().map(|task| task.cpu_s));
     let fast_s = metrics::sum(reports.iter().map(|task| task.cpu_s * task.fast_share));
+    let right: Vec<f64> = reports.iter().filter_map(|task| task.right_share).collect();
     Ok(Round {
         wall_s,
         stp: metrics::stp(&progress),
         antt: metrics::antt(&progress).unwrap_or(f64::NAN),
         unfairness: metrics::unfairness(&progress).unwrap_or(f64::NAN),
         fast_share: metrics::share(fast_s, cpu_s),
+        right_share: (!right.is_empty()).then(|| metrics::sum(right.iter().copied()) / right.len() as f64),
         tasks: reports,
     })
 }
@@ -188,13 +202,15 @@ impl Report {
                     switches
                 );
             }
+            let right = round.right_share.map(|share| format!("  on the right CPUs {:.1}%", share * 100.0));
             let _ = writeln!(
                 out,
-                "  STP {:.3}  ANTT {:.3}  unfairness {:.2}  on fast CPUs {:.1}%",
+                "  STP {:.3}  ANTT {:.3}  unfairness {:.2}  on fast CPUs {:.1}%{}",
                 round.stp,
                 round.antt,
                 round.unfairness,
-                round.fast_share * 100.0
+                round.fast_share * 100.0,
+                right.unwrap_or_default()
             );
         }
         out
@@ -222,6 +238,19 @@ mod tests {
         assert!((round.unfairness - 1.0 / 0.9).abs() < 1e-12);
         assert!((round.tasks[1].fast_share - 0.25).abs() < 1e-12);
         assert!((round.fast_share - 2.5 / 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_changing_task_is_right_where_it_computes_fast_or_stalls_slow() {
+        let kinds: Vec<Kind> = vec!["phases:100".parse().unwrap(), "chase".parse().unwrap()];
+        let mut changing = task(10, &[600, 400]);
+        changing.stalled_ns = vec![200, 300];
+        let solo = unequal(&[("phases:100", 10.0), ("chase", 10.0)]);
+        let round = evaluate(&kinds, &[changing, task(10, &[500, 500])], 1.0, &solo).unwrap();
+        // 400 of computing on the fast CPU 0, 300 of stalls on the slow CPU 1.
+        assert!((round.tasks[0].right_share.unwrap() - 0.7).abs() < 1e-12);
+        assert_eq!(round.tasks[1].right_share, None, "a task of one nature");
+        assert_eq!(round.right_share, round.tasks[0].right_share);
     }
 
     #[test]

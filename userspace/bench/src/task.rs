@@ -70,6 +70,8 @@ struct Slot {
     involuntary: AtomicU64,
     /// CPU time spent on each CPU inside the window.
     cpu_ns: [AtomicU64; MAX_CPUS],
+    /// The part of it in which the task was stalled, for kinds that change their nature.
+    stalled_ns: [AtomicU64; MAX_CPUS],
 }
 
 // SAFETY: atomics only, valid when zero.
@@ -82,6 +84,8 @@ pub struct TaskWindow {
     pub units: u64,
     /// CPU time on each CPU, nanoseconds; index is the CPU, as long as the highest CPU used.
     pub cpu_ns: Vec<u64>,
+    /// The part of it in which a task that changes its nature was stalled, of the same length; zeros for all others.
+    pub stalled_ns: Vec<u64>,
     /// Changes of CPU observed between steps.
     pub cpu_changes: u64,
     /// Context switches in which the task blocked.
@@ -217,12 +221,15 @@ impl Drop for Group {
 
 impl Slot {
     fn window(&self, units: u64) -> TaskWindow {
-        let mut cpu_ns: Vec<u64> = self.cpu_ns.iter().map(|ns| ns.load(Relaxed)).collect();
+        let load = |of: &[AtomicU64; MAX_CPUS]| of.iter().map(|ns| ns.load(Relaxed)).collect::<Vec<u64>>();
+        let (mut cpu_ns, mut stalled_ns) = (load(&self.cpu_ns), load(&self.stalled_ns));
         let used = cpu_ns.iter().rposition(|&ns| ns > 0).map_or(0, |last| last + 1);
         cpu_ns.truncate(used);
+        stalled_ns.truncate(used);
         TaskWindow {
             units,
             cpu_ns,
+            stalled_ns,
             cpu_changes: self.cpu_changes.load(Relaxed),
             voluntary: self.voluntary.load(Relaxed),
             involuntary: self.involuntary.load(Relaxed),
@@ -249,7 +256,7 @@ fn run_task(kind: &Kind, nth: usize, pin: Option<usize>, phase: &AtomicU64, slot
     loop {
         units += work.step();
         slot.work.store(units, Relaxed);
-        account.step();
+        account.step(work.stalls());
         let now = phase.load(Relaxed);
         if now == seen {
             continue;
@@ -269,6 +276,8 @@ struct Account<'a> {
     slot: &'a Slot,
     counting: bool,
     cpu: usize,
+    /// The step that ended last was one of stalls, of a kind that has two natures.
+    stalled: bool,
     since_ns: u64,
     voluntary: u64,
     involuntary: u64,
@@ -281,16 +290,21 @@ impl<'a> Account<'a> {
             slot,
             counting: false,
             cpu: cpus::current(),
+            stalled: false,
             since_ns: cpu_time_ns(),
             voluntary,
             involuntary,
         }
     }
 
-    /// After each step: did the task move?
+    /// After each step: did the task move, or change its nature?
     #[inline]
-    fn step(&mut self) {
+    fn step(&mut self, stalled: bool) {
         let cpu = cpus::current();
+        if stalled != self.stalled {
+            self.charge();
+            self.stalled = stalled;
+        }
         if cpu != self.cpu {
             self.charge();
             self.cpu = cpu;
@@ -304,6 +318,9 @@ impl<'a> Account<'a> {
         let now = cpu_time_ns();
         if self.counting {
             self.slot.cpu_ns[self.cpu].fetch_add(now - self.since_ns, Relaxed);
+            if self.stalled {
+                self.slot.stalled_ns[self.cpu].fetch_add(now - self.since_ns, Relaxed);
+            }
         }
         self.since_ns = now;
     }
@@ -337,7 +354,15 @@ pub(crate) mod example {
 
     /// A task that did this much, with this CPU time by CPU, 4 changes of CPU and 5 switches.
     pub(crate) fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
-        TaskWindow { units, cpu_ns: cpu_ns.to_vec(), cpu_changes: 4, voluntary: 2, involuntary: 3 }
+        let stalled_ns = vec![0; cpu_ns.len()];
+        TaskWindow {
+            units,
+            cpu_ns: cpu_ns.to_vec(),
+            stalled_ns,
+            cpu_changes: 4,
+            voluntary: 2,
+            involuntary: 3,
+        }
     }
 }
 
@@ -357,6 +382,18 @@ mod tests {
             assert_eq!(task.cpu_ns.len(), cpu + 1);
             assert!(task.cpu_ns[cpu] > 0 && task.cpu_ns[..cpu].iter().all(|&ns| ns == 0));
         }
+    }
+
+    #[test]
+    fn the_time_of_each_nature_is_told_apart() {
+        let kinds = ["phases:50".parse().unwrap(), Kind::Compute];
+        let window =
+            Group::start(&kinds, &[]).unwrap().measure(Duration::from_millis(30), Duration::from_millis(300));
+        let tasks = window.unwrap().tasks;
+        let sums = |task: &TaskWindow| (task.cpu_ns.iter().sum::<u64>(), task.stalled_ns.iter().sum::<u64>());
+        let (all, stalled) = sums(&tasks[0]);
+        assert!(stalled > 0 && stalled < all, "{stalled} of {all}");
+        assert_eq!(sums(&tasks[1]).1, 0, "a kind of one nature");
     }
 
     #[test]

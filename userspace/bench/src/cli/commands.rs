@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::{self, Sample, Until};
 use crate::sched::{self, SchedExt};
-use crate::{cpus, demo, mix, pingpong, ratio, storm, survive};
+use crate::{cpus, demo, mix, once, pingpong, ratio, storm, survive};
 use serde::Serialize;
 use std::io::Write;
 
@@ -37,6 +37,18 @@ pub(super) fn run(command: Command) -> Result<u8> {
             let output = args.output.json;
             let report = mix::run(&args.into())?;
             print(&Output { json: output }, &report, || report.text())
+        }
+        Command::Run(args) => {
+            let options = once::Options {
+                cell: args.cell,
+                window: args.seconds,
+                warmup: args.warmup,
+                rounds: args.rounds.into(),
+                stretch: args.stretch,
+                solo: args.solo,
+            };
+            let report = once::run(&options)?;
+            print(&args.output, &report, || report.text())
         }
         Command::Pingpong(args) => {
             let options = pingpong::Options {

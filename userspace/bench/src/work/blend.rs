@@ -56,6 +56,8 @@ pub(super) struct Phases {
     half: Duration,
     /// Whether the first phase is the chase.
     chase_first: bool,
+    /// Whether the last step was a chase.
+    chased: bool,
     /// When the first step began.
     start: Option<Duration>,
 }
@@ -69,6 +71,7 @@ impl Phases {
             chase: Chase::new(DEFAULT_SET_BYTES, 0),
             half: period / 2,
             chase_first: index % 2 == 1,
+            chased: false,
             start: None,
         }
     }
@@ -85,12 +88,17 @@ impl Step for Phases {
     fn step(&mut self) -> u64 {
         let now = coarse_now();
         let elapsed = now.saturating_sub(*self.start.get_or_insert(now));
-        if self.chases(elapsed) {
+        self.chased = self.chases(elapsed);
+        if self.chased {
             self.chase.step()
         } else {
             self.compute.step()
         };
         1
+    }
+
+    fn stalls(&self) -> bool {
+        self.chased
     }
 }
 

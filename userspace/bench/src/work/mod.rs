@@ -33,6 +33,11 @@ use crate::spec::Kind;
 pub trait Step {
     /// Does the next bounded piece of work; returns the units done, always the same number.
     fn step(&mut self) -> u64;
+
+    /// Of a kind that changes its nature: whether the last step was one of stalls. False for all others.
+    fn stalls(&self) -> bool {
+        false
+    }
 }
 
 /// Builds the workload of this kind; allocates and touches its whole set.

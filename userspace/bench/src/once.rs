@@ -1,0 +1,148 @@
+//! One workload of the comparisons, run by hand under whatever scheduler is active.
+//!
+//! The comparison (`ab`) answers which scheduler is better; this answers what a workload shows on this one, now, in a scenario or
+//! while a change is being tried. Rounds that the emulation spoiled are repeated, as everywhere.
+
+use crate::ab::metric;
+use crate::ab::report::format::sig;
+use crate::ab::workload::{self, Env};
+use crate::sched::SchedExt;
+use crate::{Error, Result, emulation, metrics, solo};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Text form of the workload.
+    pub cell: String,
+    /// Length of the measured window of each round.
+    pub window: Duration,
+    /// Time before it.
+    pub warmup: Duration,
+    /// Repetitions, each with new processes.
+    pub rounds: usize,
+    /// Multiplies the workload's own periods.
+    pub stretch: f64,
+    /// File of solo rates, see [`solo::load_or_measure`].
+    pub solo: Option<PathBuf>,
+}
+
+/// One round.
+#[derive(Debug, Clone, Serialize)]
+pub struct Round {
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Raw figures.
+    pub detail: Value,
+}
+
+/// All rounds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Format of this report.
+    pub schema: &'static str,
+    /// The workload.
+    pub cell: String,
+    /// The sched_ext scheduler that was active, or "default".
+    pub scheduler: String,
+    /// What the workload's periods were multiplied by.
+    pub stretch: f64,
+    /// Medians over the rounds.
+    pub metrics: BTreeMap<String, f64>,
+    /// Rounds that were repeated because the emulation had not kept up, see [`crate::emulation`].
+    pub void_rounds: usize,
+    /// Every round.
+    pub rounds: Vec<Round>,
+}
+
+/// Measures solo rates where the workload needs them, then runs the rounds.
+///
+/// # Errors
+/// A text that is no workload, a program that is missing, and whatever the workload reports.
+pub fn run(options: &Options) -> Result<Report> {
+    let workload = workload::parse(&options.cell).map_err(Error::Usage)?;
+    if let Some(missing) = workload.missing() {
+        return Err(Error::Usage(missing));
+    }
+    let solo = solo::load_or_measure(options.solo.as_deref(), &workload.kinds(), None)?;
+    let env = Env {
+        solo: &solo,
+        warmup: options.warmup,
+        window: options.window,
+        stretch: options.stretch,
+        pins: None,
+    };
+    let (mut rounds, mut void_rounds) = (Vec::new(), 0);
+    for _ in 0..options.rounds.max(1) {
+        let (outcome, void) = emulation::undisturbed(|| workload.run(&env))?;
+        void_rounds += void;
+        rounds.push(Round { metrics: outcome.metrics, detail: outcome.detail });
+    }
+    Ok(Report {
+        schema: "bias-bench.run/1",
+        cell: workload.name(),
+        scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
+        stretch: options.stretch,
+        metrics: medians(&rounds),
+        void_rounds,
+        rounds,
+    })
+}
+
+/// The median of every metric that every round has.
+fn medians(rounds: &[Round]) -> BTreeMap<String, f64> {
+    let Some(first) = rounds.first() else { return BTreeMap::new() };
+    let of = |name: &String| {
+        let values: Option<Vec<f64>> = rounds.iter().map(|round| round.metrics.get(name).copied()).collect();
+        Some((name.clone(), metrics::median(&values?)?))
+    };
+    first.metrics.keys().filter_map(of).collect()
+}
+
+impl Report {
+    /// For people: a metric a line, its median and the rounds it comes from.
+    pub fn text(&self) -> String {
+        let mut out =
+            format!("{} under {}, median of {} round(s)\n", self.cell, self.scheduler, self.rounds.len());
+        let mut names: Vec<&String> = self.metrics.keys().collect();
+        names.sort_by_key(|name| metric::order(name));
+        for name in names {
+            let each: Vec<String> = self.rounds.iter().map(|round| sig(round.metrics[name])).collect();
+            let unit = metric::of(name).unit;
+            let median = sig(self.metrics[name]);
+            let _ = writeln!(out, "  {name:26} {median:>10} {unit:4} {}", each.join(" "));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(cell: &str) -> Options {
+        let ms = Duration::from_millis;
+        Options { cell: cell.into(), window: ms(100), warmup: ms(10), rounds: 3, stretch: 1.0, solo: None }
+    }
+
+    #[test]
+    fn a_workload_is_run_so_many_times_and_medians_are_told() {
+        let report = run(&options("wakeup")).unwrap();
+        assert_eq!((report.rounds.len(), report.cell.as_str()), (3, "wakeup"));
+        let mut p50: Vec<f64> = report.rounds.iter().map(|round| round.metrics["latency_p50_us"]).collect();
+        p50.sort_by(f64::total_cmp);
+        assert_eq!(report.metrics["latency_p50_us"], p50[1]);
+        assert!(report.text().contains("latency_p99_us"), "{}", report.text());
+    }
+
+    #[test]
+    fn what_is_no_workload_is_refused_with_what_is() {
+        let error = run(&options("nonsense")).err().unwrap();
+        assert!(error.exit_code() == 2 && error.to_string().contains("wakeup"), "{error}");
+    }
+}
