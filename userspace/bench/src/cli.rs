@@ -42,6 +42,8 @@ enum Command {
     Storm(StormArgs),
     /// Kill a scheduler again and again under load, take a CPU away: fails if a task is lost
     Survive(SurviveArgs),
+    /// Hold counters of the asymmetric VM's PMU on every CPU, as a profiler does, until the input ends
+    HoldCounters(HoldArgs),
     /// Run any other command while a scheduler is loaded
     Under(UnderArgs),
     Ab(ab::AbArgs),
@@ -160,6 +162,16 @@ struct PingpongArgs {
     rounds: u16,
     #[command(flatten)]
     output: Output,
+}
+
+#[derive(Debug, Args)]
+struct HoldArgs {
+    /// Groups of four events on each CPU. More leave others a smaller share, where counters are few
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    groups: u16,
+    /// Hold them all the time: others get none that are taken
+    #[arg(long)]
+    pinned: bool,
 }
 
 #[derive(Debug, Args)]

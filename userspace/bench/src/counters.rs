@@ -8,7 +8,7 @@ use perf_event_open_sys::bindings::perf_event_attr;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Where the kernel describes the PMU.
 const PMU: &str = "/sys/bus/event_source/devices/amp";
@@ -98,6 +98,29 @@ impl MachineInstructions {
     }
 }
 
+/// Counters of every CPU that somebody else holds: what a profiler beside a scheduler is.
+pub struct Held {
+    _files: Vec<File>,
+}
+
+/// Opens so many groups of four events on each of `cpus`. Pinned ones have their counters all the time, whoever waits; others
+/// take turns where counters are few. None where the PMU is missing.
+pub fn hold(cpus: &[usize], groups: usize, pinned: bool) -> Result<Option<Held>> {
+    let Some(pmu) = pmu_type()? else { return Ok(None) };
+    let mut files = Vec::new();
+    for &cpu in cpus {
+        for _ in 0..groups {
+            let leader = open_in(Event { pmu, config: EVENTS[0], pinned }, -1, cpu as i32, -1)?;
+            for &config in &EVENTS[1..4] {
+                let group = leader.as_raw_fd();
+                files.push(open_in(Event { pmu, config, pinned: false }, -1, cpu as i32, group)?);
+            }
+            files.push(leader);
+        }
+    }
+    Ok(Some(Held { _files: files }))
+}
+
 /// The number perf knows the PMU by; None where it is missing.
 fn pmu_type() -> Result<Option<u32>> {
     if !available() {
@@ -110,15 +133,30 @@ fn pmu_type() -> Result<Option<u32>> {
 
 /// Opens one counting event: of the calling thread (`pid` 0, `cpu` -1) or of a CPU (`pid` -1).
 fn open_event(pmu: u32, config: u64, pid: i32, cpu: i32) -> Result<File> {
+    open_in(Event { pmu, config, pinned: false }, pid, cpu, -1)
+}
+
+/// What to open.
+struct Event {
+    pmu: u32,
+    config: u64,
+    /// Never takes turns.
+    pinned: bool,
+}
+
+/// As [`open_event`], in the group led by the descriptor `group`, -1 for none.
+fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
+    let Event { pmu, config, pinned } = event;
     let mut attr = perf_event_attr {
         type_: pmu,
         size: size_of::<perf_event_attr>() as u32,
         config,
         ..Default::default()
     };
+    attr.set_pinned(pinned.into());
     const CLOEXEC: std::ffi::c_ulong = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as _;
     // SAFETY: `attr` is a valid structure of the size it states, and outlives the call.
-    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, -1, CLOEXEC) };
+    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, group, CLOEXEC) };
     if fd < 0 {
         let why = std::io::Error::last_os_error();
         return Err(Error::Kernel(format!("opening amp event {config}: {why}; run as root")));
@@ -150,6 +188,7 @@ mod tests {
         if !available() {
             assert!(ThreadCounters::open().unwrap().is_none());
             assert!(MachineInstructions::open(&[0]).unwrap().is_none());
+            assert!(hold(&[0], 1, true).unwrap().is_none());
         }
     }
 }

@@ -103,6 +103,13 @@ pub struct Window {
     pub tasks: Vec<TaskWindow>,
 }
 
+/// The beginning of a window: when, and each task's work until then.
+#[derive(Debug)]
+pub struct Started {
+    at: Instant,
+    work: Vec<u64>,
+}
+
 /// Running tasks. Dropping it kills and reaps them.
 pub struct Group {
     phase: Shared<AtomicU64>,
@@ -156,20 +163,41 @@ impl Group {
     }
 
     /// Lets all tasks work for `warmup`, then measures for `window`, then ends them.
-    pub fn measure(mut self, warmup: Duration, window: Duration) -> Result<Window> {
+    pub fn measure(self, warmup: Duration, window: Duration) -> Result<Window> {
+        let started = self.begin(warmup);
+        std::thread::sleep(window);
+        self.end(started)
+    }
+
+    /// Lets all tasks work for `warmup`, then begins to measure.
+    pub fn begin(&self, warmup: Duration) -> Started {
         self.set_phase(PHASE_WORK);
         std::thread::sleep(warmup);
         self.set_phase(PHASE_MEASURE);
-        let (start, before) = self.read_work();
-        std::thread::sleep(window);
+        let (at, work) = self.read_work();
+        Started { at, work }
+    }
+
+    /// Ends the window that began with `started`, and all tasks.
+    pub fn end(mut self, started: Started) -> Result<Window> {
         let (end, after) = self.read_work();
         self.check_alive()?;
         self.set_phase(PHASE_STOP);
         self.reap()?;
-        let units = before.iter().zip(&after).map(|(b, a)| a - b);
+        let units = started.work.iter().zip(&after).map(|(before, after)| after - before);
         let slots = &self.slots.all()[..self.len];
         let tasks = slots.iter().zip(units).map(|(slot, units)| slot.window(units)).collect();
-        Ok(Window { wall_ns: (end - start).as_nanos() as u64, tasks })
+        Ok(Window { wall_ns: (end - started.at).as_nanos() as u64, tasks })
+    }
+
+    /// How many tasks there are.
+    pub fn tasks(&self) -> usize {
+        self.len
+    }
+
+    /// Limits a task to these CPUs from now on.
+    pub fn place(&self, task: usize, cpus: &[usize]) -> Result<()> {
+        self.pids.get(task).map_or(Ok(()), |&pid| cpus::set_affinity(pid, cpus))
     }
 
     /// Lets all tasks work, unmeasured, until [`Group::finish`].

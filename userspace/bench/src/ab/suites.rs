@@ -26,7 +26,7 @@ pub struct Suite {
 pub const SUITES: [Suite; 6] = [
     Suite {
         name: "quick",
-        about: "Is anything broken, or clearly better? Throughput and fairness of two mixes",
+        about: "Is anything broken, or clearly better? Throughput and fairness of two mixes, one from every start",
         minutes: 5,
         machines: &["2F2S"],
         plan: quick,
@@ -97,7 +97,7 @@ fn base(name: &str, list: &[&str]) -> Plan {
 }
 
 fn quick() -> Plan {
-    Plan { boots: 1, blocks: 12, ..base("quick", &["2compute+2chase", "4compute"]) }
+    Plan { boots: 1, blocks: 12, ..base("quick", &["shuffled+2compute+2chase", "4compute"]) }
 }
 
 fn diversity() -> Plan {

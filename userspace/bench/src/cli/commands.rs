@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::{self, Sample, Until};
 use crate::sched::{self, SchedExt};
-use crate::{cpus, demo, mix, once, pingpong, ratio, storm, survive};
+use crate::{counters, cpus, demo, mix, once, pingpong, ratio, storm, survive};
 use serde::Serialize;
 use std::io::Write;
 
@@ -65,6 +65,7 @@ pub(super) fn run(command: Command) -> Result<u8> {
             let report = demo::run(&args.into())?;
             print(&Output { json }, &report, || report.text())
         }
+        Command::HoldCounters(args) => hold_counters(&args),
         Command::Storm(args) => {
             let options = storm::Options {
                 time: args.seconds,
@@ -91,6 +92,18 @@ pub(super) fn run(command: Command) -> Result<u8> {
         }
     }?;
     Ok(0)
+}
+
+/// Until the end of the input, which is when whoever started this is done or dead.
+fn hold_counters(args: &HoldArgs) -> Result<()> {
+    let cpus = cpus::online()?.0;
+    let Some(_held) = counters::hold(&cpus, args.groups.into(), args.pinned)? else {
+        return Err(Error::Kernel("there is no PMU named amp; run this in the asymmetric VM".into()));
+    };
+    eprintln!("bias-bench: holding {} group(s) of counters on {} CPUs", args.groups, cpus.len());
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())
+        .map(drop)
+        .map_err(|e| Error::failed("waiting for the end of the input", e))
 }
 
 impl From<MixArgs> for mix::Options {

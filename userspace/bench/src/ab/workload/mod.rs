@@ -20,6 +20,7 @@ mod interactive;
 mod mix;
 mod pingpong;
 mod series;
+mod shuffled;
 mod team;
 mod tool;
 mod triad;
@@ -106,6 +107,7 @@ pub struct Description {
 pub fn list() -> Vec<Description> {
     let own = [
         mix::DESCRIPTION,
+        shuffled::DESCRIPTION,
         interactive::DESCRIPTION,
         wakeup::DESCRIPTION,
         pingpong::DESCRIPTION,
@@ -122,6 +124,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
     let end = text.find([':', '@', '+']).unwrap_or(text.len());
     let (head, rest) = text.split_at(end);
     let parsed: Option<Box<dyn Workload>> = match head {
+        "shuffled" => return Ok(Box::new(shuffled::Shuffled::parse(rest)?)),
         "interactive" => return Ok(Box::new(interactive::Interactive::parse(rest)?)),
         "wakeup" => wakeup::Wakeup::parse(rest).map(boxed),
         "pingpong" => pingpong::Pingpong::parse(rest).map(boxed),

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// One of each, as small as it gets; programs of others last.
-const SAMPLES: [&str; 11] = [
+const SAMPLES: [&str; 12] = [
     "1compute+1branchy",
+    "shuffled:20+1compute+1branchy",
     "interactive:100+1compute",
     "wakeup:2",
     "pingpong",
@@ -92,6 +93,7 @@ fn the_list_describes_what_parse_knows() {
     for description in list() {
         let text = match description.name {
             "mix" => "1compute",
+            "shuffled" => "shuffled+1compute",
             "interactive" => "interactive+1compute",
             "groups" => "groups:1",
             "barrier" => "barrier:2",
@@ -118,6 +120,8 @@ fn what_is_no_workload_is_refused_with_what_is_right() {
         ("wakeup:", "wakeup:WORKERS"),
         ("forks:1:2", "forks:FORKERS"),
         ("triad:2:1", "triad:THREADS[:SIZE]"),
+        ("shuffled", "shuffled+TASKS"),
+        ("shuffled:5+compute", "20 to 10000"),
         ("interactive", "interactive+TASKS"),
         ("interactive:5+compute", "100 to 1000000"),
         ("interactive+computer", "known are compute"),
@@ -154,6 +158,7 @@ proptest! {
             format!("triad:{n}:{set}"),
             format!("{n}compute+{n}chase:{set}"),
             format!("interactive:{us}+{n}phases:{}", 50 + n),
+            format!("shuffled:{}+{n}compute", 20 + n),
         ] {
             let name = parse(&text).unwrap().name();
             // Defaults may be left out; the second time nothing changes any more.
@@ -164,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "(wakeup|pingpong|groups|forks|barrier|triad|tool|interactive)?[:@+]?\\PC{0,12}") {
+    fn no_text_panics(text in "(wakeup|pingpong|groups|forks|barrier|triad|tool|shuffled|interactive)?[:@+]?\\PC{0,12}") {
         if let Ok(workload) = parse(&text) {
             prop_assert!(parse(&workload.name()).is_ok());
         }

@@ -1,0 +1,167 @@
+//! A mix whose tasks start anew on other CPUs all the time, e.g. `shuffled+2compute+2chase`.
+//!
+//! Problem: on unequal CPUs, where tasks happen to start decides how a scheduler does that leaves them there, and differs from visit
+//! to visit far more than schedulers do: two compute and two chase tasks get 2.8 or 3.9 of the default. The mean over starts is
+//! what should be compared, and hundreds of visits are needed to know it.
+//!
+//! Approach: where tasks start is a nuisance in the experimenter's hand, so it is balanced instead of sampled. Within one visit the tasks
+//! are put on CPUs by force and set free at once, every [`DEFAULT_PERIOD_MS`]. From one time to the next every task moves on by one
+//! CPU, so that in one round (as many times as there are CPUs) each has started on each; every round has another order of the tasks.
+//!
+//! Invariants: a window holds whole rounds. In a round every task is put on every CPU once. The orders are the same for all
+//! arms. With a static placement nothing is shuffled.
+//!
+//! Limits: what is measured is the mean over starts, each [`DEFAULT_PERIOD_MS`] long: a scheduler that needs longer to mend a bad start
+//! gets less credit than in a long run. With more tasks than CPUs, several start on the same.
+
+use super::{Description, Env, Outcome, Workload, count, mix};
+use crate::spec::{Kind, Mix};
+use crate::task::Group;
+use crate::work::Xorshift;
+use crate::{Result, cpus};
+use std::time::{Duration, Instant};
+
+/// For [`super::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "shuffled",
+    syntax: "shuffled+TASKS or shuffled:MS+TASKS (20 to 10000, default 250)",
+    measures: "batch tasks side by side that are put on other CPUs by force, and set free at once, every so many milliseconds: the mean \
+               over all starts, where a plain mix shows the luck of one",
+    metrics: mix::DESCRIPTION.metrics,
+    with_pmu: &[],
+};
+
+/// Time from one start to the next [ms].
+const DEFAULT_PERIOD_MS: usize = 250;
+
+/// The workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shuffled {
+    period_ms: usize,
+    batch: Mix,
+}
+
+impl Shuffled {
+    /// Reads what follows the name.
+    pub(super) fn parse(rest: &str) -> std::result::Result<Self, String> {
+        let wrong = || format!("'shuffled{rest}' is not a workload; write {}", DESCRIPTION.syntax);
+        let (period, batch) = rest.split_once('+').ok_or_else(wrong)?;
+        let period_ms = match period.strip_prefix(':') {
+            Some(digits) => count(digits, 20..=10_000).ok_or_else(wrong)?,
+            None if period.is_empty() => DEFAULT_PERIOD_MS,
+            None => return Err(wrong()),
+        };
+        Ok(Shuffled { period_ms, batch: batch.parse()? })
+    }
+}
+
+impl Workload for Shuffled {
+    fn name(&self) -> String {
+        match self.period_ms {
+            DEFAULT_PERIOD_MS => format!("shuffled+{}", self.batch),
+            period => format!("shuffled:{period}+{}", self.batch),
+        }
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.batch.kinds()
+    }
+
+    fn run(&self, env: &Env) -> Result<Outcome> {
+        let kinds = self.batch.tasks();
+        let cpus = cpus::online()?.0;
+        let period = Duration::from_millis(self.period_ms as u64);
+        let starts = whole_rounds(mix::whole_periods(env.window, &kinds), period, cpus.len());
+        let group = mix::start(&kinds, env)?;
+        let window = match env.pins {
+            Some(_) => group.measure(env.warmup, period * starts as u32)?,
+            None => {
+                let started = group.begin(env.warmup);
+                let begun = Instant::now();
+                for nth in 0..starts {
+                    shuffle(&group, &cpus, nth)?;
+                    let end = period * (nth as u32 + 1);
+                    std::thread::sleep(end.saturating_sub(begun.elapsed()));
+                }
+                group.end(started)?
+            }
+        };
+        mix::figures(&kinds, &window, env.solo)
+    }
+}
+
+/// How many starts the window holds, rounded up to whole rounds.
+fn whole_rounds(window: Duration, period: Duration, cpus: usize) -> usize {
+    let starts = window.as_nanos().div_ceil(period.as_nanos().max(1)).max(1) as usize;
+    starts.div_ceil(cpus.max(1)) * cpus.max(1)
+}
+
+/// Puts every task on its CPU for start number `nth`, then lets all of them go where they like.
+fn shuffle(group: &Group, cpus: &[usize], nth: usize) -> Result<()> {
+    let places = places(group.tasks(), cpus.len(), nth);
+    for (task, place) in places.into_iter().enumerate() {
+        group.place(task, &cpus[place..=place])?;
+    }
+    (0..group.tasks()).try_for_each(|task| group.place(task, cpus))
+}
+
+/// Which of `cpus` CPUs each of `tasks` tasks starts on, for start number `nth`.
+fn places(tasks: usize, cpus: usize, nth: usize) -> Vec<usize> {
+    let cpus = cpus.max(1);
+    let (round, turn) = (nth / cpus, nth % cpus);
+    // The first round in the order of the tasks, each later one in an order of its own (Fisher and Yates).
+    let mut order: Vec<usize> = (0..tasks).collect();
+    if round > 0 {
+        let mut random = Xorshift::new(round as u64);
+        // Neighbouring seeds give like first numbers.
+        for _ in 0..16 {
+            random.next();
+        }
+        for i in (1..tasks).rev() {
+            order.swap(i, random.below(i as u64 + 1) as usize);
+        }
+    }
+    let mut places = vec![0; tasks];
+    for (position, task) in order.into_iter().enumerate() {
+        places[task] = (position + turn) % cpus;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn in_a_round_every_task_starts_on_every_cpu_and_cpus_share_tasks(tasks in 1usize..12, cpus in 1usize..9, round in 0usize..50) {
+            let starts: Vec<_> = (0..cpus).map(|turn| places(tasks, cpus, round * cpus + turn)).collect();
+            for task in 0..tasks {
+                let mut on: Vec<usize> = starts.iter().map(|places| places[task]).collect();
+                on.sort_unstable();
+                prop_assert_eq!(on, (0..cpus).collect::<Vec<_>>());
+            }
+            for places in &starts {
+                let load = |cpu| places.iter().filter(|&&place| place == cpu).count();
+                let loads: Vec<usize> = (0..cpus).map(load).collect();
+                prop_assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 1, "{loads:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_differ() {
+        let first: std::collections::BTreeSet<Vec<usize>> =
+            (0..20).map(|round| places(4, 4, round * 4)).collect();
+        assert!(first.len() > 8, "{first:?}");
+    }
+
+    #[test]
+    fn windows_hold_whole_rounds() {
+        let ms = Duration::from_millis;
+        assert_eq!(whole_rounds(ms(1000), ms(250), 4), 4);
+        assert_eq!(whole_rounds(ms(1001), ms(250), 4), 8);
+        assert_eq!(whole_rounds(ms(1), ms(250), 3), 3);
+    }
+}
