@@ -6,6 +6,7 @@
 pub mod classes;
 pub mod ffi;
 pub mod model;
+pub mod pick;
 pub mod ranktest;
 pub mod samples;
 pub mod table;
