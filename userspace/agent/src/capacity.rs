@@ -102,7 +102,14 @@ pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure>
 /// # Errors
 /// Usage failure when there is none or it is bad.
 pub fn stored(capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
-    let topology = Topology::read()?;
+    stored_on(&Topology::read()?, capacity_file)
+}
+
+/// As [`stored`], of a machine that was read already.
+///
+/// # Errors
+/// As [`stored`].
+pub fn stored_on(topology: &Topology, capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
     let nowhere =
         || Failure::usage("no place to look for a table (HOME is not set); name one with --capacity-file");
     let path = capacity_file.map(Path::to_owned).or_else(default_path).ok_or_else(nowhere)?;
@@ -112,7 +119,7 @@ pub fn stored(capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
             path.display()
         )));
     }
-    from_file(&path, &topology)
+    from_file(&path, topology)
 }
 
 fn from_file(path: &Path, topology: &Topology) -> Result<Capacity, Failure> {

@@ -1,7 +1,7 @@
 //! The kernel's CPU list format, such as `0-3,8`.
 
 /// CPU numbers stay below this: the most any architecture's kernel can be configured for.
-const MAX_CPUS: u32 = 16_384;
+pub const MAX_CPUS: u32 = 16_384;
 
 /// CPU numbers of a list in ascending order without repeats; None when it is malformed or names an impossible number.
 /// An empty list is valid.

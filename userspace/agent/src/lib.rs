@@ -1,9 +1,11 @@
 //! The agent of scx_bias: calibration, loading, statistics, explanations.
 
+pub mod affinity;
 pub mod calibrate;
 pub mod capacity;
 pub mod check;
 pub mod cpulist;
+pub mod exec;
 pub mod explain;
 pub mod failure;
 pub mod model;

@@ -1,0 +1,103 @@
+//! The CPUs that the calling thread may use, on machines of any size.
+//!
+//! Not through nix: its `CpuSet` ends at 1024 CPUs, and the kernel refuses to tell the mask of a machine that may have more into a
+//! smaller one (EINVAL, sched_getaffinity(2)), however few are online.
+
+use crate::cpulist;
+use nix::errno::Errno;
+use nix::libc::{self, c_ulong};
+
+/// Bits in a word of the kernel's mask.
+const BITS: usize = c_ulong::BITS as usize;
+
+/// Online CPUs that the affinity and the cpuset of the calling thread leave it, in ascending order.
+///
+/// # Errors
+/// The kernel's, when it does not tell.
+pub fn allowed() -> Result<Vec<u32>, Errno> {
+    allowed_from(1024 / BITS)
+}
+
+/// As [`allowed`], with a mask of so many words at first.
+fn allowed_from(words: usize) -> Result<Vec<u32>, Errno> {
+    let mut mask: Vec<c_ulong> = vec![0; words];
+    loop {
+        // SAFETY: the kernel writes at most as many bytes as it is told, which are those of `mask`; a cpu_set_t is an array of these words.
+        let result =
+            unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
+        match Errno::result(result) {
+            Ok(_) => return Ok(numbers(&mask)),
+            Err(Errno::EINVAL) if mask.len() * BITS < cpulist::MAX_CPUS as usize => {
+                mask.resize((mask.len() * 2).max(1), 0);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Restricts the calling thread to `cpus`, and with it what it executes and forks from then on.
+///
+/// # Errors
+/// The kernel's: EINVAL when none of them is online and in the cpuset.
+pub fn restrict(cpus: &[u32]) -> Result<(), Errno> {
+    let mask = mask(cpus);
+    // SAFETY: the kernel reads as many bytes as it is told, which are those of `mask`; a cpu_set_t is an array of these words.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
+    Errno::result(result).map(drop)
+}
+
+/// The mask with the bits of `cpus` set, as long as it need be.
+fn mask(cpus: &[u32]) -> Vec<c_ulong> {
+    let words = cpus.iter().max().map_or(1, |last| *last as usize / BITS + 1);
+    let mut mask: Vec<c_ulong> = vec![0; words];
+    for cpu in cpus {
+        if let Some(word) = mask.get_mut(*cpu as usize / BITS) {
+            *word |= 1 << (*cpu as usize % BITS);
+        }
+    }
+    mask
+}
+
+fn numbers(mask: &[c_ulong]) -> Vec<u32> {
+    let is_set = |cpu: &u32| mask[*cpu as usize / BITS] >> (*cpu as usize % BITS) & 1 == 1;
+    (0..(mask.len() * BITS) as u32).filter(is_set).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn restricting_a_thread_leaves_it_these_cpus() {
+        let all = allowed().unwrap();
+        assert!(!all.is_empty());
+        // Of this thread only, so that other tests keep theirs.
+        let last = all[all.len() - 1];
+        let left = std::thread::spawn(move || restrict(&[last]).and_then(|()| allowed())).join().unwrap();
+        assert_eq!(left, Ok(vec![last]));
+        assert_eq!(allowed(), Ok(all));
+    }
+
+    #[test]
+    fn the_mask_grows_until_it_holds_the_machine() {
+        assert_eq!(allowed_from(0), allowed());
+        assert_eq!(allowed_from(cpulist::MAX_CPUS as usize / BITS), allowed());
+    }
+
+    #[test]
+    fn cpus_beyond_any_machine_are_refused_by_the_kernel() {
+        let refused = |cpus: Vec<u32>| std::thread::spawn(move || restrict(&cpus)).join().unwrap();
+        assert_eq!(refused(vec![]), Err(Errno::EINVAL));
+        assert_eq!(refused(vec![cpulist::MAX_CPUS - 1]), Err(Errno::EINVAL));
+    }
+
+    proptest! {
+        #[test]
+        fn a_mask_holds_any_cpu_number(cpus in prop::collection::btree_set(0u32..cpulist::MAX_CPUS, 0..40)) {
+            let cpus: Vec<u32> = cpus.into_iter().collect();
+            prop_assert_eq!(numbers(&mask(&cpus)), cpus);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Running a program on chosen CPUs: `golden-run` of seed 000 (section 4.1), with or without a scheduler of ours.
+//!
+//! The table says which CPUs, the affinity of this process is set to them, and the program takes its place. What it costs is the start
+//! of this process; from then on nothing of ours runs.
+//!
+//! Limits. Nothing is reserved: whoever else may use these CPUs does. The program may widen its affinity again, and a
+//! CPU that goes offline takes its share of the choice with it.
+
+use crate::affinity;
+use crate::capacity;
+use crate::cpulist;
+use crate::failure::{Exit, Failure};
+use crate::store::CapacityFile;
+use crate::topology::{MachineIdentity, Topology};
+use bias_policy::pick::{Order, RankBy, Rule, TooFew, pick};
+use bias_policy::table::{CapacityTable, Class, CpuCapacity};
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::io::{Error, ErrorKind};
+use std::num::NonZeroUsize;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which CPUs the user wants.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Table to choose by; None for the stored one.
+    pub capacity_file: Option<PathBuf>,
+    /// How many; None for all that fit.
+    pub count: Option<NonZeroUsize>,
+    /// Only of this class; of the slow ones the slowest come first.
+    pub class: Option<Class>,
+    /// Cost that ranks.
+    pub by: RankBy,
+    /// At most one CPU of each core.
+    pub whole_cores: bool,
+}
+
+impl Wish {
+    fn rule(&self) -> Rule {
+        let order = if self.class == Some(Class::Slow) { Order::LeastUseful } else { Order::Fastest };
+        Rule { by: self.by, order, class: self.class, whole_cores: self.whole_cores }
+    }
+}
+
+/// The CPUs a program will run on, and why these. At least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    rule: Rule,
+    /// CPUs that this process may use, in ascending order.
+    allowed: Vec<u32>,
+    /// The chosen ones, the best first.
+    cpus: Vec<CpuCapacity>,
+    /// The one that one more would have added.
+    next: Option<CpuCapacity>,
+    /// What the user should know though the program can run, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Chooses among the CPUs that are online and in this process's affinity and cpuset.
+///
+/// # Errors
+/// Usage failure when there is no table, it is bad, or fewer CPUs fit than were asked for; kernel failure when the machine cannot be read.
+pub fn choose(wish: &Wish) -> Result<Choice, Failure> {
+    let topology = Topology::read()?;
+    let capacity = capacity::stored_on(&topology, wish.capacity_file.as_deref())?;
+    let allowed = affinity::allowed().map_err(|error| {
+        Failure::kernel(format!(
+            "cannot tell which CPUs this process may use ({error}); check the sandbox it runs in"
+        ))
+    })?;
+    let mut choice = Choice::of(&capacity.table, allowed, wish)?;
+    choice.warnings.extend(foreign(&capacity.file, &topology));
+    Ok(choice)
+}
+
+/// Warns when the table was measured on other CPUs. Another kernel does not make other CPUs fast, nor does one that is offline.
+fn foreign(file: &CapacityFile, topology: &Topology) -> Option<String> {
+    let (measured, present) = (file.identity.as_ref()?, topology.identity());
+    let still_there = |cpu: &&_| present.cpus.contains(cpu);
+    let measured = MachineIdentity {
+        cpu_models: measured.cpu_models.clone(),
+        kernel: present.kernel.clone(),
+        cpus: measured.cpus.iter().filter(still_there).cloned().collect(),
+    };
+    let difference = measured.difference(&present)?;
+    Some(format!(
+        "the capacity table was measured when this machine was another ({difference}); run `scx_bias calibrate`"
+    ))
+}
+
+impl Choice {
+    /// Chooses among `allowed`.
+    fn of(table: &CapacityTable, allowed: Vec<u32>, wish: &Wish) -> Result<Self, Failure> {
+        let rule = wish.rule();
+        let mut warnings = Vec::new();
+        if table.nr_classes() == 1 {
+            let one = "all CPUs of this machine are of one class, for no difference is both large enough and significant";
+            match wish.class {
+                Some(Class::Slow) => {
+                    return Err(Failure::usage(format!("--class slow: {one}; leave out --class")));
+                }
+                Some(Class::Fast) => warnings.push(format!("--class fast leaves nothing out: {one}")),
+                None => {}
+            }
+        }
+        let picked =
+            pick(table, &allowed, &rule, wish.count).map_err(|few| too_few(table, &allowed, &rule, few))?;
+        let cpus: Vec<CpuCapacity> = picked.into_iter().cloned().collect();
+        let all = pick(table, &allowed, &rule, None).unwrap_or_default();
+        let next = all.get(cpus.len()).map(|entry| (*entry).clone());
+        Ok(Self { rule, allowed, cpus, next, warnings })
+    }
+
+    /// The chosen CPUs in the kernel's list format, as taskset(1) takes it.
+    #[must_use]
+    pub fn list(&self) -> String {
+        cpulist::format(&ascending(self.cpus.iter()))
+    }
+
+    /// What was chosen and why, one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let end = match self.rule.order {
+            Order::Fastest => "fastest",
+            Order::LeastUseful => "slowest",
+        };
+        let class = self.rule.class.map_or("", |class| match class {
+            Class::Fast => "fast ",
+            Class::Slow => "slow ",
+        });
+        let cores = if self.rule.whole_cores { ", one a core" } else { "" };
+        let costs = self.cpus.iter().map(|entry| self.rule.by.cost_permille(entry));
+        let (low, high) = (costs.clone().min().unwrap_or(0), costs.max().unwrap_or(0));
+        let range = if low == high { times(low) } else { format!("{} to {}", times(low), times(high)) };
+        let next = self.next.as_ref().map_or("none is left".to_owned(), |next| {
+            format!("next is CPU {} ({})", next.cpu, times(self.rule.by.cost_permille(next)))
+        });
+        format!(
+            "CPU {}: the {end} {} of the {class}CPUs in {}{cores} by {} ({range}); {next}",
+            self.list(),
+            self.cpus.len(),
+            cpulist::format(&self.allowed),
+            self.rule.by.name(),
+        )
+    }
+
+    /// The choice for people: the summary and a line a CPU, the best first.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out =
+            format!("{}\n\n  CPU  class  execute  internal  external  core   LLC  node\n", self.summary());
+        for entry in &self.cpus {
+            let class = if entry.class == Class::Fast { "fast" } else { "slow" };
+            let [execute, internal, external] = entry.cost_permille.map(times);
+            let CpuCapacity { cpu, core, llc, node, .. } = entry;
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                out,
+                "{cpu:>5}  {class:>5}  {execute:>7}  {internal:>8}  {external:>8}  {core:>4}  {llc:>4}  {node:>4}"
+            );
+        }
+        out.push_str("\nTime per unit of work, relative to the best CPU of the machine (1.00).\n");
+        out
+    }
+
+    /// The choice for machines.
+    ///
+    /// # Errors
+    /// Runtime failure when it cannot be written as JSON.
+    pub fn json(&self) -> Result<String, Failure> {
+        let document = Document {
+            version: 1,
+            list: self.list(),
+            by: self.rule.by.name(),
+            class: self.rule.class,
+            allowed: &self.allowed,
+            cpus: &self.cpus,
+            next: self.next.as_ref(),
+        };
+        serde_json::to_string_pretty(&document)
+            .map(|text| text + "\n")
+            .map_err(|error| Failure::runtime(format!("cannot write the choice as JSON ({error})")))
+    }
+
+    /// Puts a program, followed by its arguments, in the place of this process, on the chosen CPUs. Returns only if that fails: usage failure
+    /// without a program, kernel failure when the CPUs are refused, else with the exit codes of env(1) and nice(1).
+    #[must_use]
+    pub fn run(&self, command: &[OsString]) -> Failure {
+        let Some((program, arguments)) = command.split_first() else {
+            return Failure::usage("no program is given; name one behind the options");
+        };
+        if let Err(error) = affinity::restrict(&ascending(self.cpus.iter())) {
+            return Failure::kernel(format!(
+                "cannot be restricted to CPU {} ({error}); if they went offline or left the cpuset, try again",
+                self.list()
+            ));
+        }
+        // As env(1) does it: found through PATH, SIGPIPE as most programs expect it.
+        let error = Command::new(program).args(arguments).exec();
+        cannot_run(program, &error)
+    }
+}
+
+/// The choice for machines.
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    /// For taskset(1).
+    list: String,
+    by: &'static str,
+    class: Option<Class>,
+    allowed: &'a [u32],
+    /// The best first.
+    cpus: &'a [CpuCapacity],
+    next: Option<&'a CpuCapacity>,
+}
+
+fn ascending<'a>(cpus: impl Iterator<Item = &'a CpuCapacity>) -> Vec<u32> {
+    let mut numbers: Vec<u32> = cpus.map(|entry| entry.cpu).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn times(permille: u32) -> String {
+    format!("{:.2}", f64::from(permille) / 1000.0)
+}
+
+/// How many there are, and what would make more of them.
+fn too_few(table: &CapacityTable, allowed: &[u32], rule: &Rule, few: TooFew) -> Failure {
+    let mine = cpulist::format(allowed);
+    let named = |class| if class == Class::Fast { "fast" } else { "slow" };
+    let TooFew { wanted, available } = few;
+    if let (0, Some(class)) = (available, rule.class) {
+        let of_class = cpulist::format(&ascending(table.cpus.iter().filter(|entry| entry.class == class)));
+        let class = named(class);
+        return Failure::usage(format!(
+            "--class {class}: this process may use CPU {mine} only, and the {class} ones are {of_class}; widen its affinity or cpuset"
+        ));
+    }
+    let class = rule.class.map_or(String::new(), |class| format!(" of class {}", named(class)));
+    let (cores, or) =
+        if rule.whole_cores { (", one a core", ", leave out --whole-cores,") } else { ("", "") };
+    Failure::usage(format!(
+        "-n {wanted}: there are {available}{class}{cores} among the CPUs that this process may use ({mine}); give at most -n {available}{or} \
+         or widen its affinity or cpuset"
+    ))
+}
+
+fn cannot_run(program: &OsStr, error: &Error) -> Failure {
+    let name = program.display();
+    let path = Path::new(program);
+    let named_by_path = path.components().count() > 1;
+    if error.kind() != ErrorKind::NotFound {
+        let message = format!("cannot execute {name} ({error}); check what it is and its permissions");
+        return Failure::new(Exit::NotExecutable, message);
+    }
+    let why = if named_by_path && path.exists() {
+        "the interpreter that it needs does not exist; check its first line"
+    } else if named_by_path {
+        "there is no such file; check the path"
+    } else {
+        "there is no such program in PATH; check the name, or give its path"
+    };
+    Failure::new(Exit::NotFound, format!("cannot execute {name}: {why}"))
+}
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::topology::Cpu;
+use bias_policy::table::Component;
+
+/// Four cores of two CPUs, two cores a cache, the second two slow.
+fn capacity() -> (CapacityFile, Topology) {
+    let cpus = (0..8).map(|cpu| Cpu { cpu, core: cpu / 2 * 2, llc: cpu / 4 * 4, node: 0 }).collect();
+    let topology = Topology { cpus, possible: (0..8).collect(), llc_bytes: 0 };
+    let cpu = |cpu: u32| {
+        let costs = if cpu < 4 { [1000 + cpu / 2 * 50, 1000, 1000] } else { [2500, 1500, 1000 + cpu * 20] };
+        let class = if cpu < 4 { "fast" } else { "slow" };
+        serde_json::json!({"cpu": cpu, "cost_permille": costs, "class": class})
+    };
+    let document = serde_json::json!({"version": 1, "cpus": (0..8).map(cpu).collect::<Vec<_>>()});
+    (serde_json::from_value(document).unwrap(), topology)
+}
+
+fn table() -> CapacityTable {
+    let (file, topology) = capacity();
+    file.table(&topology).unwrap()
+}
+
+fn wish(count: usize, class: Option<Class>) -> Wish {
+    let count = NonZeroUsize::new(count);
+    Wish { capacity_file: None, count, class, by: RankBy::Component(Component::Execute), whole_cores: false }
+}
+
+fn chosen(allowed: &[u32], wish: &Wish) -> String {
+    Choice::of(&table(), allowed.to_vec(), wish).unwrap().list()
+}
+
+fn refusal(allowed: &[u32], wish: &Wish) -> String {
+    let failure = Choice::of(&table(), allowed.to_vec(), wish).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+    failure.message
+}
+
+const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+#[test]
+fn fast_classes_from_the_top_and_slow_ones_from_the_bottom() {
+    assert_eq!(chosen(&ALL, &wish(2, None)), "0-1");
+    assert_eq!(chosen(&ALL, &Wish { whole_cores: true, ..wish(2, None) }), "0,2");
+    assert_eq!(chosen(&[1, 3, 5], &wish(2, None)), "1,3");
+    assert_eq!(chosen(&ALL, &wish(0, Some(Class::Fast))), "0-3");
+    assert_eq!(chosen(&ALL, &wish(0, Some(Class::Slow))), "4-7");
+    // Of equal ones that which is worse in the other components.
+    assert_eq!(chosen(&ALL, &wish(1, Some(Class::Slow))), "7");
+    assert_eq!(chosen(&ALL, &Wish { by: RankBy::Mean, ..wish(2, Some(Class::Slow)) }), "6-7");
+}
+
+#[test]
+fn too_few_are_counted_and_told_how_to_get_more() {
+    assert!(refusal(&ALL, &wish(9, None)).contains("there are 8 among"));
+    let text = refusal(&[0, 1, 4], &wish(3, Some(Class::Fast)));
+    assert!(text.contains("there are 2 of class fast among") && text.contains("(0-1,4)"), "{text}");
+    let text = refusal(&ALL, &Wish { whole_cores: true, ..wish(5, None) });
+    assert!(text.contains("there are 4, one a core") && text.contains("--whole-cores"), "{text}");
+    let text = refusal(&[0, 2], &wish(0, Some(Class::Slow)));
+    assert!(text.contains("may use CPU 0,2 only") && text.contains("slow ones are 4-7"), "{text}");
+}
+
+#[test]
+fn a_machine_of_one_class_has_no_slow_cpus() {
+    let mut alike = table();
+    for entry in &mut alike.cpus {
+        entry.class = Class::Fast;
+    }
+    let of = |table: &CapacityTable, class| Choice::of(table, ALL.to_vec(), &wish(1, class));
+    assert!(of(&alike, Some(Class::Slow)).unwrap_err().message.contains("one class"));
+    assert!(of(&alike, Some(Class::Fast)).unwrap().warnings[0].contains("one class"));
+    assert!(of(&alike, None).unwrap().warnings.is_empty());
+    assert!(of(&table(), Some(Class::Fast)).unwrap().warnings.is_empty());
+}
+
+#[test]
+fn the_choice_is_explained() {
+    let choice = Choice::of(&table(), ALL.to_vec(), &wish(3, None)).unwrap();
+    let summary = choice.summary();
+    assert_eq!(
+        summary,
+        "CPU 0-2: the fastest 3 of the CPUs in 0-7 by execute (1.00 to 1.05); next is CPU 3 (1.05)"
+    );
+    assert!(
+        choice.text().starts_with(&summary) && choice.text().contains("\n    2   fast     1.05"),
+        "{}",
+        choice.text()
+    );
+    let all = Choice::of(&table(), ALL.to_vec(), &wish(0, Some(Class::Slow))).unwrap().summary();
+    assert_eq!(all, "CPU 4-7: the slowest 4 of the slow CPUs in 0-7 by execute (2.50); none is left");
+    let value: serde_json::Value = serde_json::from_str(&choice.json().unwrap()).unwrap();
+    assert_eq!(
+        (&value["list"], &value["by"], &value["next"]["cpu"]),
+        (&"0-2".into(), &"execute".into(), &3.into())
+    );
+    assert_eq!(value["cpus"][0]["cost_permille"], serde_json::json!([1000, 1000, 1000]));
+}
+
+#[test]
+fn a_table_of_other_cpus_is_told() {
+    let (mut file, topology) = capacity();
+    assert_eq!(foreign(&file, &topology), None);
+    let identity =
+        |topology: &Topology| MachineIdentity { kernel: "older".to_owned(), ..topology.identity() };
+    file.identity = Some(identity(&topology));
+    assert_eq!(foreign(&file, &topology), None);
+    let fewer = Topology { cpus: topology.cpus[..6].to_vec(), ..topology.clone() };
+    assert_eq!(foreign(&file, &fewer), None);
+    file.identity = Some(identity(&fewer));
+    assert!(foreign(&file, &topology).unwrap().contains("topology changed"));
+    file.identity = Some(MachineIdentity { cpu_models: vec!["other".to_owned()], ..identity(&topology) });
+    assert!(foreign(&file, &topology).unwrap().contains("CPU model"));
+}
+
+#[test]
+fn what_cannot_run_has_the_exit_codes_of_env() {
+    let failure = |program: &str, kind: ErrorKind| cannot_run(OsStr::new(program), &Error::from(kind));
+    let missing = failure("no-such-program", ErrorKind::NotFound);
+    assert_eq!(missing.exit as u8, 127);
+    assert!(missing.message.contains("in PATH"));
+    assert!(failure("/no/such/program", ErrorKind::NotFound).message.contains("check the path"));
+    assert!(failure("/proc/self/status", ErrorKind::NotFound).message.contains("interpreter"));
+    assert_eq!(failure("/etc", ErrorKind::PermissionDenied).exit as u8, 126);
+}
