@@ -1,4 +1,5 @@
-//! What the figures of `status` and `top` mean and what to conclude from them: the ends of their `--help` and of their man pages.
+//! What the figures of `status` and `top` mean and what to conclude from them, and how `exec` chooses: the ends of their `--help` and of
+//! their man pages.
 
 /// Exit codes of what asks the running instance.
 pub const EXIT_CODES: &str = "Exit codes: 0 clean, 1 the running scx_bias does not answer, 2 usage, 3 kernel or permission, or scx_bias \
@@ -12,6 +13,18 @@ pub fn status() -> String {
 /// The end of `top --help`.
 pub fn top() -> String {
     format!("{TOP}\n\n{EXIT_CODES}")
+}
+
+/// How `exec` is called.
+pub const EXEC_USAGE: &str = "scx_bias exec [OPTIONS] <-n N|--class CLASS> [--] CMD [ARGS]...";
+
+/// Exit codes of `exec`, which env(1) and nice(1) share above 125.
+pub const EXEC_EXIT_CODES: &str = "Exit codes: that of CMD once it runs; before, 1 runtime error, 2 usage, no table, or fewer CPUs than asked \
+for, 3 kernel or permission, 126 CMD cannot be executed, 127 CMD is not found.";
+
+/// The end of `exec --help`.
+pub fn exec() -> String {
+    format!("{EXEC}\n\n{EXEC_EXIT_CODES}")
 }
 
 /// Lines of at most 80 columns: clap would break longer ones without regard to the indents.
@@ -55,11 +68,40 @@ terminal q quits; a narrow one shows fewer columns.
                less. gave way: it was that one.
   CPU          Where it runs, or ran last.";
 
+/// The same width.
+const EXEC: &str = "\
+Which CPUs:
+  Of those that are online and that this process may use (affinity, cpuset),
+  the N whose cost is least in the stored table: see scx_bias calibrate and
+  table. Costs within 1 % are ties. Of these a CPU of a core not in use goes
+  before an SMT sibling, then one that shares the last-level cache with those
+  already chosen before others, then the better one in the mean of all costs.
+  With --class slow the other way round: the slowest first, siblings first.
+  --class slow -n 1 is the CPU that others miss least, for backups, indexing,
+  logging.
+
+Trade-offs:
+  The cost is that of starting scx_bias once: CMD takes its place. CMD and what
+  it starts stay on these CPUs even where others are idle, so give it as many
+  as it has busy threads.
+  Nothing is reserved: what runs there already stays, unless the kernel finds
+  it a place elsewhere.
+  A program that is no faster on a fast CPU takes it from one that would be.
+  Compare its time with --class slow -n 1; scx_bias top shows it as GAIN 1.00x.
+  While scx_bias schedules, it looks for the best CPU of each task itself, and
+  exec can only take choices from it.
+
+Examples:
+  scx_bias exec -n 1 -- gzip -9 dump.sql
+  scx_bias exec -n 4 --whole-cores -- make -j4
+  scx_bias exec --class slow -- backup.sh
+  taskset -pc $(scx_bias exec -n 2 --dry-run --json | jq -r .list) PID";
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_tables_fit_the_width() {
-        for text in [super::STATUS, super::TOP] {
+        for text in [super::STATUS, super::TOP, super::EXEC] {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }

@@ -7,13 +7,14 @@ mod settings;
 
 use anyhow::Result;
 use bias_agent::capacity::{self, Capacity, Source};
+use bias_agent::exec;
 use bias_agent::failure::{Exit, describe};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use bias_agent::{check, explain, sched, show};
 use bias_policy::table::CapacityTable;
 use clap::{CommandFactory, Parser};
-use cli::{CalibrateArgs, Cli, Command, RunArgs, TableArgs, TopArgs};
+use cli::{CalibrateArgs, Cli, Command, ExecArgs, RunArgs, TableArgs, TopArgs};
 use output::{log, print};
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         }
         Some(Command::Calibrate(args)) => calibrate(&args),
         Some(Command::Table(args)) => table(&args),
+        Some(Command::Exec(args)) => execute(&args),
         Some(Command::Status(args)) => print(&explain::status(args.socket.as_deref(), args.json)?),
         Some(Command::Top(args)) => top(args),
         Some(Command::Completions { shell }) => {
@@ -91,6 +93,20 @@ fn table(args: &TableArgs) -> Result<Exit> {
         Some(component) => print(&show::matrix(&capacity, component.into())?),
         None => print_table(&capacity, args.json),
     }
+}
+
+fn execute(args: &ExecArgs) -> Result<Exit> {
+    let choice = exec::choose(&args.wish())?;
+    for warning in &choice.warnings {
+        eprintln!("scx_bias: {warning}");
+    }
+    if args.dry_run {
+        return print(&if args.json { choice.json()? } else { choice.text() });
+    }
+    if args.verbose {
+        eprintln!("scx_bias: {}", choice.summary());
+    }
+    Err(choice.run(&args.command).into())
 }
 
 fn top(args: TopArgs) -> Result<Exit> {

@@ -1,8 +1,9 @@
 //! From the command line and the configuration file to what the agent wants, checked once for both.
 
-use crate::cli::{CalibrateArgs, RunArgs, RunSettings};
+use crate::cli::{CalibrateArgs, ExecArgs, RunArgs, RunSettings};
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::Source;
+use bias_agent::exec::Wish;
 use bias_agent::failure::Failure;
 use bias_agent::pmu::{self, Override};
 use bias_agent::safefile;
@@ -158,6 +159,19 @@ fn within<T: PartialOrd + std::fmt::Display>(
 pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
     within(name, Some(seconds), INTERVAL_S)?;
     Ok(Duration::from_secs_f64(seconds))
+}
+
+impl ExecArgs {
+    /// Which CPUs are wanted.
+    pub fn wish(&self) -> Wish {
+        Wish {
+            capacity_file: self.capacity_file.clone(),
+            count: self.cpus,
+            class: self.class.map(Into::into),
+            by: self.component.into(),
+            whole_cores: self.whole_cores,
+        }
+    }
 }
 
 impl CalibrateArgs {
