@@ -19,6 +19,9 @@
  * Nobody waits further ahead of vtime_now than bias_ahead_ns() allows, and nobody comes back further behind
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
+ * Nor is it ahead of what runs: while those that have run for a tick or more are behind it on average, it waits
+ * (bias_clock_waits()). This cannot be for ever, for they run.
+ *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
  * MAX_SCAN CPUs).
  *
@@ -56,20 +59,28 @@ static __always_inline void follow_running(s32 cpu)
 	advance_vtime_now(least);
 }
 
-/* At a tick: add up the weight of what is runnable, if nobody did of late. */
-static __always_inline void refresh_total_weight(void)
+/* At a tick: add up the weight of what is runnable, and how far what runs is behind the clock, if nobody did of late. */
+static __always_inline void refresh_clock(void)
 {
-	u64 now = bpf_jiffies64();
-	s64 sum = 0;
-	u32 i;
+	u64 now = bpf_jiffies64(), vtime = vtime_now;
+	s64 sum = 0, behind = 0;
+	u32 nr = 0, i;
 
 	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
 		return;
 	WRITE_ONCE(total_weight_at, now);
-	bpf_for(i, 0, nr_cpus)
-		sum += READ_ONCE(cpu_ctx_of(i)->weight);
+	bpf_for(i, 0, nr_cpus) {
+		struct cpu_ctx *cctx = cpu_ctx_of(i);
+
+		sum += READ_ONCE(cctx->weight);
+		if ((cctx->run_flags & RUN_BUSY) && (cctx->run_flags & RUN_TICKED)) {
+			behind += (s64)(vtime - cctx->run_vtime);
+			nr++;
+		}
+	}
 	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
+	WRITE_ONCE(clock_waits, bias_clock_waits(behind, nr, slice_ns));
 }
 
 /*
@@ -86,7 +97,9 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 		return;
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, cctx->run_cost);
-	__sync_fetch_and_add(&vtime_now, bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
+	if (!READ_ONCE(clock_waits))
+		__sync_fetch_and_add(&vtime_now,
+				     bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, effective_weight(p));
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;

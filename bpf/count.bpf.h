@@ -17,9 +17,11 @@
  * still, goes backwards or wraps costs its stretch, never more: kinds stay as they are, and the statistics
  * tell (counted, count_invalid, count_failed).
  *
- * Limits. Counters include interrupts that came meanwhile. Of events that the kernel multiplexes, the parts
- * that were counted stand for the whole; they are opened as a group, so that all four are of the same
- * part. Kernel threads are not counted.
+ * Turns. Where others count, too, the kernel lets groups of events take turns of some milliseconds. The part that was
+ * counted stands for the whole stretch; all four events are one group, and so of the same part. A tick before our
+ * turn came leaves the stretch open.
+ *
+ * Limits. Counters include interrupts that came meanwhile. Kernel threads are not counted.
  */
 #ifndef BIAS_COUNT_BPF_H
 #define BIAS_COUNT_BPF_H
@@ -30,13 +32,15 @@
 #define TICKS_TOGETHER 2
 
 /* Read the counters of this CPU, @cpu. */
-static __always_inline bool counters_read(s32 cpu, struct bias_counts *now)
+static __always_inline bool counters_read(s32 cpu, struct readout *now)
 {
 	u64 first = (u32)cpu * BIAS_NR_COUNTERS;
 	struct bpf_perf_event_value value;
-	u64 *counts[] = {&now->cycles, &now->instructions, &now->external, &now->internal};
+	struct bias_counts *into = &now->counts;
+	u64 *counts[] = {&into->cycles, &into->instructions, &into->external, &into->internal};
 	u32 available = cpu_info_of(cpu)->counters;
 
+	now->enabled_ns = now->running_ns = 0;
 #pragma unroll
 	for (int i = 0; i < BIAS_NR_COUNTERS; i++) {
 		if (!(available & (1u << i))) {
@@ -48,12 +52,16 @@ static __always_inline bool counters_read(s32 cpu, struct bias_counts *now)
 			return false;
 		}
 		*counts[i] = value.counter;
+		if (i == BIAS_COUNTER_CYCLES) { /* leads the group */
+			now->enabled_ns = value.enabled;
+			now->running_ns = value.running;
+		}
 	}
 	return true;
 }
 
 /* Begin a stretch of task @pid on this CPU. */
-static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct bias_counts *now, u64 now_ns,
+static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct readout *now, u64 now_ns,
 					  u32 pid)
 {
 	cctx->count_start = *now;
@@ -64,15 +72,16 @@ static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct bia
 
 /* The stretch of @p on this CPU, @cpu, has ended: charge it. */
 static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
-					const struct bias_counts *now, u64 now_ns)
+					const struct readout *now, u64 now_ns)
 {
 	const struct bias_cpu_info *info = cpu_info_of(cpu);
 	struct task_ctx *tctx = task_ctx_of(p);
+	const struct readout *start = &cctx->count_start;
 	struct bias_counts counts = {
-	    .cycles = now->cycles - cctx->count_start.cycles,
-	    .instructions = now->instructions - cctx->count_start.instructions,
-	    .external = now->external - cctx->count_start.external,
-	    .internal = now->internal - cctx->count_start.internal,
+	    .cycles = now->counts.cycles - start->counts.cycles,
+	    .instructions = now->counts.instructions - start->counts.instructions,
+	    .external = now->counts.external - start->counts.external,
+	    .internal = now->counts.internal - start->counts.internal,
 	};
 	u32 windows;
 
@@ -83,6 +92,7 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 		cctx->stats[BIAS_STAT_COUNT_INVALID]++;
 		return;
 	}
+	bias_counts_scale(&counts, now->enabled_ns - start->enabled_ns, now->running_ns - start->running_ns);
 	bias_counts_correct(&counts, info->external_permille, info->internal_permille);
 	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns, &info->cost);
 	windows = bias_window_full(&tctx->window, window_instructions);
@@ -116,7 +126,7 @@ int BPF_PROG(bias_count_switch, bool preempt, struct task_struct *prev, struct t
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	u32 next_pid = cctx->count_next_pid, ended_pid = cctx->counting_pid;
-	struct bias_counts now;
+	struct readout now;
 	u64 now_ns;
 
 	if (!next_pid && !ended_pid)
@@ -144,7 +154,7 @@ int BPF_PROG(bias_count_tick)
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	u32 pid = p->pid;
-	struct bias_counts now;
+	struct readout now;
 	u64 now_ns;
 
 	/* A run that was not to be counted turns out to be long: worth it. */
@@ -157,6 +167,8 @@ int BPF_PROG(bias_count_tick)
 		cctx->counting_pid = 0;
 		return 0;
 	}
+	if (cctx->counting_pid == pid && now.counts.cycles == cctx->count_start.counts.cycles)
+		return 0; /* our turn did not come (the kernel tries, and counts some running_ns for that) */
 	now_ns = bpf_ktime_get_ns();
 	if (cctx->counting_pid == pid)
 		stretch_end(p, cpu, cctx, &now, now_ns);

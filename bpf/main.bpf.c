@@ -81,7 +81,7 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		}
 	}
 	if (cpu < 0)
-		return counting ? least_disturbed(p, prev_cpu) : prev_cpu;
+		return busy_cpu_for(p, prev_cpu);
 	clamp_vtime(p, slice_ns);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
@@ -146,11 +146,8 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (wakeup) {
-		/*
-		 * select_cpu found nothing idle. A sleeper that is owed enough goes ahead of what runs.
-		 */
-		if ((cctx->run_flags & RUN_BUSY) &&
-		    bias_vtime_before(p->scx.dsq_vtime + slice_ns / 2, cctx->run_vtime)) {
+		/* select_cpu found nothing idle, but perhaps somebody who makes way. */
+		if (displaces(p->scx.dsq_vtime, cctx)) {
 			stat_inc(BIAS_STAT_WAKE_PREEMPT);
 			enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
 			return;
@@ -240,6 +237,18 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 	account_stop(p, cpu, cpu_ctx_of(cpu), runnable);
 }
 
+/*
+ * Shall @p, which ticks on @cpu, make way before its slice ends? Somebody waits on the CPU's local queue: a waker that
+ * kept its wakee and did not sleep, or a kthread. Or somebody to whom enough is owed waits in a queue.
+ */
+static __always_inline bool makes_way(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	if (p->se.sum_exec_runtime - cctx->began_exec_ns < slice_min_ns)
+		return false;
+	return scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 ||
+	       due_before(cpu, cctx, vtime_here(p, cpu) - slice_ns / 2);
+}
+
 void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -247,7 +256,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 
 	account(p, cpu, cctx);
 	refresh_waiting(llc_of(cpu));
-	refresh_total_weight();
+	refresh_clock();
 	average_tick(cctx);
 	if (cpu_is_slow(cpu)) {
 		offer_spare(cpu, cctx);
@@ -256,9 +265,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 		swap_for_gain(cpu, cctx);
 	}
 	cctx->run_flags |= RUN_TICKED;
-	/* A waker that kept its wakee and did not sleep, or a kthread's wait, ends here. */
-	if (p->se.sum_exec_runtime - cctx->began_exec_ns >= slice_min_ns &&
-	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+	if (makes_way(p, cpu, cctx))
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -307,7 +314,10 @@ void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
  */
 void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 {
-	WRITE_ONCE(cpu_ctx_of(cpu)->move_to, 0);
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	WRITE_ONCE(cctx->move_to, 0);
+	WRITE_ONCE(cctx->onlined, cctx->onlined + 1);
 }
 
 void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)

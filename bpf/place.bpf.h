@@ -15,6 +15,8 @@
  * Who wakes on a full machine displaces somebody for a moment. If it gains less itself than who runs where it slept, that should be
  * whoever gains least, not whoever happens to run where it slept: kernel threads and daemons are so kept off the
  * fast CPUs while these are busy (seed 002: noise on one slow core). Slow CPUs offer themselves at their ticks.
+ * Any other sleeper that is owed enough goes where somebody is ahead by enough to make way for it: where it slept, or, from a
+ * slow CPU, where somebody is ahead the most, which fast CPUs' tasks are. Should all be behind, it waits in a queue, and the first CPU whose task gets ahead of it takes it at the next tick.
  *
  * Invariants. Without counters every task is NEUTRAL, there is one queue in use, and nothing here changes anything.
  * A task waits only in queues of CPUs it may run on.
@@ -93,6 +95,52 @@ static __always_inline s32 least_disturbed(struct task_struct *p, s32 prev)
 	    !gains_less(p, running))
 		return prev;
 	return spare;
+}
+
+/* How many CPUs a sleeper looks at for somebody to displace. */
+#define MAX_DISPLACE 16
+
+/* Does a sleeper of @vtime displace who runs on the CPU of @cctx? */
+static __always_inline bool displaces(u64 vtime, const struct cpu_ctx *cctx)
+{
+	return (cctx->run_flags & RUN_BUSY) && bias_goes_before(vtime, cctx->run_vtime, slice_ns);
+}
+
+/* The CPU of @prev's LLC whose task is furthest ahead of @p, a sleeper of @vtime, and makes way for it; or @prev. */
+static __always_inline s32 most_ahead(struct task_struct *p, s32 prev, u64 vtime)
+{
+	u32 nr = nr_cpus, i;
+	u64 most = vtime;
+	s32 found = prev;
+
+	if (!nr || nr > BIAS_MAX_CPUS)
+		return prev;
+	bpf_for(i, 1, nr < MAX_DISPLACE ? nr : MAX_DISPLACE) {
+		s32 cpu = bounded(((u32)prev + i) % nr, BIAS_MAX_CPUS);
+		const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+		if (llc_of(cpu) != llc_of(prev) || !displaces(vtime, cctx) ||
+		    !bias_vtime_before(most, cctx->run_vtime) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		most = cctx->run_vtime;
+		found = cpu;
+	}
+	return found;
+}
+
+/* Where @p, which slept on @prev and finds no idle CPU, should be enqueued. */
+static __always_inline s32 busy_cpu_for(struct task_struct *p, s32 prev)
+{
+	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns);
+	s32 cpu = counting ? least_disturbed(p, prev) : prev;
+
+	/* Who is not owed more than the average displaces nobody elsewhere; most wakeups end here. */
+	if (cpu != prev || !bias_goes_before(vtime, vtime_now, slice_ns))
+		return cpu;
+	if (displaces(vtime, cpu_ctx_of(prev)) &&
+	    (!cpu_is_slow(prev) || kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW))
+		return prev;
+	return most_ahead(p, prev, vtime);
 }
 
 /*

@@ -57,6 +57,13 @@ enum run_flags {
 	RUN_BUSY = 1 << 3,     /* some task of ours runs */
 };
 
+/* A CPU's counters at a moment, and for how long [ns] their group was enabled and counted until then. */
+struct readout {
+	struct bias_counts counts;
+	u64 enabled_ns;
+	u64 running_ns;
+};
+
 struct cpu_ctx {
 	/* What runs here, for other CPUs to read. */
 	u64 run_vtime;	 /* its vtime at the last account */
@@ -71,6 +78,7 @@ struct cpu_ctx {
 	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
 	u32 yielded;	     /* the running task called sched_yield */
+	u32 onlined;	     /* how often the CPU came online; the agent then opens its counters anew */
 
 	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
 	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
@@ -83,7 +91,7 @@ struct cpu_ctx {
 	u32 uncounted_ticks; /* ticks that did not close the stretch, its task being known well */
 	u32 run_stable;	     /* the running task's profile is stable */
 	u64 count_start_ns;
-	struct bias_counts count_start;
+	struct readout count_start;
 
 	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
 
@@ -108,6 +116,8 @@ u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 /* The weight of all that is runnable, and when (jiffies) it was last added up. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
+/* vtime_now is ahead of what runs and does not move, see account.bpf.h. */
+u32 clock_waits;
 
 /* The average speedup of what runs, and the band around it beyond which tasks have a bias, see place.bpf.h. */
 u32 average_speedup __attribute__((aligned(BIAS_CACHE_LINE)));

@@ -86,6 +86,30 @@ static inline bool bias_counts_valid(const struct bias_counts *counts)
 	       counts->external < BIAS_COUNTS_MAX && counts->internal < BIAS_COUNTS_MAX;
 }
 
+/* A group that counted for less of a stretch than one part in so many tells as much as one that counted for that. */
+#define BIAS_TURNS_MAX 64
+
+/*
+ * Valid counts of events that took turns with others and counted for @running_ns of @enabled_ns only, estimated for the
+ * whole.
+ */
+static inline void bias_counts_scale(struct bias_counts *counts, u64 enabled_ns, u64 running_ns)
+{
+	u64 *all[] = {&counts->cycles, &counts->instructions, &counts->external, &counts->internal};
+	u64 factor;
+
+	if (!running_ns || running_ns >= enabled_ns || enabled_ns >= BIAS_COUNTS_MAX)
+		return;
+	factor = (enabled_ns << 8) / running_ns;
+	if (factor > BIAS_TURNS_MAX << 8)
+		factor = BIAS_TURNS_MAX << 8;
+	for (int i = 0; i < 4; i++) {
+		u64 scaled = (*all[i] * factor) >> 8;
+
+		*all[i] = scaled < BIAS_COUNTS_MAX ? scaled : BIAS_COUNTS_MAX - 1;
+	}
+}
+
 /* @count corrected by what calibration found of its counter [permille], cut to @most. */
 static inline u64 bias_scaled(u64 count, u32 permille, u64 most)
 {

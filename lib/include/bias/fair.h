@@ -60,10 +60,30 @@ static inline u64 bias_clock_advance(u64 work_ns, u64 total, u32 nr_cpus)
 	return work_ns * BIAS_WEIGHT_NICE_0 / (total < most ? total : most);
 }
 
+/*
+ * Must the machine's vtime wait for what runs, @nr tasks that are @behind_ns behind it in all? The average of all that
+ * competes is what it should be, and it counts the work of whoever competes at the moment: a sleeper that comes behind the
+ * average and is served at once sets the others back for good, and when it sleeps again the clock would stay ahead of all
+ * there is. Then nobody is owed enough to go first, and newcomers start behind everybody.
+ */
+static inline bool bias_clock_waits(s64 behind_ns, u32 nr, u64 slice_ns)
+{
+	return behind_ns > (s64)(nr * (slice_ns / 8));
+}
+
 /* Where a waking task may start: its own vtime, but no more than @lag_ns behind @now. */
 static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 {
 	return bias_vtime_before(vtime, now - lag_ns) ? now - lag_ns : vtime;
+}
+
+/*
+ * Does a task of @vtime go before one that runs, of vtime @running, without waiting for the end of its slice? Only if
+ * half a slice is owed to it: between tasks that are about level, switches would cost more than they mend.
+ */
+static inline bool bias_goes_before(u64 vtime, u64 running, u64 slice_ns)
+{
+	return bias_vtime_before(vtime + slice_ns / 2, running);
 }
 
 /* How far ahead of @now a task may wait: newcomers start at @now, and enough of them would starve it. */

@@ -78,6 +78,30 @@ proptest! {
         prop_assert!(!c!(bias_counts_valid(&counts(0, 1, 0, 0))));
     }
 
+    /// What was counted in a part of the time stands for the whole: shares stay, and nothing leaves the valid range.
+    #[test]
+    fn turns_scale_counts_and_keep_their_shares(before in valid_counts(), running in 1u64..1 << 40, turns in 1u64..200) {
+        let mut after = before;
+        c!(bias_counts_scale(&mut after, running.saturating_mul(turns), running));
+        prop_assert!(c!(bias_counts_valid(&after)));
+        let ratio = after.cycles as f64 / before.cycles as f64;
+        let expected = turns.min(u64::from(BIAS_TURNS_MAX)) as f64;
+        let cut = after.cycles == BOUND - 1 || running.saturating_mul(turns) >= BOUND;
+        prop_assert!(cut || (ratio / expected - 1.0).abs() < 1e-9, "{ratio} {expected}");
+        for (one, other) in [(before.external, after.external), (before.internal, after.internal)] {
+            prop_assert!(other == BOUND - 1 || (other as f64 - one as f64 * ratio).abs() <= 1.0 + ratio || cut);
+        }
+    }
+
+    #[test]
+    fn who_counted_all_the_time_or_never_is_not_scaled(before in valid_counts(), enabled in any::<u64>(), running in any::<u64>()) {
+        let mut after = before;
+        c!(bias_counts_scale(&mut after, enabled.min(running), running));
+        prop_assert_eq!(after, before);
+        c!(bias_counts_scale(&mut after, enabled, 0));
+        prop_assert_eq!(after, before);
+    }
+
     /// However long windows and their counts are, sums do not overflow.
     #[test]
     fn windows_hold_many_stretches(all in prop::collection::vec((valid_counts(), any::<u64>(), cost()), 1..50)) {

@@ -118,6 +118,44 @@ proptest! {
         prop_assert!(!c!(bias_vtime_before(start, vtime)), "nobody is sent back");
     }
 
+    /// A sleeper that is always served at once, as it is entitled to, must not drive the clock away from those who run: it would
+    /// then no longer be served at once, and newcomers would start behind everybody.
+    #[test]
+    fn the_clock_stays_with_those_who_run(burst_us in 100u64..3_000, sleep_us in 1_000u64..20_000, slice_us in 1_000u64..50_000) {
+        let (burst, sleep, slice) = (burst_us * 1000, sleep_us * 1000, slice_us * 1000);
+        let weight = |tasks: u64| tasks * u64::from(BIAS_WEIGHT_NICE_0);
+        // Two CPUs of full speed, two that run; the sleeper takes the place of one for its burst.
+        let (mut clock, mut run, mut waits) = (1u64 << 40, [1u64 << 40; 2], false);
+        let mut advance = |run: &mut [u64; 2], works: [u64; 2], more: u64, tasks: u64| {
+            for (vtime, work) in run.iter_mut().zip(works) {
+                *vtime += work;
+            }
+            let behind: i64 = run.iter().map(|vtime| clock.wrapping_sub(*vtime) as i64).sum();
+            if !waits {
+                clock += c!(bias_clock_advance(works.iter().sum::<u64>() + more, weight(tasks), 2));
+            }
+            waits = c!(bias_clock_waits(behind, 2, slice));
+            clock
+        };
+        for turn in 0..2_000 {
+            let set_back = turn % 2;
+            let works = [if set_back == 0 { 0 } else { burst }, if set_back == 1 { 0 } else { burst }];
+            advance(&mut run, works, burst, 3);
+            let now = advance(&mut run, [sleep; 2], 0, 2);
+            let ahead = now as i64 - (run[0] / 2 + run[1] / 2) as i64;
+            // One round after it was seen to be ahead it waits.
+            prop_assert!(ahead <= (slice / 8 + 2 * (burst + sleep)) as i64, "turn {turn}: {ahead} ns");
+        }
+    }
+
+    /// Whoever displaces another is not displaced by it in turn, at any vtime, and level tasks let each other be.
+    #[test]
+    fn who_goes_before_is_owed_half_a_slice(vtime in any::<u64>(), owed in 0u64..1 << 62, slice in 1_000u64..1_000_000_000) {
+        let running = vtime.wrapping_add(owed);
+        prop_assert_eq!(c!(bias_goes_before(vtime, running, slice)), owed > slice / 2);
+        prop_assert!(!c!(bias_goes_before(running, vtime, slice)));
+    }
+
     #[test]
     fn nobody_waits_further_ahead_than_allowed(now in any::<u64>(), ahead in 0u64..1 << 62, most in 0u64..1 << 40) {
         let vtime = c!(bias_queue_vtime(now.wrapping_add(ahead), now, most));

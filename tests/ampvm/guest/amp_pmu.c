@@ -10,6 +10,8 @@
  *
  * Works: per-task and per-CPU events, groups, reads from BPF, any number of events at once (no counter is
  * ever multiplexed). Refused: sampling (there is no overflow interrupt), and filters by privilege.
+ * Real PMUs have few counters, and hybrid machines other events on each kind of core. The parameters below
+ * make this one as poor, to test who lives on it.
  * Contexts: the callbacks run with interrupts off, on the CPU whose counters they read.
  */
 #include <linux/module.h>
@@ -22,6 +24,19 @@
 #define AMP_BAR 2
 
 static struct amp_shared *amp_page;
+
+static unsigned int slots;
+module_param(slots, uint, 0444);
+MODULE_PARM_DESC(slots, "events that count at a time on a CPU; more take turns (0, the default: no limit)");
+static ulong refuse;
+module_param(refuse, ulong, 0444);
+MODULE_PARM_DESC(refuse, "mask of events that cannot be opened on the CPUs of refuse_cpus");
+static ulong refuse_cpus;
+module_param(refuse_cpus, ulong, 0444);
+MODULE_PARM_DESC(refuse_cpus, "mask of CPUs, up to 63, on which the events of refuse cannot be opened");
+
+/* Events that count now on a CPU; with slots only. */
+static DEFINE_PER_CPU(unsigned int, amp_active);
 
 static u64 amp_counter(const struct perf_event *event)
 {
@@ -41,6 +56,9 @@ static int amp_event_init(struct perf_event *event)
 		return -EINVAL;
 	if (is_sampling_event(event) || has_branch_stack(event))
 		return -EOPNOTSUPP;
+	if (event->cpu >= 0 && event->cpu < BITS_PER_LONG && test_bit(event->cpu, &refuse_cpus) &&
+	    (refuse & BIT(event->attr.config)))
+		return -EINVAL;
 	event->hw.config = event->attr.config;
 	event->hw.idx = -1;
 	return 0;
@@ -71,6 +89,9 @@ static void amp_stop(struct perf_event *event, int flags)
 
 static int amp_add(struct perf_event *event, int flags)
 {
+	if (slots && __this_cpu_read(amp_active) >= slots)
+		return -EAGAIN;
+	__this_cpu_inc(amp_active);
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 	if (flags & PERF_EF_START)
 		amp_start(event, flags);
@@ -80,6 +101,7 @@ static int amp_add(struct perf_event *event, int flags)
 static void amp_del(struct perf_event *event, int flags)
 {
 	amp_stop(event, PERF_EF_UPDATE);
+	__this_cpu_dec(amp_active);
 }
 
 static void amp_pmu_read(struct perf_event *event)
@@ -161,6 +183,8 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 	if (err)
 		goto unmap;
 	amp_page = page;
+	if (slots)
+		amp_pmu.task_ctx_nr = perf_hw_context; /* software events never take turns */
 	err = perf_pmu_register(&amp_pmu, "amp", -1);
 	if (err)
 		goto forget;

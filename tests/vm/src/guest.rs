@@ -34,7 +34,7 @@ pub struct Script<'a> {
     pub env: &'a [(String, String)],
     /// The kernel's configuration, put where programs look for it if the kernel does not tell.
     pub config: Option<&'a Path>,
-    /// The guest's PMU module; loading it starts the emulation.
+    /// The guest's PMU module; loading it starts the emulation. The command finds it in `AMP_PMU`, to load it with other parameters.
     pub module: Option<&'a Path>,
     /// A program that starts the emulation where there is no module.
     pub starter: Option<&'a Path>,
@@ -114,7 +114,7 @@ mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
     if let Some(module) = script.module {
         let _ = writeln!(
             text,
-            "insmod {} 2>\"$run/insmod.log\" || fail \"the guest refuses the PMU module: $(cat \"$run/insmod.log\")\"",
+            "export AMP_PMU={}\ninsmod \"$AMP_PMU\" 2>\"$run/insmod.log\" || fail \"the guest refuses the PMU module: $(cat \"$run/insmod.log\")\"",
             quote_path(module)
         );
     } else if let Some(starter) = script.starter {

@@ -30,6 +30,8 @@ fn tasks_are_placed_by_what_they_stall_on() {
     expect.at_most("4 compute + 4 chase: unfairness", results.number("eight", "/unfairness"), 1.3);
     // Whoever follows gets 3.9, no fixed placement more than 3.3.
     expect.at_least("4 tasks that change every 2 s: STP", stp("phases"), 3.5);
+    let right = results.number("phases", "/rounds/0/right_share");
+    expect.at_least("and the share of their time on the right CPUs", right, 0.8);
     expect.judge();
 }
 
@@ -61,6 +63,12 @@ for round in 1 2 3; do
 done
 wait $forks; echo $? >$OUT/forks
 wait $mix; echo $? >$OUT/mix.code
+wait $forks; echo $? >$OUT/forks
+wait $mix; echo $? >$OUT/mix.code
+# The CPU that was away counts again.
+$BIAS status --json >$OUT/back.before.json
+$BENCH work compute --seconds 2 --cpu 1 >/dev/null
+$BIAS status --json >$OUT/back.after.json
 timeout 5 $BIAS --monitor 1 2>/dev/null | tail -1 >$OUT/stats
 cat /sys/kernel/sched_ext/state >$OUT/after
 [ "$(cat /sys/kernel/sched_ext/enable_seq)" = "$seq_before" ] && echo same >$OUT/seq || echo other >$OUT/seq
@@ -86,7 +94,11 @@ fn bad_luck_costs_no_task_and_not_the_scheduler() {
             results.text(file).trim() == state,
         );
     }
-    expect.holds("tasks were counted", results.text("bias.log").contains("schedules"));
+    let during =
+        |pointer: &str| results.number("back.after", pointer) - results.number("back.before", pointer);
+    let valid = during("/statistics/counted") - during("/statistics/count_invalid");
+    expect.at_least("stretches counted on the CPU that was away", valid, 20.0);
+    expect.at_most("and not counted for a failure", during("/statistics/count_failed"), 0.0);
     let complaints = results.text("complaints");
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
     expect.judge();

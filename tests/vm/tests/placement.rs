@@ -17,6 +17,8 @@ under one $MIX --tasks 1compute --seconds 3 --rounds 2
 under two $MIX --tasks 2compute --seconds 3 --rounds 2
 under four $MIX --tasks 4compute --seconds 10
 under eight $MIX --tasks 4compute+4chase --seconds 10
+keep exec "$BIAS" exec -n 2 --capacity-file /run/capacity.json -- $BENCH $MIX --tasks 2compute --seconds 2
+under interactive run interactive+4compute --solo $OUT/solo.json --stretch 5 --seconds 6
 "#;
 
 const PINGPONG: &str = "
@@ -31,6 +33,7 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
     let share = |name| results.number(name, "/fast_share");
     expect.at_least("1 compute task: share of run time on fast CPUs", share("one"), 0.98);
     expect.at_least("2 compute tasks: share of run time on fast CPUs", share("two"), 0.98);
+    expect.at_least("scx_bias exec -n 2, no scheduler loaded: share on fast CPUs", share("exec"), 0.999);
     let stp = |name| results.number(name, "/stp");
     // The figure to reach is 0.99, and was reached (docs/results); a run that just counts may be off by 2 %.
     expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.97);
@@ -39,6 +42,10 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
     // Equal treatment alone gives 1.38: a chase loses less on a slow CPU than a compute task, and only a scheduler that tells
     // them apart can make up for that. The default's is 1.1 to 3.1 by luck.
     expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), 1.3);
+    // A sleeper that waited for the end of somebody's slice had 57 ms and more; one that is let in at the next tick has some 10.
+    let p99_ms = results.number("interactive", "/metrics/latency_p99_us") / 1000.0;
+    let slice_ms = f64::from(common::SLICE_US) / 1000.0;
+    expect.at_most("a sleeper beside 4 compute tasks: p99 in slices", p99_ms / slice_ms, 0.6);
 }
 
 fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {

@@ -15,7 +15,9 @@
 //! Invariants. [`Counters::open`] never fails: a CPU without counters is `Unknown` with the reason and a remedy. Misses are marked as such
 //! and make a CPU `Degraded`, for they are no time. Nothing stays open that is not in use, and nothing is inherited by programs we start.
 //!
-//! Limits. CPUs that come online later are not opened: open anew on hotplug. A `Full` CPU's external event may be a superset of memory
+//! The kernel closes a CPU's events when it goes offline; [`Counters::open_anew`] is for those that come back.
+//!
+//! Limits. A `Full` CPU's external event may be a superset of memory
 //! stalls on some cores; the table says which. In a virtual machine that wanders over unlike cores of its host, the
 //! CPU model names one kind and the counters are now one's and now the other's.
 
@@ -109,6 +111,32 @@ impl Counters {
             Err(reason) => CpuCounters::unknown(cpu, reason),
         };
         Self { cpus: numbers.map(open).collect() }
+    }
+
+    /// Opens the counters of these CPUs anew, which were offline, and runs work that must move them. A CPU that is not in `topology`, because
+    /// it is gone again, has none.
+    pub fn open_anew(&mut self, cpus: &[u32], topology: &Topology, options: &Options) {
+        self.open_anew_by(&Perf, Path::new("/"), cpus, topology, options);
+        self.probe_cpus(cpus, topology.llc_bytes);
+    }
+
+    fn open_anew_by(
+        &mut self,
+        kernel: &dyn Kernel,
+        root: &Path,
+        cpus: &[u32],
+        topology: &Topology,
+        options: &Options,
+    ) {
+        // Closed first: the new ones need their places.
+        self.cpus.retain(|counters| !cpus.contains(&counters.cpu));
+        let back = topology.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu)).cloned().collect();
+        let topology = Topology { cpus: back, ..topology.clone() };
+        self.cpus.extend(Self::open_by(kernel, root, &topology, options).cpus);
+        let gone = cpus.iter().filter(|cpu| topology.cpus.iter().all(|back| back.cpu != **cpu));
+        let offline = |cpu| CpuCounters::unknown(cpu, format!("CPU {cpu} is offline; bring it online"));
+        self.cpus.extend(gone.copied().map(offline));
+        self.cpus.sort_by_key(|counters| counters.cpu);
     }
 
     /// The open counters of a CPU; None when it has none.

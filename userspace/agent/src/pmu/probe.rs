@@ -12,7 +12,7 @@
 //! Limits. A counter that moves but counts something else passes.
 
 use super::open::{Kernel, Opened, Perf, open_best};
-use super::read::Delta;
+use super::read::{Delta, Reading};
 use super::types::{Role, Source};
 use super::{Counters, CpuCounters, Group};
 use crate::calibrate::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
@@ -160,6 +160,14 @@ impl Counters {
         self.probe_by(&Perf, &|group| seen_of(seen, group).or_else(|| lazy.measure(group)));
     }
 
+    /// As [`Self::probe_at_start`], for these CPUs only.
+    pub(super) fn probe_cpus(&mut self, cpus: &[u32], llc_bytes: u64) {
+        let lazy = Lazy::new(llc_bytes);
+        self.probe_by(&Perf, &|group| {
+            if cpus.contains(&group.cpu) { lazy.measure(group) } else { None }
+        });
+    }
+
     /// As [`Self::probe`], by another kernel and measurement. None from `measure` leaves a CPU as it is.
     pub(super) fn probe_by(
         &mut self,
@@ -242,15 +250,31 @@ pub(super) fn seen_of(seen: &[Seen], group: &Group) -> Option<(Delta, Delta)> {
     Some((seen.external, seen.internal))
 }
 
+/// How often work is done, at most, until the counters had a turn: the kernel gives turns of some milliseconds, and a piece of
+/// work may be shorter.
+const TURNS: usize = 16;
+
 /// Counts over both pieces of work on the group's CPU; None when they could not be run or read.
 fn measure(group: &Group, work: &Work<'_>) -> Option<(Delta, Delta)> {
     thread::pin(group.cpu).ok()?;
-    let over = |work: &dyn Fn()| {
-        let before = group.read().ok()?;
-        work();
-        Some(group.read().ok()?.since(&before))
-    };
+    let over = |work: &dyn Fn()| counted(&|| group.read().ok(), work);
     Some((over(work.external)?, over(work.internal)?))
+}
+
+/// Does the work until the counters that `read` reads have counted some of it, [`TURNS`] times at most.
+fn counted(read: &dyn Fn() -> Option<Reading>, work: &dyn Fn()) -> Option<Delta> {
+    let before = read()?;
+    let mut delta = None;
+    for _ in 0..TURNS {
+        work();
+        let since = read()?.since(&before);
+        let ran = since.running > 0;
+        delta = Some(since);
+        if ran {
+            break;
+        }
+    }
+    delta
 }
 
 #[cfg(test)]

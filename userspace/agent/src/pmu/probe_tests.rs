@@ -38,6 +38,29 @@ fn without_cycles_or_instructions_nothing_is_known() {
     assert!(says(Delta { running: 0, ..delta([9; 4]) }).contains("never got their turn"));
 }
 
+/// Counters that take turns with a profiler's may miss a short piece of work.
+#[test]
+fn work_is_repeated_until_the_counters_had_a_turn() {
+    let after = |turns: usize| {
+        let worked = std::cell::Cell::new(0);
+        let read = || {
+            let ran = worked.get() >= turns;
+            let count = if ran { 5 } else { 0 };
+            Some(Reading {
+                counts: [Some(count); ROLES],
+                enabled: worked.get() as u64,
+                running: u64::from(ran),
+            })
+        };
+        let delta = counted(&read, &|| worked.set(worked.get() + 1)).unwrap();
+        (worked.get(), delta.running)
+    };
+    assert_eq!(after(1), (1, 1));
+    assert_eq!(after(5), (5, 1));
+    assert_eq!(after(usize::MAX), (TURNS, 0), "it ends, and tells that there was none");
+    assert_eq!(counted(&|| None, &|| {}), None);
+}
+
 /// Opens a machine and probes it with the counts that `count` gives each event.
 fn probed(machine: &Machine, kernel: &FakeKernel<'_>, count: impl Fn(&str) -> u64 + Sync) -> Counters {
     let mut counters = Counters::open_by(kernel, machine.root(), &machine.topology, &Options::default());

@@ -51,6 +51,24 @@ fn every_kind_of_machine_opens_whole() {
 }
 
 #[test]
+fn cpus_that_come_back_are_opened_anew_and_those_that_are_gone_have_none() {
+    let machine = Machine::hybrid();
+    let kernel = FakeKernel::new(|_| None);
+    let mut counters = open(&machine, &kernel, &[]);
+    let without = |gone: u32| {
+        let cpus = machine.topology.cpus.iter().filter(|cpu| cpu.cpu != gone).cloned().collect();
+        Topology { cpus, ..machine.topology.clone() }
+    };
+    // CPU 1 is gone again when it is looked for; CPU 2 came back.
+    counters.open_anew_by(&kernel, machine.root(), &[1, 2], &without(1), &Options::default());
+    assert_eq!(sources(&counters), "FUFF");
+    assert!(counters.source(1).unwrap().reason().unwrap().contains("offline; bring it online"));
+    assert_eq!((kernel.alive(), kernel.opened()[&2].len()), (12, 8));
+    counters.open_anew_by(&kernel, machine.root(), &[1], &machine.topology, &Options::default());
+    assert_eq!((sources(&counters).as_str(), kernel.alive()), ("FFFF", 16));
+}
+
+#[test]
 fn a_hybrid_opens_on_each_cpus_own_pmu() {
     let kernel = FakeKernel::new(|_| None);
     let counters = open(&Machine::hybrid(), &kernel, &[]);

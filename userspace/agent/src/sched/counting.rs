@@ -39,18 +39,30 @@ pub(super) fn hand_over(
     model: Option<&CounterModel>,
 ) {
     for (cpu, info) in (0u32..).zip(cpus) {
-        let Some(group) = counters.cpu(cpu) else { continue };
-        let Some(scales) = model::scales(model, group) else {
-            debug!("CPU {cpu} is not counted: its counter of external stalls does not follow them");
-            continue;
-        };
-        match fill(events, cpu, group, scales) {
-            Ok(mask) => info.counters = mask,
-            Err(error) => warn!("the counters of CPU {cpu} are not used: {error}"),
-        }
-        info.external_permille = scales.external_permille;
-        // Without the counter its count is zero, whatever it stands for.
-        info.internal_permille = scales.internal_permille.unwrap_or(1000);
+        hand_over_one(events, cpu, info, counters, model);
+    }
+}
+
+/// The same for one CPU, also while the scheduler runs: until its counters are in place the CPU counts as without.
+pub(super) fn hand_over_one(
+    events: &impl MapCore,
+    cpu: u32,
+    info: &mut types::bias_cpu_info,
+    counters: &Counters,
+    model: Option<&CounterModel>,
+) {
+    info.counters = 0;
+    let Some(group) = counters.cpu(cpu) else { return };
+    let Some(scales) = model::scales(model, group) else {
+        debug!("CPU {cpu} is not counted: its counter of external stalls does not follow them");
+        return;
+    };
+    info.external_permille = scales.external_permille;
+    // Without the counter its count is zero, whatever it stands for.
+    info.internal_permille = scales.internal_permille.unwrap_or(1000);
+    match fill(events, cpu, group, scales) {
+        Ok(mask) => info.counters = mask,
+        Err(error) => warn!("the counters of CPU {cpu} are not used: {error}"),
     }
 }
 

@@ -8,6 +8,7 @@ use bias_policy::table::{COST_BEST, CapacityTable, Class};
 use libbpf_rs::{Link, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
+use tracing::{info, warn};
 
 use super::RunOptions;
 use super::counting;
@@ -34,18 +35,20 @@ pub(super) struct Loaded<'object> {
     link: Option<Link>,
     /// CPUs whose statistics are read.
     nr_cpus: usize,
-    /// Kept open by the caller: the kernel side reads them.
-    counters: &'object Counters,
+    /// Kept open, for the kernel side reads them.
+    counters: Counters,
+    /// How often each CPU had come online when its counters were opened.
+    onlined: Vec<u32>,
     /// Or why there are none: the scheduler does without.
     reports: Result<Reports>,
 }
 
 impl<'object> Loaded<'object> {
-    /// Loads and attaches the scheduler with `options`. The kernel side reads `counters`, which stay open while it is attached.
+    /// Loads and attaches the scheduler with `options`. The kernel side reads `counters`.
     pub(super) fn attach(
         object: &'object mut MaybeUninit<OpenObject>,
         options: &RunOptions,
-        counters: &'object Counters,
+        counters: Counters,
     ) -> Result<Self> {
         let topology = Topology::read()?;
         let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
@@ -55,17 +58,49 @@ impl<'object> Loaded<'object> {
         set_knobs(&mut open, options)?;
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let model = options.model.as_ref();
-        prepare_counting(&mut open, counting::any(counters, model), nr_cpus)?;
+        prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
         if options.verbose {
             programs::log_verified();
         }
         if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-            counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], counters, model);
+            counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], &counters, model);
         }
         let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
         let reports = Reports::attach(&skel.progs.bias_report_tasks);
-        Ok(Self { skel, link: Some(link), nr_cpus, counters, reports })
+        Ok(Self { skel, link: Some(link), nr_cpus, counters, onlined: vec![0; nr_cpus], reports })
+    }
+
+    /// Opens anew the counters of CPUs that came online since the last call: the kernel closed the old ones when they went.
+    pub(super) fn follow_hotplug(&mut self, options: &RunOptions) {
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
+        let mut back = Vec::new();
+        for (cpu, (seen, cctx)) in (0u32..).zip(self.onlined.iter_mut().zip(bss.cpu_ctxs.iter())) {
+            if *seen != cctx.onlined {
+                *seen = cctx.onlined;
+                // Of a CPU that the table does not know, nobody knows what its cycles are worth.
+                back.extend(options.table.cpus.iter().any(|entry| entry.cpu == cpu).then_some(cpu));
+            }
+        }
+        if back.is_empty() {
+            return;
+        }
+        info!("CPUs {back:?} came online: opening their counters anew");
+        match Topology::read() {
+            Ok(topology) => self.counters.open_anew(&back, &topology, &options.counting()),
+            Err(error) => warn!("the counters stay closed: {error}"),
+        }
+        for cpu in back {
+            if let Some(info) = bss.cpu_info.get_mut(cpu as usize) {
+                counting::hand_over_one(
+                    &self.skel.maps.events,
+                    cpu,
+                    info,
+                    &self.counters,
+                    options.model.as_ref(),
+                );
+            }
+        }
     }
 
     /// Has the kernel ended the scheduler?

@@ -124,20 +124,18 @@ pub fn run(options: &RunOptions, mut counters: Counters) -> Result<ExitReport> {
     refuse_if_active()?;
     let shutdown = signals()?;
     loop {
-        let report = run_once(options, &counters, &shutdown)?;
+        let report = run_once(options, counters, &shutdown)?;
         if !report.restart {
             return Ok(report);
         }
         info!("the kernel asked for a restart: {}", report.text());
-        // Closed first: the next ones need their places.
-        drop(std::mem::take(&mut counters));
         let topology = Topology::read()?;
         counters = Counters::open(&topology, &options.counting());
         counters.probe_at_start(&[], topology.llc_bytes);
     }
 }
 
-fn run_once(options: &RunOptions, counters: &Counters, shutdown: &Receiver<()>) -> Result<ExitReport> {
+fn run_once(options: &RunOptions, counters: Counters, shutdown: &Receiver<()>) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = Loaded::attach(&mut object, options, counters)?;
     let started = Instant::now();
@@ -158,6 +156,7 @@ fn run_once(options: &RunOptions, counters: &Counters, shutdown: &Receiver<()>) 
         if loaded.has_ended() {
             return loaded.detach().into_result();
         }
+        loaded.follow_hotplug(options);
         if let (Event::Asked(question), Ok(server)) = (event, &server) {
             server.answer(question, &Running { loaded: &loaded, options, started });
         }
