@@ -19,7 +19,8 @@
  *
  * Turns. Where others count, too, the kernel lets groups of events take turns of some milliseconds. The part that was
  * counted stands for the whole stretch; all four events are one group, and so of the same part. A tick before our
- * turn came leaves the stretch open.
+ * turn came, or just as it comes, leaves the stretch open: the kernel gives turns at its ticks, too, and a glimpse shows
+ * nothing but that.
  *
  * Limits. Counters include interrupts that came meanwhile. Kernel threads are not counted.
  */
@@ -70,6 +71,13 @@ static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct rea
 	cctx->uncounted_ticks = 0;
 }
 
+/* Has the stretch that is under way on the CPU of @cctx been counted for long enough, as of @now? */
+static __always_inline bool stretch_tells(const struct cpu_ctx *cctx, const struct readout *now)
+{
+	return bias_turn_tells(now->enabled_ns - cctx->count_start.enabled_ns,
+			       now->running_ns - cctx->count_start.running_ns);
+}
+
 /* The stretch of @p on this CPU, @cpu, has ended: charge it. */
 static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					const struct readout *now, u64 now_ns)
@@ -88,7 +96,7 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	if (!tctx)
 		return;
 	cctx->stats[BIAS_STAT_COUNTED]++;
-	if (!bias_counts_valid(&counts)) {
+	if (!bias_counts_valid(&counts) || !stretch_tells(cctx, now)) {
 		cctx->stats[BIAS_STAT_COUNT_INVALID]++;
 		return;
 	}
@@ -167,8 +175,8 @@ int BPF_PROG(bias_count_tick)
 		cctx->counting_pid = 0;
 		return 0;
 	}
-	if (cctx->counting_pid == pid && now.counts.cycles == cctx->count_start.counts.cycles)
-		return 0; /* our turn did not come (the kernel tries, and counts some running_ns for that) */
+	if (cctx->counting_pid == pid && !stretch_tells(cctx, &now))
+		return 0;
 	now_ns = bpf_ktime_get_ns();
 	if (cctx->counting_pid == pid)
 		stretch_end(p, cpu, cctx, &now, now_ns);

@@ -88,6 +88,14 @@ static inline bool bias_counts_valid(const struct bias_counts *counts)
 
 /* A group that counted for less of a stretch than one part in so many tells as much as one that counted for that. */
 #define BIAS_TURNS_MAX 64
+/* A shorter turn tells nothing [ns]: half of what is counted then is the kernel's own work of giving it. */
+#define BIAS_TURN_MIN_NS 500000
+
+/* Do counts tell something of a stretch of @enabled_ns of which they counted @running_ns? Short stretches counted in full do. */
+static inline bool bias_turn_tells(u64 enabled_ns, u64 running_ns)
+{
+	return running_ns >= enabled_ns || running_ns >= BIAS_TURN_MIN_NS;
+}
 
 /*
  * Valid counts of events that took turns with others and counted for @running_ns of @enabled_ns only, estimated for the

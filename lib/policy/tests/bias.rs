@@ -93,6 +93,15 @@ proptest! {
         }
     }
 
+    /// A short run that was counted in full tells; a glimpse of a longer one does not.
+    #[test]
+    fn a_glimpse_tells_nothing(enabled in 0u64..1 << 40, running in 0u64..1 << 40) {
+        let tells = c!(bias_turn_tells(enabled, running));
+        prop_assert_eq!(tells, running >= enabled || running >= u64::from(BIAS_TURN_MIN_NS));
+        prop_assert!(c!(bias_turn_tells(running, running)));
+        prop_assert!(!c!(bias_turn_tells(30_000_000, 60_000)), "seen: the kernel's own work, taken for execution");
+    }
+
     #[test]
     fn who_counted_all_the_time_or_never_is_not_scaled(before in valid_counts(), enabled in any::<u64>(), running in any::<u64>()) {
         let mut after = before;
