@@ -1,0 +1,298 @@
+//! Verdicts, waits, and the log.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::swap::{Move, Swap};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+/// A loop goes up (2.5 times as fast), a chase goes down (to 1000 of 1105).
+fn swap() -> Swap {
+    let one = |pid, from, to, stack_permille, before_ppm, after_ppm| Move {
+        pid,
+        from,
+        to,
+        weight: 100,
+        stack_permille,
+        before_ppm,
+        after_ppm,
+    };
+    Swap {
+        up: one(10, 2, 0, [1000, 0, 0], 400_000, 1_000_000),
+        down: one(20, 0, 2, [70, 0, 930], 1_000_000, 905_000),
+        gain_permille: 361,
+        net_ns: 1,
+    }
+}
+
+/// 100 ms before and after, speeds in this ratio [permille].
+fn observed(ratio_permille: u64) -> Observed {
+    let rate = |instructions| Rate { instructions, ran_ns: 100 * MS };
+    Observed { before: rate(1_000_000), after: rate(1_000 * ratio_permille), lost_ns: 0 }
+}
+
+fn experiment(up_permille: u64, down_permille: u64) -> Experiment {
+    Experiment {
+        swap: swap(),
+        up: observed(up_permille),
+        down: observed(down_permille),
+        fast_cost_permille: [1000; 3],
+        slow_cost_permille: [2500, 1580, 1000],
+    }
+}
+
+fn judged(experiment: &Experiment) -> Outcome {
+    judge(experiment, &JudgeLimits::default()).unwrap()
+}
+
+#[test]
+fn what_comes_as_predicted_paid() {
+    let outcome = judged(&experiment(2500, 905));
+    // (0.4 * 2.5 + 1.0 * 0.905) / 1.4 - 1
+    assert_eq!((outcome.verdict, outcome.measured_permille, outcome.net_permille), (Verdict::Paid, 361, 361));
+    assert_eq!((outcome.up_permille, outcome.down_permille), (2500, 905));
+    assert!(!outcome.up_failed && !outcome.down_failed);
+}
+
+#[test]
+fn who_falls_short_has_failed() {
+    let cases = [
+        // (up, down) -> verdict, who failed
+        ((1000, 905), Verdict::Regretted, [true, false]),
+        ((2500, 400), Verdict::Neutral, [false, true]),
+        ((1000, 400), Verdict::Regretted, [true, true]),
+        ((1230, 905), Verdict::Neutral, [true, false]),
+        ((1300, 905), Verdict::Neutral, [true, false]),
+        ((1320, 905), Verdict::Paid, [false, false]),
+    ];
+    for ((up, down), verdict, failed) in cases {
+        let outcome = judged(&experiment(up, down));
+        assert_eq!(
+            (outcome.verdict, [outcome.up_failed, outcome.down_failed]),
+            (verdict, failed),
+            "{up} {down}"
+        );
+    }
+    // Neither fell short by itself: a prediction of nothing came true, and did not pay.
+    let mut idle = experiment(1000, 1000);
+    (idle.swap.up.after_ppm, idle.swap.down.after_ppm) = (400_000, 1_000_000);
+    let outcome = judged(&idle);
+    assert_eq!((outcome.verdict, outcome.up_failed, outcome.down_failed), (Verdict::Neutral, true, true));
+}
+
+#[test]
+fn time_lost_counts_against_the_swap() {
+    let mut costly = experiment(2500, 905);
+    costly.up.lost_ns = 100 * MS;
+    let outcome = judged(&costly);
+    // The loop did its 2.5 in twice the time.
+    assert_eq!(
+        (outcome.measured_permille, outcome.net_permille, outcome.verdict),
+        (361, 4, Verdict::Neutral)
+    );
+    assert!(outcome.up_failed && !outcome.down_failed);
+}
+
+#[test]
+fn too_little_seen_is_not_judged() {
+    let limits = JudgeLimits::default();
+    let mut short = experiment(2500, 905);
+    short.down.after.ran_ns = limits.least_ran_ns - 1;
+    assert_eq!(judge(&short, &limits), Err(Unjudged::TooShort));
+    let mut still = experiment(2500, 905);
+    still.up.before.instructions = 0;
+    assert_eq!(judge(&still, &limits), Err(Unjudged::NoWork));
+    assert_eq!(judge(&experiment(0, 905), &limits), Err(Unjudged::NoWork));
+    let nothing = JudgeLimits { least_ran_ns: 0, ..limits };
+    short.down.after.ran_ns = 0;
+    assert_eq!(judge(&short, &nothing), Err(Unjudged::TooShort));
+}
+
+#[test]
+fn samples_are_slowdowns_of_either_way() {
+    let samples = experiment(2500, 800).samples();
+    assert_eq!(samples.len(), 2);
+    assert!((samples[0].slowdown - 2.5).abs() < 1e-9 && (samples[1].slowdown - 1.25).abs() < 1e-9);
+    assert_eq!(samples[1].stack_permille, [70, 0, 930]);
+    assert_eq!(experiment(0, 800).samples().len(), 1);
+}
+
+#[test]
+fn an_audit_draws_every_consequence() {
+    let mut audit = Audit::new(AuditLimits::default());
+    let now = 1_000_000 * MS;
+    let record = audit.conclude(&experiment(1000, 905), now);
+    assert!(matches!(record.ending, Ending::Judged(outcome) if outcome.verdict == Verdict::Regretted));
+    assert_eq!(audit.backoffs.until_ns(10), now + 2000 * MS);
+    assert_eq!(audit.backoffs.until_ns(20), 0);
+    assert_eq!(audit.correction.samples(), 2);
+    assert!(audit.correction.factors_permille()[0] < 1000);
+    let mut short = experiment(2500, 905);
+    (short.up.before.ran_ns, short.up.lost_ns, short.down.lost_ns) = (1, 5, u64::MAX);
+    audit.conclude(&short, now + 1);
+    assert_eq!(audit.correction.samples(), 2);
+    audit.conclude(&experiment(2500, 905), now + 2);
+    assert_eq!(audit.backoffs.until_ns(10), 0, "it paid");
+    let summary = audit.summary;
+    assert_eq!((summary.paid, summary.neutral, summary.regretted, summary.unjudged), (1, 0, 1, 1));
+    assert_eq!(summary.judged(), 2);
+    // (-68 + 361) / 2
+    assert_eq!(summary.means_permille(), Some([361, 146, 146]));
+    assert_eq!(summary.lost_ns, u64::MAX);
+    assert_eq!(Summary::default().means_permille(), None);
+    let numbers: Vec<u64> = audit.log.kept_from(1).map(|record| record.number).collect();
+    assert_eq!(numbers, vec![1, 2]);
+}
+
+#[test]
+fn records_survive_being_written() {
+    let mut log = Log::new(4);
+    let ending = Ending::Judged(judged(&experiment(2500, 905)));
+    for ending in [ending, Ending::Unjudged(Unjudged::TooShort)] {
+        let record = log.push(7, swap(), 3, ending);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record, "{text}");
+    }
+}
+
+#[test]
+fn the_longest_waits_are_kept_when_there_are_too_many() {
+    let mut backoffs = Backoffs::new(BackoffLimits::default(), 2);
+    for (pid, failures) in [(1, 3), (2, 1), (3, 2)] {
+        (0..failures).for_each(|_| backoffs.note(pid, false, 100));
+    }
+    assert_eq!(backoffs.len(), 2);
+    assert_eq!(backoffs.until_ns(2), 0);
+    assert!(backoffs.until_ns(1) > backoffs.until_ns(3) && backoffs.until_ns(3) > 100);
+    backoffs.forget(1);
+    backoffs.note(3, true, 101);
+    backoffs.note(3, true, 102);
+    assert!(backoffs.is_empty());
+}
+
+fn any_rate() -> impl Strategy<Value = Rate> {
+    let ran_ns = prop_oneof![1 => any::<u64>(), 3 => 20 * MS..1000 * MS];
+    (prop_oneof![1 => any::<u64>(), 3 => 1u64..1 << 40], ran_ns)
+        .prop_map(|(instructions, ran_ns)| Rate { instructions, ran_ns })
+}
+
+fn any_observed() -> impl Strategy<Value = Observed> {
+    (any_rate(), any_rate(), prop_oneof![1 => any::<u64>(), 3 => 0..10 * MS])
+        .prop_map(|(before, after, lost_ns)| Observed { before, after, lost_ns })
+}
+
+fn any_backoff_limits() -> impl Strategy<Value = BackoffLimits> {
+    let time = || prop_oneof![1 => any::<u64>(), 6 => 1..100_000 * MS];
+    (time(), time(), time()).prop_map(|(base_ns, most_ns, forgive_ns)| BackoffLimits {
+        base_ns,
+        most_ns,
+        forgive_ns,
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_experiment_is_judged_by_its_net_gain(up in any_observed(), down in any_observed(), planned in any::<[u32; 6]>(), dead_zone_permille in 0u32..200) {
+        let mut experiment = Experiment { up, down, ..experiment(1000, 1000) };
+        let [a, b, c, d, e, f] = planned;
+        (experiment.swap.up.before_ppm, experiment.swap.up.after_ppm, experiment.swap.up.weight) = (a, b, c);
+        (experiment.swap.down.before_ppm, experiment.swap.down.after_ppm, experiment.swap.down.weight) = (d, e, f);
+        let limits = JudgeLimits { dead_zone_permille, ..JudgeLimits::default() };
+        if let Ok(outcome) = judge(&experiment, &limits) {
+            // Rounded, so that the edge of the dead zone is on either side.
+            let dead = dead_zone_permille as i32;
+            match outcome.verdict {
+                Verdict::Paid => prop_assert!(outcome.net_permille >= dead),
+                Verdict::Neutral => prop_assert!(outcome.net_permille.abs() <= dead),
+                Verdict::Regretted => prop_assert!(outcome.net_permille <= -dead),
+            }
+            prop_assert!(outcome.net_permille <= outcome.measured_permille);
+            prop_assert!(outcome.net_permille >= -1000);
+            prop_assert_eq!(outcome.up_failed || outcome.down_failed, outcome.verdict != Verdict::Paid);
+        }
+        let mut audit = Audit::new(AuditLimits::default());
+        audit.conclude(&experiment, 5);
+        prop_assert_eq!(audit.summary.judged() + audit.summary.unjudged, 1);
+    }
+
+    /// Each task is its own measure: what an instruction of it is worth does not matter.
+    #[test]
+    fn outcomes_do_not_depend_on_the_unit_of_work(up in 100u64..4000, down in 100u64..4000, factor in 1u64..1000) {
+        let plain = experiment(up, down);
+        let mut scaled = plain;
+        for rate in [&mut scaled.up.before, &mut scaled.up.after] {
+            rate.instructions *= factor;
+        }
+        let (plain, scaled) = (judged(&plain), judged(&scaled));
+        prop_assert!(plain.net_permille.abs_diff(scaled.net_permille) <= 1);
+        prop_assert!(plain.up_permille.abs_diff(scaled.up_permille) <= 1);
+    }
+
+    #[test]
+    fn doing_more_is_never_judged_worse(up in 100u64..4000, down in 100u64..4000, more in 0u64..1000) {
+        let rank = |outcome: &Outcome| match outcome.verdict {
+            Verdict::Paid => 2,
+            Verdict::Neutral => 1,
+            Verdict::Regretted => 0,
+        };
+        let base = judged(&experiment(up, down));
+        for better in [experiment(up + more, down), experiment(up, down + more)] {
+            prop_assert!(rank(&judged(&better)) >= rank(&base));
+            prop_assert!(judged(&better).net_permille >= base.net_permille);
+        }
+    }
+
+    #[test]
+    fn each_failure_waits_longer_up_to_the_bound(limits in any_backoff_limits(), failures in 1u32..80, now in 0u64..1 << 40) {
+        let mut backoff = Backoff::default();
+        prop_assert_eq!(backoff.until_ns(&limits), 0);
+        let mut last = 0;
+        for n in 0..failures {
+            // At once, so nothing is forgiven.
+            backoff = backoff.after(false, now, &limits);
+            let wait = backoff.until_ns(&limits) - now;
+            let expected = u128::from(limits.base_ns) << n.min(62);
+            prop_assert_eq!(u128::from(wait), expected.min(limits.most_ns.into()).min((u64::MAX - now).into()));
+            prop_assert!(wait >= last);
+            last = wait;
+        }
+    }
+
+    #[test]
+    fn time_forgives_and_what_paid_never_delays(limits in any_backoff_limits(), history in prop::collection::vec((any::<bool>(), 0u64..200_000 * MS), 1..40)) {
+        let (mut backoff, mut now) = (Backoff::default(), 0u64);
+        for (paid, pause) in history {
+            now += pause;
+            let before = (backoff.until_ns(&limits), backoff.level(now, &limits));
+            let after = backoff.after(paid, now, &limits);
+            if paid {
+                prop_assert!(after.until_ns(&limits) <= before.0.max(now));
+                prop_assert!(after.level(now, &limits) <= before.1 / 2);
+            } else {
+                prop_assert_eq!(after.level(now, &limits), (before.1 + 1).min(63));
+            }
+            prop_assert!(after.until_ns(&limits) <= now.saturating_add(limits.most_ns));
+            backoff = after;
+        }
+        // However bad it was: nothing is left after the last wait and a time of forgiving for each level.
+        let all = backoff.until_ns(&limits).saturating_add(limits.forgive_ns.saturating_mul(64));
+        prop_assert!(all == u64::MAX || backoff.level(all, &limits) == 0);
+    }
+
+    #[test]
+    fn memory_is_bounded(most in 0usize..10, notes in prop::collection::vec((0u32..30, any::<bool>(), any::<u64>()), 0..100)) {
+        let mut backoffs = Backoffs::new(BackoffLimits::default(), most);
+        let mut log = Log::new(most);
+        for (pid, paid, now) in &notes {
+            backoffs.note(*pid, *paid, *now);
+            log.push(*now, swap(), 0, Ending::Unjudged(Unjudged::NoWork));
+            prop_assert!(backoffs.len() <= most);
+        }
+        let numbers: Vec<u64> = log.kept_from(0).map(|record| record.number).collect();
+        let written = notes.len() as u64;
+        prop_assert_eq!(log.next_number(), written);
+        prop_assert_eq!(numbers, (written.saturating_sub(most as u64)..written).collect::<Vec<_>>());
+    }
+}

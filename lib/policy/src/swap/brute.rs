@@ -1,0 +1,143 @@
+//! The planner's rules said again in the plainest way, to compare with.
+
+#![allow(clippy::unwrap_used)]
+
+use super::testkit::System;
+use super::*;
+use crate::ffi;
+use crate::table::Class;
+
+/// Work of a task in `ran_ns` on a CPU, times its weight.
+pub(super) fn work(runner: &Runner, cpu: &Cpu, ran_ns: u64) -> i128 {
+    let (stack, cost) = (
+        ffi::bias_stack { permille: runner.stack_permille.unwrap() },
+        ffi::bias_cost { permille: cpu.cost_permille },
+    );
+    // SAFETY: pure functions over references that live across the calls.
+    let work = unsafe { ffi::bias_reference_ns(ran_ns, ffi::bias_time_permille(&stack, &cost)) };
+    i128::from(work) * i128::from(runner.weight)
+}
+
+/// Work of all running tasks in `ran_ns`.
+pub(super) fn throughput(system: &System, ran_ns: u64) -> i128 {
+    system.runners.iter().map(|runner| work(runner, system.cpu(runner.cpu), ran_ns)).sum()
+}
+
+/// What exchanging two tasks gains beyond migrations and margin, times 1000.
+pub(super) fn worth(system: &System, a: &Runner, b: &Runner, limits: &Limits) -> i128 {
+    let (at_a, at_b) = (system.cpu(a.cpu), system.cpu(b.cpu));
+    let stay_ns = limits.residence_ns.saturating_sub(limits.migration_ns);
+    let after = work(a, at_b, stay_ns) + work(b, at_a, stay_ns);
+    let before = work(a, at_a, limits.residence_ns) + work(b, at_b, limits.residence_ns);
+    after * 1000 - before * i128::from(1000 + limits.min_gain_permille)
+}
+
+fn permits(system: &System, allowed: Allowed, cpu: u32) -> bool {
+    match allowed {
+        Allowed::Everywhere => true,
+        Allowed::Set(at) => system.sets.get(at as usize).is_some_and(|set| set.contains(cpu)),
+    }
+}
+
+pub(super) fn may_run(system: &System, runner: &Runner, cpu: u32) -> bool {
+    permits(system, runner.allowed, cpu)
+        && runner.group.is_none_or(|at| {
+            system.groups.get(at as usize).is_some_and(|group| permits(system, group.allowed, cpu))
+        })
+}
+
+/// Do limits permit this exchange?
+pub(super) fn permitted(system: &System, a: &Runner, b: &Runner) -> bool {
+    let (at_a, at_b) = (system.cpu(a.cpu), system.cpu(b.cpu));
+    at_a.class != at_b.class
+        && (at_a.node == at_b.node || (a.roams && b.roams))
+        && may_run(system, a, b.cpu)
+        && may_run(system, b, a.cpu)
+}
+
+/// A permitted pair that would gain, if there is one.
+pub(super) fn gainful_pair(system: &System, limits: &Limits) -> Option<(u32, u32)> {
+    let running = &system.runners;
+    let pairs = running.iter().flat_map(|a| running.iter().map(move |b| (a, b)));
+    let mut gainful = pairs.filter(|(a, b)| permitted(system, a, b) && worth(system, a, b, limits) > 0);
+    gainful.next().map(|(a, b)| (a.pid, b.pid))
+}
+
+/// The highest throughput of all ways to put the tasks on each other's CPUs; `within`: each on its own node.
+pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i128 {
+    fn seat(system: &System, within: bool, ran_ns: u64, at: usize, taken: &mut Vec<u32>) -> Option<i128> {
+        let Some(runner) = system.runners.get(at) else { return Some(0) };
+        let home = system.cpu(runner.cpu).node;
+        let mut best = None;
+        for other in &system.runners {
+            let cpu = system.cpu(other.cpu);
+            if taken.contains(&cpu.cpu) || (within && cpu.node != home) {
+                continue;
+            }
+            taken.push(cpu.cpu);
+            let rest = seat(system, within, ran_ns, at + 1, taken);
+            taken.pop();
+            best = best.max(rest.map(|rest| rest + work(runner, cpu, ran_ns)));
+        }
+        best
+    }
+    seat(system, within, ran_ns, 0, &mut Vec::new()).unwrap()
+}
+
+/// Every rule that a plan for `system` breaks.
+pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut rule = |holds: bool, what: String| (!holds).then(|| broken.push(what));
+    let moves: Vec<Move> = plan.swaps.iter().flat_map(|swap| [swap.up, swap.down]).collect();
+    for distinct in [|one: &Move| one.pid, |one: &Move| one.from, |one: &Move| one.to] {
+        let mut seen: Vec<u32> = moves.iter().map(distinct).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        rule(seen.len() == moves.len(), "a task or a CPU twice".into());
+    }
+    rule(plan.swaps.len() <= limits.most_swaps, "too many swaps".into());
+    rule(plan.swaps.is_sorted_by_key(|swap| std::cmp::Reverse(swap.net_ns)), "out of order".into());
+    for swap in &plan.swaps {
+        rule(
+            system.cpu(swap.up.from).class == Class::Slow && system.cpu(swap.down.from).class == Class::Fast,
+            format!("not between the classes: {swap:?}"),
+        );
+        rule(swap.up.to == swap.down.from && swap.down.to == swap.up.from, format!("no exchange: {swap:?}"));
+        let running = |one: &Move| {
+            system
+                .runners
+                .iter()
+                .filter(|runner| runner.state == State::Running && runner.pid == one.pid)
+                .collect::<Vec<_>>()
+        };
+        let (up, down) = (running(&swap.up), running(&swap.down));
+        rule(up.len() == 1 && down.len() == 1, format!("a task that runs twice or not: {swap:?}"));
+        let (up, down) = (up[0], down[0]);
+        rule(permitted(system, up, down), format!("not permitted: {swap:?}"));
+        rule(worth(system, up, down, limits) > 0, format!("not worth it: {swap:?}"));
+        for (one, runner) in [(swap.up, up), (swap.down, down)] {
+            let seat = system.cpu(one.from);
+            rule(seat.online && runner.cpu == one.from, format!("it is not there: {one:?}"));
+            rule(runner.stable, format!("unsteady: {one:?}"));
+            rule(runner.backoff_until_ns <= system.now_ns, format!("backs off: {one:?}"));
+            let rested = runner.moved_at_ns.is_none_or(|at| at + limits.residence_ns <= system.now_ns);
+            rule(rested, format!("rests: {one:?}"));
+            rule(!awaited(system, seat, limits), format!("a queue corrects it: {one:?}"));
+            let others =
+                system.runners.iter().filter(|other| other.state == State::Running && other.cpu == one.from);
+            rule(others.count() == 1, format!("two run there: {one:?}"));
+        }
+    }
+    broken
+}
+
+/// Has a task been waiting that may run on `cpu`?
+fn awaited(system: &System, cpu: &Cpu, limits: &Limits) -> bool {
+    system.runners.iter().any(|runner| {
+        let State::Waiting { since_ns } = runner.state else { return false };
+        let node = system.cpus.iter().find(|cpu| cpu.cpu == runner.cpu).map(|cpu| cpu.node);
+        system.now_ns - since_ns >= limits.passing_ns
+            && node == Some(cpu.node)
+            && may_run(system, runner, cpu.cpu)
+    })
+}

@@ -1,0 +1,121 @@
+//! Who may be swapped, and with whom at best.
+
+use super::cpuset::CpuSet;
+use super::input::{Cpu, Limits, Runner, Snapshot};
+use super::price::{Pricer, normalised, sane_weight, time_permille};
+use super::seats::{Seats, awaited, doubles};
+use crate::table::{COMPONENTS, COST_MAX, Class};
+
+/// A running task that may be swapped.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate<'a> {
+    pub runner: &'a Runner,
+    pub cpu: &'a Cpu,
+    pub stack_permille: [u32; COMPONENTS],
+    pub weight: u32,
+    /// What a unit of its work takes here [permille].
+    pub time_permille: u32,
+    /// What staying is worth, see [`Pricer::stays`].
+    pub stays: i64,
+    /// Most that a move to the other side is worth, staying deducted.
+    pub hope: i64,
+}
+
+impl Candidate<'_> {
+    /// What a unit of its work takes on a CPU of this cost [permille].
+    pub(super) fn time_on(&self, cost_permille: [u32; COMPONENTS]) -> u32 {
+        time_permille(self.stack_permille, cost_permille)
+    }
+
+    /// What a move to a CPU of this cost is worth, staying deducted.
+    pub(super) fn worth_on(&self, cost_permille: [u32; COMPONENTS], pricer: &Pricer) -> i64 {
+        pricer.moves(self.weight, self.time_on(cost_permille)) - self.stays
+    }
+}
+
+/// Every running task that may be swapped, in ascending order of CPU.
+pub(super) fn candidates<'a>(
+    snapshot: &Snapshot<'a>,
+    limits: &Limits,
+    pricer: &Pricer,
+) -> Vec<Candidate<'a>> {
+    let seats = Seats::new(snapshot);
+    let awaited = awaited(snapshot, &seats, limits.passing_ns);
+    let rested = |runner: &Runner| {
+        let moved = runner.moved_at_ns.map(|at| at.saturating_add(limits.residence_ns));
+        moved.unwrap_or(0).max(runner.backoff_until_ns) <= snapshot.now_ns
+    };
+    let doubles = doubles(snapshot);
+    let known = |runner: &Runner| doubles.binary_search(&runner.pid).is_err();
+    seats
+        .taken()
+        .filter(|(cpu, runner)| {
+            !awaited.contains(cpu.cpu) && runner.stable && rested(runner) && known(runner)
+        })
+        .filter_map(|(cpu, runner)| {
+            let stack_permille = normalised(runner.stack_permille?)?;
+            let weight = sane_weight(runner.weight);
+            let time_permille = time_permille(stack_permille, cpu.cost_permille);
+            let stays = pricer.stays(weight, time_permille);
+            Some(Candidate { runner, cpu, stack_permille, weight, time_permille, stays, hope: 0 })
+        })
+        .collect()
+}
+
+/// Candidates on both sides of an exchange, each side in descending order of hope.
+#[derive(Default)]
+pub(super) struct Pool<'a> {
+    /// On slow CPUs.
+    pub up: Vec<Candidate<'a>>,
+    /// On fast CPUs.
+    pub down: Vec<Candidate<'a>>,
+}
+
+impl<'a> Pool<'a> {
+    /// Of `candidates`, those that may run on some CPU of the other side's candidates, with their hopes.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        pricer: &Pricer,
+        candidates: impl Iterator<Item = Candidate<'a>>,
+    ) -> Self {
+        let (up, down): (Vec<_>, Vec<_>) =
+            candidates.partition(|candidate| candidate.cpu.class == Class::Slow);
+        let (slow, fast) = (Side::of(&up), Side::of(&down));
+        Self { up: fast.hopeful(snapshot, pricer, up), down: slow.hopeful(snapshot, pricer, down) }
+    }
+}
+
+/// The CPUs of one side.
+struct Side {
+    cpus: CpuSet,
+    /// The best CPU in each component: nothing costs less on any of them.
+    best_permille: [u32; COMPONENTS],
+}
+
+impl Side {
+    fn of(candidates: &[Candidate]) -> Self {
+        let costs = |k: usize| candidates.iter().map(move |candidate| candidate.cpu.cost_permille[k]);
+        Self {
+            cpus: candidates.iter().map(|candidate| candidate.cpu.cpu).collect(),
+            best_permille: std::array::from_fn(|k| costs(k).min().unwrap_or(COST_MAX)),
+        }
+    }
+
+    /// Who of the other side may come here, by what that is worth at best; of equal ones by CPU.
+    fn hopeful<'a>(
+        &self,
+        snapshot: &Snapshot,
+        pricer: &Pricer,
+        mut others: Vec<Candidate<'a>>,
+    ) -> Vec<Candidate<'a>> {
+        others.retain(|other| {
+            let confined = snapshot.confines(other.runner.allowed, other.runner.group);
+            !confined.map_or(self.cpus, |set| set.common(&self.cpus)).is_empty()
+        });
+        for other in &mut others {
+            other.hope = other.worth_on(self.best_permille, pricer);
+        }
+        others.sort_unstable_by_key(|other| (std::cmp::Reverse(other.hope), other.cpu.cpu));
+        others
+    }
+}

@@ -1,0 +1,93 @@
+//! A set of CPUs by number.
+
+use crate::table::MAX_CPUS;
+use std::fmt;
+
+const WORDS: usize = (MAX_CPUS as usize).div_ceil(64);
+
+/// CPUs below [`MAX_CPUS`], one bit each (128 bytes). Tasks share sets by index, see [`super::Allowed`].
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuSet {
+    words: [u64; WORDS],
+}
+
+impl CpuSet {
+    /// Every CPU.
+    pub const ALL: Self = Self { words: [u64::MAX; WORDS] };
+
+    /// Adds `cpu`; numbers from [`MAX_CPUS`] on are not kept.
+    pub fn insert(&mut self, cpu: u32) {
+        if let Some(word) = self.words.get_mut((cpu / 64) as usize) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+
+    /// Is `cpu` in the set?
+    #[must_use]
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.words.get((cpu / 64) as usize).is_some_and(|word| word & (1 << (cpu % 64)) != 0)
+    }
+
+    /// Adds what is in `other`.
+    pub fn unite(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        Self { words: std::array::from_fn(|i| self.words[i] & other.words[i]) }
+    }
+
+    /// Is nothing in the set?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries((0..MAX_CPUS).filter(|cpu| self.contains(*cpu))).finish()
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        let mut set = Self::default();
+        cpus.into_iter().for_each(|cpu| set.insert(cpu));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_set(a in prop::collection::btree_set(0..MAX_CPUS + 100, 0..40), b in prop::collection::btree_set(0..MAX_CPUS + 100, 0..40)) {
+            let kept = |set: &BTreeSet<u32>| set.iter().copied().filter(|cpu| *cpu < MAX_CPUS).collect::<BTreeSet<_>>();
+            let listed = |set: &CpuSet| (0..MAX_CPUS + 200).filter(|cpu| set.contains(*cpu)).collect::<BTreeSet<_>>();
+            let (x, y) = (CpuSet::from_iter(a.iter().copied()), CpuSet::from_iter(b.iter().copied()));
+            let mut both = x;
+            both.unite(&y);
+            prop_assert_eq!(listed(&x), kept(&a));
+            prop_assert_eq!(listed(&both), kept(&(&a | &b)));
+            prop_assert_eq!(listed(&x.common(&y)), kept(&(&a & &b)));
+            prop_assert_eq!(x.is_empty(), kept(&a).is_empty());
+        }
+    }
+
+    #[test]
+    fn it_is_printed_as_a_list() {
+        assert_eq!(format!("{:?}", CpuSet::from_iter([64, 3])), "{3, 64}");
+    }
+
+    #[test]
+    fn all_has_every_cpu() {
+        assert!((0..MAX_CPUS).all(|cpu| CpuSet::ALL.contains(cpu)) && !CpuSet::ALL.contains(MAX_CPUS));
+    }
+}

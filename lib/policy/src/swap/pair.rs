@@ -1,0 +1,107 @@
+//! Pairs the candidates of a pool.
+//!
+//! Both sides are in descending order of hope, and what a pair is worth is never more than the sum of its hopes. So a search may stop where
+//! this sum is no more than what it has found, or than nothing.
+
+use super::candidate::{Candidate, Pool};
+use super::input::Snapshot;
+use super::price::Pricer;
+
+/// Partners that are looked at first, in order of hope.
+pub const FIRST_TRIED: usize = 16;
+/// Partners that are looked at beyond those if none of them will do: another stretch in each round.
+pub const EXPLORED: usize = 16;
+
+/// Two candidates that change places.
+pub(super) struct Pair<'a> {
+    pub up: Candidate<'a>,
+    pub down: Candidate<'a>,
+}
+
+/// A partner and what the pair is worth.
+#[derive(Clone, Copy)]
+struct Found {
+    at: usize,
+    worth: i64,
+}
+
+struct Search<'s, 'a> {
+    snapshot: &'s Snapshot<'a>,
+    pricer: &'s Pricer,
+    down: &'s [Candidate<'a>],
+    taken: Vec<bool>,
+    /// Everybody before this one is taken.
+    first_free: usize,
+    evaluated: usize,
+}
+
+/// The swaps of one pool, and how many pairs were looked at.
+pub(super) fn pairs<'a>(snapshot: &Snapshot<'a>, pricer: &Pricer, pool: &Pool<'a>) -> (Vec<Pair<'a>>, usize) {
+    let mut search = Search {
+        snapshot,
+        pricer,
+        down: &pool.down,
+        taken: vec![false; pool.down.len()],
+        first_free: 0,
+        evaluated: 0,
+    };
+    let mut pairs = Vec::new();
+    for up in &pool.up {
+        while search.taken.get(search.first_free) == Some(&true) {
+            search.first_free += 1;
+        }
+        let Some(best) = pool.down.get(search.first_free) else { break };
+        if up.hope + best.hope <= 0 {
+            break;
+        }
+        if let Some(found) = search.partner(up) {
+            search.taken[found.at] = true;
+            pairs.push(Pair { up: *up, down: pool.down[found.at] });
+        }
+    }
+    (pairs, search.evaluated)
+}
+
+impl Search<'_, '_> {
+    /// The partner of the highest worth among those looked at; of equal ones the first.
+    fn partner(&mut self, up: &Candidate) -> Option<Found> {
+        let end = self.down.partition_point(|down| up.hope + down.hope > 0);
+        let first = self.first_free.min(end);
+        let beyond = (first + FIRST_TRIED).min(end);
+        let mut best = None;
+        for at in first..beyond {
+            // The list is in order: nobody after this one is worth more than was found.
+            if best.is_some_and(|best: Found| up.hope + self.down[at].hope <= best.worth) {
+                return best;
+            }
+            best = self.better(up, at, best);
+        }
+        let rest = end - beyond;
+        if best.is_some() || rest == 0 {
+            return best;
+        }
+        let start = (self.snapshot.round % rest as u64) as usize * EXPLORED;
+        for step in 0..EXPLORED.min(rest) {
+            best = self.better(up, beyond + (start + step) % rest, best);
+        }
+        best
+    }
+
+    /// `best`, or the one at `at` if the pair is permitted and worth more.
+    fn better(&mut self, up: &Candidate, at: usize, best: Option<Found>) -> Option<Found> {
+        self.evaluated += 1;
+        let down = &self.down[at];
+        if self.taken[at] || !self.permitted(up, down) {
+            return best;
+        }
+        let worth = up.worth_on(down.cpu.cost_permille, self.pricer)
+            + down.worth_on(up.cpu.cost_permille, self.pricer);
+        if worth > best.map_or(0, |best| best.worth) { Some(Found { at, worth }) } else { best }
+    }
+
+    fn permitted(&self, up: &Candidate, down: &Candidate) -> bool {
+        (up.cpu.node == down.cpu.node || (up.runner.roams && down.runner.roams))
+            && self.snapshot.may_run(up.runner, down.cpu.cpu)
+            && self.snapshot.may_run(down.runner, up.cpu.cpu)
+    }
+}

@@ -1,0 +1,134 @@
+//! From a snapshot to a plan.
+
+use super::candidate::{Candidate, Pool, candidates};
+use super::cpuset::CpuSet;
+use super::input::{Limits, Snapshot};
+use super::pair::{Pair, pairs};
+use super::price::{Pricer, work_ns};
+use crate::table::COMPONENTS;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+
+/// One task's part of a swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The task.
+    pub pid: u32,
+    /// CPU on which it runs; whoever carries the swap out checks that it still does.
+    pub from: u32,
+    /// CPU to which it goes.
+    pub to: u32,
+    /// What its progress is worth, 1 to [`super::WEIGHT_MAX`].
+    pub weight: u32,
+    /// The stack by which it was priced [permille].
+    pub stack_permille: [u32; COMPONENTS],
+    /// Predicted progress where it is: 1 000 000 on a CPU that is best at everything.
+    pub before_ppm: u32,
+    /// Predicted progress where it goes.
+    pub after_ppm: u32,
+}
+
+/// Two running tasks that should change places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swap {
+    /// The task that goes from a slow CPU to a fast one.
+    pub up: Move,
+    /// The task that goes from a fast CPU to a slow one.
+    pub down: Move,
+    /// Predicted gain in the two tasks' progress, weighted, migrations not deducted [permille].
+    pub gain_permille: u32,
+    /// Work gained in the expected residence, migrations deducted [reference ns of a task of nice 0].
+    pub net_ns: u64,
+}
+
+/// Swaps, the most gainful first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In descending order of gain; no CPU and no task occurs twice.
+    pub swaps: Vec<Swap>,
+    /// Pairs that were priced, a measure of the work: at most [`super::FIRST_TRIED`] + [`super::EXPLORED`] for each slow CPU, twice
+    /// that if tasks may leave their nodes.
+    pub evaluated: usize,
+}
+
+/// The swaps that are worth it now. Linear in CPUs and tasks, but for sorting them.
+#[must_use]
+pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
+    let limits = limits.sane();
+    let pricer = Pricer::new(&limits);
+    let mut all = candidates(snapshot, &limits, &pricer);
+    // Stable: within a node by CPU.
+    all.sort_by_key(|candidate| candidate.cpu.node);
+    let mut draft = Draft::default();
+    for of_node in all.chunk_by(|a, b| a.cpu.node == b.cpu.node) {
+        draft.add(&Pool::new(snapshot, &pricer, of_node.iter().copied()), snapshot, &pricer);
+    }
+    if all.first().map(|candidate| candidate.cpu.node) != all.last().map(|candidate| candidate.cpu.node) {
+        // Whoever may leave its node and found no partner there.
+        all.retain(|candidate| candidate.runner.roams && !draft.placed.contains(candidate.cpu.cpu));
+        draft.add(&Pool::new(snapshot, &pricer, all.into_iter()), snapshot, &pricer);
+    }
+    draft.swaps.sort_unstable_by_key(|(gain, swap)| (Reverse(*gain), swap.up.from));
+    draft.swaps.truncate(limits.most_swaps);
+    Plan { swaps: draft.swaps.into_iter().map(|(_, swap)| swap).collect(), evaluated: draft.evaluated }
+}
+
+/// A plan in the making.
+#[derive(Default)]
+struct Draft {
+    /// With the net gain of each [reference ns times weight].
+    swaps: Vec<(i64, Swap)>,
+    /// CPUs of these swaps.
+    placed: CpuSet,
+    evaluated: usize,
+}
+
+impl Draft {
+    fn add<'a>(&mut self, pool: &Pool<'a>, snapshot: &Snapshot<'a>, pricer: &Pricer) {
+        let (pairs, evaluated) = pairs(snapshot, pricer, pool);
+        self.evaluated += evaluated;
+        for pair in pairs {
+            self.placed.insert(pair.up.cpu.cpu);
+            self.placed.insert(pair.down.cpu.cpu);
+            self.swaps.push(swap_of(&pair, pricer));
+        }
+    }
+}
+
+/// A time in which progress is counted: 1 ms gives parts per million.
+const MILLISECOND_NS: u64 = 1_000_000;
+
+/// The swap, and its net gain [reference ns times weight].
+fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
+    let (up, up_gain) = move_of(&pair.up, &pair.down, pricer);
+    let (down, down_gain) = move_of(&pair.down, &pair.up, pricer);
+    let sum = |ppm: fn(&Move) -> u32| {
+        [up, down].iter().map(|one| u64::from(ppm(one)) * u64::from(one.weight)).sum::<u64>()
+    };
+    let (before, after) = (sum(|one| one.before_ppm), sum(|one| one.after_ppm));
+    let gain_permille = after.saturating_sub(before) * 1000 / before.max(1);
+    let net = up_gain + down_gain;
+    let swap = Swap {
+        up,
+        down,
+        gain_permille: u32::try_from(gain_permille).unwrap_or(u32::MAX),
+        net_ns: net.max(0) as u64 / u64::from(super::WEIGHT_DEFAULT),
+    };
+    (net, swap)
+}
+
+/// The move of `who` to the place of `other`, and its net gain [reference ns times weight].
+fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
+    let to_permille = who.time_on(other.cpu.cost_permille);
+    let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;
+    let one = Move {
+        pid: who.runner.pid,
+        from: who.cpu.cpu,
+        to: other.cpu.cpu,
+        weight: who.weight,
+        stack_permille: who.stack_permille,
+        before_ppm: progress_ppm(who.time_permille),
+        after_ppm: progress_ppm(to_permille),
+    };
+    (one, pricer.gains(who.weight, who.time_permille, to_permille))
+}

@@ -1,0 +1,97 @@
+//! Who sits on which CPU, and for which CPUs somebody waits.
+
+use super::cpuset::CpuSet;
+use super::input::{Allowed, Cpu, Runner, Snapshot, State};
+use crate::table::MAX_CPUS;
+
+/// A CPU and the task that runs there.
+pub(super) struct Seat<'a> {
+    pub cpu: &'a Cpu,
+    pub runner: Option<&'a Runner>,
+    /// Told twice: nothing is known.
+    doubtful: bool,
+}
+
+/// Seats by CPU number.
+pub(super) struct Seats<'a> {
+    seats: Vec<Option<Seat<'a>>>,
+}
+
+impl<'a> Seats<'a> {
+    /// Sits the running tasks of `snapshot`.
+    pub(super) fn new(snapshot: &Snapshot<'a>) -> Self {
+        let mut seats: Vec<Option<Seat>> = Vec::new();
+        let known = snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS);
+        seats.resize_with(known.clone().map(|cpu| cpu.cpu as usize + 1).max().unwrap_or(0), || None);
+        for cpu in known {
+            if let Some(seat) = seats.get_mut(cpu.cpu as usize) {
+                *seat = Some(Seat { cpu, runner: None, doubtful: seat.is_some() });
+            }
+        }
+        for runner in snapshot.runners.iter().filter(|runner| runner.state == State::Running) {
+            if let Some(seat) = seats.get_mut(runner.cpu as usize).and_then(Option::as_mut) {
+                seat.doubtful |= seat.runner.is_some();
+                seat.runner = Some(runner);
+            }
+        }
+        Self { seats }
+    }
+
+    /// The seat of a CPU; None if it is unknown.
+    pub(super) fn get(&self, cpu: u32) -> Option<&Seat<'a>> {
+        self.seats.get(cpu as usize)?.as_ref()
+    }
+
+    /// Online CPUs with one task each, in ascending order.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (&'a Cpu, &'a Runner)> {
+        self.seats
+            .iter()
+            .flatten()
+            .filter(|seat| !seat.doubtful && seat.cpu.online)
+            .filter_map(|seat| Some((seat.cpu, seat.runner?)))
+    }
+}
+
+/// Tasks that are said to run twice, in ascending order: nobody knows where they are.
+pub(super) fn doubles(snapshot: &Snapshot) -> Vec<u32> {
+    let running = snapshot.runners.iter().filter(|runner| runner.state == State::Running);
+    let mut pids: Vec<u32> = running.map(|runner| runner.pid).collect();
+    pids.sort_unstable();
+    pids.chunk_by(|a, b| a == b)
+        .filter(|same| same.len() > 1)
+        .filter_map(|same| same.first().copied())
+        .collect()
+}
+
+/// CPUs whose next dispatch decides anew who runs there: some task waits in their node that may run on them.
+///
+/// Fast CPUs serve the slow queues too, so the class of the queue does not matter. Each distinct limit is looked at once a node.
+pub(super) fn awaited(snapshot: &Snapshot, seats: &Seats, passing_ns: u64) -> CpuSet {
+    let waits = |runner: &&Runner| match runner.state {
+        State::Waiting { since_ns } => snapshot.now_ns.saturating_sub(since_ns) >= passing_ns,
+        State::Running => false,
+    };
+    let mut limits: Vec<(u32, Allowed, Option<u32>)> = snapshot
+        .runners
+        .iter()
+        .filter(waits)
+        .filter_map(|runner| Some((seats.get(runner.cpu)?.cpu.node, runner.allowed, runner.group)))
+        .collect();
+    limits.sort_unstable();
+    limits.dedup();
+    let mut awaited = CpuSet::default();
+    for same_node in limits.chunk_by(|a, b| a.0 == b.0) {
+        let Some((node, ..)) = same_node.first() else { continue };
+        let of_node: CpuSet = seats
+            .seats
+            .iter()
+            .flatten()
+            .filter(|seat| seat.cpu.node == *node)
+            .map(|seat| seat.cpu.cpu)
+            .collect();
+        for (_, allowed, group) in same_node {
+            awaited.unite(&snapshot.confines(*allowed, *group).map_or(of_node, |set| set.common(&of_node)));
+        }
+    }
+    awaited
+}

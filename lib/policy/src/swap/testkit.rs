@@ -1,0 +1,242 @@
+//! Systems for the planner's tests.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::*;
+use crate::table::{COMPONENTS, Class};
+use proptest::prelude::*;
+
+pub(super) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
+pub(super) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
+/// Stacks of a loop that executes and of one that chases pointers.
+pub(super) const LOOP: [u32; COMPONENTS] = [1000, 0, 0];
+pub(super) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
+
+/// Plans whatever gains at all.
+pub(super) const EAGER: Limits = Limits {
+    most_swaps: usize::MAX,
+    min_gain_permille: 0,
+    migration_ns: 0,
+    residence_ns: 1_000_000_000,
+    passing_ns: 0,
+};
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct System {
+    pub now_ns: u64,
+    pub cpus: Vec<Cpu>,
+    pub runners: Vec<Runner>,
+    pub sets: Vec<CpuSet>,
+    pub groups: Vec<Group>,
+}
+
+impl System {
+    pub(super) fn snapshot(&self, round: u64) -> Snapshot<'_> {
+        Snapshot {
+            now_ns: self.now_ns,
+            round,
+            cpus: &self.cpus,
+            runners: &self.runners,
+            sets: &self.sets,
+            groups: &self.groups,
+        }
+    }
+
+    pub(super) fn plan(&self, round: u64, limits: &Limits) -> Plan {
+        plan(&self.snapshot(round), limits)
+    }
+
+    pub(super) fn cpu(&self, number: u32) -> &Cpu {
+        self.cpus.iter().find(|cpu| cpu.cpu == number).unwrap()
+    }
+
+    pub(super) fn runner(&mut self, pid: u32) -> &mut Runner {
+        self.runners.iter_mut().find(|runner| runner.pid == pid).unwrap()
+    }
+
+    pub(super) fn apply(&mut self, plan: &Plan) {
+        for one in plan.swaps.iter().flat_map(|swap| [swap.up, swap.down]) {
+            let runner = self.runner(one.pid);
+            assert_eq!(runner.cpu, one.from);
+            runner.cpu = one.to;
+        }
+    }
+
+    /// Carries out plans until as many as there are CPUs have found nothing.
+    pub(super) fn settle(&mut self, limits: &Limits) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        let mut empty = 0;
+        for round in 0..100_000 {
+            let plan = self.plan(round, limits);
+            empty = if plan.swaps.is_empty() { empty + 1 } else { 0 };
+            self.apply(&plan);
+            if empty > self.cpus.len() {
+                return plans;
+            }
+            if !plan.swaps.is_empty() {
+                plans.push(plan);
+            }
+        }
+        panic!("it never ends");
+    }
+}
+
+pub(super) fn cpu(number: u32, class: Class) -> Cpu {
+    let cost_permille = if class == Class::Fast { FAST } else { SLOW };
+    Cpu { cpu: number, class, node: 0, cost_permille, online: true }
+}
+
+/// A task that runs on the CPU of its number less 1000.
+pub(super) fn runner(pid: u32, stack: [u32; COMPONENTS]) -> Runner {
+    Runner {
+        pid,
+        cpu: pid.saturating_sub(1000),
+        state: State::Running,
+        stack_permille: Some(stack),
+        stable: true,
+        weight: WEIGHT_DEFAULT,
+        allowed: Allowed::Everywhere,
+        group: None,
+        roams: false,
+        moved_at_ns: None,
+        backoff_until_ns: 0,
+    }
+}
+
+/// The example of the design: who chases pointers sits on the fast CPUs 0 and 1, who executes on the slow ones 2 and 3.
+pub(super) fn misplaced() -> System {
+    let cpus = (0..4).map(|number| cpu(number, if number < 2 { Class::Fast } else { Class::Slow }));
+    let stacks = [CHASE, CHASE, LOOP, LOOP];
+    System {
+        now_ns: 10_000_000_000,
+        cpus: cpus.collect(),
+        runners: (1000..).zip(stacks).map(|(pid, stack)| runner(pid, stack)).collect(),
+        ..System::default()
+    }
+}
+
+/// `nr` CPUs, every second one slow, the tasks' stacks spread over all kinds, most of them on the wrong side.
+pub(super) fn large(nr: u32) -> System {
+    let class = |number: u32| if number.is_multiple_of(2) { Class::Fast } else { Class::Slow };
+    let stack = |number: u32| {
+        let execute = (number * 7919) % 400 + if class(number) == Class::Slow { 600 } else { 0 };
+        [execute, (1000 - execute) / 3, 1000 - execute - (1000 - execute) / 3]
+    };
+    System {
+        now_ns: 10_000_000_000,
+        cpus: (0..nr).map(|number| cpu(number, class(number))).collect(),
+        runners: (0..nr).map(|number| runner(1000 + number, stack(number))).collect(),
+        ..System::default()
+    }
+}
+
+pub(super) fn any_stack() -> impl Strategy<Value = [u32; COMPONENTS]> {
+    (0u32..=1000, 0u32..=1000).prop_map(|(a, b)| {
+        let (low, high) = (a.min(b), a.max(b));
+        [low, high - low, 1000 - high]
+    })
+}
+
+fn any_costs(alike: bool) -> impl Strategy<Value = Vec<[u32; COMPONENTS]>> {
+    // Of eight CPUs at most; the fast half is better on the whole, not always in each component.
+    let one = |most: u32| prop::array::uniform3(1000..=most);
+    (prop::collection::vec(one(1300), 8), prop::collection::vec(one(4000), 8)).prop_map(
+        move |(fast, slow)| {
+            let pick = |costs: Vec<[u32; COMPONENTS]>| {
+                (0..8).map(move |at| costs[if alike { 0 } else { at }]).collect::<Vec<_>>()
+            };
+            [pick(fast), pick(slow)].concat()
+        },
+    )
+}
+
+/// Systems in which every task may be swapped and nobody waits: 2 to `most` CPUs on `nodes` nodes. `alike`: CPUs of a class cost the same.
+pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy<Value = System> {
+    let seat = (any::<bool>(), 0..nodes, any_stack(), 50u32..=200);
+    (any_costs(alike), prop::collection::vec(seat, 2..=most)).prop_map(|(costs, seats)| {
+        let mut system = System { now_ns: 10_000_000_000, ..System::default() };
+        for (number, (slow, node, stack, weight)) in (0..).zip(seats) {
+            let class = if slow { Class::Slow } else { Class::Fast };
+            let cost_permille = costs[number as usize % 8 + if slow { 8 } else { 0 }];
+            system.cpus.push(Cpu { node, cost_permille, ..cpu(number, class) });
+            system.runners.push(Runner { weight, ..runner(1000 + number, stack) });
+        }
+        system
+    })
+}
+
+/// Affinities and cgroups: sets 0 to 3, and one that does not exist; most tasks without.
+fn limited() -> impl Strategy<Value = (Allowed, Option<u32>)> {
+    let allowed = prop_oneof![6 => Just(Allowed::Everywhere), 3 => (0u32..4).prop_map(Allowed::Set), 1 => Just(Allowed::Set(9))];
+    let group = prop_oneof![6 => Just(None), 3 => (0u32..2).prop_map(Some), 1 => Just(Some(7))];
+    (allowed, group)
+}
+
+fn with_sets(mut system: System, sets: &[u16], groups: [u32; 2]) -> System {
+    let members = |bits: u16| (0..16).filter(move |cpu| bits & (1 << cpu) != 0);
+    system.sets = sets.iter().map(|bits| members(*bits).collect()).collect();
+    system.groups = groups.map(|at| Group { allowed: Allowed::Set(at) }).to_vec();
+    system
+}
+
+/// As [`free_system`], with limits on some tasks.
+pub(super) fn limited_system(most: usize, alike: bool) -> impl Strategy<Value = System> {
+    let limits = prop::collection::vec((limited(), any::<bool>()), most);
+    let sets = prop::collection::vec(any::<u16>(), 4);
+    (free_system(most, 2, alike), limits, sets, [0u32..4, 0u32..4]).prop_map(
+        |(mut system, limits, sets, groups)| {
+            for (runner, ((allowed, group), roams)) in system.runners.iter_mut().zip(limits) {
+                *runner = Runner { allowed, group, roams, ..*runner };
+            }
+            with_sets(system, &sets, groups)
+        },
+    )
+}
+
+/// What may be wrong with a task.
+const FLAWS: [fn(&mut Runner); 9] = [
+    |runner| runner.stack_permille = None,
+    |runner| runner.stack_permille = Some([0; 3]),
+    |runner| runner.stable = false,
+    |runner| runner.moved_at_ns = Some(9_900_000_000),
+    |runner| runner.moved_at_ns = Some(1),
+    |runner| runner.backoff_until_ns = 10_000_000_001,
+    |runner| runner.cpu = 0,
+    |runner| runner.pid = 1000,
+    |runner| runner.cpu = 5000,
+];
+
+/// As [`limited_system`], with flaws, offline CPUs and tasks that wait.
+pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
+    let offline = prop::collection::vec(prop::bool::weighted(0.1), most);
+    let waiter = (0u32..20, limited(), 0u64..20_000_000);
+    let waiting = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(waiter, 0..3)];
+    let flaws = prop::collection::vec(prop::option::weighted(0.3, 0..FLAWS.len()), most);
+    (limited_system(most, false), flaws, offline, waiting).prop_map(
+        |(mut system, flaws, offline, waiting)| {
+            for (runner, flaw) in system.runners.iter_mut().zip(flaws) {
+                if let Some(flaw) = flaw {
+                    FLAWS[flaw](runner);
+                }
+            }
+            system.cpus.iter_mut().zip(offline).for_each(|(cpu, offline)| cpu.online = !offline);
+            for (pid, (at, (allowed, group), waited_ns)) in (2000..).zip(waiting) {
+                let state = State::Waiting { since_ns: system.now_ns - waited_ns };
+                system.runners.push(Runner { cpu: at, state, allowed, group, ..runner(pid, LOOP) });
+            }
+            system
+        },
+    )
+}
+
+pub(super) fn any_limits() -> impl Strategy<Value = Limits> {
+    (0usize..5, 0u32..300, 0u64..100_000_000, 1_000_000u64..2_000_000_000).prop_map(
+        |(most_swaps, min_gain_permille, migration_ns, residence_ns)| Limits {
+            most_swaps,
+            min_gain_permille,
+            migration_ns,
+            residence_ns,
+            passing_ns: 10_000_000,
+        },
+    )
+}
