@@ -149,7 +149,7 @@ fn any_cpu() -> impl Strategy<Value = Cpu> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_rule_is_broken(system in rough_system(16), limits in any_limits(), round in 0u64..100) {

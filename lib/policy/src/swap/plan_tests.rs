@@ -129,7 +129,7 @@ fn slack(system: &System, limits: &Limits) -> i128 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_plan_lowers_throughput(mut system in limited_system(16, false), limits in any_limits(), round in any::<u64>()) {
