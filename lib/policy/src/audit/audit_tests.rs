@@ -75,6 +75,11 @@ fn who_falls_short_has_failed() {
             "{up} {down}"
         );
     }
+    // What is worth little cannot be what was missing.
+    let mut light = experiment(1000, 500);
+    light.swap.up.weight = 1;
+    let outcome = judged(&light);
+    assert_eq!((outcome.verdict, outcome.up_failed, outcome.down_failed), (Verdict::Regretted, false, true));
     // Neither fell short by itself: a prediction of nothing came true, and did not pay.
     let mut idle = experiment(1000, 1000);
     (idle.swap.up.after_ppm, idle.swap.down.after_ppm) = (400_000, 1_000_000);

@@ -62,7 +62,7 @@ pub(super) fn candidates<'a>(
         .collect()
 }
 
-/// Candidates on both sides of an exchange, each side in descending order of hope.
+/// Candidates on both sides of an exchange, each side in descending order of hope. All are on one node, or all may leave theirs.
 #[derive(Default)]
 pub(super) struct Pool<'a> {
     /// On slow CPUs.

@@ -77,6 +77,11 @@ fn a_queue_corrects_the_cpus_it_serves_and_no_others() {
     assert_eq!(waiting(3, 9_000_000_000, Allowed::Set(0)), vec![0]);
     // It has just come.
     assert_eq!(waiting(3, 9_999_000_000, Allowed::Everywhere), vec![0, 1]);
+    // On another node.
+    let mut apart = misplaced();
+    apart.cpus.push(Cpu { node: 1, ..cpu(4, Class::Slow) });
+    apart.runners.push(Runner { cpu: 4, state: State::Waiting { since_ns: 0 }, ..runner(9, LOOP) });
+    assert_eq!(apart.plan(0, &Limits::default()).swaps.len(), 2);
     // Nobody knows where.
     assert_eq!(waiting(30, 9_000_000_000, Allowed::Everywhere), vec![0, 1]);
 }

@@ -99,9 +99,8 @@ impl Search<'_, '_> {
         if worth > best.map_or(0, |best| best.worth) { Some(Found { at, worth }) } else { best }
     }
 
+    /// By affinity and cgroup; a pool sees to nodes.
     fn permitted(&self, up: &Candidate, down: &Candidate) -> bool {
-        (up.cpu.node == down.cpu.node || (up.runner.roams && down.runner.roams))
-            && self.snapshot.may_run(up.runner, down.cpu.cpu)
-            && self.snapshot.may_run(down.runner, up.cpu.cpu)
+        self.snapshot.may_run(up.runner, down.cpu.cpu) && self.snapshot.may_run(down.runner, up.cpu.cpu)
     }
 }

@@ -66,7 +66,7 @@ impl System {
     pub(super) fn settle(&mut self, limits: &Limits) -> Vec<Plan> {
         let mut plans = Vec::new();
         let mut empty = 0;
-        for round in 0..100_000 {
+        for round in 0..10_000 {
             let plan = self.plan(round, limits);
             empty = if plan.swaps.is_empty() { empty + 1 } else { 0 };
             self.apply(&plan);
