@@ -5,6 +5,8 @@
 //! * `settled`: the same after the plans have been carried out: what an agent sees most of the time.
 //! * `confined`: every task has one of a hundred random affinities.
 //! * `queued`: who waits has been waiting, so the queues correct everything.
+//!
+//! On two shared cores of a virtual machine, 1024 CPUs and 10240 tasks: 0.09 ms, 0.07 ms, 0.13 ms and 0.10 ms in the median.
 
 use bias_policy::swap::{Allowed, Cpu, CpuSet, Limits, Plan, Runner, Snapshot, State, plan};
 use bias_policy::table::Class;

@@ -5,7 +5,7 @@
 //!
 //! Approach. Whoever carries out a [`Swap`](crate::swap::Swap) counts both tasks' instructions before and after and hands the figures in as an
 //! [`Experiment`].
-//! * [`judge`] compares what was gained with what was predicted: paid, neutral or regretted.
+//! * [`judge()`] compares what was gained with what was predicted: paid, neutral or regretted.
 //! * [`Backoff`]: a task whose swaps do not pay waits twice as long each time, and is forgiven in time.
 //! * [`Correction`]: an error that is the same for all swaps is an error of the cost vectors, and mends them.
 //! * [`Log`] and [`Summary`] tell the user.
