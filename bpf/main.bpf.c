@@ -168,7 +168,7 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 {
 	bool waited_for = shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx);
 
-	scx_bpf_task_set_slice(p, waited_for ? slice_for(1) : slice_ns);
+	scx_bpf_task_set_slice(p, waited_for ? slice_for(1, 1) : slice_ns);
 	cctx->yielded = 0;
 	stat_inc(BIAS_STAT_KEEP);
 	if (!waited_for)

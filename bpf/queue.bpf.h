@@ -69,9 +69,10 @@ static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
 	return READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0;
 }
 
-static __always_inline u64 slice_for(u32 waiting)
+/* A slice while @waiting tasks wait in a queue that @cpus CPUs serve. */
+static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 {
-	return bias_slice(slice_ns, slice_min_ns, waiting);
+	return bias_slice(slice_ns, slice_min_ns, waiting, cpus);
 }
 
 /* The class of the queue that @p waits in. */
@@ -95,7 +96,8 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 
 	set_word(&llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)], 1);
 	set_word(&llc_ctx_of(llc)->waiting, 1);
-	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0), vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0, nr_cpus / nr_llcs), vtime,
+				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
 	 * A task that was put back by its own CPU needs no kick: whatever made way for it runs there, and the
@@ -116,7 +118,7 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	set_word(&cpu_ctx_of(cpu)->pinned_used, 1);
-	scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1), vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1, 1), vtime, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_PINNED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

@@ -107,12 +107,12 @@ static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
 }
 
 /*
- * A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do, never below
- * @min_ns.
+ * A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do in a queue that @cpus CPUs serve,
+ * never below @min_ns. A CPU's part of the queue counts, rounded up: slices cut by the whole queue would only be switches.
  */
-static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting)
+static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting, u32 cpus)
 {
-	u64 share = slice_ns / (waiting + 1ull);
+	u64 share = slice_ns / (1ull + (waiting + (cpus ? cpus : 1) - 1ull) / (cpus ? cpus : 1));
 
 	if (share >= min_ns)
 		return share;

@@ -192,9 +192,17 @@ proptest! {
     }
 
     #[test]
-    fn a_slice_stays_between_its_bounds(slice in 1u64..1 << 40, min in 1u64..1 << 40, waiting in any::<u32>()) {
-        let got = c!(bias_slice(slice, min, waiting));
+    fn a_slice_stays_between_its_bounds(slice in 1u64..1 << 40, min in 1u64..1 << 40, waiting in any::<u32>(), cpus in any::<u32>()) {
+        let got = c!(bias_slice(slice, min, waiting, cpus));
         prop_assert!(got <= slice && got >= min.min(slice));
+    }
+
+    /// Who waits for one of many CPUs shortens slices by a CPU's part of the queue, and never not at all.
+    #[test]
+    fn a_slice_is_shared_by_a_cpus_part_of_the_queue(slice in 1_000u64..1 << 40, cpus in 1u32..1024, each in 0u64..100) {
+        let waiting = cpus * each as u32;
+        prop_assert_eq!(c!(bias_slice(slice, 1, waiting, cpus)), (slice / (each + 1)).max(1));
+        prop_assert_eq!(c!(bias_slice(slice, 1, waiting + 1, cpus)), (slice / (each + 2)).max(1));
     }
 
     /// However a group's weight is split, the parts never exceed it by more than what rounding up to 1 adds.
