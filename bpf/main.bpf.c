@@ -16,6 +16,8 @@
  *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h),
  *		scaled by nice and cpu.weight (group.bpf.h).
  *
+ * Where only some cgroups are opted in, the agent is told who comes and goes (optin.bpf.h).
+ *
  * The callbacks below only gather, ask and act. What is decided without the kernel is in
  * lib/include/bias, compiled here and tested on the host. What each CPU is worth comes from the agent,
  * in cpu_info, before the scheduler is attached. Should the agent die, the kernel unloads the scheduler
@@ -29,6 +31,7 @@
 #include "idle.bpf.h"
 #include "init.bpf.h"
 #include "move.bpf.h"
+#include "optin.bpf.h"
 #include "place.bpf.h"
 #include "queue.bpf.h"
 #include "report.bpf.h"
@@ -66,7 +69,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
 s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
-	bool sync = wake_flags & SCX_WAKE_SYNC;
+	bool sync = (wake_flags & SCX_WAKE_SYNC) && !waker_is_foreign();
 
 	if (is_pinned(p))
 		return prev_cpu;
@@ -364,6 +367,7 @@ SCX_OPS_DEFINE(bias_ops,
 	       .enable		= (void *)bias_enable,
 	       .cpu_online	= (void *)bias_cpu_online,
 	       .cpu_offline	= (void *)bias_cpu_offline,
+	       .cpu_release	= (void *)bias_cpu_release, /* with opted-in cgroups only */
 	       .dump		= (void *)bias_dump,
 	       .dump_cpu	= (void *)bias_dump_cpu,
 	       .dump_task	= (void *)bias_dump_task,

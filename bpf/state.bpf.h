@@ -26,6 +26,7 @@ const volatile u64 slice_min_ns = 1000000;   /* slice when much waits */
 const volatile u64 rotate_gap_ns = 40000000; /* difference in vtime at which running tasks change places */
 const volatile u64 sync_burst_ns = 500000; /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
 
+const volatile bool partial = false;		 /* only opted-in cgroups are ours, see optin.bpf.h */
 const volatile bool counting = false;		 /* some CPU has counters */
 const volatile u64 window_instructions = 500000; /* instructions of a task that make a window */
 const volatile u32 sample_every = 8; /* one run in so many is counted of a task whose profile is stable */
@@ -187,6 +188,25 @@ struct group_ctx {
 };
 
 struct group_ctx groups[MAX_GROUPS];
+
+/*
+ * What cgroups are followed for (enum bias_follow) by their numbers, and what the agent should look at, see optin.bpf.h.
+ * Made only where they are used. The agent writes the first and empties the second.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2 * BIAS_MAX_OPTED_IN);
+	__type(key, u64);
+	__type(value, u32);
+} optin_cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} optin_hints SEC(".maps");
+
+/* Hints there was no room for. */
+u64 optin_lost;
 
 UEI_DEFINE(uei);
 

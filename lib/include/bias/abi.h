@@ -14,6 +14,9 @@
 #define BIAS_MAX_LLCS	256
 #define BIAS_CACHE_LINE 64
 
+/* Opted-in cgroups at most. */
+#define BIAS_MAX_OPTED_IN 1024
+
 /*
  * What the agent knows of a CPU. Written before attach; a CPU that the agent did not describe has nr 0.
  */
@@ -60,6 +63,30 @@ struct bias_task_report {
 };
 
 _Static_assert(sizeof(struct bias_task_report) == 80, "reports are printed as they lie: without padding");
+
+/* What the agent follows a cgroup for. */
+enum bias_follow {
+	BIAS_FOLLOW_INSIDE = 1,	  /* it is opted in */
+	BIAS_FOLLOW_RELEASED = 2, /* it was, and threads in it may still have our policy */
+};
+
+/* Why the agent should look at a thread, where only some cgroups are opted in. */
+enum bias_hint_kind {
+	BIAS_HINT_INSIDE, /* it is inside, or about to be, and need not have our policy */
+	BIAS_HINT_LEFT,	  /* it leaves a cgroup that is followed, or was born outside of a thread in one */
+	BIAS_HINT_BORN,	  /* it was born outside with our policy, of a thread outside */
+};
+
+struct bias_hint {
+	u64 start_ns;	    /* when its process started, since boot */
+	u64 maker_start_ns; /* and the process that made it, where that is told */
+	u32 process;	    /* their numbers */
+	u32 maker;
+	u32 kind; /* enum bias_hint_kind */
+	u32 pad;
+};
+
+_Static_assert(sizeof(struct bias_hint) == 32, "hints are sent as they lie: without padding");
 
 /*
  * Event counters, one array per CPU, written by that CPU alone. Keep in step with bias_stat names in

@@ -1,6 +1,7 @@
 //! The command line. One definition of each flag feeds the parser, `--help`, the man page, completions and the configuration file.
 
 use crate::help;
+use bias_agent::optin::Request;
 use bias_policy::pick::RankBy;
 use bias_policy::table::{Class, Component};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -50,6 +51,9 @@ pub enum Command {
     /// Show what each task stalls on, what that makes of it, and who moved it
     #[command(after_help = help::EXIT_CODES, after_long_help = help::top())]
     Top(TopArgs),
+    /// Opt cgroups in to the running scx_bias, which was started with --cgroup, or let them go
+    #[command(after_help = help::EXIT_CODES, after_long_help = help::cgroup())]
+    Cgroup(CgroupArgs),
     /// Print shell completions
     Completions {
         /// Shell to complete for
@@ -87,6 +91,11 @@ pub struct RunArgs {
 #[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct RunSettings {
+    /// Schedule only the threads of this cgroup and of those below it [repeatable; in a file, a list]: a folder of cgroup v2, such as
+    /// /sys/fs/cgroup/work.slice. Everything else stays on the default scheduler, which goes first [default: the whole system]
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<PathBuf>,
+
     /// Use the capacity table in this file instead of measuring. It must list every online CPU
     #[arg(long, value_name = "FILE")]
     pub capacity_file: Option<PathBuf>,
@@ -206,6 +215,49 @@ pub struct StatusArgs {
     /// Ask on this socket
     #[arg(long, value_name = "FILE", hide = true)]
     pub socket: Option<PathBuf>,
+}
+
+/// Options of `cgroup`.
+#[derive(Debug, Args)]
+pub struct CgroupArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: CgroupAction,
+
+    /// Print JSON for machines
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Ask on this socket
+    #[arg(long, value_name = "FILE", hide = true, global = true)]
+    pub socket: Option<PathBuf>,
+}
+
+/// What to do with opted-in cgroups.
+#[derive(Debug, Clone, Subcommand)]
+pub enum CgroupAction {
+    /// Opt a cgroup in: its threads and those of cgroups below it run under scx_bias
+    Add {
+        /// Its folder, such as /sys/fs/cgroup/work.slice
+        path: PathBuf,
+    },
+    /// Let a cgroup go: its threads get back the policy they had
+    Remove {
+        /// Its folder
+        path: PathBuf,
+    },
+    /// Show the opted-in cgroups, and how many threads of each run under scx_bias
+    List,
+}
+
+impl From<CgroupAction> for Request {
+    fn from(action: CgroupAction) -> Self {
+        match action {
+            CgroupAction::Add { path } => Self::Add(path),
+            CgroupAction::Remove { path } => Self::Remove(path),
+            CgroupAction::List => Self::List,
+        }
+    }
 }
 
 /// Options of `top`.

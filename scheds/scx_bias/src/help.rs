@@ -27,6 +27,11 @@ pub fn exec() -> String {
     format!("{EXEC}\n\n{EXEC_EXIT_CODES}")
 }
 
+/// The end of `cgroup --help`.
+pub fn cgroup() -> String {
+    format!("{CGROUP}\n\n{EXIT_CODES}")
+}
+
 /// Lines of at most 80 columns: clap would break longer ones without regard to the indents.
 const STATUS: &str = "\
 What it tells, and what to conclude:
@@ -97,11 +102,17 @@ Examples:
   scx_bias exec --class slow -- backup.sh
   taskset -pc $(scx_bias exec -n 2 --dry-run --json | jq -r .list) PID";
 
+const CGROUP: &str = "\
+Each prints the opted-in cgroups as they are then. Real-time threads keep their
+policy. What threads had before comes back when their cgroup is let go, when
+they leave it, when scx_bias ends, and when it is started again after it was
+killed. cpu.weight counts among opted-in threads only, cpu.max does not hold.";
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_tables_fit_the_width() {
-        for text in [super::STATUS, super::TOP, super::EXEC] {
+        for text in [super::STATUS, super::TOP, super::EXEC, super::CGROUP] {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }

@@ -42,6 +42,9 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         Some(Command::Exec(args)) => execute(&args),
         Some(Command::Status(args)) => print(&explain::status(args.socket.as_deref(), args.json)?),
         Some(Command::Top(args)) => top(args),
+        Some(Command::Cgroup(args)) => {
+            print(&explain::cgroups(args.socket.as_deref(), args.action.into(), args.json)?)
+        }
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "scx_bias", &mut text);
@@ -69,6 +72,7 @@ fn run(args: &RunArgs) -> Result<Exit> {
     };
     // The user's file first, for its errors are the user's to mend; then the machine, before anything is measured or stored.
     let uncounted = Counters::default();
+    settings.cgroups()?;
     let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source, &uncounted)).transpose()?;
     check::refuse_if_unfit()?;
     let options = settings.options(CapacityTable::default())?;

@@ -5,6 +5,7 @@ use bias_agent::calibrate::Settings;
 use bias_agent::capacity::Source;
 use bias_agent::exec::Wish;
 use bias_agent::failure::Failure;
+use bias_agent::optin::cgroup;
 use bias_agent::pmu::{self, Override};
 use bias_agent::safefile;
 use bias_agent::sched::RunOptions;
@@ -45,8 +46,10 @@ fn read(path: &Path) -> Result<RunSettings, Failure> {
         ))
     })?;
     // A relative path in the file is relative to the file.
-    if let (Some(file), Some(folder)) = (&mut settings.capacity_file, path.parent()) {
-        *file = folder.join(&*file);
+    if let Some(folder) = path.parent() {
+        for file in settings.capacity_file.iter_mut().chain(&mut settings.cgroup) {
+            *file = folder.join(&*file);
+        }
     }
     Ok(settings)
 }
@@ -55,6 +58,7 @@ impl RunSettings {
     /// These options where they are given, else those beneath.
     fn over(self, beneath: Self) -> Self {
         Self {
+            cgroup: if self.cgroup.is_empty() { beneath.cgroup } else { self.cgroup },
             capacity_file: self.capacity_file.or(beneath.capacity_file),
             slice_us: self.slice_us.or(beneath.slice_us),
             slice_min_us: self.slice_min_us.or(beneath.slice_min_us),
@@ -95,6 +99,14 @@ impl RunSettings {
         Ok(())
     }
 
+    /// Refuses what is no cgroup.
+    ///
+    /// # Errors
+    /// As [`cgroup::resolve`], for the first.
+    pub fn cgroups(&self) -> Result<(), Failure> {
+        self.cgroup.iter().try_for_each(|path| cgroup::resolve(Path::new("/"), path).map(drop))
+    }
+
     /// What the scheduler is run with. Out-of-range values have been refused by [`RunArgs::resolve`].
     ///
     /// # Errors
@@ -102,6 +114,7 @@ impl RunSettings {
     pub fn options(&self, table: CapacityTable) -> Result<RunOptions, Failure> {
         let defaults = RunOptions::new(table);
         Ok(RunOptions {
+            cgroups: self.cgroup.clone(),
             events: parse_events(&self.events)?,
             slice_us: self.slice_us.unwrap_or(defaults.slice_us),
             slice_min_us: self.slice_min_us.unwrap_or(defaults.slice_min_us),
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn every_setting_can_be_in_the_file_and_nothing_else() {
-        let all = "capacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
+        let all = "cgroup = ['/sys/fs/cgroup/a']\ncapacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
             no-bias = true\nwindow-instructions = 10000\nsample-every = 2\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
             unfair-gap-us = 1000\nstats = 1.0\nevents = ['external=software/config=1/']";
         let settings = resolve(all, &[]).unwrap();
@@ -247,6 +260,16 @@ mod tests {
         assert!(resolve("events = ['external']", &[]).unwrap_err().message.contains("no ROLE="));
         let absent = resolve("", &["--events", "external=no_such_pmu/config=1/"]).unwrap_err().message;
         assert!(absent.contains("there is no PMU no_such_pmu; this machine has"), "{absent}");
+    }
+
+    #[test]
+    fn cgroups_of_the_command_line_replace_those_of_the_file() {
+        let file = "cgroup = ['/a', 'b']";
+        let settings = resolve(file, &[]).unwrap();
+        assert!(settings.cgroup[1].is_absolute() && settings.cgroup[1].ends_with("b"));
+        let settings = resolve(file, &["--cgroup", "/c", "--cgroup=d"]).unwrap();
+        assert_eq!(settings.options(CapacityTable::default()).unwrap().cgroups, ["/c", "d"].map(Path::new));
+        assert!(resolve("cgroup = '/a'", &[]).unwrap_err().message.contains("line 1"));
     }
 
     #[test]

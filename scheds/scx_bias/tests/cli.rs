@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
-use bias_agent::sched::{Kind, Stats, StatusReport, TaskReport, Thresholds};
+use bias_agent::optin::{CgroupReport, Report};
+use bias_agent::sched::{CgroupAnswer, Kind, Scope, Stats, StatusReport, TaskReport, Thresholds};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -51,6 +52,27 @@ fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
         let args = [start, &["--events", "external=no_such_pmu/event=1/"]].concat();
         assert!(refused(&args, 2).contains("there is no PMU no_such_pmu"));
     }
+}
+
+#[test]
+fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "cgroup = ['none']").unwrap();
+    // A machine without cgroup v2 refuses them all, and with another code.
+    let v2 = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().contains(" - cgroup2 ");
+    let code = if v2 { 2 } else { 3 };
+    for args in [
+        &["--cgroup", "/nonexistent"][..],
+        &["--cgroup", "/tmp"],
+        &["--cgroup", "/dev/null"],
+        &["--config", config.to_str().unwrap()],
+    ] {
+        let text = refused(args, code);
+        assert!(text.contains("cgroup") && (text.contains("; name a folder below") || !v2), "{text}");
+    }
+    scx_bias(&["cgroup"]).assert().code(2);
+    scx_bias(&["cgroup", "add"]).assert().code(2);
 }
 
 #[test]
@@ -166,7 +188,14 @@ fn calibrating_writes_a_table_that_can_be_shown_and_used() {
 
 #[test]
 fn help_and_man_page_name_the_exit_codes() {
-    for args in [&["--help"][..], &["man"], &["check", "--help"], &["status", "-h"], &["top", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["man"],
+        &["check", "--help"],
+        &["status", "-h"],
+        &["top", "--help"],
+        &["cgroup", "--help"],
+    ] {
         let output = scx_bias(args).assert().code(0).get_output().clone();
         assert!(String::from_utf8(output.stdout).unwrap().contains("3 kernel or permission"), "{args:?}");
     }
@@ -183,6 +212,8 @@ fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
             let Some(Ok(question)) = lines.next() else { return };
             let answer = if question.contains("\"tasks\"") {
                 serde_json::to_value([task(1, "loop", 2400, at), task(2, "chase", 1050, at)])
+            } else if question.contains("\"cgroups\"") {
+                serde_json::to_value(opted_in(&question))
             } else {
                 serde_json::to_value(running())
             };
@@ -215,11 +246,23 @@ fn running() -> StatusReport {
     StatusReport {
         version: "7.7.7".to_owned(),
         uptime_s: 7,
+        scope: Scope::WholeSystem,
         machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
         thresholds,
         counters: Vec::new(),
         statistics: Stats::default(),
     }
+}
+
+/// Who asks to remove one is refused; else the request is the path of the only cgroup there is.
+fn opted_in(question: &str) -> CgroupAnswer {
+    let question: serde_json::Value = serde_json::from_str(question).unwrap();
+    let path = question["args"]["request"].as_str().unwrap().to_owned();
+    if path.contains("remove") {
+        return CgroupAnswer::Refused { exit: 2, message: format!("{path} is not opted in; list them") };
+    }
+    let cgroup = CgroupReport { path, threads: 3, ..CgroupReport::default() };
+    CgroupAnswer::Done(Report { cgroups: vec![cgroup], ..Report::default() })
 }
 
 #[test]
@@ -245,6 +288,12 @@ fn the_running_instance_is_asked() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["tasks"][0]["name"], "loop");
     }
+    assert!(ask("list", 1, &["cgroup", "list"], 0).contains("\"list\": 3 threads"));
+    let text = ask("add", 1, &["cgroup", "add", "relative", "--json"], 0);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let path = value["cgroups"][0]["path"].as_str().unwrap();
+    assert!(path.starts_with("{\"add\":\"/") && path.ends_with("/relative\"}"), "{text}");
+    assert!(ask("remove", 1, &["cgroup", "remove", "/a"], 2).contains("is not opted in; list them"));
     // It ends meanwhile.
     let text = ask("ends", 4, &["top", "-i", "0.1"], 3);
     assert!(text.contains("scx_bias is not running; start it with"), "{text}");
@@ -252,8 +301,8 @@ fn the_running_instance_is_asked() {
 
 #[test]
 fn without_a_running_instance_there_is_one_line() {
-    for command in ["status", "top"] {
-        let text = refused(&[command, "--socket", "/nonexistent/socket"], 3);
+    for command in [&["status"][..], &["top"], &["cgroup", "list"], &["cgroup", "add", "/a"]] {
+        let text = refused(&[command, &["--socket", "/nonexistent/socket"]].concat(), 3);
         assert!(text.contains("scx_bias is not running; start it with `sudo scx_bias`"), "{text}");
     }
     assert!(refused(&["top", "--interval", "0"], 2).contains("from 0.1 to 86400"));

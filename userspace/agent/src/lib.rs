@@ -9,6 +9,7 @@ pub mod exec;
 pub mod explain;
 pub mod failure;
 pub mod model;
+pub mod optin;
 pub mod pmu;
 pub mod safefile;
 pub mod sched;

@@ -11,7 +11,8 @@ use scx_stats::{StatsClient, StatsErrno};
 use serde::de::DeserializeOwned;
 
 use crate::failure::{Exit, Failure};
-use crate::sched::{self, StatusReport, TaskReport};
+use crate::optin::{Report, Request};
+use crate::sched::{self, CgroupAnswer, StatusReport, TaskReport};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +50,7 @@ impl Client {
     /// # Errors
     /// As [`Self::connect`]; [`Exit::Runtime`] when it does not answer, or not in a way that is understood.
     pub fn status(&mut self) -> Result<StatusReport, Failure> {
-        self.ask("status")
+        self.ask("status", &[])
     }
 
     /// What it knows of every task.
@@ -57,21 +58,32 @@ impl Client {
     /// # Errors
     /// As [`Self::status`].
     pub fn tasks(&mut self) -> Result<Vec<TaskReport>, Failure> {
-        self.ask("tasks")
+        self.ask("tasks", &[])
     }
 
-    fn ask<T: DeserializeOwned>(&mut self, target: &str) -> Result<T, Failure> {
-        match self.ask_once(target) {
+    /// Does what is requested with opted-in cgroups, and tells what is so then. To request it twice is harmless.
+    ///
+    /// # Errors
+    /// As [`Self::status`]; [`Exit::Usage`] for a path that names none, or an instance that schedules the whole system.
+    pub fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
+        let request = serde_json::to_string(request)
+            .map_err(|error| Failure::usage(format!("the path cannot be sent ({error}); name another")))?;
+        self.ask::<CgroupAnswer>("cgroups", &[("request", &request)])?.into()
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Failure> {
+        match self.ask_once(target, more) {
             Err(Trouble::Closed) => {
                 *self = Self::connect(self.path.as_deref())?;
-                self.ask_once(target).map_err(Trouble::explain)
+                self.ask_once(target, more).map_err(Trouble::explain)
             }
             result => result.map_err(Trouble::explain),
         }
     }
 
-    fn ask_once<T: DeserializeOwned>(&mut self, target: &str) -> Result<T, Trouble> {
-        let arguments = vec![("target".to_owned(), target.to_owned())];
+    fn ask_once<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Trouble> {
+        let arguments = [("target", target)].into_iter().chain(more.iter().copied());
+        let arguments = arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         self.inner.request("stats", arguments).map_err(|error| Trouble::of(&error))
     }
 }

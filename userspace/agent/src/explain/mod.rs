@@ -13,6 +13,7 @@
 //! Limits. One instance can run, and all sched_ext schedulers share the path of the socket: whoever answers is asked for what only scx_bias
 //! knows.
 
+mod cgroups;
 mod client;
 mod live;
 mod shares;
@@ -26,6 +27,7 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
+pub use cgroups::cgroups;
 pub use client::Client;
 pub use live::{TopOptions, top};
 pub use shares::{Kinds, Row, Snapshot};

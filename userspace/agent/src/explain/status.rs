@@ -5,13 +5,14 @@
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
 
+use super::cgroups;
 use super::shares::Kinds;
 use super::table::kinds;
 use super::words::{duration, percent, ratio, wrap};
 use crate::cpulist;
 use crate::failure::Failure;
 use crate::pmu::Source;
-use crate::sched::{CpuCounters, Machine, Stats, StatusReport, Thresholds};
+use crate::sched::{CpuCounters, Machine, Scope, Stats, StatusReport, Thresholds};
 
 /// Width of the output [columns].
 const WIDTH: usize = 80;
@@ -22,7 +23,19 @@ const INDENT: usize = 2;
 #[must_use]
 pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
     let mut out = Page::default();
-    out.title(&format!("scx_bias {} has been running for {}.", report.version, duration(report.uptime_s)));
+    let scope = match report.scope {
+        Scope::WholeSystem => "the whole system",
+        Scope::Cgroups(_) => "opted-in cgroups",
+    };
+    out.title(&format!(
+        "scx_bias {} has been running for {}, for {scope}.",
+        report.version,
+        duration(report.uptime_s)
+    ));
+    if let Scope::Cgroups(report) = &report.scope {
+        out.title("Opted-in cgroups");
+        cgroups::lines(report).iter().for_each(|line| out.item(line));
+    }
     out.title("CPUs (time for the same work; 1.00 is the best CPU for that kind of work)");
     machine(&mut out, &report.machine);
     out.title("Counters");

@@ -5,9 +5,10 @@ use bias_policy::table::Class;
 use super::shares::{Kinds, Row, Snapshot};
 use super::table::render;
 use crate::failure::Failure;
+use crate::optin::{CgroupReport, Report};
 use crate::pmu::{CpuSummary, Source};
 use crate::sched::{
-    CpuClass, CpuCounters, Kind, Machine, Reason, Stack, Stats, StatusReport, TaskReport, Thresholds,
+    CpuClass, CpuCounters, Kind, Machine, Reason, Scope, Stack, Stats, StatusReport, TaskReport, Thresholds,
 };
 
 fn machine() -> Machine {
@@ -134,6 +135,7 @@ fn status() -> StatusReport {
     StatusReport {
         version: "0.1.0".to_owned(),
         uptime_s: 3725,
+        scope: Scope::WholeSystem,
         machine: machine(),
         thresholds: Thresholds {
             adaptive: true,
@@ -167,7 +169,7 @@ fn status() -> StatusReport {
 #[test]
 fn a_status_of_80_columns() {
     let expected = "
-scx_bias 0.1.0 has been running for 1 h 2 min.
+scx_bias 0.1.0 has been running for 1 h 2 min, for the whole system.
 
 CPUs (time for the same work; 1.00 is the best CPU for that kind of work)
   fast: CPU 0-1: execute 1.00, internal 1.00, external 1.00
@@ -210,6 +212,39 @@ fn a_status_without_tasks_average_or_classes_is_one_too() {
     bare.machine.classes.truncate(1);
     let text = super::status_text(&bare, &Ok(Kinds::default()));
     assert!(text.contains("all alike: CPU 0-1") && text.contains("equally fast"), "{text}");
+}
+
+#[test]
+fn opted_in_cgroups_are_told_of() {
+    let mut opted_in = status();
+    let cgroup = |path: &str, threads, real_time, cpu_max: Option<&str>| CgroupReport {
+        path: path.to_owned(),
+        threads,
+        real_time,
+        cpu_max: cpu_max.map(str::to_owned),
+    };
+    opted_in.scope = Scope::Cgroups(Report {
+        cgroups: vec![
+            cgroup("/sys/fs/cgroup/work.slice", 12, 2, Some("/sys/fs/cgroup/work.slice/a")),
+            cgroup("/sys/fs/cgroup/b", 1, 0, None),
+        ],
+        gone: vec!["/sys/fs/cgroup/c".to_owned()],
+        notes: vec!["it starves".to_owned()],
+    });
+    let text = super::status_text(&opted_in, &Ok(Kinds::default()));
+    let expected = "\
+scx_bias 0.1.0 has been running for 1 h 2 min, for opted-in cgroups.
+
+Opted-in cgroups
+  /sys/fs/cgroup/work.slice: 12 threads; 2 real-time threads keep their policy;
+    cpu.max of /sys/fs/cgroup/work.slice/a does not hold for threads under
+    scx_bias; write \"max\" to it, or leave the cgroup out
+  /sys/fs/cgroup/b: 1 thread
+  /sys/fs/cgroup/c was removed from the machine, and is not opted in any more
+  it starves
+
+CPUs (";
+    assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::RunOptions;
 use super::counting;
 use super::exit::{ExitReport, Uei};
+use super::hints::{self, Hints};
 use super::log;
 use super::programs;
 use super::report::{Reports, TaskReport};
@@ -41,6 +42,8 @@ pub(super) struct Loaded<'object> {
     onlined: Vec<u32>,
     /// Or why there are none: the scheduler does without.
     reports: Result<Reports>,
+    /// Keep the programs that hint at opted-in cgroups attached.
+    hinting: Vec<Link>,
 }
 
 impl<'object> Loaded<'object> {
@@ -59,6 +62,7 @@ impl<'object> Loaded<'object> {
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
+        prepare_opt_in(&mut open, !options.cgroups.is_empty())?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
         if options.verbose {
             programs::log_verified();
@@ -68,7 +72,15 @@ impl<'object> Loaded<'object> {
         }
         let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
         let reports = Reports::attach(&skel.progs.bias_report_tasks);
-        Ok(Self { skel, link: Some(link), nr_cpus, counters, onlined: vec![0; nr_cpus], reports })
+        Ok(Self {
+            skel,
+            link: Some(link),
+            nr_cpus,
+            counters,
+            onlined: vec![0; nr_cpus],
+            reports,
+            hinting: Vec::new(),
+        })
     }
 
     /// Opens anew the counters of CPUs that came online since the last call: the kernel closed the old ones when they went.
@@ -101,6 +113,25 @@ impl<'object> Loaded<'object> {
                 );
             }
         }
+    }
+
+    /// Lets the kernel side hint at what happens in opted-in cgroups.
+    ///
+    /// # Errors
+    /// Why it cannot: then the agent has to look more often.
+    pub(super) fn hints(&mut self) -> Result<Hints> {
+        hints::require()?;
+        let (maps, progs) = (&self.skel.maps, &self.skel.progs);
+        let hints = Hints::listen(&maps.optin_cgroups, &maps.optin_hints)?;
+        for program in [&progs.bias_optin_move, &progs.bias_optin_fork] {
+            self.hinting.push(program.attach()?);
+        }
+        Ok(hints)
+    }
+
+    /// Hints that were lost since the start.
+    pub(super) fn hints_lost(&self) -> u64 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.optin_lost)
     }
 
     /// Has the kernel ended the scheduler?
@@ -180,6 +211,33 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     open.progs.bias_report_tasks.set_autoattach(false);
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.counting = any;
+    Ok(())
+}
+
+/// Makes it a scheduler of opted-in cgroups only, or leaves out what that needs.
+fn prepare_opt_in(open: &mut OpenBpfSkel<'_>, partial: bool) -> Result<()> {
+    let hints = partial && hints::require().is_ok();
+    for program in [&mut open.progs.bias_optin_move, &mut open.progs.bias_optin_fork] {
+        program.set_autoload(hints);
+        program.set_autoattach(false);
+    }
+    open.maps.optin_cgroups.set_autocreate(hints)?;
+    open.maps.optin_hints.set_autocreate(hints)?;
+    open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.partial = partial;
+    let ops = open.struct_ops.bias_ops_mut();
+    if !partial {
+        // Only who shares its CPUs with the default scheduler has to give them up. Without it the program is not loaded.
+        ops.cpu_release = std::ptr::null_mut();
+        return Ok(());
+    }
+    let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
+    if flag == 0 {
+        return Err(Failure::kernel(
+            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup",
+        )
+        .into());
+    }
+    ops.flags |= flag;
     Ok(())
 }
 

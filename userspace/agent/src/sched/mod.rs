@@ -12,6 +12,8 @@
 
 mod counting;
 mod exit;
+mod follow;
+mod hints;
 mod load;
 mod log;
 mod programs;
@@ -20,8 +22,9 @@ mod server;
 mod stats;
 mod status;
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -31,13 +34,18 @@ use tracing::info;
 
 pub use exit::ExitReport;
 pub use report::{Kind, Reason, Stack, TaskReport};
+pub use server::CgroupAnswer;
 pub use stats::{Monitor, Stats, monitor};
-pub use status::{CpuClass, CpuCounters, Machine, StatusReport, Thresholds};
+pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds};
 
 use crate::failure::{Exit, Failure};
 use crate::model::CounterModel;
+use crate::optin::journal::{self, Store};
+use crate::optin::system::Linux;
+use crate::optin::{OptIn, Report, Request};
 use crate::pmu::{self, Counters, Override};
 use crate::topology::Topology;
+use follow::Follow;
 use load::Loaded;
 use server::{Question, Server, Source};
 
@@ -77,6 +85,8 @@ pub struct RunOptions {
     pub stats_interval: Option<Duration>,
     /// Print the verifier's log on a failure to load.
     pub verbose: bool,
+    /// The cgroups whose threads are scheduled; everything if there are none.
+    pub cgroups: Vec<PathBuf>,
     /// The machine.
     pub table: CapacityTable,
 }
@@ -107,12 +117,15 @@ impl RunOptions {
             model: None,
             stats_interval: None,
             verbose: false,
+            cgroups: Vec::new(),
             table,
         }
     }
 }
 
 /// Loads the scheduler with these counters and blocks until a signal asks it to go, or the kernel ends it.
+///
+/// Whatever a scx_bias that was killed has left is given back first. With opted-in cgroups, so is at the end what this one switched.
 ///
 /// When the kernel asks for a restart, as it does when CPUs change while the scheduler is being loaded, it is loaded again, with
 /// the counters of the CPUs that are online then.
@@ -122,9 +135,10 @@ impl RunOptions {
 /// [`Exit::Runtime`] when the kernel refuses or ends the scheduler.
 pub fn run(options: &RunOptions, mut counters: Counters) -> Result<ExitReport> {
     refuse_if_active()?;
+    let mut optin = opt_in(&options.cgroups)?;
     let shutdown = signals()?;
     loop {
-        let report = run_once(options, counters, &shutdown)?;
+        let report = run_once(options, counters, &shutdown, optin.as_mut())?;
         if !report.restart {
             return Ok(report);
         }
@@ -135,30 +149,67 @@ pub fn run(options: &RunOptions, mut counters: Counters) -> Result<ExitReport> {
     }
 }
 
-fn run_once(options: &RunOptions, counters: Counters, shutdown: &Receiver<()>) -> Result<ExitReport> {
+/// Gives back what was left, and opts these cgroups in; None if there are none, and everything is scheduled.
+fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
+    let folder = Path::new(journal::FOLDER);
+    if cgroups.is_empty() && !Store::exists(folder) {
+        return Ok(None);
+    }
+    let system = Linux::new(PathBuf::from("/"));
+    let store = Store::open(folder, &system.boot())?;
+    let mut optin = OptIn::start(system, store, cgroups)?;
+    if cgroups.is_empty() {
+        optin.finish();
+        return Ok(None);
+    }
+    Ok(Some(optin))
+}
+
+fn run_once(
+    options: &RunOptions,
+    counters: Counters,
+    shutdown: &Receiver<()>,
+    optin: Option<&mut OptIn<Linux>>,
+) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = Loaded::attach(&mut object, options, counters)?;
+    let follow = RefCell::new(optin.map(|optin| Follow::start(optin, &mut loaded)));
+    let mut bell = follow.borrow().as_ref().map_or_else(never, Follow::bell);
     let started = Instant::now();
     let server = Server::launch(None);
     if let Err(error) = &server {
         info!("statistics are not available: {error:#}");
     }
     let mut questions = server.as_ref().map_or_else(|_| never(), |server| server.questions().clone());
-    info!("scx_bias schedules: {}", describe(&options.table));
+    info!(
+        "scx_bias schedules: {}{}",
+        describe(&options.table),
+        if options.cgroups.is_empty() { "" } else { ", for opted-in cgroups" }
+    );
     let mut last = stats::Stats::default();
     let mut due = options.stats_interval.map(|interval| Instant::now() + interval);
     loop {
-        let patience = due.map_or(POLL, |at| at.saturating_duration_since(Instant::now()).min(POLL));
-        let event = wait(shutdown, &mut questions, patience);
+        let mut patience = due.map_or(POLL, |at| at.saturating_duration_since(Instant::now()).min(POLL));
+        if let Some(follow) = follow.borrow().as_ref() {
+            patience = patience.min(follow.patience());
+        }
+        let event = wait(shutdown, &mut questions, &mut bell, patience);
         if event == Event::Shutdown {
+            follow.borrow_mut().iter_mut().for_each(Follow::finish);
             return Ok(loaded.detach());
         }
         if loaded.has_ended() {
             return loaded.detach().into_result();
         }
         loaded.follow_hotplug(options);
+        if let Some(follow) = follow.borrow_mut().as_mut() {
+            if event == Event::Hinted {
+                follow.rang();
+            }
+            follow.tick();
+        }
         if let (Event::Asked(question), Ok(server)) = (event, &server) {
-            server.answer(question, &Running { loaded: &loaded, options, started });
+            server.answer(question, &Running { loaded: &loaded, options, started, follow: &follow });
         }
         if let (Some(at), Some(interval)) = (due, options.stats_interval)
             && Instant::now() >= at
@@ -172,38 +223,59 @@ fn run_once(options: &RunOptions, counters: Counters, shutdown: &Receiver<()>) -
 }
 
 /// What the watching thread wakes up for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Shutdown,
     Asked(Question),
+    /// Something happens in an opted-in cgroup.
+    Hinted,
     /// Nothing came for long enough.
     Quiet,
 }
 
-/// Waits for something to do, `patience` at most. Should the threads behind `questions` end, it is made one that never has any.
-fn wait(shutdown: &Receiver<()>, questions: &mut Receiver<Question>, patience: Duration) -> Event {
-    let asked = select! {
-        recv(shutdown) -> _ => return Event::Shutdown,
-        recv(questions) -> question => question,
-        default(patience) => return Event::Quiet,
-    };
-    asked.map_or_else(
-        |_| {
+/// Waits for something to do, `patience` at most. Should the threads behind `questions` or `bell` end, it is made one that never has any.
+fn wait(
+    shutdown: &Receiver<()>,
+    questions: &mut Receiver<Question>,
+    bell: &mut Receiver<()>,
+    patience: Duration,
+) -> Event {
+    select! {
+        recv(shutdown) -> _ => Event::Shutdown,
+        recv(bell) -> rang => rang.map_or_else(|_| {
+            *bell = never();
+            Event::Quiet
+        }, |()| Event::Hinted),
+        recv(questions) -> asked => asked.map_or_else(|_| {
             *questions = never();
             Event::Quiet
-        },
-        Event::Asked,
-    )
+        }, Event::Asked),
+        default(patience) => Event::Quiet,
+    }
 }
 
 /// A running scheduler, for who asks about it.
-struct Running<'a, 'object> {
+struct Running<'a, 'object, 'optin> {
     loaded: &'a Loaded<'object>,
     options: &'a RunOptions,
     started: Instant,
+    follow: &'a RefCell<Option<Follow<'optin>>>,
 }
 
-impl Source for Running<'_, '_> {
+impl Running<'_, '_, '_> {
+    fn scope(&self) -> Scope {
+        self.follow.borrow().as_ref().map_or(Scope::WholeSystem, |follow| {
+            let mut report = follow.report();
+            let lost = self.loaded.hints_lost();
+            if lost > 0 {
+                report.notes.push(format!("{lost} events in cgroups came too fast to be told; threads that left then may keep SCHED_EXT"));
+            }
+            Scope::Cgroups(report)
+        })
+    }
+}
+
+impl Source for Running<'_, '_, '_> {
     fn stats(&self) -> Stats {
         self.loaded.stats()
     }
@@ -211,7 +283,15 @@ impl Source for Running<'_, '_> {
     fn status(&self) -> StatusReport {
         let loaded = self.loaded;
         let uptime = self.started.elapsed();
-        StatusReport::new(self.options, uptime, loaded.band(), loaded.counters(), loaded.stats())
+        let scope = self.scope();
+        StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), loaded.stats())
+    }
+
+    fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
+        self.follow.borrow_mut().as_mut().map_or_else(
+            || Err(Failure::usage("this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH to limit it")),
+            |follow| follow.answer(request),
+        )
     }
 
     fn tasks(&self) -> Result<Vec<TaskReport>> {
@@ -270,20 +350,23 @@ mod tests {
 
     #[test]
     fn the_watching_thread_hears_everyone_and_outlives_them() {
+        const SHORT: Duration = Duration::from_millis(5);
         let (stop, shutdown) = unbounded();
         let (ask, mut questions) = unbounded();
-        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
+        let (rope, mut bell) = unbounded();
+        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Quiet);
         assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Asked(Question::Tasks));
-        drop(ask);
-        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
+        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Asked(Question::Tasks));
+        assert!(rope.send(()).is_ok());
+        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Hinted);
+        drop((ask, rope));
+        for _ in 0..2 {
+            assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Quiet);
+        }
         let quiet = Instant::now();
-        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Quiet);
-        assert!(
-            quiet.elapsed() >= Duration::from_millis(2),
-            "a socket that broke must not keep this thread busy"
-        );
+        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Quiet);
+        assert!(quiet.elapsed() >= SHORT / 2, "what has ended must not keep this thread busy");
         assert!(stop.send(()).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions, Duration::from_millis(5)), Event::Shutdown);
+        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Shutdown);
     }
 }

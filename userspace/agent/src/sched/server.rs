@@ -11,6 +11,7 @@
 //! | `top` (the default) | [`Stats`] since the client's last question |
 //! | `status` | [`StatusReport`] |
 //! | `tasks` | a list of [`TaskReport`] |
+//! | `cgroups`, with `request` a [`Request`] as JSON | [`CgroupAnswer`] |
 //!
 //! Invariants. Every question gets exactly one answer, an error if need be: the library's hand waits for it, and takes two for a bug.
 //! Nothing here is on the way of scheduling, which goes on while this process sleeps.
@@ -20,24 +21,64 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use crossbeam::channel::{Receiver, Sender};
 use scx_stats::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::report::TaskReport;
 use super::stats::Stats;
 use super::status::StatusReport;
+use crate::failure::{Exit, Failure};
+use crate::optin::{Report, Request};
 
 /// Where the answers come from.
 pub(super) trait Source {
     fn stats(&self) -> Stats;
     fn status(&self) -> StatusReport;
     fn tasks(&self) -> Result<Vec<TaskReport>>;
+    fn cgroups(&self, request: &Request) -> Result<Report, Failure>;
+}
+
+/// What is answered about opted-in cgroups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CgroupAnswer {
+    /// It was done, and this is so now.
+    Done(Report),
+    /// It was not.
+    Refused {
+        /// Exit code.
+        exit: u8,
+        /// Cause and remedy.
+        message: String,
+    },
+}
+
+impl From<Result<Report, Failure>> for CgroupAnswer {
+    fn from(result: Result<Report, Failure>) -> Self {
+        let refused = |failure: Failure| Self::Refused { exit: failure.exit as u8, message: failure.message };
+        result.map_or_else(refused, Self::Done)
+    }
+}
+
+impl From<CgroupAnswer> for Result<Report, Failure> {
+    fn from(answer: CgroupAnswer) -> Self {
+        match answer {
+            CgroupAnswer::Done(report) => Ok(report),
+            CgroupAnswer::Refused { exit, message } => {
+                let exits = [Exit::Usage, Exit::Kernel, Exit::OtherScheduler];
+                let exit = exits.into_iter().find(|known| *known as u8 == exit);
+                Err(Failure::new(exit.unwrap_or(Exit::Runtime), message))
+            }
+        }
+    }
 }
 
 /// What a client wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
     Stats,
     Status,
     Tasks,
+    Cgroups(Request),
 }
 
 /// What it gets.
@@ -45,6 +86,7 @@ pub(super) enum Answer {
     Stats(Stats),
     Status(Box<StatusReport>),
     Tasks(Result<Vec<TaskReport>, String>),
+    Cgroups(CgroupAnswer),
 }
 
 type Questions = Sender<Question>;
@@ -65,7 +107,8 @@ impl Server {
             .add_meta(Stats::meta())
             .add_ops("top", ops(Box::new(open_stats)))
             .add_ops("status", ops(Box::new(|_| Ok(Box::new(read_status) as Reader))))
-            .add_ops("tasks", ops(Box::new(|_| Ok(Box::new(read_tasks) as Reader))));
+            .add_ops("tasks", ops(Box::new(|_| Ok(Box::new(read_tasks) as Reader))))
+            .add_ops("cgroups", ops(Box::new(|_| Ok(Box::new(read_cgroups) as Reader))));
         let server = StatsServer::new(data);
         let server = match path {
             Some(path) => server.set_path(path),
@@ -87,6 +130,7 @@ impl Server {
             Question::Stats => Answer::Stats(source.stats()),
             Question::Status => Answer::Status(Box::new(source.status())),
             Question::Tasks => Answer::Tasks(source.tasks().map_err(|error| format!("{error:#}"))),
+            Question::Cgroups(request) => Answer::Cgroups(source.cgroups(&request).into()),
         };
         // It fails only when the threads have ended, and then nobody waits.
         let _ = self.inner.channels().0.send(answer);
@@ -136,13 +180,23 @@ fn read_tasks(_: &Arguments, channels: (&Questions, &Answers)) -> Result<serde_j
     }
 }
 
+fn read_cgroups(arguments: &Arguments, channels: (&Questions, &Answers)) -> Result<serde_json::Value> {
+    let request = arguments.get("request").context("the question has no request")?;
+    let request = serde_json::from_str(request).context("the request is of another version")?;
+    match ask(Question::Cgroups(request), channels)? {
+        Answer::Cgroups(answer) => Ok(serde_json::to_value(answer)?),
+        _ => bail!("got another answer than asked for; please report this"),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::explain::Client;
-    use crate::sched::RunOptions;
+    use crate::optin::CgroupReport;
     use crate::sched::status::Band;
+    use crate::sched::{RunOptions, Scope};
     use bias_policy::table::CapacityTable;
     use std::cell::Cell;
     use std::io::Write;
@@ -164,7 +218,25 @@ mod tests {
 
         fn status(&self) -> StatusReport {
             let options = RunOptions::new(CapacityTable::default());
-            StatusReport::new(&options, Duration::ZERO, Band::default(), Vec::new(), self.stats())
+            StatusReport::new(
+                &options,
+                Scope::WholeSystem,
+                Duration::ZERO,
+                Band::default(),
+                Vec::new(),
+                self.stats(),
+            )
+        }
+
+        fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
+            if self.refuses {
+                return Err(Failure::usage("no such cgroup; name another"));
+            }
+            let path = format!("{request:?}");
+            Ok(Report {
+                cgroups: vec![CgroupReport { path, ..CgroupReport::default() }],
+                ..Report::default()
+            })
         }
 
         fn tasks(&self) -> Result<Vec<TaskReport>> {
@@ -203,6 +275,10 @@ mod tests {
             let mut client = Client::connect(Some(path)).unwrap();
             assert_eq!(client.tasks().unwrap()[0].name, "seven");
             assert_eq!(client.status().unwrap().version, env!("CARGO_PKG_VERSION"));
+            for request in [Request::List, Request::Add("/a b".into()), Request::Remove("/\"".into())] {
+                let report = client.cgroups(&request).unwrap();
+                assert_eq!(report.cgroups[0].path, format!("{request:?}"));
+            }
             let mut raw = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
             for _ in 0..3 {
                 assert_eq!(raw.request::<Stats>("stats", vec![]).unwrap().moved, 10);
@@ -217,6 +293,11 @@ mod tests {
         served(&Fake { refuses: true, ..Fake::default() }, |path| {
             let mut client = Client::connect(Some(path)).unwrap();
             assert!(client.tasks().unwrap_err().to_string().contains("no iterator"));
+            let refused = client.cgroups(&Request::List).unwrap_err();
+            assert_eq!(refused, Failure::usage("no such cgroup; name another"));
+            let raw = vec![("target".to_owned(), "cgroups".to_owned())];
+            let mut stranger = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
+            assert!(stranger.request::<CgroupAnswer>("stats", raw).is_err());
             assert!(client.status().is_ok());
         });
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunOptions;
 use super::stats::Stats;
+use crate::optin::Report;
 use crate::pmu::CpuSummary;
 
 /// The state of a running scheduler.
@@ -20,6 +21,8 @@ pub struct StatusReport {
     pub version: String,
     /// Since when it schedules [s].
     pub uptime_s: u64,
+    /// Whose threads.
+    pub scope: Scope,
     /// The CPUs.
     pub machine: Machine,
     /// Which speedups make a task's kind.
@@ -28,6 +31,16 @@ pub struct StatusReport {
     pub counters: Vec<CpuCounters>,
     /// Totals since the start.
     pub statistics: Stats,
+}
+
+/// What is scheduled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "kebab-case")]
+pub enum Scope {
+    /// Everything.
+    WholeSystem,
+    /// The threads of opted-in cgroups.
+    Cgroups(Report),
 }
 
 /// The CPUs by class.
@@ -83,6 +96,7 @@ pub(super) struct Band {
 impl StatusReport {
     pub(super) fn new(
         options: &RunOptions,
+        scope: Scope,
         uptime: Duration,
         band: Band,
         counters: Vec<CpuCounters>,
@@ -91,6 +105,7 @@ impl StatusReport {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: uptime.as_secs(),
+            scope,
             machine: Machine::of(&options.table),
             thresholds: Thresholds::of(options.thresholds_permille, band),
             counters,
@@ -132,6 +147,7 @@ impl Thresholds {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::optin::CgroupReport;
     use crate::pmu::{Event, EventSummary, Role, Source, Unit};
     use bias_policy::table::CpuCapacity;
 
@@ -176,8 +192,12 @@ mod tests {
             summary: CpuSummary { cpu: 1, source, pmu: None, origin: "table".into(), events: events.clone() },
             counted: true,
         };
+        let cgroup =
+            CgroupReport { path: "/a".into(), threads: 3, real_time: 1, cpu_max: Some("/a/b".into()) };
+        let scope = Report { cgroups: vec![cgroup], gone: vec!["/b".into()], notes: vec!["c".into()] };
         let report = StatusReport::new(
             &RunOptions::new(CapacityTable::default()),
+            Scope::Cgroups(scope),
             Duration::from_secs(3),
             Band::default(),
             vec![counters(Source::Full), counters(Source::Degraded { reason: "why; remedy".into() })],
@@ -185,5 +205,7 @@ mod tests {
         );
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<StatusReport>(&json).unwrap(), report, "{json}");
+        assert!(json.contains("\"scope\":{\"mode\":\"cgroups\""), "{json}");
+        assert_eq!(serde_json::to_value(Scope::WholeSystem).unwrap()["mode"], "whole-system");
     }
 }

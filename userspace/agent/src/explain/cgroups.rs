@@ -1,0 +1,74 @@
+//! `scx_bias cgroup`: which cgroups are opted in, in words.
+
+use std::path::Path;
+
+use super::client::Client;
+use super::words::count;
+use crate::failure::Failure;
+use crate::optin::{CgroupReport, Report, Request};
+
+/// Does what is requested at the instance on the usual socket, or on `socket`; what to print, for people or as JSON.
+///
+/// # Errors
+/// As [`Client::cgroups`]; usage failure for a path that is none.
+pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<String, Failure> {
+    // The instance has another working folder.
+    let absolute = |path: &Path| {
+        let usage =
+            |error| Failure::usage(format!("cgroup {}: is no path ({error}); name a folder", path.display()));
+        std::path::absolute(path).map_err(usage)
+    };
+    let request = match &request {
+        Request::List => Request::List,
+        Request::Add(path) => Request::Add(absolute(path)?),
+        Request::Remove(path) => Request::Remove(absolute(path)?),
+    };
+    let report = Client::connect(socket)?.cgroups(&request)?;
+    if json {
+        return serde_json::to_string_pretty(&report)
+            .map(|text| text + "\n")
+            .map_err(|error| Failure::runtime(format!("cannot write the cgroups as JSON ({error})")));
+    }
+    Ok(lines(&report).into_iter().map(|line| line + "\n").collect())
+}
+
+/// A line for each thing to know.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = report.cgroups.iter().map(line).collect();
+    if lines.is_empty() {
+        lines.push("none; `scx_bias cgroup add PATH` adds one".to_owned());
+    }
+    let gone = |path| format!("{path} was removed from the machine, and is not opted in any more");
+    lines.extend(report.gone.iter().map(gone));
+    lines.extend(report.notes.iter().cloned());
+    lines
+}
+
+fn line(cgroup: &CgroupReport) -> String {
+    let mut line = format!("{}: {}", cgroup.path, count(cgroup.threads, "thread"));
+    if cgroup.real_time > 0 {
+        let keep = if cgroup.real_time == 1 { "keeps its" } else { "keep their" };
+        line += &format!("; {} {keep} policy", count(cgroup.real_time, "real-time thread"));
+    }
+    if let Some(note) = cgroup.note() {
+        line += "; ";
+        line += &note;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_to_be_nothing() {
+        assert_eq!(lines(&Report::default()), ["none; `scx_bias cgroup add PATH` adds one"]);
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let cgroup = CgroupReport { path: "/a".into(), threads: 1, real_time: 1, cpu_max: None };
+        assert_eq!(line(&cgroup), "/a: 1 thread; 1 real-time thread keeps its policy");
+    }
+}

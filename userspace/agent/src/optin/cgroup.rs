@@ -1,0 +1,184 @@
+//! Cgroups as folders: which one a path names, and who is in it.
+//!
+//! Everything is read below a root folder, so that tests have trees of their own.
+//!
+//! Invariants. A cgroup that was removed is not taken for one that was made later with the same name: the kernel numbers them.
+//! Nothing but cgroup v2 counts; what a path is instead is said.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::optin::plan::Tid;
+
+/// A cgroup, as it was when its path was resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Its folder.
+    pub path: String,
+    /// Its name in `/proc/PID/cgroup`.
+    pub name: String,
+    /// The kernel's number of it.
+    pub id: u64,
+}
+
+impl Cgroup {
+    /// Is the cgroup of this name this one, or below it?
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        name.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// A place where cgroup v2 is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mount {
+    /// Where.
+    point: PathBuf,
+    /// Name of the cgroup that is seen there; `/` is the root cgroup.
+    name: String,
+}
+
+/// Where cgroup v2 is mounted, in the format of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+fn mounts(text: &str) -> Vec<Mount> {
+    let mount = |line: &str| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (name, point) = (left.next()?, left.next()?);
+        (right.split(' ').next()? == "cgroup2")
+            .then(|| Mount { point: PathBuf::from(unescape(point)), name: unescape(name) })
+    };
+    text.lines().filter_map(mount).collect()
+}
+
+/// Blanks and the like are written as `\040`.
+fn unescape(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(u8::is_ascii);
+        match code {
+            Some(code) => {
+                out.push(char::from(code));
+                out.push_str(part.get(3..).unwrap_or_default());
+            }
+            None => {
+                out.push('\\');
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
+/// `path`, which is absolute, below `root`.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The cgroup that `path` names.
+///
+/// # Errors
+/// Usage failure when it names none, or the root; kernel failure when the machine has no cgroup v2.
+pub fn resolve(root: &Path, path: &Path) -> Result<Cgroup, Failure> {
+    let shown = path.display();
+    let mountinfo = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+    let mounts = mounts(&mountinfo);
+    let Some(first) = mounts.first() else {
+        return Err(Failure::kernel(format!(
+            "cgroup {shown}: this machine has no cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or mount it: mount -t cgroup2 none FOLDER"
+        )));
+    };
+    let example = first.point.display();
+    let usage = |why: String| Failure::usage(format!("cgroup {shown}: {why}"));
+    let absolute = std::path::absolute(path)
+        .map_err(|error| usage(format!("is no path ({error}); name a folder below {example}")))?;
+    let found = below(root, &absolute).canonicalize().and_then(|found| {
+        let root = root.canonicalize()?;
+        Ok(Path::new("/").join(found.strip_prefix(&root).unwrap_or(&found)))
+    });
+    let found =
+        found.map_err(|error| usage(format!("cannot be found ({error}); name a folder below {example}")))?;
+    // The longest, where one is mounted in another.
+    let mount = mounts.iter().filter(|mount| found.starts_with(&mount.point));
+    let Some(mount) = mount.max_by_key(|mount| mount.point.as_os_str().len()) else {
+        return Err(usage(format!("is not below a mount of cgroup v2; name a folder below {example}")));
+    };
+    let folder = below(root, &found);
+    if !folder.join("cgroup.threads").is_file() {
+        return Err(usage(format!("is no cgroup; name a folder below {}", mount.point.display())));
+    }
+    let inside = found.strip_prefix(&mount.point).unwrap_or(Path::new(""));
+    let (Some(inside), Some(path)) = (inside.to_str(), found.to_str()) else {
+        return Err(usage("its name is not UTF-8; rename it".to_owned()));
+    };
+    if inside.is_empty() {
+        return Err(usage(
+            "is the root, which holds everything; start scx_bias without --cgroup to schedule the whole system"
+                .to_owned(),
+        ));
+    }
+    let id = number(&folder).ok_or_else(|| usage("has just been removed".to_owned()))?;
+    Ok(Cgroup { path: path.to_owned(), name: format!("{}/{inside}", mount.name.trim_end_matches('/')), id })
+}
+
+/// The kernel's number of the cgroup in this folder.
+fn number(folder: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Some(folder.metadata().ok()?.ino())
+}
+
+/// The threads of a cgroup and of all below it; None if it is gone. Threads that this process may not know of are left out.
+#[must_use]
+pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
+    let top = below(root, Path::new(&cgroup.path));
+    if number(&top) != Some(cgroup.id) {
+        return None;
+    }
+    let mut threads = Vec::new();
+    walk(&top, &mut |folder| {
+        // One that is gone meanwhile has none.
+        let text = std::fs::read_to_string(folder.join("cgroup.threads")).unwrap_or_default();
+        threads.extend(text.lines().filter_map(|line| line.parse::<Tid>().ok()).filter(|tid| *tid != 0));
+    });
+    Some(threads)
+}
+
+/// Calls `visit` for a folder and all below it.
+fn walk(top: &Path, visit: &mut impl FnMut(&Path)) {
+    let mut folders = vec![top.to_owned()];
+    while let Some(folder) = folders.pop() {
+        visit(&folder);
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        folders.extend(entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()));
+    }
+}
+
+/// A cgroup whose `cpu.max` limits threads of this one: itself, one above or one below.
+#[must_use]
+pub fn limited_by(root: &Path, cgroup: &Cgroup) -> Option<String> {
+    let top = below(root, Path::new(&cgroup.path));
+    let is_limited = |folder: &Path| {
+        std::fs::read_to_string(folder.join("cpu.max"))
+            .is_ok_and(|text| text.split_whitespace().next().is_some_and(|quota| quota != "max"))
+    };
+    let mut limited = top
+        .ancestors()
+        .take_while(|folder| folder.join("cgroup.threads").exists())
+        .find(|folder| is_limited(folder))
+        .map(Path::to_owned);
+    if limited.is_none() {
+        walk(&top, &mut |folder| {
+            if limited.is_none() && is_limited(folder) {
+                limited = Some(folder.to_owned());
+            }
+        });
+    }
+    let limited = limited?;
+    Some(Path::new("/").join(limited.strip_prefix(root).unwrap_or(&limited)).display().to_string())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "cgroup_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,140 @@
+//! Made-up trees.
+
+use std::fs;
+
+use super::*;
+use crate::failure::Exit;
+use proptest::prelude::*;
+
+const UNIFIED: &str = "25 1 0:22 / /proc rw - proc proc rw\n\
+    30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+const HYBRID: &str = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+    31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+    32 30 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+const V1: &str = "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+
+/// A root folder with these mounts and nothing else.
+fn root(mountinfo: &str) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("proc/self")).unwrap();
+    fs::write(root.path().join("proc/self/mountinfo"), mountinfo).unwrap();
+    root
+}
+
+/// Makes a cgroup with these threads.
+fn make(root: &Path, path: &str, threads: &str) {
+    let folder = below(root, Path::new(path));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("cgroup.threads"), threads).unwrap();
+}
+
+fn refused(root: &Path, path: &str) -> (Exit, String) {
+    let failure = resolve(root, Path::new(path)).unwrap_err();
+    assert!(failure.message.contains(';') || failure.message.contains("removed"), "{failure}");
+    (failure.exit, failure.message)
+}
+
+#[test]
+fn a_cgroup_has_the_name_the_kernel_gives_it() {
+    let unified = root(UNIFIED);
+    make(unified.path(), "/sys/fs/cgroup", "1\n");
+    make(unified.path(), "/sys/fs/cgroup/work.slice/build", "");
+    make(unified.path(), "/sys/fs/cgroup/work.slice", "");
+    let cgroup =
+        resolve(unified.path(), Path::new("/sys/fs/cgroup/./work.slice/../work.slice/build/")).unwrap();
+    assert_eq!(
+        (cgroup.path.as_str(), cgroup.name.as_str()),
+        ("/sys/fs/cgroup/work.slice/build", "/work.slice/build")
+    );
+    let hybrid = root(HYBRID);
+    make(hybrid.path(), "/sys/fs/cgroup/unified/a", "");
+    assert_eq!(resolve(hybrid.path(), Path::new("/sys/fs/cgroup/unified/a")).unwrap().name, "/a");
+    // A container sees a part of the tree, but the names of the whole.
+    let part = root("30 24 0:26 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
+    make(part.path(), "/sys/fs/cgroup/a", "");
+    assert_eq!(resolve(part.path(), Path::new("/sys/fs/cgroup/a")).unwrap().name, "/docker/x/a");
+}
+
+#[test]
+fn what_is_no_cgroup_is_refused_with_what_it_is() {
+    let unified = root(UNIFIED);
+    make(unified.path(), "/sys/fs/cgroup", "1\n");
+    make(unified.path(), "/sys/fs/cgroup/a", "");
+    fs::create_dir_all(unified.path().join("tmp")).unwrap();
+    for (path, why) in [
+        ("/sys/fs/cgroup/none", "cannot be found"),
+        ("/tmp", "not below a mount of cgroup v2; name a folder below /sys/fs/cgroup"),
+        ("/sys/fs/cgroup/a/cgroup.threads", "is no cgroup"),
+        ("/sys/fs/cgroup", "without --cgroup"),
+        ("/sys/fs/cgroup/a/..", "without --cgroup"),
+        ("", "no path"),
+    ] {
+        let (exit, message) = refused(unified.path(), path);
+        assert!(exit == Exit::Usage && message.contains(why), "{path}: {message}");
+    }
+    let hybrid = root(HYBRID);
+    make(hybrid.path(), "/sys/fs/cgroup/cpu/a", "");
+    assert!(refused(hybrid.path(), "/sys/fs/cgroup/cpu/a").1.contains("below /sys/fs/cgroup/unified"));
+    for mountinfo in [V1, "", "nonsense\n - \n1 2 3 - cgroup2"] {
+        let (exit, message) = refused(root(mountinfo).path(), "/sys/fs/cgroup/a");
+        assert!(exit == Exit::Kernel && message.contains("mount -t cgroup2"), "{message}");
+    }
+}
+
+#[test]
+fn threads_are_those_of_the_whole_subtree() {
+    let unified = root(UNIFIED);
+    make(unified.path(), "/sys/fs/cgroup/a", "1\n0\n2\n");
+    make(unified.path(), "/sys/fs/cgroup/a/b/c", "3\nx\n");
+    make(unified.path(), "/sys/fs/cgroup/ab", "4\n");
+    let a = resolve(unified.path(), Path::new("/sys/fs/cgroup/a")).unwrap();
+    let mut found = threads(unified.path(), &a).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3]);
+    // One of the same name that was made later is another. (The old one stays, lest its number is used again.)
+    fs::rename(unified.path().join("sys/fs/cgroup/a"), unified.path().join("sys/fs/cgroup/old")).unwrap();
+    assert_eq!(threads(unified.path(), &a), None);
+    make(unified.path(), "/sys/fs/cgroup/a", "1\n");
+    assert_eq!(threads(unified.path(), &a), None);
+}
+
+#[test]
+fn limits_above_and_below_are_found() {
+    let unified = root(UNIFIED);
+    for path in ["", "/a", "/a/b", "/a/b/c"] {
+        make(unified.path(), &format!("/sys/fs/cgroup{path}"), "");
+    }
+    let b = resolve(unified.path(), Path::new("/sys/fs/cgroup/a/b")).unwrap();
+    let set = |path: &str, text: &str| {
+        fs::write(unified.path().join("sys/fs/cgroup").join(path).join("cpu.max"), text).unwrap();
+    };
+    set("a", "max 100000\n");
+    assert_eq!(limited_by(unified.path(), &b), None);
+    set("a/b/c", "50000 100000\n");
+    assert_eq!(limited_by(unified.path(), &b).as_deref(), Some("/sys/fs/cgroup/a/b/c"));
+    set("a", "50000 100000\n");
+    assert_eq!(limited_by(unified.path(), &b).as_deref(), Some("/sys/fs/cgroup/a"));
+}
+
+#[test]
+fn a_name_covers_what_is_below_it_only() {
+    let cgroup = Cgroup { path: String::new(), name: "/a/b".to_owned(), id: 1 };
+    for (name, inside) in
+        [("/a/b", true), ("/a/b/c", true), ("/a/bc", false), ("/a", false), ("/", false), ("", false)]
+    {
+        assert_eq!(cgroup.covers(name), inside, "{name}");
+    }
+}
+
+#[test]
+fn escaped_names_are_read() {
+    assert_eq!(unescape(r"/a\040b\134c\x"), r"/a b\c\x");
+}
+
+proptest! {
+    #[test]
+    fn any_text_has_mounts_or_none(text in ".{0,80}", escapes in r"[\\0-9/ é-]{0,40}") {
+        mounts(&format!("{text}\n1 2 3 {escapes} / - cgroup2 x\n"));
+        unescape(&escapes);
+    }
+}

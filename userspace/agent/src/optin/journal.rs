@@ -1,0 +1,384 @@
+//! What must be known after a crash: which cgroups were opted in, and what their threads had before.
+//!
+//! Problem. A scheduler that is killed leaves its threads with SCHED_EXT, and nobody but it knew what they had before.
+//!
+//! Approach. A text file in a folder of root's under `/run`, one line a record, to which is only ever appended:
+//!
+//! ```text
+//! scx_bias opted-in 1 BOOT_ID
+//! cgroup PATH
+//! thread TID START POLICY NICE
+//! back TID START
+//! ```
+//!
+//! A thread is recorded before it is switched. A record that is not true any more does no harm, because threads are told apart by when
+//! they started; the file is written anew when most of it is such. Who runs holds a lock on the folder, so that nobody restores what
+//! somebody else has switched.
+//!
+//! Invariants. Any bytes make a journal or none, never an error: a line that is none, such as the last of one that was killed while
+//! writing, is skipped. Nothing is followed by a record in part: what could not be appended whole is cut off again.
+//!
+//! Limits. The file is not synchronised: it has to survive this process, not the machine, after whose restart it means nothing.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::plan::{Entry, Journal, Previous, Tid, policy};
+use crate::failure::{Exit, Failure};
+
+/// Where it is kept.
+pub const FOLDER: &str = "/run/scx_bias";
+const FILE: &str = "opted-in";
+const LOCK: &str = "lock";
+/// What the file begins with; the boot's number follows.
+const HEAD: &str = "scx_bias opted-in 1 ";
+/// More is not read [bytes]: some two million threads.
+const MOST_BYTES: u64 = 64 << 20;
+/// A file is worth being written anew from this on [bytes].
+const LEAST_BYTES: u64 = 64 << 10;
+/// Length of a record, about [bytes].
+const RECORD_BYTES: u64 = 32;
+
+/// What a journal tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// The opted-in cgroups, as paths.
+    pub cgroups: BTreeSet<String>,
+    /// What their threads had.
+    pub journal: Journal,
+}
+
+/// The file, and the right to it.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    boot: String,
+    file: Option<File>,
+    bytes: u64,
+    /// Held as long as this lives.
+    _lock: File,
+}
+
+impl Store {
+    /// Is there anything to be restored in `folder`?
+    #[must_use]
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(FILE).exists()
+    }
+
+    /// Takes the right to `folder`, which is made if need be. `boot` is this boot's number.
+    ///
+    /// # Errors
+    /// [`Exit::OtherScheduler`] when a running scx_bias has it, else a kernel failure that says what is wrong with the folder.
+    pub fn open(folder: &Path, boot: &str) -> Result<Self, Failure> {
+        let failed = |why: String| {
+            Failure::kernel(format!("cannot keep what threads had before in {}: {why}", folder.display()))
+        };
+        let io = |error: std::io::Error| failed(format!("{error}; run it as root"));
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io(error)),
+            _ => {}
+        }
+        let meta = folder.symlink_metadata().map_err(io)?;
+        if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+            return Err(failed(
+                "it is no folder of this user's alone; remove it, it is made anew".to_owned(),
+            ));
+        }
+        let lock = private().write(true).create(true).truncate(false).open(folder.join(LOCK)).map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let text = "another scx_bias is starting or running; stop it first";
+                return Err(Failure::new(Exit::OtherScheduler, text));
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        let (path, boot) = (folder.join(FILE), boot.to_owned());
+        Ok(Self { path, boot, file: None, bytes: 0, _lock: lock })
+    }
+
+    /// What was written before; None when there is nothing of this boot.
+    ///
+    /// # Errors
+    /// When there is a file that cannot be read.
+    pub fn read(&self) -> std::io::Result<Option<Remembered>> {
+        let file = match private().read(true).open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        Ok(parse(&bytes, &self.boot))
+    }
+
+    /// Writes all of it anew, as a whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it is as before.
+    pub fn write(&mut self, remembered: &Remembered) -> std::io::Result<()> {
+        let mut text = format!("{HEAD}{}\n", self.boot);
+        for cgroup in &remembered.cgroups {
+            // Writing to a String cannot fail, here and below.
+            let _ = writeln!(text, "cgroup {cgroup}");
+        }
+        append(&mut text, &remembered.journal);
+        let new = self.path.with_extension("new");
+        // Of a run that was killed; the lock is ours.
+        let _ = std::fs::remove_file(&new);
+        let mut file = private().append(true).create_new(true).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(&new, &self.path)?;
+        (self.file, self.bytes) = (Some(file), text.len() as u64);
+        Ok(())
+    }
+
+    /// Records threads that are about to be switched.
+    ///
+    /// # Errors
+    /// When it cannot be written; then nothing of it is recorded.
+    pub fn record(&mut self, threads: &Journal) -> std::io::Result<()> {
+        let mut text = String::new();
+        append(&mut text, threads);
+        self.add(&text)
+    }
+
+    /// Records that threads have back what they had.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn record_back(&mut self, threads: &[(Tid, u64)]) -> std::io::Result<()> {
+        let mut text = String::new();
+        for (tid, start) in threads {
+            let _ = writeln!(text, "back {tid} {start}");
+        }
+        self.add(&text)
+    }
+
+    fn add(&mut self, text: &str) -> std::io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.bytes;
+        let file = self.file.as_mut().ok_or(ErrorKind::NotFound)?;
+        let result = file.write_all(text.as_bytes());
+        match result {
+            Ok(()) => self.bytes += text.len() as u64,
+            // What cannot be cut off either spoils the next line, which is skipped then.
+            Err(_) => drop(file.set_len(bytes)),
+        }
+        result
+    }
+
+    /// Is most of the file not true any more, with so many threads recorded?
+    #[must_use]
+    pub const fn is_bloated(&self, threads: usize) -> bool {
+        self.bytes > LEAST_BYTES && self.bytes / 4 > threads as u64 * RECORD_BYTES
+    }
+
+    /// Removes the file: there is nothing to be restored any more.
+    ///
+    /// # Errors
+    /// When it is there and cannot be removed.
+    pub fn clear(&mut self) -> std::io::Result<()> {
+        (self.file, self.bytes) = (None, 0);
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How files here are opened: for their owner only, and never through a link.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC);
+    options
+}
+
+fn append(text: &mut String, journal: &Journal) {
+    for (tid, Entry { start, previous: Previous { policy, nice } }) in journal {
+        let _ = writeln!(text, "thread {tid} {start} {policy} {nice}");
+    }
+}
+
+/// What the bytes of a file tell; None if they are none of this boot's.
+fn parse(bytes: &[u8], boot: &str) -> Option<Remembered> {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+    let head = lines.next()?;
+    if head.strip_prefix(HEAD.as_bytes()) != Some(boot.as_bytes()) {
+        return None;
+    }
+    let mut remembered = Remembered::default();
+    for line in lines.filter_map(|line| std::str::from_utf8(line).ok()) {
+        let read = match line.split_once(' ') {
+            Some(("cgroup", path)) => {
+                remembered.cgroups.insert(path.to_owned());
+                Some(())
+            }
+            Some(("thread", rest)) => thread(rest).map(|(tid, entry)| {
+                remembered.journal.insert(tid, entry);
+            }),
+            Some(("back", rest)) => numbers(rest).map(|[tid, start]| {
+                let entry = Tid::try_from(tid).ok().and_then(|tid| remembered.journal.get(&tid));
+                if entry.is_some_and(|entry| i64::try_from(entry.start) == Ok(start)) {
+                    remembered.journal.remove(&(tid as Tid));
+                }
+            }),
+            _ => None,
+        };
+        if read.is_none() {
+            tracing::debug!("skipped a line of the journal: {line:?}");
+        }
+    }
+    Some(remembered)
+}
+
+fn thread(text: &str) -> Option<(Tid, Entry)> {
+    let [tid, start, policy, nice] = numbers(text)?;
+    let previous = Previous { policy: u32::try_from(policy).ok()?, nice: i32::try_from(nice).ok()? };
+    let valid = policy::is_switched(previous.policy) && (-20..=19).contains(&previous.nice);
+    let entry = Entry { start: u64::try_from(start).ok()?, previous };
+    valid.then_some((Tid::try_from(tid).ok().filter(|tid| *tid != 0)?, entry))
+}
+
+/// Exactly so many numbers.
+fn numbers<const N: usize>(text: &str) -> Option<[i64; N]> {
+    let numbers: Option<Vec<i64>> = text.split(' ').map(|word| word.parse().ok()).collect();
+    numbers?.try_into().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn any_journal() -> impl Strategy<Value = Journal> {
+        let previous = (prop::sample::select(vec![policy::NORMAL, policy::BATCH, policy::IDLE]), -20..=19);
+        let entry = (0u64..1 << 40, previous)
+            .prop_map(|(start, (policy, nice))| Entry { start, previous: Previous { policy, nice } });
+        prop::collection::btree_map(1u32..1 << 22, entry, 0..20)
+    }
+
+    fn any_remembered() -> impl Strategy<Value = Remembered> {
+        let cgroups = prop::collection::btree_set("/[^\n\0]{0,30}", 0..4);
+        (cgroups, any_journal()).prop_map(|(cgroups, journal)| Remembered { cgroups, journal })
+    }
+
+    fn store(folder: &Path) -> Store {
+        Store::open(&folder.join("run"), "boot").unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_written_is_read(first in any_remembered(), then in any_journal()) {
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = store(folder.path());
+            store.write(&first).unwrap();
+            store.record(&then).unwrap();
+            let mut expected = first;
+            expected.journal.extend(then.clone());
+            prop_assert_eq!(store.read().unwrap(), Some(expected.clone()));
+            // Those with another start are of others.
+            let back: Vec<_> = then.iter().map(|(tid, entry)| (*tid, entry.start + u64::from(tid % 2))).collect();
+            store.record_back(&back).unwrap();
+            expected.journal.retain(|tid, _| tid % 2 == 1 || !then.contains_key(tid));
+            prop_assert_eq!(store.read().unwrap(), Some(expected));
+            store.clear().unwrap();
+            prop_assert_eq!(store.read().unwrap(), None);
+        }
+
+        #[test]
+        fn a_file_that_ends_anywhere_tells_what_is_whole(remembered in any_remembered(), cut in any::<prop::sample::Index>()) {
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = store(folder.path());
+            store.write(&remembered).unwrap();
+            let bytes = std::fs::read(&store.path).unwrap();
+            let part = parse(&bytes[..cut.index(bytes.len())], "boot").unwrap_or_default();
+            prop_assert!(part.cgroups.is_subset(&remembered.cgroups));
+            for (tid, entry) in &part.journal {
+                prop_assert_eq!(remembered.journal.get(tid), Some(entry));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((thread|back|cgroup) [-0-9 ]{0,40}\n){0,5}") {
+            parse(&bytes, "boot");
+            let mut with_head = format!("{HEAD}boot\n{lines}").into_bytes();
+            with_head.extend(bytes);
+            prop_assert!(parse(&with_head, "boot").is_some());
+        }
+    }
+
+    #[test]
+    fn only_its_owner_reads_it_and_only_one_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = store(folder.path());
+        store.write(&Remembered::default()).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&store.path), mode(store.path.parent().unwrap())), (0o600, 0o700));
+        let path = folder.path().join("run");
+        assert!(Store::exists(&path));
+        let second = Store::open(&path, "boot").unwrap_err();
+        assert_eq!(second.exit, Exit::OtherScheduler);
+        drop(store);
+        assert!(Store::open(&path, "boot").is_ok());
+    }
+
+    #[test]
+    fn what_somebody_else_could_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir(path("open")).unwrap();
+        std::fs::set_permissions(path("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::os::unix::fs::symlink(path("open"), path("link")).unwrap();
+        std::fs::write(path("file"), "").unwrap();
+        for name in ["open", "link", "file"] {
+            let failure = Store::open(&path(name), "boot").unwrap_err();
+            assert!(failure.exit == Exit::Kernel && failure.message.contains("remove it"), "{failure}");
+        }
+        // A link in its place is not followed either.
+        let mut store = store(folder.path());
+        std::os::unix::fs::symlink(path("file"), &store.path).unwrap();
+        assert!(store.read().is_err());
+        store.write(&Remembered::default()).unwrap();
+        assert_eq!(std::fs::read(path("file")).unwrap(), b"");
+    }
+
+    #[test]
+    fn another_boots_journal_means_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = store(folder.path());
+        first.write(&Remembered::default()).unwrap();
+        assert!(first.read().unwrap().is_some());
+        drop(first);
+        assert_eq!(Store::open(&folder.path().join("run"), "later").unwrap().read().unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_skipped() {
+        let bytes = format!(
+            "{HEAD}b\nthread 7 1 2 0\nthread 7 1 0 20\nthread 0 1 0 0\nthread 7 -1 0 0\nthread 7 1 0 0 0\nthread 8 1 3 -20\nback 8 2\nback -8 1\n\ncgroup /a b\nthread 9 1 0"
+        );
+        let remembered = parse(bytes.as_bytes(), "b").unwrap();
+        assert_eq!(remembered.journal.into_keys().collect::<Vec<_>>(), [8]);
+        assert!(remembered.cgroups.contains("/a b"));
+    }
+
+    #[test]
+    fn a_file_of_old_records_is_bloated() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = store(folder.path());
+        let entry = Entry { start: 1, previous: Previous { policy: 0, nice: 0 } };
+        let threads: Journal = (1..5000).map(|tid| (tid, entry)).collect();
+        store.write(&Remembered { journal: threads.clone(), ..Remembered::default() }).unwrap();
+        assert!(!store.is_bloated(threads.len()) && store.is_bloated(10));
+    }
+}

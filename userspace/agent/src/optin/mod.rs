@@ -1,0 +1,482 @@
+//! Opted-in cgroups: only their threads run under scx_bias.
+//!
+//! Problem. With SCX_OPS_SWITCH_PARTIAL the kernel gives a sched_ext scheduler the threads of policy SCHED_EXT. A cgroup has no policy, only
+//! its threads have: they have to be switched one by one, those that come later too, and given back what they had when they leave, when the
+//! cgroup is not opted in any more, when the scheduler ends, and after it was killed.
+//!
+//! Approach. A look: who is in the opted-in cgroups (`cgroup.threads`), who else is recorded or was seen leaving, and what policy each has.
+//! [`plan::reconcile`] says what that asks for; it is recorded ([`journal`]) and carried out. Looks are repeated until one finds nothing to do,
+//! because threads that are forked meanwhile by ones not yet switched have to be switched too. A look is taken when the kernel side hints
+//! at something (`bpf/optin.bpf.h`), and each second whatever it hints.
+//!
+//! What a hint alone can tell is that a thread that is outside with our policy has it from us, though it was never seen inside:
+//! forked and moved out between two looks. For a while such threads are treated like those of a cgroup that was let go.
+//!
+//! Invariants. Those of [`plan`], whatever threads do between any two system calls (tests in `tests.rs`). Before a policy is set, the thread is
+//! looked at again: it must be the one that was meant and have the policy that was meant. This process itself is never switched, nor
+//! are threads of the kernel.
+//!
+//! Limits. Between that last look and the system call a few microseconds pass, in which the thread could end, its number be used
+//! again, or its nice value change. Hints that were lost are made up for by looks, but for threads of the kind above: they
+//! keep SCHED_EXT, and run under scx_bias as anybody's who asks for that policy.
+
+pub mod cgroup;
+pub mod journal;
+pub mod plan;
+mod report;
+pub mod system;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+pub use report::{CgroupReport, Report, Request};
+
+use crate::failure::Failure;
+use bias_policy::ffi;
+use cgroup::Cgroup;
+use journal::{Remembered, Store};
+use plan::{Action, IDLE_NICE, Id, Journal, Maker, Place, Plan, Previous, Seen, Tid, policy, reconcile};
+use system::{Attr, Lineage, Stat, System};
+
+/// Looks in a row. Each finds those that were forked during the one before: soon none.
+const LOOKS: usize = 16;
+/// How often ending tries to give everything back, and the pause between.
+const ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long a process that was seen leaving is watched. The hint comes before the move.
+const WATCHED: Duration = Duration::from_secs(2);
+/// How far back is looked for what a thread that inherited our policy would have.
+const GENERATIONS: usize = 16;
+/// Opted-in cgroups at most.
+pub const MOST_CGROUPS: usize = ffi::BIAS_MAX_OPTED_IN as usize;
+
+/// What the kernel side says should be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// Something inside.
+    Inside,
+    /// A process leaves.
+    Left(Id),
+    /// A process was born outside with our policy, of another one outside.
+    Born {
+        /// It.
+        process: Id,
+        /// The other.
+        maker: Id,
+    },
+}
+
+/// The opted-in cgroups and their threads. Dropping it gives every thread back what it had.
+pub struct OptIn<S: System> {
+    system: S,
+    store: Store,
+    journal: Journal,
+    inside: Vec<Cgroup>,
+    /// Let go, but not yet found without threads of ours.
+    released: Vec<Cgroup>,
+    /// The last pass left nothing to do.
+    quiet: bool,
+    /// Processes that were seen leaving, when they started, and until when they are watched.
+    leaving: BTreeMap<Tid, (u64, Instant)>,
+    /// Opted-in cgroups that were removed from the machine.
+    gone: Vec<String>,
+    /// What goes wrong.
+    trouble: Option<String>,
+    /// All was given back, or it was tried.
+    over: bool,
+}
+
+impl<S: System> OptIn<S> {
+    /// Gives back what a scx_bias that was killed has left, then opts the cgroups in. Nothing is switched before [`Self::pass`].
+    ///
+    /// # Errors
+    /// When a path is no cgroup, or nothing can be recorded.
+    pub fn start<P: AsRef<Path>>(system: S, store: Store, cgroups: &[P]) -> Result<Self, Failure> {
+        let inside =
+            cgroups.iter().map(|path| system.resolve(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let mut this = Self {
+            system,
+            store,
+            journal: Journal::new(),
+            inside: Vec::new(),
+            released: Vec::new(),
+            quiet: false,
+            leaving: BTreeMap::new(),
+            gone: Vec::new(),
+            trouble: None,
+            over: false,
+        };
+        this.recover()?;
+        for cgroup in inside {
+            this.opt_in(cgroup)?;
+        }
+        Ok(this)
+    }
+
+    fn recover(&mut self) -> Result<(), Failure> {
+        let unusable = |error: io::Error| {
+            Failure::kernel(format!(
+                "cannot use {}/: {error}; what a scx_bias that was killed has recorded there is needed to give its threads back what they had",
+                journal::FOLDER
+            ))
+        };
+        let Some(remembered) = self.store.read().map_err(unusable)? else { return Ok(()) };
+        self.store.write(&remembered).map_err(unusable)?;
+        let resolve = |path: &String| self.system.resolve(Path::new(path)).ok();
+        self.released = remembered.cgroups.iter().filter_map(resolve).collect();
+        self.journal = remembered.journal;
+        let before = self.journal.len();
+        if self.give_back() {
+            self.released.clear();
+            self.save().map_err(unusable)?;
+            info!(
+                "a scx_bias that did not end well had opted in cgroups; {before} threads were recorded, all have what they had before"
+            );
+        }
+        Ok(())
+    }
+
+    fn opt_in(&mut self, cgroup: Cgroup) -> Result<(), Failure> {
+        if self.inside.iter().any(|other| other.path == cgroup.path && other.id == cgroup.id) {
+            return Ok(());
+        }
+        if self.inside.len() >= MOST_CGROUPS {
+            return Err(Failure::usage(format!(
+                "cgroup {}: {MOST_CGROUPS} are opted in, the most there can be; opt in one above them",
+                cgroup.path
+            )));
+        }
+        self.gone.retain(|path| *path != cgroup.path);
+        self.inside.push(cgroup);
+        self.save().map_err(|error| {
+            let refused = self.inside.pop().map_or_else(String::new, |cgroup| cgroup.path);
+            Failure::runtime(format!(
+                "cgroup {refused}: cannot be recorded ({error}); make room in {}",
+                journal::FOLDER
+            ))
+        })
+    }
+
+    /// Opts a cgroup in. Its threads are switched by the next [`Self::pass`].
+    ///
+    /// # Errors
+    /// Usage failure when the path names no cgroup; runtime failure when it cannot be recorded.
+    pub fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let cgroup = self.system.resolve(path)?;
+        self.opt_in(cgroup)
+    }
+
+    /// Lets a cgroup go. Its threads are given back what they had by the next [`Self::pass`].
+    ///
+    /// # Errors
+    /// Usage failure when it was not opted in.
+    pub fn remove(&mut self, path: &Path) -> Result<(), Failure> {
+        // One that is gone has the path it had.
+        let found = self
+            .system
+            .resolve(path)
+            .map_or_else(|_| path.to_string_lossy().into_owned(), |cgroup| cgroup.path);
+        let at = self.inside.iter().position(|cgroup| cgroup.path == found).ok_or_else(|| {
+            Failure::usage(format!(
+                "cgroup {found}: is not opted in; `scx_bias cgroup list` shows those that are"
+            ))
+        })?;
+        let cgroup = self.inside.remove(at);
+        self.released.push(cgroup);
+        self.quiet = false;
+        Ok(())
+    }
+
+    /// Lets all cgroups go.
+    pub fn remove_all(&mut self) {
+        self.released.append(&mut self.inside);
+        self.quiet = false;
+    }
+
+    /// Takes note of a hint. The next pass should come soon.
+    pub fn heard(&mut self, hint: Hint, now: Instant) {
+        let leaves = match hint {
+            Hint::Inside => None,
+            Hint::Left(process) => Some(process),
+            // Else somebody's who asked for the policy.
+            Hint::Born { process, maker } => {
+                let leaving = self.leaving.get(&maker.tid);
+                leaving.filter(|(start, _)| *start == maker.start).map(|_| process)
+            }
+        };
+        if let Some(process) = leaves {
+            self.leaving.insert(process.tid, (process.start, now + WATCHED));
+        }
+    }
+
+    /// Looks, and does what is to be done. All hints that came before should have been heard.
+    pub fn pass(&mut self, now: Instant) {
+        let quiet = self.settle();
+        if quiet && self.quiet && !self.released.is_empty() {
+            // Nobody of ours was in there twice, and who got out in between was hinted at.
+            self.released.clear();
+            // What is recorded too much does no harm.
+            let _ = self.save();
+        }
+        self.quiet = quiet;
+        self.leaving.retain(|_, (_, until)| now < *until);
+        if self.store.is_bloated(self.journal.len())
+            && let Err(error) = self.save()
+        {
+            self.complain(format!("the record of threads cannot be written anew: {error}"));
+        }
+    }
+
+    /// Is anybody watched, or a cgroup just let go, so that the next pass should come soon?
+    #[must_use]
+    pub fn is_watching(&self) -> bool {
+        !self.leaving.is_empty() || !self.released.is_empty()
+    }
+
+    /// What the kernel side should follow: the kernel's numbers of cgroups, opted in (true) or just let go.
+    #[must_use]
+    pub fn followed(&self) -> BTreeMap<u64, bool> {
+        let released = self.released.iter().map(|cgroup| (cgroup.id, false));
+        released.chain(self.inside.iter().map(|cgroup| (cgroup.id, true))).collect()
+    }
+
+    /// Lets all cgroups go, and gives every thread back what it had. False, and said why, if that did not succeed. To be called again for hints
+    /// that came meanwhile.
+    pub fn finish(&mut self) -> bool {
+        self.over = true;
+        self.remove_all();
+        let done = self.give_back();
+        if done {
+            // If it stays, it tells of nothing that still is so.
+            let _ = self.store.clear();
+        }
+        done
+    }
+
+    fn give_back(&mut self) -> bool {
+        for _ in 0..ATTEMPTS {
+            if self.settle() {
+                return true;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        warn!(
+            "not all threads could be given back what they had before ({}); start scx_bias again to repeat it",
+            self.trouble.as_deref().unwrap_or("they change all the time")
+        );
+        false
+    }
+
+    /// Looks and acts until there is nothing left to do; false if there is, but cannot be done now.
+    fn settle(&mut self) -> bool {
+        for _ in 0..LOOKS {
+            let seen = self.look();
+            let plan = reconcile(&seen, &self.journal);
+            let quiet = plan.actions.is_empty();
+            let progress = self.carry_out(plan);
+            if quiet {
+                self.trouble = None;
+                return true;
+            }
+            if progress == 0 {
+                break;
+            }
+        }
+        false
+    }
+
+    /// All that [`reconcile`] asks for.
+    fn look(&mut self) -> Vec<Seen> {
+        let (mut others, _) = list(&self.system, &mut self.released);
+        let (inside, gone) = list(&self.system, &mut self.inside);
+        for gone in gone {
+            warn!("the cgroup {gone} was removed; it is not opted in any more");
+            self.gone.push(gone);
+            // Harmless if it fails: recorded paths that are no cgroup are passed over.
+            let _ = self.save();
+        }
+        let own: BTreeSet<Tid> = self.system.own().into_iter().collect();
+        others.extend(self.leaving.keys().flat_map(|process| self.system.process(*process)));
+        others.extend(self.journal.keys());
+        others.extend(&own);
+        let inside: BTreeSet<Tid> = inside.difference(&own).copied().collect();
+        let others = others.difference(&inside).map(|tid| self.examine(*tid, false, &own));
+        let inside = inside.iter().map(|tid| self.glance(*tid).or_else(|| self.examine(*tid, true, &own)));
+        others.chain(inside).flatten().collect()
+    }
+
+    /// A thread that is listed inside, if it is as it should be. That is cheap to see; whether it still is the one that is recorded is asked
+    /// before it is touched.
+    fn glance(&self, tid: Tid) -> Option<Seen> {
+        let entry = self.journal.get(&tid)?;
+        let Attr { policy, nice, .. } = self.system.attr(tid).filter(|attr| attr.policy == policy::EXT)?;
+        Some(Seen { id: Id { tid, start: entry.start }, policy, nice, place: Place::Inside, maker: None })
+    }
+
+    /// What is worth knowing of a thread, `listed` inside or not; None if nothing is.
+    fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<Seen> {
+        let Attr { policy, nice, .. } = self.system.attr(tid)?;
+        let entry = self.journal.get(&tid);
+        if entry.is_none() && policy != policy::EXT && !(listed && policy::is_switched(policy)) {
+            return None;
+        }
+        let Stat { start, dead, kernel } = self.system.stat(tid)?;
+        if dead || kernel {
+            return None;
+        }
+        // After the start, which is asked again before anything is done: so this is of the same thread, whatever number is used again.
+        let place = self.place_of(tid, own);
+        let inherited = policy == policy::EXT && entry.is_none_or(|entry| entry.start != start);
+        let maker = if inherited { self.maker(tid) } else { None };
+        Some(Seen { id: Id { tid, start }, policy, nice, place, maker })
+    }
+
+    fn place_of(&self, tid: Tid, own: &BTreeSet<Tid>) -> Place {
+        let name = self.system.cgroup_of(tid).unwrap_or_default();
+        let within = |cgroups: &[Cgroup]| cgroups.iter().any(|cgroup| cgroup.covers(&name));
+        match (within(&self.inside), within(&self.released)) {
+            (true, _) if !own.contains(&tid) => Place::Inside,
+            (true, _) | (_, true) => Place::Released,
+            _ if self.is_leaving(tid).unwrap_or(false) => Place::Released,
+            _ => Place::Outside,
+        }
+    }
+
+    fn is_leaving(&self, tid: Tid) -> Option<bool> {
+        if self.leaving.is_empty() {
+            return None;
+        }
+        let process = self.system.lineage(tid)?.process;
+        let (start, _) = self.leaving.get(&process)?;
+        Some(self.system.stat(process)?.start == *start)
+    }
+
+    /// Who made a thread that inherited our policy: the nearest before it of whom something is known.
+    fn maker(&self, mut tid: Tid) -> Option<Maker> {
+        let mut maker = None;
+        for _ in 0..GENERATIONS {
+            let Lineage { process, parent } = self.system.lineage(tid)?;
+            tid = if process == tid { parent } else { process };
+            let start = self.system.stat(tid)?.start;
+            let Attr { policy, nice, .. } = self.system.attr(tid)?;
+            maker = Some(Maker { id: Id { tid, start }, policy, nice });
+            if policy != policy::EXT || self.journal.get(&tid).is_some_and(|entry| entry.start == start) {
+                break;
+            }
+        }
+        maker
+    }
+
+    /// Does what is planned; the number of policies that were set.
+    fn carry_out(&mut self, plan: Plan) -> usize {
+        let entry = |tid: Tid| self.journal.get(&tid).map(|entry| (tid, entry.start));
+        let mut back: Vec<_> = plan.forget.iter().filter_map(|tid| entry(*tid)).collect();
+        for tid in &plan.forget {
+            self.journal.remove(tid);
+        }
+        let recorded = self.store.record(&plan.record);
+        match &recorded {
+            Ok(()) => self.journal.extend(plan.record),
+            Err(error) => self.complain(format!("threads cannot be recorded, so none are switched: {error}")),
+        }
+        let mut progress = 0;
+        for action in plan.actions {
+            let result = match action {
+                Action::Switch(id, previous) if recorded.is_ok() => self.switch(id, previous),
+                Action::Switch(..) => continue,
+                Action::Restore(id, previous) => self.restore(id, previous),
+            };
+            match (action, result) {
+                (Action::Restore(id, _), Ok(true)) => {
+                    back.extend(self.journal.remove(&id.tid).map(|_| (id.tid, id.start)));
+                    progress += 1;
+                }
+                (_, Ok(done)) => progress += usize::from(done),
+                (Action::Switch(id, _) | Action::Restore(id, _), Err(error)) => {
+                    self.complain(format!("the policy of thread {} cannot be set: {error}", id.tid));
+                }
+            }
+        }
+        // What is recorded too much does no harm.
+        let _ = self.store.record_back(&back);
+        progress
+    }
+
+    /// How the thread is scheduled, if it still is the one that was meant.
+    fn still(&self, id: Id) -> Option<Attr> {
+        let attr = self.system.attr(id.tid)?;
+        self.system.stat(id.tid).filter(|stat| stat.start == id.start && !stat.dead).map(|_| attr)
+    }
+
+    fn switch(&self, id: Id, previous: Previous) -> io::Result<bool> {
+        let Some(attr) = self.still(id).filter(|attr| attr.policy == previous.policy) else {
+            return Ok(false);
+        };
+        let idle = attr.policy == policy::IDLE;
+        if idle && attr.nice != previous.nice {
+            return Ok(false);
+        }
+        let nice = if idle { IDLE_NICE } else { attr.nice };
+        self.set(id, Attr { policy: policy::EXT, nice, ..attr })
+    }
+
+    fn restore(&self, id: Id, previous: Previous) -> io::Result<bool> {
+        let Some(attr) = self.still(id).filter(|attr| attr.policy == policy::EXT) else { return Ok(false) };
+        let idle = previous.policy == policy::IDLE && attr.nice == IDLE_NICE;
+        let nice = if idle { previous.nice } else { attr.nice };
+        // The kernel takes no nice value together with SCHED_IDLE.
+        if idle && nice != attr.nice && !self.set(id, Attr { nice, ..attr })? {
+            return Ok(false);
+        }
+        self.set(id, Attr { policy: previous.policy, nice, ..attr })
+    }
+
+    /// False if the thread is gone.
+    fn set(&self, id: Id, attr: Attr) -> io::Result<bool> {
+        match self.system.set_attr(id.tid, attr) {
+            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+
+    fn save(&mut self) -> io::Result<()> {
+        let cgroups = self.inside.iter().chain(&self.released).map(|cgroup| cgroup.path.clone());
+        self.store.write(&Remembered { cgroups: cgroups.collect(), journal: self.journal.clone() })
+    }
+
+    /// Says what went wrong, once.
+    fn complain(&mut self, what: String) {
+        if self.trouble.as_ref() != Some(&what) {
+            warn!("{what}");
+        }
+        self.trouble = Some(what);
+    }
+}
+
+impl<S: System> Drop for OptIn<S> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.finish();
+        }
+    }
+}
+
+/// The threads of the cgroups; and those that are gone, which are removed.
+fn list<S: System>(system: &S, cgroups: &mut Vec<Cgroup>) -> (BTreeSet<Tid>, Vec<String>) {
+    let mut threads = BTreeSet::new();
+    let mut gone = Vec::new();
+    cgroups.retain(|cgroup| {
+        let listed = system.threads(cgroup);
+        if listed.is_none() {
+            gone.push(cgroup.path.clone());
+        }
+        listed.map(|listed| threads.extend(listed)).is_some()
+    });
+    (threads, gone)
+}
