@@ -22,13 +22,16 @@
 
 pub mod cgroup;
 pub mod journal;
+mod look;
 pub mod plan;
 mod report;
 pub mod system;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,8 +44,8 @@ use crate::failure::Failure;
 use bias_policy::ffi;
 use cgroup::Cgroup;
 use journal::{Remembered, Store};
-use plan::{Action, IDLE_NICE, Id, Journal, Maker, Place, Plan, Previous, Seen, Tid, policy, reconcile};
-use system::{Attr, Lineage, Stat, System};
+use plan::{Action, IDLE_NICE, Id, Journal, Plan, Previous, Tid, policy, reconcile};
+use system::{Attr, System};
 
 /// Looks in a row. Each finds those that were forked during the one before: soon none.
 const LOOKS: usize = 16;
@@ -51,8 +54,6 @@ const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a process that was seen leaving is watched. The hint comes before the move.
 const WATCHED: Duration = Duration::from_secs(2);
-/// How far back is looked for what a thread that inherited our policy would have.
-const GENERATIONS: usize = 16;
 /// Opted-in cgroups at most.
 pub const MOST_CGROUPS: usize = ffi::BIAS_MAX_OPTED_IN as usize;
 
@@ -291,88 +292,6 @@ impl<S: System> OptIn<S> {
         false
     }
 
-    /// All that [`reconcile`] asks for.
-    fn look(&mut self) -> Vec<Seen> {
-        let (mut others, _) = list(&self.system, &mut self.released);
-        let (inside, gone) = list(&self.system, &mut self.inside);
-        for gone in gone {
-            warn!("the cgroup {gone} was removed; it is not opted in any more");
-            self.gone.push(gone);
-            // Harmless if it fails: recorded paths that are no cgroup are passed over.
-            let _ = self.save();
-        }
-        let own: BTreeSet<Tid> = self.system.own().into_iter().collect();
-        others.extend(self.leaving.keys().flat_map(|process| self.system.process(*process)));
-        others.extend(self.journal.keys());
-        others.extend(&own);
-        let inside: BTreeSet<Tid> = inside.difference(&own).copied().collect();
-        let others = others.difference(&inside).map(|tid| self.examine(*tid, false, &own));
-        let inside = inside.iter().map(|tid| self.glance(*tid).or_else(|| self.examine(*tid, true, &own)));
-        others.chain(inside).flatten().collect()
-    }
-
-    /// A thread that is listed inside, if it is as it should be. That is cheap to see; whether it still is the one that is recorded is asked
-    /// before it is touched.
-    fn glance(&self, tid: Tid) -> Option<Seen> {
-        let entry = self.journal.get(&tid)?;
-        let Attr { policy, nice, .. } = self.system.attr(tid).filter(|attr| attr.policy == policy::EXT)?;
-        Some(Seen { id: Id { tid, start: entry.start }, policy, nice, place: Place::Inside, maker: None })
-    }
-
-    /// What is worth knowing of a thread, `listed` inside or not; None if nothing is.
-    fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<Seen> {
-        let Attr { policy, nice, .. } = self.system.attr(tid)?;
-        let entry = self.journal.get(&tid);
-        if entry.is_none() && policy != policy::EXT && !(listed && policy::is_switched(policy)) {
-            return None;
-        }
-        let Stat { start, dead, kernel } = self.system.stat(tid)?;
-        if dead || kernel {
-            return None;
-        }
-        // After the start, which is asked again before anything is done: so this is of the same thread, whatever number is used again.
-        let place = self.place_of(tid, own);
-        let inherited = policy == policy::EXT && entry.is_none_or(|entry| entry.start != start);
-        let maker = if inherited { self.maker(tid) } else { None };
-        Some(Seen { id: Id { tid, start }, policy, nice, place, maker })
-    }
-
-    fn place_of(&self, tid: Tid, own: &BTreeSet<Tid>) -> Place {
-        let name = self.system.cgroup_of(tid).unwrap_or_default();
-        let within = |cgroups: &[Cgroup]| cgroups.iter().any(|cgroup| cgroup.covers(&name));
-        match (within(&self.inside), within(&self.released)) {
-            (true, _) if !own.contains(&tid) => Place::Inside,
-            (true, _) | (_, true) => Place::Released,
-            _ if self.is_leaving(tid).unwrap_or(false) => Place::Released,
-            _ => Place::Outside,
-        }
-    }
-
-    fn is_leaving(&self, tid: Tid) -> Option<bool> {
-        if self.leaving.is_empty() {
-            return None;
-        }
-        let process = self.system.lineage(tid)?.process;
-        let (start, _) = self.leaving.get(&process)?;
-        Some(self.system.stat(process)?.start == *start)
-    }
-
-    /// Who made a thread that inherited our policy: the nearest before it of whom something is known.
-    fn maker(&self, mut tid: Tid) -> Option<Maker> {
-        let mut maker = None;
-        for _ in 0..GENERATIONS {
-            let Lineage { process, parent } = self.system.lineage(tid)?;
-            tid = if process == tid { parent } else { process };
-            let start = self.system.stat(tid)?.start;
-            let Attr { policy, nice, .. } = self.system.attr(tid)?;
-            maker = Some(Maker { id: Id { tid, start }, policy, nice });
-            if policy != policy::EXT || self.journal.get(&tid).is_some_and(|entry| entry.start == start) {
-                break;
-            }
-        }
-        maker
-    }
-
     /// Does what is planned; the number of policies that were set.
     fn carry_out(&mut self, plan: Plan) -> usize {
         let entry = |tid: Tid| self.journal.get(&tid).map(|entry| (tid, entry.start));
@@ -465,18 +384,4 @@ impl<S: System> Drop for OptIn<S> {
             self.finish();
         }
     }
-}
-
-/// The threads of the cgroups; and those that are gone, which are removed.
-fn list<S: System>(system: &S, cgroups: &mut Vec<Cgroup>) -> (BTreeSet<Tid>, Vec<String>) {
-    let mut threads = BTreeSet::new();
-    let mut gone = Vec::new();
-    cgroups.retain(|cgroup| {
-        let listed = system.threads(cgroup);
-        if listed.is_none() {
-            gone.push(cgroup.path.clone());
-        }
-        listed.map(|listed| threads.extend(listed)).is_some()
-    });
-    (threads, gone)
 }

@@ -1,0 +1,114 @@
+//! Looking: who is inside, who else is known, and what is to be known of each.
+//!
+//! Invariants. A thread's start is read first, and asked again before anything is done to it: whatever is read between belongs to that thread,
+//! even if numbers are used again. A thread that is as it should be costs one system call.
+
+use std::collections::BTreeSet;
+
+use tracing::warn;
+
+use super::OptIn;
+use super::cgroup::Cgroup;
+use super::plan::{Id, Maker, Place, Seen, Tid, policy};
+use super::system::{Attr, Lineage, Stat, System};
+
+/// How far back is looked for what a thread that inherited our policy would have.
+const GENERATIONS: usize = 16;
+
+impl<S: System> OptIn<S> {
+    /// All that [`reconcile`](super::plan::reconcile) asks for.
+    pub(super) fn look(&mut self) -> Vec<Seen> {
+        let (mut others, _) = list(&self.system, &mut self.released);
+        let (inside, gone) = list(&self.system, &mut self.inside);
+        for gone in gone {
+            warn!("the cgroup {gone} was removed; it is not opted in any more");
+            self.gone.push(gone);
+            // Harmless if it fails: recorded paths that are no cgroup are passed over.
+            let _ = self.save();
+        }
+        let own: BTreeSet<Tid> = self.system.own().into_iter().collect();
+        others.extend(self.leaving.keys().flat_map(|process| self.system.process(*process)));
+        others.extend(self.journal.keys());
+        others.extend(&own);
+        let inside: BTreeSet<Tid> = inside.difference(&own).copied().collect();
+        let others = others.difference(&inside).map(|tid| self.examine(*tid, false, &own));
+        let inside = inside.iter().map(|tid| self.glance(*tid).or_else(|| self.examine(*tid, true, &own)));
+        others.chain(inside).flatten().collect()
+    }
+
+    /// A thread that is listed inside, if it is as it should be. That is cheap to see; whether it still is the one that is recorded is asked
+    /// before it is touched.
+    fn glance(&self, tid: Tid) -> Option<Seen> {
+        let entry = self.journal.get(&tid)?;
+        let Attr { policy, nice, .. } = self.system.attr(tid).filter(|attr| attr.policy == policy::EXT)?;
+        Some(Seen { id: Id { tid, start: entry.start }, policy, nice, place: Place::Inside, maker: None })
+    }
+
+    /// What is worth knowing of a thread, `listed` inside or not; None if nothing is.
+    fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<Seen> {
+        let Attr { policy, nice, .. } = self.system.attr(tid)?;
+        let entry = self.journal.get(&tid);
+        if entry.is_none() && policy != policy::EXT && !(listed && policy::is_switched(policy)) {
+            return None;
+        }
+        let Stat { start, dead, kernel } = self.system.stat(tid)?;
+        if dead || kernel {
+            return None;
+        }
+        // After the start, which is asked again before anything is done: so this is of the same thread, whatever number is used again.
+        let place = self.place_of(tid, own);
+        let inherited = policy == policy::EXT && entry.is_none_or(|entry| entry.start != start);
+        let maker = if inherited { self.maker(tid) } else { None };
+        Some(Seen { id: Id { tid, start }, policy, nice, place, maker })
+    }
+
+    fn place_of(&self, tid: Tid, own: &BTreeSet<Tid>) -> Place {
+        let name = self.system.cgroup_of(tid).unwrap_or_default();
+        let within = |cgroups: &[Cgroup]| cgroups.iter().any(|cgroup| cgroup.covers(&name));
+        match (within(&self.inside), within(&self.released)) {
+            (true, _) if !own.contains(&tid) => Place::Inside,
+            (true, _) | (_, true) => Place::Released,
+            _ if self.is_leaving(tid).unwrap_or(false) => Place::Released,
+            _ => Place::Outside,
+        }
+    }
+
+    fn is_leaving(&self, tid: Tid) -> Option<bool> {
+        if self.leaving.is_empty() {
+            return None;
+        }
+        let process = self.system.lineage(tid)?.process;
+        let (start, _) = self.leaving.get(&process)?;
+        Some(self.system.stat(process)?.start == *start)
+    }
+
+    /// Who made a thread that inherited our policy: the nearest before it of whom something is known.
+    fn maker(&self, mut tid: Tid) -> Option<Maker> {
+        let mut maker = None;
+        for _ in 0..GENERATIONS {
+            let Lineage { process, parent } = self.system.lineage(tid)?;
+            tid = if process == tid { parent } else { process };
+            let start = self.system.stat(tid)?.start;
+            let Attr { policy, nice, .. } = self.system.attr(tid)?;
+            maker = Some(Maker { id: Id { tid, start }, policy, nice });
+            if policy != policy::EXT || self.journal.get(&tid).is_some_and(|entry| entry.start == start) {
+                break;
+            }
+        }
+        maker
+    }
+}
+
+/// The threads of the cgroups; and those that are gone, which are removed.
+fn list<S: System>(system: &S, cgroups: &mut Vec<Cgroup>) -> (BTreeSet<Tid>, Vec<String>) {
+    let mut threads = BTreeSet::new();
+    let mut gone = Vec::new();
+    cgroups.retain(|cgroup| {
+        let listed = system.threads(cgroup);
+        if listed.is_none() {
+            gone.push(cgroup.path.clone());
+        }
+        listed.map(|listed| threads.extend(listed)).is_some()
+    });
+    (threads, gone)
+}

@@ -1,0 +1,383 @@
+//! A machine for tests that does not hold still: between any two questions threads fork, end, move, change and have their numbers used again.
+
+#![allow(clippy::unwrap_used)]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::Hint;
+use super::cgroup::Cgroup;
+use super::plan::policy::{self, BATCH, EXT, IDLE, NORMAL};
+use super::plan::{IDLE_NICE, Id, Tid};
+use super::system::{Attr, Lineage, Stat, System};
+use crate::failure::Failure;
+
+pub(super) const FIFO: u32 = 1;
+pub(super) const OWN: Tid = 1_000_000;
+/// The cgroups there are; the first two are opted in now and then.
+pub(super) const CGROUPS: [&str; 4] = ["/in", "/in/below", "/also", "/out"];
+
+#[derive(Debug, Clone)]
+pub(super) struct Thread {
+    pub(super) attr: Attr,
+    /// What it would have if there were no scx_bias.
+    pub(super) natural: (u32, i32),
+    pub(super) start: u64,
+    pub(super) process: Tid,
+    pub(super) parent: Tid,
+    pub(super) cgroup: usize,
+    pub(super) kernel: bool,
+    /// Nobody can know what it would have: its maker was gone first.
+    pub(super) orphan: bool,
+    /// It asked for SCHED_EXT itself.
+    pub(super) native: bool,
+    /// It was in an opted-in cgroup once.
+    pub(super) was_inside: bool,
+    /// It got out, with our policy, when nobody looked.
+    pub(super) escaped: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Event {
+    Fork {
+        by: usize,
+        thread: bool,
+        into: Option<usize>,
+    },
+    End(usize),
+    Move(usize, usize),
+    Policy(usize, u32),
+    Nice(usize, i32),
+    /// It ends, and its number is given to one outside that has nothing to do with it, or to a child of another.
+    Reuse(usize, Option<usize>),
+}
+
+#[derive(Default)]
+pub(super) struct World {
+    pub(super) threads: BTreeMap<Tid, Thread>,
+    pub(super) clock: u64,
+    pub(super) next: Tid,
+    pub(super) events: VecDeque<Option<Event>>,
+    /// What the kernel side follows: cgroups that are opted in (true) or just let go.
+    pub(super) followed: BTreeMap<usize, bool>,
+    pub(super) removed: BTreeSet<usize>,
+    pub(super) hints: Vec<Hint>,
+    /// Nobody listens.
+    pub(super) down: bool,
+    /// What is recorded then.
+    pub(super) recorded: BTreeSet<(Tid, u64)>,
+    /// Wrongs that were done.
+    pub(super) wrongs: Vec<String>,
+    /// So many policies can be set before the kernel refuses; None does not end.
+    pub(super) budget: Option<usize>,
+    pub(super) limited: bool,
+}
+
+pub(super) type Shared = Rc<RefCell<World>>;
+
+impl World {
+    /// Is it opted in (true) or just let go?
+    pub(super) fn follows(&self, cgroup: usize) -> Option<bool> {
+        let name = CGROUPS[cgroup];
+        let above = |at: &usize| name == CGROUPS[*at] || name.starts_with(&format!("{}/", CGROUPS[*at]));
+        self.followed.iter().filter(|(at, _)| above(at)).map(|(_, inside)| *inside).max()
+    }
+
+    pub(super) fn covered(&self, cgroup: usize) -> bool {
+        self.follows(cgroup) == Some(true)
+    }
+
+    pub(super) fn pick(&self, at: usize) -> Option<Tid> {
+        let threads: Vec<Tid> =
+            self.threads.iter().filter(|(_, thread)| !thread.kernel).map(|(tid, _)| *tid).collect();
+        threads.get(at % threads.len().max(1)).copied().filter(|tid| *tid != OWN)
+    }
+
+    pub(super) fn spawn(&mut self, thread: Thread) -> Tid {
+        self.next += 1;
+        self.put(self.next, thread);
+        self.next
+    }
+
+    /// Children of this process, its own threads but the first, and all who come from these: nobody knows any more what they would have.
+    pub(super) fn forget_makers(&mut self, process: Tid) {
+        let mut makers = vec![process];
+        while let Some(process) = makers.pop() {
+            for (tid, child) in &mut self.threads {
+                let made = child.parent == process || (child.process == process && *tid != process);
+                if made && !child.orphan && !child.native && child.attr.policy == EXT {
+                    child.orphan = true;
+                    makers.push(*tid);
+                }
+            }
+        }
+    }
+
+    pub(super) fn put(&mut self, tid: Tid, mut thread: Thread) {
+        self.clock += 1;
+        thread.start = self.clock;
+        thread.was_inside = self.covered(thread.cgroup);
+        if thread.process == 0 {
+            thread.process = tid;
+        }
+        self.threads.insert(tid, thread);
+    }
+
+    pub(super) fn hint(&mut self, hint: Hint) {
+        if !self.down {
+            self.hints.push(hint);
+        }
+    }
+
+    pub(super) fn step(&mut self) {
+        let Some(Some(event)) = self.events.pop_front() else { return };
+        match event {
+            Event::Fork { by, thread, into } => self.fork(by, thread, into, None),
+            Event::End(at) => self.end(at),
+            Event::Move(at, to) => self.move_process(at, to),
+            Event::Policy(at, policy) => {
+                let Some(tid) = self.pick(at).filter(|tid| !self.threads[tid].native) else { return };
+                let thread = self.threads.get_mut(&tid).unwrap();
+                thread.attr.policy = policy;
+                thread.natural = (policy, thread.attr.nice);
+                self.forget_makers(tid);
+            }
+            Event::Nice(at, nice) => {
+                let Some(tid) = self.pick(at) else { return };
+                let thread = self.threads.get_mut(&tid).unwrap();
+                thread.attr.nice = nice;
+                thread.natural.1 = nice;
+                self.forget_makers(tid);
+            }
+            Event::Reuse(at, by) => {
+                let Some(tid) = self.pick(at).filter(|tid| self.threads[tid].process == *tid) else { return };
+                self.end(at);
+                match by {
+                    Some(by) => self.fork(by, false, None, Some(tid)),
+                    None => self.put(tid, Thread { native: true, ..task(3, EXT, 0) }),
+                }
+            }
+        }
+    }
+
+    pub(super) fn run(&mut self) {
+        while !self.events.is_empty() {
+            self.step();
+        }
+    }
+
+    pub(super) fn fork(&mut self, by: usize, as_thread: bool, into: Option<usize>, number: Option<Tid>) {
+        let Some(maker) = self.pick(by) else { return };
+        let parent = self.threads[&maker].clone();
+        let mut child = parent.clone();
+        if !as_thread {
+            (child.process, child.parent) = (0, parent.process);
+            if let Some(into) = into.filter(|_| !parent.native) {
+                child.cgroup = into;
+            }
+        }
+        if child.attr.reset_on_fork && child.attr.policy == FIFO {
+            (child.attr.policy, child.natural.0) = (NORMAL, NORMAL);
+        }
+        // Makers are found by process: another thread than the first may have another policy.
+        let first = self.threads.get(&parent.process).map(|first| first.natural);
+        let differs = first.is_none_or(|first| first.0 != child.natural.0)
+            || (child.natural.0 == IDLE && parent.process != maker);
+        child.orphan |= child.attr.policy == EXT && !parent.native && differs;
+        let (policy, cgroup) = (child.attr.policy, child.cgroup);
+        let inside = self.covered(cgroup);
+        child.escaped |= self.down && policy == EXT && !inside && !parent.native;
+        let tid = match number {
+            Some(tid) => {
+                self.put(tid, child);
+                tid
+            }
+            None => self.spawn(child),
+        };
+        let process = self.id(tid);
+        if inside && policy::is_switched(policy) {
+            self.hint(Hint::Inside);
+        } else if !inside && policy == EXT {
+            let left = self.follows(parent.cgroup).is_some();
+            self.hint(if left { Hint::Left(process) } else { Hint::Born { process, maker: self.id(maker) } });
+        }
+    }
+
+    /// The process of a thread.
+    pub(super) fn id(&self, tid: Tid) -> Id {
+        let process = self.threads[&tid].process;
+        Id { tid: process, start: self.threads[&process].start }
+    }
+
+    pub(super) fn end(&mut self, at: usize) {
+        let Some(tid) = self.pick(at) else { return };
+        let process = self.threads[&tid].process;
+        let all: Vec<Tid> = self
+            .threads
+            .iter()
+            .filter(|(other, t)| **other == tid || (process == tid && t.process == tid))
+            .map(|(t, _)| *t)
+            .collect();
+        for tid in all {
+            self.threads.remove(&tid);
+            self.forget_makers(tid);
+            self.threads
+                .values_mut()
+                .filter(|child| child.parent == tid)
+                .for_each(|child| child.parent = OWN);
+        }
+    }
+
+    pub(super) fn move_process(&mut self, at: usize, to: usize) {
+        let Some(tid) = self.pick(at).filter(|tid| !self.threads[tid].native && !self.removed.contains(&to))
+        else {
+            return;
+        };
+        let process = self.id(tid);
+        let (from, into) = (self.follows(self.threads[&tid].cgroup), self.covered(to));
+        if into {
+            self.hint(Hint::Inside);
+        } else if from.is_some() {
+            self.hint(Hint::Left(process));
+        }
+        for (tid, thread) in self.threads.iter_mut().filter(|(_, thread)| thread.process == process.tid) {
+            thread.cgroup = to;
+            thread.was_inside |= into;
+            thread.escaped |= self.down
+                && !into
+                && thread.attr.policy == EXT
+                && !self.recorded.contains(&(*tid, thread.start));
+        }
+    }
+
+    /// What is not as it should be, once all is quiet.
+    pub(super) fn judge(&self) -> Vec<String> {
+        let mut wrongs = self.wrongs.clone();
+        for (tid, thread) in &self.threads {
+            let (policy, nice) = thread.natural;
+            let inside = self.covered(thread.cgroup) && !thread.kernel && *tid != OWN && policy != FIFO;
+            let now = (thread.attr.policy, thread.attr.nice);
+            let right = if thread.native || thread.escaped {
+                now.0 == EXT || thread.escaped
+            } else if inside {
+                now.0 == EXT && (nice == now.1 || now.1 == IDLE_NICE)
+            } else {
+                now == (policy, nice) || (thread.orphan && matches!(now.0, NORMAL | BATCH | IDLE))
+            };
+            if !right {
+                wrongs.push(format!("{tid}: {thread:?}"));
+            }
+        }
+        wrongs
+    }
+}
+
+pub(super) fn task(cgroup: usize, policy: u32, nice: i32) -> Thread {
+    Thread {
+        attr: Attr { policy, nice, reset_on_fork: false, slice_ns: 7 },
+        natural: (policy, nice),
+        start: 0,
+        process: 0,
+        parent: OWN,
+        cgroup,
+        kernel: false,
+        orphan: false,
+        native: false,
+        was_inside: false,
+        escaped: false,
+    }
+}
+
+impl System for Shared {
+    fn resolve(&self, path: &Path) -> Result<Cgroup, Failure> {
+        let at = CGROUPS.iter().position(|name| Path::new(name) == path);
+        let at = at.filter(|at| !self.borrow().removed.contains(at));
+        at.map(|at| Cgroup { path: CGROUPS[at].into(), name: CGROUPS[at].into(), id: at as u64 })
+            .ok_or_else(|| Failure::usage("no such cgroup; name another"))
+    }
+
+    fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>> {
+        self.borrow_mut().step();
+        let world = self.borrow();
+        let inside = |thread: &Thread| cgroup.covers(CGROUPS[thread.cgroup]);
+        let threads =
+            world.threads.iter().filter(|(_, thread)| inside(thread)).map(|(tid, _)| *tid).collect();
+        (!world.removed.contains(&(cgroup.id as usize))).then_some(threads)
+    }
+
+    fn process(&self, tid: Tid) -> Vec<Tid> {
+        self.borrow_mut().step();
+        self.borrow()
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.process == tid)
+            .map(|(tid, _)| *tid)
+            .collect()
+    }
+
+    fn own(&self) -> Vec<Tid> {
+        vec![OWN]
+    }
+
+    fn stat(&self, tid: Tid) -> Option<Stat> {
+        // No step: between this and the policy being set nothing can be known to change.
+        let world = self.borrow();
+        let thread = world.threads.get(&tid)?;
+        Some(Stat { start: thread.start, dead: false, kernel: thread.kernel })
+    }
+
+    fn cgroup_of(&self, tid: Tid) -> Option<String> {
+        self.borrow_mut().step();
+        Some(CGROUPS[self.borrow().threads.get(&tid)?.cgroup].to_owned())
+    }
+
+    fn lineage(&self, tid: Tid) -> Option<Lineage> {
+        self.borrow_mut().step();
+        let world = self.borrow();
+        let Thread { process, parent, .. } = *world.threads.get(&tid)?;
+        Some(Lineage { process, parent })
+    }
+
+    fn attr(&self, tid: Tid) -> Option<Attr> {
+        self.borrow_mut().step();
+        Some(self.borrow().threads.get(&tid)?.attr)
+    }
+
+    fn set_attr(&self, tid: Tid, attr: Attr) -> io::Result<()> {
+        let mut world = self.borrow_mut();
+        match &mut world.budget {
+            Some(0) => return Err(io::Error::from_raw_os_error(nix::libc::EPERM)),
+            Some(budget) => *budget -= 1,
+            None => {}
+        }
+        let Some(thread) = world.threads.get_mut(&tid) else {
+            return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
+        };
+        let old = thread.attr;
+        thread.attr = attr;
+        // As the kernel does: no nice value and no slice together with SCHED_IDLE.
+        if attr.policy == IDLE {
+            (thread.attr.nice, thread.attr.slice_ns) = (old.nice, old.slice_ns);
+        }
+        let other = (
+            old.policy == FIFO,
+            old.policy != EXT && attr.policy == EXT && !thread.was_inside,
+            thread.native,
+            thread.kernel,
+        );
+        if other != (false, false, false, false) || tid == OWN && attr.policy == EXT {
+            let wrong = format!("{tid} was touched: {thread:?}, {old:?}");
+            world.wrongs.push(wrong);
+        } else if (attr.reset_on_fork, attr.slice_ns) != (old.reset_on_fork, old.slice_ns) {
+            world.wrongs.push(format!("{tid} lost something"));
+        }
+        Ok(())
+    }
+
+    fn limited_by(&self, cgroup: &Cgroup) -> Option<String> {
+        self.borrow().limited.then(|| cgroup.path.clone())
+    }
+}
