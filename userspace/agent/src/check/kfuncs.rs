@@ -57,6 +57,10 @@ pub const NEEDS: &[Need] = &[
     need("hold CPU masks", &["bpf_cpumask_intersects"]),
     need("read shared data", &["bpf_rcu_read_lock"]),
     need("read shared data", &["bpf_rcu_read_unlock"]),
+    option(
+        "give up what waits for a CPU that another class takes, with opted-in cgroups",
+        &["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2", "scx_bpf_reenqueue_local"],
+    ),
     option("set a task's slice", &["scx_bpf_task_set_slice"]),
     option("set a task's place in a queue", &["scx_bpf_task_set_dsq_vtime"]),
 ];

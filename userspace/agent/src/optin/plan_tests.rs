@@ -1,5 +1,7 @@
 //! The invariants of [`super`], on made-up threads.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 
 use super::policy::{BATCH, EXT, IDLE, NORMAL};
@@ -83,7 +85,7 @@ proptest! {
     fn only_who_is_inside_is_switched_and_never_a_real_time_thread(seen in any_seen(), journal in any_journal()) {
         for action in reconcile(&seen, &journal).actions {
             if let Action::Switch(id, previous) = action {
-                let thread = of(&seen, id).expect("who is not there is not switched");
+                let thread = of(&seen, id).unwrap();
                 prop_assert_eq!(thread.place, Place::Inside);
                 prop_assert!(policy::is_switched(thread.policy));
                 prop_assert_eq!(previous, Previous { policy: thread.policy, nice: thread.nice });
@@ -112,7 +114,7 @@ proptest! {
     fn who_is_inside_and_who_is_not_ours_is_not_restored(seen in any_seen(), journal in any_journal()) {
         for action in reconcile(&seen, &journal).actions {
             if let Action::Restore(id, previous) = action {
-                let thread = of(&seen, id).expect("who is not there is not restored");
+                let thread = of(&seen, id).unwrap();
                 prop_assert!(thread.policy == EXT && thread.place != Place::Inside);
                 prop_assert!(policy::is_switched(previous.policy));
             }
