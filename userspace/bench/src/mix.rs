@@ -2,7 +2,7 @@
 
 use crate::solo::{self, Solo};
 use crate::spec::{CpuList, Kind, Mix};
-use crate::task::{Group, TaskWindow};
+use crate::task::{Group, Stay, TaskWindow};
 use crate::{Error, Result, emulation, metrics, sched::SchedExt};
 use serde::Serialize;
 use std::fmt::Write;
@@ -44,6 +44,9 @@ pub struct TaskReport {
     /// Of a task that changes its nature: share of that CPU time which it computed on fast CPUs or was stalled on slow ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right_share: Option<f64>,
+    /// Of a task that changes its nature: CPU time [ms] on CPUs of the wrong class after each change, until it was on the right one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settled_ms: Vec<f64>,
     /// Share of that CPU time by CPU.
     pub cpu_share: Vec<f64>,
     /// Changes of CPU observed between steps of work.
@@ -161,6 +164,7 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
             cpu_s: total / 1e9,
             fast_share: metrics::share(on_fast, total),
             right_share: (!kind.period().is_zero()).then(|| metrics::share(right, total)),
+            settled_ms: settled_ms(&task.stays, &solo.fast_cpus),
             cpu_share: task.cpu_ns.iter().map(|&ns| metrics::share(ns as f64, total)).collect(),
             cpu_changes: task.cpu_changes,
             voluntary_switches: task.voluntary,
@@ -180,6 +184,23 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
         right_share: (!right.is_empty()).then(|| metrics::sum(right.iter().copied()) / right.len() as f64),
         tasks: reports,
     })
+}
+
+/// CPU time [ms] a task spent on CPUs of the wrong class after each change of its nature, until it was on the right one or changed again.
+/// The first stay is left out, because it began before the window; so is a change that the window's end cut off.
+fn settled_ms(stays: &[Stay], fast_cpus: &[usize]) -> Vec<f64> {
+    let changes = stays.windows(2).enumerate().filter(|(_, pair)| pair[0].stalled != pair[1].stalled);
+    let settled = |(at, _): (usize, _)| {
+        let mut wrong_ns = 0;
+        for stay in &stays[at + 1..] {
+            if stay.stalled != stays[at + 1].stalled || fast_cpus.contains(&stay.cpu) != stay.stalled {
+                return Some(wrong_ns as f64 / 1e6);
+            }
+            wrong_ns += stay.ns;
+        }
+        None
+    };
+    changes.filter_map(settled).collect()
 }
 
 impl Report {
@@ -251,6 +272,23 @@ mod tests {
         assert!((round.tasks[0].right_share.unwrap() - 0.7).abs() < 1e-12);
         assert_eq!(round.tasks[1].right_share, None, "a task of one nature");
         assert_eq!(round.right_share, round.tasks[0].right_share);
+    }
+
+    #[test]
+    fn a_change_is_settled_on_the_right_cpu_or_with_the_next() {
+        let stay = |cpu, stalled, ms: u64| Stay { cpu, stalled, ns: ms * 1_000_000 };
+        let stays = [
+            stay(1, false, 500), // before the window, who knows since when
+            stay(1, true, 700),  // stalls where it belongs
+            stay(1, false, 30),
+            stay(2, false, 20),
+            stay(0, false, 600), // at last
+            stay(0, true, 400),  // never
+            stay(0, false, 10),
+            stay(0, true, 90), // cut off
+        ];
+        assert_eq!(settled_ms(&stays, &[0]), [0.0, 50.0, 400.0, 0.0]);
+        assert!(settled_ms(&[], &[0]).is_empty());
     }
 
     #[test]

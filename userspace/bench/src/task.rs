@@ -56,6 +56,9 @@ const PHASE_WORK: u64 = 1;
 const PHASE_MEASURE: u64 = 2;
 const PHASE_STOP: u64 = 3;
 
+/// Stays of a window that are kept: minutes of phases of seconds.
+const MAX_STAYS: usize = 512;
+
 /// What a task publishes. Times in nanoseconds.
 #[repr(C, align(64))]
 struct Slot {
@@ -72,10 +75,43 @@ struct Slot {
     cpu_ns: [AtomicU64; MAX_CPUS],
     /// The part of it in which the task was stalled, for kinds that change their nature.
     stalled_ns: [AtomicU64; MAX_CPUS],
+    /// Stays so far, and the first [`MAX_STAYS`] of them, see [`Stay::word`].
+    nr_stays: AtomicU64,
+    stays: [AtomicU64; MAX_STAYS],
 }
 
 // SAFETY: atomics only, valid when zero.
 unsafe impl SharedZero for Slot {}
+
+/// A piece of a task's life on one CPU and of one nature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// Where.
+    pub cpu: usize,
+    /// It stalled there; else it computed.
+    pub stalled: bool,
+    /// CPU time, nanoseconds.
+    pub ns: u64,
+}
+
+impl Stay {
+    /// Bits of the time: a day.
+    const NS_BITS: u32 = 47;
+
+    /// In one word, so that nobody reads half of one: nature, CPU, time.
+    fn word(self) -> u64 {
+        let ns = self.ns.min((1 << Self::NS_BITS) - 1);
+        u64::from(self.stalled) << 63 | (self.cpu as u64) << Self::NS_BITS | ns
+    }
+
+    fn of_word(word: u64) -> Self {
+        Stay {
+            stalled: word >> 63 == 1,
+            cpu: ((word & !(1 << 63)) >> Self::NS_BITS) as usize,
+            ns: word & ((1 << Self::NS_BITS) - 1),
+        }
+    }
+}
 
 /// What one task did inside a window.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +122,8 @@ pub struct TaskWindow {
     pub cpu_ns: Vec<u64>,
     /// The part of it in which a task that changes its nature was stalled, of the same length; zeros for all others.
     pub stalled_ns: Vec<u64>,
+    /// Its stays in their order, the first [`MAX_STAYS`].
+    pub stays: Vec<Stay>,
     /// Changes of CPU observed between steps.
     pub cpu_changes: u64,
     /// Context switches in which the task blocked.
@@ -258,6 +296,10 @@ impl Slot {
             units,
             cpu_ns,
             stalled_ns,
+            stays: self.stays[..(self.nr_stays.load(Relaxed) as usize).min(MAX_STAYS)]
+                .iter()
+                .map(|word| Stay::of_word(word.load(Relaxed)))
+                .collect(),
             cpu_changes: self.cpu_changes.load(Relaxed),
             voluntary: self.voluntary.load(Relaxed),
             involuntary: self.involuntary.load(Relaxed),
@@ -349,6 +391,11 @@ impl<'a> Account<'a> {
             if self.stalled {
                 self.slot.stalled_ns[self.cpu].fetch_add(now - self.since_ns, Relaxed);
             }
+            let at = self.slot.nr_stays.fetch_add(1, Relaxed) as usize;
+            if let Some(word) = self.slot.stays.get(at) {
+                let stay = Stay { cpu: self.cpu, stalled: self.stalled, ns: now - self.since_ns };
+                word.store(stay.word(), Relaxed);
+            }
         }
         self.since_ns = now;
     }
@@ -387,6 +434,7 @@ pub(crate) mod example {
             units,
             cpu_ns: cpu_ns.to_vec(),
             stalled_ns,
+            stays: Vec::new(),
             cpu_changes: 4,
             voluntary: 2,
             involuntary: 3,
@@ -421,6 +469,11 @@ mod tests {
         let sums = |task: &TaskWindow| (task.cpu_ns.iter().sum::<u64>(), task.stalled_ns.iter().sum::<u64>());
         let (all, stalled) = sums(&tasks[0]);
         assert!(stalled > 0 && stalled < all, "{stalled} of {all}");
+        let stays = &tasks[0].stays;
+        assert_eq!(stays.iter().map(|stay| stay.ns).sum::<u64>(), all, "stays are all there is");
+        assert!(stays.windows(2).any(|pair| pair[0].stalled != pair[1].stalled));
+        let stay = Stay { cpu: MAX_CPUS - 1, stalled: true, ns: 86_400_000_000_000 };
+        assert_eq!(Stay::of_word(stay.word()), stay);
         assert_eq!(sums(&tasks[1]).1, 0, "a kind of one nature");
     }
 

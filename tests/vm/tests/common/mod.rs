@@ -144,6 +144,15 @@ impl Results {
         value.unwrap_or_else(|| panic!("{name}.json has no number at {pointer}:\n{document:#}"))
     }
 
+    /// The numbers in the arrays `field` of all elements of the array at a pointer; elements without are passed over.
+    pub fn numbers(&self, name: &str, pointer: &str, field: &str) -> Vec<f64> {
+        let document = self.json(name);
+        let elements = document.pointer(pointer).and_then(Value::as_array);
+        let elements =
+            elements.unwrap_or_else(|| panic!("{name}.json has no array at {pointer}:\n{document:#}"));
+        elements.iter().filter_map(|one| one[field].as_array()).flatten().filter_map(Value::as_f64).collect()
+    }
+
     /// A text file the script wrote to $OUT.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.out.join(name)).unwrap()
