@@ -60,6 +60,7 @@ fn weights_are_honoured_on_6_12() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn weights_are_honoured_on_7_3() {
     shares("7.3");
 }

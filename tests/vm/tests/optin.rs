@@ -229,11 +229,13 @@ fn only_opted_in_cgroups_are_scheduled_on_6_12() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn only_opted_in_cgroups_are_scheduled_on_6_18() {
     opted_in("6.18");
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn only_opted_in_cgroups_are_scheduled_on_7_3() {
     opted_in("7.3");
 }

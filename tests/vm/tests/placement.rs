@@ -69,6 +69,7 @@ fn placement_and_overhead_on_6_12() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn placement_on_7_3() {
     let Some(results) = Scenario::emulated("7.3", "2F2S", 6).run(MIXES) else { return };
     let mut expect = Expectations::default();

@@ -86,11 +86,13 @@ fn a_storm_of_changes_loses_no_task_on_6_12() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn a_storm_of_changes_loses_no_task_on_6_18() {
     storm("6.18");
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn a_storm_of_changes_loses_no_task_on_7_0() {
     storm("7.0");
 }
@@ -106,6 +108,7 @@ fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_6_12() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
     killed_and_unplugged("7.3");
 }
@@ -133,6 +136,7 @@ fn loads_on_7_0() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn loads_on_7_3() {
     loads("7.3");
 }

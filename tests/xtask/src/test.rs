@@ -15,6 +15,8 @@ use crate::args::TestArgs;
 
 /// Tests that boot the VM: the integration tests of this crate. The nextest configuration says the same.
 const VM_TESTS: &str = "package(bias_vm) & kind(test)";
+/// What `--full` runs: what is ignored as well, but for the test that must fail.
+const FULL: &str = "not (package(bias_vm) & binary(canary))";
 /// Exit code of nextest when tests ran and some failed.
 const NEXTEST_FAILED: i32 = 100;
 
@@ -49,6 +51,9 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
         command.arg("-E").arg(format!("not ({VM_TESTS})"));
     } else if std::env::var_os("CI").is_some() {
         command.arg("--no-fail-fast");
+    }
+    if args.full {
+        command.args(["--run-ignored", "all", "-E", FULL]);
     }
     let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
     interrupt::check()?;
