@@ -42,16 +42,18 @@ char _license[] SEC("license") = "GPL";
 #define MAX_LAG_SLICES 6
 
 /*
- * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody else passed
- * over?
+ * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody passed over who is owed more than
+ * a slice? As long as they wake each other there, ops.dispatch is not asked. Yet if anybody who waits sent @p to a queue, partners
+ * would be torn apart, wait for each other in the queue, and so keep it from ever getting empty.
  */
 static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
-	return cctx->burst_ns < sync_burst_ns && !shared_waiting(llc_of(cpu)) &&
+	return cctx->burst_ns < sync_burst_ns &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
+	       !due_before(cpu, cctx, bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns) - slice_ns);
 }
 
 static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)

@@ -59,6 +59,16 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// Mean of the middle half: what is left of the sorted values without a quarter at either end, rounded down. As deaf to outliers as need be,
+/// and unlike the median does not jump between values that come in levels. None for no values.
+pub fn midmean(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let cut = sorted.len() / 4;
+    let middle = &sorted[cut..sorted.len() - cut];
+    (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
+}
+
 /// Sum that is 0 (not the standard library's -0) for no values.
 pub fn sum(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |sum, x| sum + x)
@@ -119,6 +129,15 @@ mod tests {
         assert_eq!(fast_cpus(&[60.0, 60.1, 59.9], 0.03), [true, true, true]);
         assert_eq!(fast_cpus(&[60.0, 24.0], 0.03), [true, false]);
         assert!(fast_cpus(&[], 0.03).is_empty());
+    }
+
+    #[test]
+    fn midmean_moves_with_the_share_of_levels_and_not_with_outliers() {
+        assert_eq!(midmean(&[]), None);
+        assert_eq!(midmean(&[7.0]), Some(7.0));
+        assert_eq!(midmean(&[1.0, 2.0, 3.0, 1000.0]), Some(2.5));
+        let levels = |ones: usize| [vec![1.0; ones], vec![2.0; 12 - ones]].concat();
+        assert_eq!([5, 6, 7].map(|n| midmean(&levels(n)).unwrap()), [10.0 / 6.0, 9.0 / 6.0, 8.0 / 6.0]);
     }
 
     proptest! {

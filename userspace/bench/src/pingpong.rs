@@ -7,7 +7,8 @@
 //! Approach: pairs of processes and two pipes each. Per round the sum of executed instructions of all CPUs is
 //! taken before and after. Nothing is subtracted for ticks and background: of some 6 000 instructions a switch they are 20, while the
 //! idle machine, measured before, executed now a hundred and now a thousand for that time (a scheduler just loaded opens its sockets,
-//! the kernel clears up), and switches looked cheaper by that. One *switch* is one hop: one write and one read; a round trip is two.
+//! the kernel clears up), and switches looked cheaper by that. A pair of processes costs one of a few levels, 1 % apart, for all its life; so
+//! every round has new ones. One *switch* is one hop: one write and one read; a round trip is two.
 //!
 //! Limits: without the amp PMU only the time of a switch is reported.
 
@@ -63,7 +64,7 @@ pub struct Report {
     pub pairs: usize,
     /// CPU all were pinned to.
     pub cpu: Option<usize>,
-    /// Median over the rounds of instructions per switch; null without the PMU.
+    /// Mean of the middle half of the rounds' instructions per switch; null without the PMU.
     pub instructions_per_switch: Option<f64>,
     /// Median over the rounds of wall time per switch, nanoseconds.
     pub ns_per_switch: f64,
@@ -74,7 +75,7 @@ pub struct Report {
 /// Runs all rounds.
 pub fn run(options: &Options) -> Result<Report> {
     let mut session = Session::open(options.pairs, options.cpu)?;
-    let round_trips = options.switches.div_ceil(2 * options.pairs.max(1) as u32).max(1);
+    let round_trips = options.switches.div_ceil(2 * session.pairs as u32).max(1);
     for _ in 0..options.rounds.max(1) {
         session.round(round_trips)?;
     }
@@ -86,7 +87,7 @@ pub fn run_for(pairs: usize, cpu: Option<usize>, warmup: Duration, window: Durat
     let mut session = Session::open(pairs, cpu)?;
     let start = Instant::now();
     while start.elapsed() < warmup {
-        session.table.play(SHORT_ROUND_TRIPS)?;
+        session.table()?.play(SHORT_ROUND_TRIPS)?;
     }
     let start = Instant::now();
     while session.rounds.is_empty() || start.elapsed() < window {
@@ -95,40 +96,45 @@ pub fn run_for(pairs: usize, cpu: Option<usize>, warmup: Duration, window: Durat
     Ok(session.report())
 }
 
-/// Players, counters, and the rounds so far.
+/// Counters, and the rounds so far.
 struct Session {
-    table: Table,
+    pairs: usize,
     cpu: Option<usize>,
     counters: Option<MachineInstructions>,
     rounds: Vec<Round>,
 }
 
 impl Session {
-    /// Sets the table, and lets all players get past their start.
     fn open(pairs: usize, cpu: Option<usize>) -> Result<Self> {
         if let Some(cpu) = cpu {
             cpus::require_online(&[cpu])?;
         }
         let counters = MachineInstructions::open(&cpus::online()?.0)?;
-        let table = Table::set(pairs.max(1), cpu)?;
-        table.play(WARMUP_ROUND_TRIPS)?;
-        Ok(Session { table, cpu, counters, rounds: Vec::new() })
+        Ok(Session { pairs: pairs.max(1), cpu, counters, rounds: Vec::new() })
     }
 
-    /// Plays one round and adds it.
+    /// Sets a table, and lets all players get past their start.
+    fn table(&self) -> Result<Table> {
+        let table = Table::set(self.pairs, self.cpu)?;
+        table.play(WARMUP_ROUND_TRIPS)?;
+        Ok(table)
+    }
+
+    /// Plays one round, with new players, and adds it.
     fn round(&mut self, round_trips: u32) -> Result<()> {
+        let table = self.table()?;
         let before = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
         let start = Instant::now();
-        self.table.play(round_trips)?;
+        table.play(round_trips)?;
         let wall_ns = start.elapsed().as_nanos() as u64;
         let after = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
         let counted = after.zip(before).map(|(after, before)| after.saturating_sub(before));
-        let switches = 2 * u64::from(round_trips) * self.table.pairs as u64;
+        let switches = 2 * u64::from(round_trips) * self.pairs as u64;
         self.rounds.push(Round::of(switches, wall_ns, counted));
         Ok(())
     }
 
-    /// Ends the players and sums up.
+    /// Sums up.
     fn report(self) -> Report {
         let rounds = self.rounds;
         let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
@@ -136,9 +142,9 @@ impl Session {
         Report {
             schema: "bias-bench.pingpong/1",
             scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
-            pairs: self.table.pairs,
+            pairs: self.pairs,
             cpu: self.cpu,
-            instructions_per_switch: per_switch.and_then(|v| metrics::median(&v)),
+            instructions_per_switch: per_switch.and_then(|v| metrics::midmean(&v)),
             ns_per_switch: metrics::median(&ns).unwrap_or(f64::NAN),
             rounds,
         }
@@ -249,7 +255,7 @@ impl Report {
             let _ = writeln!(out, "  {} switches, {ns:.0} ns and {cost} a switch", round.switches);
         }
         if let Some(n) = self.instructions_per_switch {
-            let _ = writeln!(out, "median: {n:.0} instructions a switch");
+            let _ = writeln!(out, "middle half: {n:.0} instructions a switch");
         }
         out
     }
