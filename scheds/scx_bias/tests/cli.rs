@@ -112,9 +112,9 @@ fn configuration_files_are_read_with_the_same_care() {
         std::fs::write(&path, text).unwrap();
         refused(&["--config", path.to_str().unwrap()], 2)
     };
-    assert!(refusal("slise-us = 1").contains("slise-us"));
-    assert!(refusal("\nslice-us = 'x'").contains("line 2"));
-    assert!(refusal("slice-us = 3").contains("from 100 to 100000"));
+    assert!(refusal("slise_us = 1").contains("slise_us"));
+    assert!(refusal("\nslice_us = 'x'").contains("line 2"));
+    assert!(refusal("slice_us = 3").contains("from 100 to 100000"));
     assert!(refused(&["--config", folder.path().to_str().unwrap()], 2).contains("is a directory"));
 }
 
@@ -249,6 +249,7 @@ fn running() -> StatusReport {
         scope: Scope::WholeSystem,
         machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
         thresholds,
+        knobs: std::collections::BTreeMap::new(),
         counters: Vec::new(),
         statistics: Stats::default(),
     }

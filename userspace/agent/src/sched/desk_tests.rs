@@ -6,7 +6,7 @@ use super::super::report::TaskReport;
 use super::*;
 use crate::optin::Report;
 use rand::seq::IndexedRandom;
-use rand::{Rng, RngExt, SeedableRng, rngs::ChaCha8Rng};
+use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 
 /// Malformed requests that are tried.
 const TRIES: u32 = 1_000_000;
@@ -38,7 +38,20 @@ const WELL_FORMED: [&str; 7] = [
 
 /// What tends to break parsers.
 const PIECES: [&[u8]; 14] = [
-    b"\"", b"\\", b"\\u", b"\\ud800", b"{", b"[", b"}", b"null", b"-", b"1e999999", b"\xff\xfe", b"\0", b"\"args\":", b"\"target\":{}",
+    b"\"",
+    b"\\",
+    b"\\u",
+    b"\\ud800",
+    b"{",
+    b"[",
+    b"}",
+    b"null",
+    b"-",
+    b"1e999999",
+    b"\xff\xfe",
+    b"\0",
+    b"\"args\":",
+    b"\"target\":{}",
 ];
 
 fn malformed(rng: &mut ChaCha8Rng) -> Vec<u8> {

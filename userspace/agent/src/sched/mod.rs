@@ -50,9 +50,9 @@ pub use stats::{Monitor, Stats, monitor};
 pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds};
 
 use crate::failure::{Exit, Failure};
+use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
-use crate::optin::OptIn;
 use crate::pmu::Counters;
 use crate::topology::Topology;
 use follow::Follow;
@@ -158,7 +158,8 @@ fn run_once(
             follow.tick();
         }
         if matches!(event, Event::Asked(_) | Event::Signal(Signal::Reload)) {
-            let mut running = Running { loaded: &mut loaded, options, config, manager: &manager, started, follow: &follow };
+            let mut running =
+                Running { loaded: &mut loaded, options, config, manager: &manager, started, follow: &follow };
             match (event, &server) {
                 (Event::Asked(question), Ok(server)) => server.answer(question, &mut running),
                 // Who asked by signal reads the answer in the log.

@@ -29,7 +29,8 @@ pub(super) fn give_up() -> Result<()> {
     let has = caps::read(None, CapSet::Permitted).context("cannot read capabilities")?;
     let keeps: CapsHashSet = KEPT.into_iter().filter(|cap| has.contains(cap)).collect();
     if has.contains(&Capability::CAP_SETPCAP) {
-        for cap in caps::read(None, CapSet::Bounding).context("cannot read capabilities")?.difference(&keeps) {
+        for cap in caps::read(None, CapSet::Bounding).context("cannot read capabilities")?.difference(&keeps)
+        {
             // A capability that this kernel does not know cannot be had either.
             let _ = caps::drop(None, CapSet::Bounding, *cap);
         }

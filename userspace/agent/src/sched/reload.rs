@@ -69,7 +69,9 @@ const SETTINGS: [Setting; 6] = [
     Setting {
         key: "thresholds_permille",
         show: |options| {
-            options.thresholds_permille.map_or_else(|| "adaptive".into(), |(low, high)| format!("{low},{high}"))
+            options
+                .thresholds_permille
+                .map_or_else(|| "adaptive".into(), |(low, high)| format!("{low},{high}"))
         },
         take: Some(|old, new| old.thresholds_permille = new.thresholds_permille),
     },
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn cgroups_change_unless_that_changes_what_is_scheduled_at_all() {
-        let with = |paths: &[&str]| RunOptions { cgroups: paths.iter().map(Into::into).collect(), ..options() };
+        let with =
+            |paths: &[&str]| RunOptions { cgroups: paths.iter().map(Into::into).collect(), ..options() };
         assert_eq!(differences(&with(&["/a"]), &with(&["/a", "/b"])).changed.len(), 1);
         for (old, new) in [(with(&[]), with(&["/a"])), (with(&["/a"]), with(&[]))] {
             let report = differences(&old, &new);

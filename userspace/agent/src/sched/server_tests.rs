@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
 use crate::explain::Client;
@@ -44,10 +44,7 @@ impl Source for Fake {
             return Err(Failure::usage("no such cgroup; name another"));
         }
         let path = format!("{request:?}");
-        Ok(Report {
-            cgroups: vec![CgroupReport { path, ..CgroupReport::default() }],
-            ..Report::default()
-        })
+        Ok(Report { cgroups: vec![CgroupReport { path, ..CgroupReport::default() }], ..Report::default() })
     }
 
     fn reload(&mut self) -> Result<ReloadReport, Failure> {
@@ -244,7 +241,9 @@ fn who_has_said_everything_is_still_answered() {
     served(&mut Fake::default(), |path| {
         for end in ["\n", ""] {
             let mut stream = UnixStream::connect(path).unwrap();
-            stream.write_all(format!("{{\"req\":\"stats_meta\"}}\n{{\"req\":\"nothing\"}}{end}").as_bytes()).unwrap();
+            stream
+                .write_all(format!("{{\"req\":\"stats_meta\"}}\n{{\"req\":\"nothing\"}}{end}").as_bytes())
+                .unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let lines: Vec<_> = BufReader::new(&stream).lines().map(Result::unwrap).collect();
             assert_eq!(lines.len(), 2);

@@ -121,7 +121,8 @@ impl<A: Answerer> Service<A> {
     /// Waits for something to do. While there is a `pause` only answers are written.
     fn wait(&self, stop: &UnixStream, pause: Option<Duration>) -> nix::Result<Ready> {
         let now = Instant::now();
-        let deaf = self.deaf_until.map(|until| until.saturating_duration_since(now)).filter(|left| !left.is_zero());
+        let deaf =
+            self.deaf_until.map(|until| until.saturating_duration_since(now)).filter(|left| !left.is_zero());
         let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         let listens = pause.is_none() && deaf.is_none();
         if listens {
@@ -133,7 +134,8 @@ impl<A: Answerer> Service<A> {
                 fds.push(PollFd::new(client.stream.as_fd(), *flags));
             }
         }
-        let unread = self.clients.iter().any(|client| client.left.is_some()).then_some(Duration::from_secs(1));
+        let unread =
+            self.clients.iter().any(|client| client.left.is_some()).then_some(Duration::from_secs(1));
         let at_once = (pause.is_none() && self.clients.iter().any(Client::is_due)).then_some(Duration::ZERO);
         let patience = [pause, deaf, unread, at_once].into_iter().flatten().min();
         // Rounded up: what is due in half a millisecond would be asked for a hundred times until then.
@@ -231,7 +233,15 @@ struct Client<S> {
 impl<S: Default> Client<S> {
     fn new(stream: UnixStream) -> Self {
         let session = S::default();
-        Self { stream, session, input: Vec::new(), left: None, ended: false, broken: false, used: Instant::now() }
+        Self {
+            stream,
+            session,
+            input: Vec::new(),
+            left: None,
+            ended: false,
+            broken: false,
+            used: Instant::now(),
+        }
     }
 
     /// What to wait for: to write if there is an answer, else to read if `reading`.
@@ -246,7 +256,9 @@ impl<S: Default> Client<S> {
     fn is_due(&self) -> bool {
         !self.broken
             && self.left.is_none()
-            && (self.input.len() > MOST_BYTES || self.input.contains(&b'\n') || self.ended && !self.input.is_empty())
+            && (self.input.len() > MOST_BYTES
+                || self.input.contains(&b'\n')
+                || self.ended && !self.input.is_empty())
     }
 
     fn has_gone(&self) -> bool {
@@ -284,7 +296,8 @@ impl<S: Default> Client<S> {
     }
 
     fn give_up_if_slow(&mut self, now: Instant) {
-        self.broken |= self.left.as_ref().is_some_and(|left| now.saturating_duration_since(left.since) > PATIENCE);
+        self.broken |=
+            self.left.as_ref().is_some_and(|left| now.saturating_duration_since(left.since) > PATIENCE);
     }
 
     /// Answers its next request. None when the answerer has ended.

@@ -96,7 +96,8 @@ fn the_one_silent_for_longest_makes_room() {
 fn requests_arrive_whole_however_they_are_cut_and_one_at_a_time() {
     let (folder, mut service) = echo();
     let mut stream = UnixStream::connect(folder.path().join("socket")).unwrap();
-    let sent: Vec<u8> = (0..50u8).flat_map(|n| [vec![b'a' + n % 26; usize::from(n)], vec![b'\n']].concat()).collect();
+    let sent: Vec<u8> =
+        (0..50u8).flat_map(|n| [vec![b'a' + n % 26; usize::from(n)], vec![b'\n']].concat()).collect();
     for piece in sent.chunks(7) {
         stream.write_all(piece).unwrap();
         service.round();
@@ -104,7 +105,8 @@ fn requests_arrive_whole_however_they_are_cut_and_one_at_a_time() {
     while service.clients.iter().any(Client::is_due) {
         service.round();
     }
-    let lines: Vec<u8> = service.answerer.0.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
+    let lines: Vec<u8> =
+        service.answerer.0.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
     assert_eq!(lines, sent);
     let mut heard = vec![0; sent.len()];
     stream.read_exact(&mut heard).unwrap();
