@@ -21,11 +21,11 @@ pub type SetLevel = Box<dyn Fn(Level)>;
 pub fn log(level: Level) -> SetLevel {
     let filter = |level: Level| EnvFilter::new(level.as_str());
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter(level))
-        .with_filter_reloading()
         .with_writer(std::io::stderr)
         .with_target(false)
-        .without_time();
+        .without_time()
+        .with_env_filter(filter(level))
+        .with_filter_reloading();
     let handle = subscriber.reload_handle();
     subscriber.init();
     Box::new(move |level| {
