@@ -203,10 +203,14 @@ pub fn template(settings: &RunSettings) -> Result<String, Failure> {
             ((*key).to_owned(), Value::Integer(i64::try_from(*value).unwrap_or(i64::MAX)))
         }),
     );
-    let mut text = format!(
-        "# Configuration of scx_bias, {USUAL} unless `scx_bias --config` names another file. Flags go before it.\n\
-         # After a change: `scx_bias reload`. Options with a # in front have their defaults, or none.\n"
+    let mut text = String::new();
+    wrap(
+        &mut text,
+        &format!(
+            "Configuration of scx_bias, {USUAL} unless --config names another file. Flags go before it. After a change: `scx_bias reload`."
+        ),
     );
+    wrap(&mut text, "Options with a # in front have their defaults, or none.");
     let flags = RunSettings::augment_args(Command::new("keys"));
     for argument in flags.get_arguments() {
         let key = argument.get_id().as_str();
@@ -230,16 +234,16 @@ fn example(key: &str) -> String {
 
 /// Appends a comment.
 fn wrap(text: &mut String, comment: &str) {
-    let mut width = WIDTH;
+    let mut line = String::from("#");
     for word in comment.split_whitespace() {
-        if width + 1 + word.chars().count() > WIDTH {
-            text.push_str("\n#");
-            width = 1;
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            *text += &line;
+            line = String::from("\n#");
         }
-        text.push(' ');
-        text.push_str(word);
-        width += 1 + word.chars().count();
+        line.push(' ');
+        line += word;
     }
+    *text += &line;
     text.push('\n');
 }
 

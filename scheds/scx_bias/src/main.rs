@@ -65,7 +65,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
 }
 
 fn calibrate(args: &CalibrateArgs) -> Result<Exit> {
-    log(if args.verbose { Level::DEBUG } else { Level::INFO });
+    let _ = log(if args.verbose { Level::DEBUG } else { Level::INFO });
     let counters = Counters::open(&Topology::read()?, &args.counting()?);
     print_table(&capacity::obtain(&args.source(), &counters)?, args.json)
 }

@@ -60,7 +60,7 @@ fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
 fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.toml");
-    std::fs::write(&config, "cgroup = ['none']").unwrap();
+    std::fs::write(&config, "cgroups = ['none']").unwrap();
     // A machine without cgroup v2 refuses them all, and with another code.
     let v2 = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().contains(" - cgroup2 ");
     let code = if v2 { 2 } else { 3 };
@@ -327,7 +327,9 @@ fn options_in_effect_are_printed_as_a_configuration_file_that_gives_them() {
     // The file, and what goes before it.
     assert_eq!(print(&["--config", file]), text);
     assert!(print(&["--config", file, "--slice-us", "6000"]).contains("\nslice_us = 6000\n"));
-    assert!(refused(&["config", "--config", file, "--slice-min-us", "9000"], 2).contains("slice_min_us is 9000"));
+    assert!(
+        refused(&["config", "--config", file, "--slice-min-us", "9000"], 2).contains("slice_min_us is 9000")
+    );
     scx_bias(&["config", "--config", file, "--no-config"]).assert().code(2);
 }
 
@@ -344,8 +346,11 @@ fn reload_tells_what_changed_and_what_was_refused() {
         let path = folder.path().join(name);
         let reply: Reply<ReloadReport> = reply.into();
         let server = answering(&path, serde_json::to_value(reply).unwrap());
-        let output =
-            scx_bias(&["reload", "--socket", path.to_str().unwrap()]).assert().code(code).get_output().clone();
+        let output = scx_bias(&["reload", "--socket", path.to_str().unwrap()])
+            .assert()
+            .code(code)
+            .get_output()
+            .clone();
         server.join().unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(text.starts_with(says), "{text}");

@@ -35,7 +35,10 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
     eprintln!("{:#}", results.json("control"));
     let mut expect = Expectations::default();
     let told = results.json("control")["told"].as_str().unwrap().to_owned();
-    expect.holds(&format!("told first: {told:?}"), told.starts_with("READY=1\n") && told.contains("STATUS=2 fast and 2 slow"));
+    expect.holds(
+        &format!("told first: {told:?}"),
+        told.starts_with("READY=1\n") && told.contains("STATUS=2 fast and 2 slow"),
+    );
     let number = |name: &str| results.number("control", &format!("/{name}"));
     // Tasks share four emulated CPUs with nobody but the flood, yet the host may take these away for a while.
     expect.at_most("longest wait for progress while the agent is stopped [s]", number("stopped_gap_s"), 2.0);
@@ -88,7 +91,8 @@ fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     let slices = [text("first"), text("second"), text("third")];
-    expect.holds(&format!("slices are 20000, 5000 and 7000: {slices:?}"), slices == ["20000", "5000", "7000"]);
+    expect
+        .holds(&format!("slices are 20000, 5000 and 7000: {slices:?}"), slices == ["20000", "5000", "7000"]);
     let report = results.json("reload");
     expect.holds(
         &format!("one option changes, one needs a restart: {report}"),
@@ -105,11 +109,16 @@ fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
     );
     expect.holds("nothing changes then", broken.matches("code 2 5000").count() == 4);
     let open = text("open");
-    expect.holds(&format!("a file that others can write is refused: {open}"), open.contains("chmod go-w") && open.ends_with('2'));
+    expect.holds(
+        &format!("a file that others can write is refused: {open}"),
+        open.contains("chmod go-w") && open.ends_with('2'),
+    );
     expect.holds("folder and socket are private", text("modes") == "700\n600");
     expect.holds(
         &format!("other users are refused: {} {}", text("other.code"), text("other.err")),
-        text("other.code") == "3\n3" && text("other.err").lines().count() == 2 && text("other.out").is_empty(),
+        text("other.code") == "3\n3"
+            && text("other.err").lines().count() == 2
+            && text("other.out").is_empty(),
     );
     expect_few_rights(&mut expect, &text("rights"));
     expect.at_least("threads", text("threads").parse().unwrap(), 3.0);

@@ -318,12 +318,14 @@ fn nested(command: Vec<String>) -> Result<Command> {
     let words = std::iter::once("bias-bench".to_string()).chain(command);
     let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
     match cli.command {
-        Command::Under(_) | Command::Demo(_) | Command::Survive(_) | Command::Control(_) | Command::Ab(_) | Command::AbBoot(_) => {
-            Err(Error::Usage(
-                "'under' takes a command that loads no scheduler itself; not demo, survive, ab or under"
-                    .into(),
-            ))
-        }
+        Command::Under(_)
+        | Command::Demo(_)
+        | Command::Survive(_)
+        | Command::Control(_)
+        | Command::Ab(_)
+        | Command::AbBoot(_) => Err(Error::Usage(
+            "'under' takes a command that loads no scheduler itself; not demo, survive, ab or under".into(),
+        )),
         command => Ok(command),
     }
 }

@@ -84,7 +84,10 @@ pub struct Report {
 
 /// Runs everything; the first failure ends it.
 pub fn run(options: &Options) -> Result<Report> {
-    let failed = |what: &str| { let what = what.to_owned(); move |e| Error::failed(what.clone(), e) };
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |e| Error::failed(what.clone(), e)
+    };
     let path = PathBuf::from(format!("/run/bias-bench-notify-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let manager = UnixDatagram::bind(&path).map_err(failed("making a socket to be notified on"))?;
@@ -195,7 +198,9 @@ impl Holdings {
         let failed = |e| Error::failed(format!("looking at process {pid}"), e);
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(failed);
         let status = read("status")?;
-        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+        let memory = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
         // User and system time, in hundredths of a second, are the 14th and 15th field; the name may have spaces.
         let stat = read("stat")?;
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -273,7 +278,8 @@ impl Asker {
         self.last = Some(start);
         self.asked += 1;
         // One that was displaced asks again, as `scx_bias status` does.
-        let answered = (0..2).any(|_| once(Path::new(SOCKET)).is_some_and(|answer| answer.contains("\"errno\":0")));
+        let answered =
+            (0..2).any(|_| once(Path::new(SOCKET)).is_some_and(|answer| answer.contains("\"errno\":0")));
         self.answered += u32::from(answered);
         self.longest_s = self.longest_s.max(start.elapsed().as_secs_f64());
     }

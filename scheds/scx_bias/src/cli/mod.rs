@@ -16,7 +16,9 @@ pub use ask::{CgroupArgs, ReloadArgs, StatusArgs, TopArgs};
 pub use exec::ExecArgs;
 pub use measure::{CalibrateArgs, CheckArgs, TableArgs};
 pub use numbers::Numbers;
-pub use run::{ConfigArgs, LogLevel, RunArgs, RunSettings, Source, Thresholds};
+#[cfg(test)]
+pub use run::Thresholds;
+pub use run::{ConfigArgs, LogLevel, RunArgs, RunSettings, Source};
 
 const EXIT_CODES: &str = "Exit codes: 0 clean, 1 runtime or BPF error, 2 usage, 3 kernel or permission, \
 4 another sched_ext scheduler is active.";

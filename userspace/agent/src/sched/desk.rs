@@ -28,7 +28,8 @@ const MOST_KNOWN: usize = 16;
 /// Answers requests with the help of `ask`, which reaches the watching thread; None when that has ended.
 pub(super) struct Desk<F> {
     ask: F,
-    meta: Value,
+    /// The answer to who asks what the statistics are.
+    meta: Arc<[u8]>,
     known: BTreeMap<Vec<u8>, (Instant, Arc<[u8]>)>,
 }
 
@@ -47,7 +48,7 @@ enum Request {
 impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
     pub(super) fn new(ask: F) -> Self {
         let meta = Stats::meta();
-        Self { ask, meta: json!({ meta.name.clone(): meta }), known: BTreeMap::new() }
+        Self { ask, meta: wire(Ok(json!({ meta.name.clone(): meta }))), known: BTreeMap::new() }
     }
 
     /// None when nobody is left to be asked.
@@ -134,7 +135,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Answerer for Desk<F> {
         }
         let question = match understand(line) {
             Ok(Request::Asks(question)) => question,
-            Ok(Request::Meta) => return Some(wire(Ok(self.meta.clone()))),
+            Ok(Request::Meta) => return Some(self.meta.clone()),
             Err(error) => return Some(wire(Err(error))),
         };
         let shared = matches!(question, Question::Status | Question::Tasks);
