@@ -18,13 +18,16 @@ use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at the tasks' progress.
 const POLL: Duration = Duration::from_millis(20);
 /// Where scx schedulers can be asked.
 const SOCKET: &str = "/var/run/scx/root/stats";
-/// What a user's program would ask, once in [`ASK`].
+/// Threads that the clients share.
+const FLOODERS: usize = 4;
+/// What a user's program would ask, and the pause between.
 const QUESTION: &[u8] = b"{\"req\":\"stats\",\"args\":{\"target\":\"status\"}}\n";
 const ASK: Duration = Duration::from_millis(200);
 /// How long what clients held may take to be given back.
@@ -101,33 +104,38 @@ pub fn run(options: &Options) -> Result<Report> {
     let told = first_word(&manager)?;
     let ready_s = start.elapsed().as_secs_f64();
     let pid = loaded.pid();
-    let calm_gap_s = longest_gap(&group, options.stop, || Ok(()))?;
+    let calm_gap_s = longest_gap(&group, options.stop)?;
 
     signal(pid, Signal::SIGSTOP)?;
-    let stopped = longest_gap(&group, options.stop, || Ok(()));
+    let stopped = longest_gap(&group, options.stop);
     signal(pid, Signal::SIGCONT)?;
     let stopped_gap_s = stopped?;
     loaded.check()?;
 
-    let mut asker = Asker::default();
-    asker.ask();
     let before = Holdings::of(pid)?;
-    let (mut flood, began) = (Flood::default(), Instant::now());
-    let flooded_gap_s = longest_gap(&group, options.flood, || {
-        flood.go_on(options.clients);
-        asker.ask_in_time();
-        Ok(())
-    })?;
+    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let part = options.clients.div_ceil(FLOODERS);
+    let (flooded_gap_s, connections, asker) = std::thread::scope(|scope| {
+        let flooders: Vec<_> =
+            (0..FLOODERS).map(|_| scope.spawn(|| Flood::default().run(part, &over))).collect();
+        let asker = scope.spawn(|| Asker::default().run(&over));
+        let gap = longest_gap(&group, options.flood);
+        over.store(true, Relaxed);
+        let connections: usize = flooders.into_iter().filter_map(|flooder| flooder.join().ok()).sum();
+        (gap, connections, asker.join().unwrap_or_default())
+    });
     let flooded = Holdings::of(pid)?;
     let flooded_cpu_share = (flooded.cpu_s - before.cpu_s) / began.elapsed().as_secs_f64();
-    let connections = flood.connections;
-    drop(flood);
     let after = settled(pid, &before)?;
     loaded.check()?;
 
     let start = Instant::now();
-    loaded.crash()?;
+    signal(pid, Signal::SIGKILL)?;
+    while SchedExt::system().state()? != "disabled" && start.elapsed() < options.timeout {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let kill_s = start.elapsed().as_secs_f64();
+    loaded.crash()?;
     let start = Instant::now();
     let again = Loaded::start(SchedExt::system(), &options.scheduler, options.timeout)?;
     let again_s = start.elapsed().as_secs_f64();
@@ -140,7 +148,7 @@ pub fn run(options: &Options) -> Result<Report> {
         ready_s,
         calm_gap_s,
         stopped_gap_s,
-        flooded_gap_s,
+        flooded_gap_s: flooded_gap_s?,
         connections,
         asked: asker.asked,
         answered: asker.answered,
@@ -164,13 +172,12 @@ fn signal(pid: Pid, signal: Signal) -> Result<()> {
     kill(pid, signal).map_err(|e| Error::failed(format!("sending {signal}"), e))
 }
 
-/// Longest time within `window` that some task went without progress, seconds. Between looks `meanwhile` is done.
-fn longest_gap(group: &Group, window: Duration, mut meanwhile: impl FnMut() -> Result<()>) -> Result<f64> {
+/// Longest time within `window` that some task went without progress, seconds.
+fn longest_gap(group: &Group, window: Duration) -> Result<f64> {
     let start = Instant::now();
     let mut last: Vec<(u64, Instant)> = group.units().into_iter().map(|units| (units, start)).collect();
     let mut longest = Duration::ZERO;
     while start.elapsed() < window {
-        meanwhile()?;
         std::thread::sleep(POLL);
         let now = Instant::now();
         for (last, units) in last.iter_mut().zip(group.units()) {
@@ -230,6 +237,15 @@ struct Flood {
 }
 
 impl Flood {
+    /// Goes on until it is over; the number of connections that were made.
+    fn run(mut self, clients: usize, over: &AtomicBool) -> usize {
+        while !over.load(Relaxed) {
+            self.go_on(clients);
+            std::thread::sleep(POLL);
+        }
+        self.connections
+    }
+
     /// A part of them comes, or comes again; all do what is in their nature.
     fn go_on(&mut self, clients: usize) {
         for _ in 0..clients.div_ceil(20) {
@@ -237,7 +253,6 @@ impl Flood {
             if self.streams.len() >= clients {
                 drop(self.streams.remove(0));
             }
-            // Its backlog may be full: not to wait is in our interest, too.
             let Ok(stream) = UnixStream::connect(SOCKET) else { break };
             if stream.set_nonblocking(true).is_ok() {
                 self.streams.push(stream);
@@ -260,22 +275,22 @@ impl Flood {
 /// One that behaves.
 #[derive(Default)]
 struct Asker {
-    last: Option<Instant>,
     asked: u32,
     answered: u32,
     longest_s: f64,
 }
 
 impl Asker {
-    fn ask_in_time(&mut self) {
-        if self.last.is_none_or(|last| last.elapsed() >= ASK) {
+    fn run(mut self, over: &AtomicBool) -> Self {
+        while !over.load(Relaxed) {
             self.ask();
+            std::thread::sleep(ASK);
         }
+        self
     }
 
     fn ask(&mut self) {
         let start = Instant::now();
-        self.last = Some(start);
         self.asked += 1;
         // One that was displaced asks again, as `scx_bias status` does.
         let answered =
@@ -330,11 +345,11 @@ mod tests {
         let tasks: Mix = "2compute".parse().unwrap();
         let group = Group::start(&tasks.tasks(), &[]).unwrap();
         let window = Duration::from_millis(300);
-        assert!(longest_gap(&group, window, || Ok(())).unwrap() >= 0.3);
+        assert!(longest_gap(&group, window).unwrap() >= 0.3);
         group.work();
         // However busy the machine is, one of them runs before a minute is over.
         let mut looks = 0;
-        while longest_gap(&group, window, || Ok(())).unwrap() >= 0.3 && looks < 200 {
+        while longest_gap(&group, window).unwrap() >= 0.3 && looks < 200 {
             looks += 1;
         }
         assert!(looks < 200);

@@ -11,7 +11,7 @@
 //! * Only root and who runs the scheduler are listened to: the folder is 0700, the socket 0600, and the kernel tells who calls.
 //! * At most [`MOST_CLIENTS`]; one more takes the place of the one silent for longest. A request of more than [`MOST_BYTES`] is refused and its client
 //!   dropped, as is one that does not read its answer for [`PATIENCE`]. A client has one answer outstanding; its next request waits.
-//! * Answering takes [`SHARE`] of the time at most, after a burst of [`BURST`]. Nobody is forgotten meanwhile: clients take turns.
+//! * Answering takes one part in [`SHARE`] of a CPU at most, after a burst of [`BURST`]. Nobody is forgotten meanwhile: clients take turns.
 //! * Without clients nothing wakes up.
 //!
 //! Limits. Root can keep root waiting: more than [`MOST_CLIENTS`] that ask without pause displace each other.
@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::time::{ClockId, clock_gettime};
 use tracing::{debug, warn};
 
 /// Clients at a time.
@@ -165,8 +166,9 @@ impl<A: Answerer> Service<A> {
                     left_out.get_or_insert(at);
                     continue;
                 }
+                let before = cpu_time();
                 client.serve(&mut self.answerer)?;
-                self.budget.spend(now.elapsed());
+                self.budget.spend(cpu_time().saturating_sub(before));
             }
         }
         // They come first in the next turn.
@@ -203,6 +205,11 @@ impl<A: Answerer> Service<A> {
             self.clients.swap_remove(at);
         }
     }
+}
+
+/// What this process has taken of the CPUs: answering is other threads' work, too.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// May who is at the other end ask? Root and we ourselves.
@@ -326,7 +333,7 @@ impl<S: Default> Client<S> {
     }
 }
 
-/// How much time is left for answers: one part in [`SHARE`] of what passes, saved up to [`BURST`].
+/// How much of a CPU is left for answers: one part in [`SHARE`] of the time that passes, saved up to [`BURST`].
 struct Budget {
     left_ns: i64,
     at: Instant,
@@ -339,7 +346,7 @@ impl Budget {
         Self { left_ns: BURST_NS, at: now }
     }
 
-    /// An answer took so long. One during which the process was stopped counts as a long one, no more.
+    /// An answer took so long. One that took very long, for the process did something else as well, counts as a long one, no more.
     fn spend(&mut self, time: Duration) {
         self.left_ns -= time.min(BURST).as_nanos() as i64;
     }

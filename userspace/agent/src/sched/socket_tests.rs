@@ -30,7 +30,7 @@ proptest! {
 }
 
 #[test]
-fn a_process_that_was_stopped_while_it_answered_goes_on_soon() {
+fn an_answer_that_took_an_hour_does_not_close_the_socket_for_hours() {
     let start = Instant::now();
     let mut budget = Budget::new(start);
     budget.spend(Duration::from_secs(3600));
