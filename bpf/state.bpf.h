@@ -21,20 +21,26 @@ const volatile u32 nr_cpus = 1;		     /* possible CPUs, at most BIAS_MAX_CPUS */
 const volatile u32 nr_llcs = 1;		     /* last-level caches, at most BIAS_MAX_LLCS */
 const volatile bool smt_active = false;	     /* look for whole idle cores first */
 const volatile bool two_classes = false;     /* false: every CPU counts as fast, nothing moves for speed */
-const volatile u64 slice_ns = 10000000;	     /* slice of a task when nothing waits */
-const volatile u64 slice_min_ns = 1000000;   /* slice when much waits */
-const volatile u64 rotate_gap_ns = 40000000; /* difference in vtime at which running tasks change places */
-const volatile u64 sync_burst_ns = 500000; /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
+const volatile bool counting = false;	     /* some CPU has counters */
+const volatile bool partial = false;	     /* only opted-in cgroups are ours, see optin.bpf.h */
 
-const volatile bool partial = false;		 /* only opted-in cgroups are ours, see optin.bpf.h */
-const volatile bool counting = false;		 /* some CPU has counters */
-const volatile u64 window_instructions = 500000; /* instructions of a task that make a window */
-const volatile u32 sample_every = 8; /* one run in so many is counted of a task whose profile is stable */
-const volatile u32 fixed_low = 0, fixed_high = 0; /* thresholds of speedup [permille]; 0: adaptive */
-const volatile u32 gain_permille = 100;	     /* a difference in speedup that is worth a move [permille] */
-const volatile u64 borrow_gap_ns = 40000000; /* how far behind the other class must be to go before the own */
-const volatile u64 unfair_gap_ns =
-    320000000; /* how far behind a task must be to displace one that gains more */
+/*
+ * Knobs that the agent may turn while the scheduler runs, and writes before it is attached: their defaults
+ * are its own. On pages of their own, for they are read on every path and what is around them in .data
+ * is written. A callback may see an old value of one beside a new one of another.
+ */
+#define KNOB SEC(".data.knobs")
+u64 slice_ns KNOB;	      /* slice of a task when nothing waits */
+u64 slice_min_ns KNOB;	      /* slice when much waits */
+u64 rotate_gap_ns KNOB;	      /* difference in vtime at which running tasks change places */
+u64 sync_burst_ns KNOB;	      /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
+u64 window_instructions KNOB; /* instructions of a task that make a window */
+u64 borrow_gap_ns KNOB;	      /* how far behind the other class must be to go before the own */
+u64 unfair_gap_ns KNOB;	      /* how far behind a task must be to displace one that gains more */
+u32 sample_every KNOB;	      /* one run in so many is counted of a task whose profile is stable */
+u32 gain_permille KNOB;	      /* a difference in speedup that is worth a move [permille] */
+u32 fixed_low KNOB;	      /* fixed thresholds of speedup [permille]; the high one is 0 if they adapt */
+u32 fixed_high KNOB;
 
 /* Written by the agent: before attach whole, afterwards field by field. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];

@@ -32,6 +32,11 @@ pub fn cgroup() -> String {
     format!("{CGROUP}\n\n{EXIT_CODES}")
 }
 
+/// The end of `reload --help`.
+pub fn reload() -> String {
+    format!("{RELOAD}\n\n{EXIT_CODES}")
+}
+
 /// Lines of at most 80 columns: clap would break longer ones without regard to the indents.
 const STATUS: &str = "\
 What it tells, and what to conclude:
@@ -108,11 +113,20 @@ policy. What threads had before comes back when their cgroup is let go, when
 they leave it, when scx_bias ends, and when it is started again after it was
 killed. cpu.weight counts among opted-in threads only, cpu.max does not hold.";
 
+const RELOAD: &str = "\
+Reads the file that it was started with, or /etc/scx_bias.toml; what was given
+on its command line still goes before. Numbers, thresholds, the statistics'
+interval, the log level and the list of cgroups change at once. Counting
+(no_bias, events), the table and whether only cgroups are scheduled need a
+restart. If anything in the file is wrong, nothing changes.
+SIGHUP does the same for a scx_bias without a terminal; `systemctl reload
+scx_bias` calls this.";
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_tables_fit_the_width() {
-        for text in [super::STATUS, super::TOP, super::EXEC, super::CGROUP] {
+        for text in [super::STATUS, super::TOP, super::EXEC, super::CGROUP, super::RELOAD] {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }

@@ -1,22 +1,24 @@
 //! A sched_ext scheduler for machines with unequal cores.
 
 mod cli;
+mod config;
 mod help;
 mod output;
+mod run;
 mod settings;
 
 use anyhow::Result;
-use bias_agent::capacity::{self, Capacity, Source};
+use bias_agent::capacity::{self, Capacity};
 use bias_agent::exec;
 use bias_agent::failure::{Exit, describe};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
-use bias_agent::{check, explain, sched, show};
-use bias_policy::table::CapacityTable;
+use bias_agent::{check, explain, show};
 use clap::{CommandFactory, Parser};
-use cli::{CalibrateArgs, Cli, Command, ExecArgs, RunArgs, TableArgs, TopArgs};
+use cli::{CalibrateArgs, Cli, Command, ExecArgs, TableArgs, TopArgs};
 use output::{log, print};
 use std::process::ExitCode;
+use tracing::Level;
 
 fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Exit> {
     match cli.command {
-        None => run(&cli.run),
+        None => run::run(cli.run),
         Some(Command::Check(args)) => {
             let report = check::examine(&args.root);
             print(&if args.json { report.json()? } else { report.text() })?;
@@ -44,6 +46,10 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         Some(Command::Top(args)) => top(args),
         Some(Command::Cgroup(args)) => {
             print(&explain::cgroups(args.socket.as_deref(), args.action.into(), args.json)?)
+        }
+        Some(Command::Reload(args)) => print(&explain::reload(args.socket.as_deref(), args.json)?),
+        Some(Command::Config(args)) => {
+            print(&config::template(&settings::resolve(&args.options, &args.source)?)?)
         }
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
@@ -58,35 +64,8 @@ fn dispatch(cli: Cli) -> Result<Exit> {
     }
 }
 
-fn run(args: &RunArgs) -> Result<Exit> {
-    log(args.verbose);
-    if let Some(seconds) = args.monitor {
-        sched::monitor(settings::interval("monitor", seconds)?, sched::Monitor::Text)?;
-        return Ok(Exit::Clean);
-    }
-    let settings = args.resolve()?;
-    let source = Source {
-        capacity_file: settings.capacity_file.clone(),
-        force: args.recalibrate,
-        ..Source::default()
-    };
-    // The user's file first, for its errors are the user's to mend; then the machine, before anything is measured or stored.
-    let uncounted = Counters::default();
-    settings.cgroups()?;
-    let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source, &uncounted)).transpose()?;
-    check::refuse_if_unfit()?;
-    let options = settings.options(CapacityTable::default())?;
-    let mut counters = Counters::open(&Topology::read()?, &options.counting());
-    let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
-    capacity.settle(&mut counters)?;
-    let (table, model, verbose) = (capacity.table, capacity.file.model, args.verbose);
-    let report = sched::run(&sched::RunOptions { table, model, verbose, ..options }, counters)?;
-    eprintln!("scx_bias: {}", report.text());
-    Ok(Exit::Clean)
-}
-
 fn calibrate(args: &CalibrateArgs) -> Result<Exit> {
-    log(args.verbose);
+    let _ = log(if args.verbose { Level::DEBUG } else { Level::INFO });
     let counters = Counters::open(&Topology::read()?, &args.counting()?);
     print_table(&capacity::obtain(&args.source(), &counters)?, args.json)
 }

@@ -3,6 +3,8 @@
 use anyhow::Result;
 use bias_agent::failure::Exit;
 use std::io::{ErrorKind, Write};
+use tracing::Level;
+use tracing_subscriber::EnvFilter;
 
 /// Prints; a reader that has gone is no error.
 pub fn print(text: &str) -> Result<Exit> {
@@ -12,14 +14,22 @@ pub fn print(text: &str) -> Result<Exit> {
     }
 }
 
-/// Tells what is done and why on standard error.
-pub fn log(verbose: bool) {
-    let level = if verbose { "debug" } else { "info" };
-    let filter = tracing_subscriber::EnvFilter::new(level);
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+/// Sets what is logged from now on.
+pub type SetLevel = Box<dyn Fn(Level)>;
+
+/// Tells on standard error what is done, and at the debug level why.
+pub fn log(level: Level) -> SetLevel {
+    let filter = |level: Level| EnvFilter::new(level.as_str());
+    let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
-        .init();
+        .with_env_filter(filter(level))
+        .with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    subscriber.init();
+    Box::new(move |level| {
+        // It fails only where there is no subscriber any more.
+        let _ = handle.reload(filter(level));
+    })
 }

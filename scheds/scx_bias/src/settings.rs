@@ -1,19 +1,20 @@
 //! From the command line and the configuration file to what the agent wants, checked once for both.
 
-use crate::cli::{CalibrateArgs, ExecArgs, RunArgs, RunSettings};
+use crate::cli::{CalibrateArgs, ExecArgs, LogLevel, RunArgs, RunSettings, Source as Sources};
+use crate::config;
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::Source;
 use bias_agent::exec::Wish;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
 use bias_agent::pmu::{self, Override};
-use bias_agent::safefile;
 use bias_agent::sched::RunOptions;
 use bias_policy::classes::SplitRule;
 use bias_policy::table::CapacityTable;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
+use tracing::Level;
 
 /// Intervals of statistics that make sense [s].
 const INTERVAL_S: RangeInclusive<f64> = 0.1..=86_400.0;
@@ -24,115 +25,105 @@ impl RunArgs {
     /// # Errors
     /// Usage failure for a bad file or a value out of range.
     pub fn resolve(&self) -> Result<RunSettings, Failure> {
-        let settings = match &self.config {
-            Some(path) => self.options.clone().over(read(path)?),
-            None => self.options.clone(),
-        };
-        settings.check()?;
-        Ok(settings)
+        resolve(&self.options, &self.source)
+    }
+
+    /// What the scheduler is run with, but for the table, which takes measuring.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`]; usage failure for what is no cgroup.
+    pub fn run_options(&self) -> Result<RunOptions, Failure> {
+        let settings = self.resolve()?;
+        settings.cgroups.iter().try_for_each(|path| cgroup::resolve(Path::new("/"), path).map(drop))?;
+        let mut options = settings.options(CapacityTable::default())?;
+        options.verbose = self.verbose;
+        if self.verbose {
+            options.log_level = options.log_level.max(Level::DEBUG);
+        }
+        Ok(options)
     }
 }
 
-/// Options of a configuration file.
-fn read(path: &Path) -> Result<RunSettings, Failure> {
-    let text = safefile::read_text(path, "configuration file")?;
-    let mut settings: RunSettings = toml::from_str(&text).map_err(|error| {
-        let line =
-            error.span().map_or(0, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
-        let why = error.message();
-        Failure::usage(format!(
-            "configuration file {}, line {line}: {why}; keys are the long flags of `scx_bias --help`",
-            path.display()
-        ))
-    })?;
-    // A relative path in the file is relative to the file.
-    if let Some(folder) = path.parent() {
-        for file in settings.capacity_file.iter_mut().chain(&mut settings.cgroup) {
-            *file = folder.join(&*file);
-        }
-    }
-    Ok(settings)
+/// The options of the command line with those of the configuration file beneath, checked.
+///
+/// # Errors
+/// Usage failure for a bad file or a value out of range.
+pub fn resolve(given: &RunSettings, sources: &Sources) -> Result<RunSettings, Failure> {
+    let Some(path) = sources.file() else {
+        given.check()?;
+        return Ok(given.clone());
+    };
+    let in_file = |failure: Failure| {
+        Failure::new(failure.exit, format!("configuration file {}: {}", path.display(), failure.message))
+    };
+    let file = config::read(&path)?;
+    // What is wrong with a value in the file is said of the file; what does not go together may come of both.
+    file.check_each().map_err(in_file)?;
+    given.check_each()?;
+    let both = given.clone().over(file);
+    both.check().map_err(in_file)?;
+    Ok(both)
 }
 
 impl RunSettings {
     /// These options where they are given, else those beneath.
     fn over(self, beneath: Self) -> Self {
         Self {
-            cgroup: if self.cgroup.is_empty() { beneath.cgroup } else { self.cgroup },
+            cgroups: if self.cgroups.is_empty() { beneath.cgroups } else { self.cgroups },
             capacity_file: self.capacity_file.or(beneath.capacity_file),
-            slice_us: self.slice_us.or(beneath.slice_us),
-            slice_min_us: self.slice_min_us.or(beneath.slice_min_us),
-            rotate_gap_us: self.rotate_gap_us.or(beneath.rotate_gap_us),
-            sync_burst_us: self.sync_burst_us.or(beneath.sync_burst_us),
+            numbers: self.numbers.over(beneath.numbers),
             no_bias: self.no_bias.or(beneath.no_bias),
             // The last of a role counts, so the command line wins here too.
             events: [beneath.events, self.events].concat(),
-            window_instructions: self.window_instructions.or(beneath.window_instructions),
-            sample_every: self.sample_every.or(beneath.sample_every),
             thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
-            gain_permille: self.gain_permille.or(beneath.gain_permille),
-            borrow_gap_us: self.borrow_gap_us.or(beneath.borrow_gap_us),
-            unfair_gap_us: self.unfair_gap_us.or(beneath.unfair_gap_us),
             stats: self.stats.or(beneath.stats),
+            log_level: self.log_level.or(beneath.log_level),
         }
+    }
+
+    /// Each value for itself.
+    fn check_each(&self) -> Result<(), Failure> {
+        within("stats", self.stats, INTERVAL_S)?;
+        events(&self.events).map(drop)
     }
 
     fn check(&self) -> Result<(), Failure> {
-        within("slice-us", self.slice_us, 100..=100_000)?;
-        within("slice-min-us", self.slice_min_us, 10..=100_000)?;
-        within("rotate-gap-us", self.rotate_gap_us, 1_000..=10_000_000)?;
-        within("sync-burst-us", self.sync_burst_us, 0..=1_000_000)?;
-        within("window-instructions", self.window_instructions, 10_000..=1_000_000_000)?;
-        within("sample-every", self.sample_every, 1..=1000)?;
-        within("gain-permille", self.gain_permille, 10..=10_000)?;
-        within("borrow-gap-us", self.borrow_gap_us, 1_000..=10_000_000)?;
-        within("unfair-gap-us", self.unfair_gap_us, 1_000..=100_000_000)?;
-        within("stats", self.stats, INTERVAL_S)?;
-        events(&self.events)?;
-        let with_defaults = self.options(CapacityTable::default())?;
-        if with_defaults.slice_min_us > with_defaults.slice_us {
-            return Err(Failure::usage(format!(
-                "slice-min-us is {} and slice-us {}: give a shorter least slice or a longer slice",
-                with_defaults.slice_min_us, with_defaults.slice_us
-            )));
-        }
-        Ok(())
+        self.check_each()?;
+        self.numbers.knobs().map(drop).map_err(Failure::usage)
     }
 
-    /// Refuses what is no cgroup.
+    /// What the scheduler is run with.
     ///
     /// # Errors
-    /// As [`cgroup::resolve`], for the first.
-    pub fn cgroups(&self) -> Result<(), Failure> {
-        self.cgroup.iter().try_for_each(|path| cgroup::resolve(Path::new("/"), path).map(drop))
-    }
-
-    /// What the scheduler is run with. Out-of-range values have been refused by [`RunArgs::resolve`].
-    ///
-    /// # Errors
-    /// Usage failure for an event that is none.
+    /// Usage failure for values that [`resolve`] would refuse.
     pub fn options(&self, table: CapacityTable) -> Result<RunOptions, Failure> {
         let defaults = RunOptions::new(table);
         Ok(RunOptions {
-            cgroups: self.cgroup.clone(),
+            cgroups: self.cgroups.clone(),
+            capacity_file: self.capacity_file.clone(),
+            knobs: self.numbers.knobs().map_err(Failure::usage)?,
             events: parse_events(&self.events)?,
-            slice_us: self.slice_us.unwrap_or(defaults.slice_us),
-            slice_min_us: self.slice_min_us.unwrap_or(defaults.slice_min_us),
-            rotate_gap_us: self.rotate_gap_us.unwrap_or(defaults.rotate_gap_us),
-            sync_burst_us: self.sync_burst_us.unwrap_or(defaults.sync_burst_us),
             bias: !self.no_bias.unwrap_or(!defaults.bias),
-            window_instructions: self.window_instructions.unwrap_or(defaults.window_instructions),
-            sample_every: self.sample_every.unwrap_or(defaults.sample_every),
             thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
-            gain_permille: self.gain_permille.unwrap_or(defaults.gain_permille),
-            borrow_gap_us: self.borrow_gap_us.unwrap_or(defaults.borrow_gap_us),
-            unfair_gap_us: self.unfair_gap_us.unwrap_or(defaults.unfair_gap_us),
             stats_interval: self
                 .stats
                 .filter(|seconds| INTERVAL_S.contains(seconds))
                 .map(Duration::from_secs_f64),
+            log_level: self.log_level.map_or(defaults.log_level, Into::into),
             ..defaults
         })
+    }
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
     }
 }
 
@@ -231,22 +222,10 @@ mod tests {
 
     #[test]
     fn the_command_line_wins_over_the_file() {
-        let settings = resolve("slice-us = 5000\nstats = 1.5", &["--slice-us", "7000"]).unwrap();
-        assert_eq!((settings.slice_us, settings.stats), (Some(7000), Some(1.5)));
+        let settings = resolve("slice_us = 5000\nstats = 1.5", &["--slice-us", "7000"]).unwrap();
+        assert_eq!((settings.numbers.0["slice_us"], settings.stats), (7000, Some(1.5)));
         let options = settings.options(CapacityTable::default()).unwrap();
         assert_eq!(options.stats_interval, Some(Duration::from_millis(1500)));
-    }
-
-    #[test]
-    fn every_setting_can_be_in_the_file_and_nothing_else() {
-        let all = "cgroup = ['/sys/fs/cgroup/a']\ncapacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
-            no-bias = true\nwindow-instructions = 10000\nsample-every = 2\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
-            unfair-gap-us = 1000\nstats = 1.0\nevents = ['external=software/config=1/']";
-        let settings = resolve(all, &[]).unwrap();
-        assert!(settings.capacity_file.unwrap().is_absolute());
-        assert_eq!(all.lines().count(), RunSettings::augment_flags());
-        let refused = resolve("slice-us = 100\nslise = 3", &[]).unwrap_err().message;
-        assert!(refused.contains("line 2") && refused.contains("slise"), "{refused}");
     }
 
     #[test]
@@ -264,30 +243,23 @@ mod tests {
 
     #[test]
     fn cgroups_of_the_command_line_replace_those_of_the_file() {
-        let file = "cgroup = ['/a', 'b']";
+        let file = "cgroups = ['/a', 'b']";
         let settings = resolve(file, &[]).unwrap();
-        assert!(settings.cgroup[1].is_absolute() && settings.cgroup[1].ends_with("b"));
+        assert!(settings.cgroups[1].is_absolute() && settings.cgroups[1].ends_with("b"));
         let settings = resolve(file, &["--cgroup", "/c", "--cgroup=d"]).unwrap();
         assert_eq!(settings.options(CapacityTable::default()).unwrap().cgroups, ["/c", "d"].map(Path::new));
-        assert!(resolve("cgroup = '/a'", &[]).unwrap_err().message.contains("line 1"));
+        assert!(resolve("cgroups = '/a'", &[]).unwrap_err().message.contains("line 1"));
     }
 
     #[test]
     fn values_out_of_range_are_refused_wherever_they_stand() {
-        assert!(resolve("slice-us = 99", &[]).unwrap_err().message.contains("from 100 to 100000"));
-        assert!(resolve("", &["--rotate-gap-us", "1"]).unwrap_err().message.contains("rotate-gap-us is 1"));
+        assert!(resolve("slice_us = 99", &[]).unwrap_err().message.contains("from 100 to 100000"));
+        assert!(resolve("", &["--rotate-gap-us", "1"]).unwrap_err().message.contains("rotate_gap_us is 1"));
         for wrong in ["1800,1200", "999,1200", "1200", "a,b", ""] {
-            let error = resolve(&format!("thresholds-permille = '{wrong}'"), &[]).unwrap_err().message;
+            let error = resolve(&format!("thresholds_permille = '{wrong}'"), &[]).unwrap_err().message;
             assert!(error.contains("the lower first"), "{error}");
         }
         assert!(resolve("stats = nan", &[]).is_err());
-        assert!(resolve("slice-us = 500", &[]).unwrap_err().message.contains("shorter least slice"));
-    }
-
-    impl RunSettings {
-        /// Number of flags that are settings.
-        fn augment_flags() -> usize {
-            <Self as clap::Args>::augment_args(clap::Command::new("x")).get_arguments().count()
-        }
+        assert!(resolve("slice_us = 500", &[]).unwrap_err().message.contains("shorter least slice"));
     }
 }

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
+use bias_agent::failure::Failure;
 use bias_agent::optin::{CgroupReport, Report};
-use bias_agent::sched::{CgroupAnswer, Kind, Scope, Stats, StatusReport, TaskReport, Thresholds};
+use bias_agent::sched::reload::Change;
+use bias_agent::sched::{Kind, ReloadReport, Reply, Scope, Stats, StatusReport, TaskReport, Thresholds};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -58,7 +60,7 @@ fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
 fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.toml");
-    std::fs::write(&config, "cgroup = ['none']").unwrap();
+    std::fs::write(&config, "cgroups = ['none']").unwrap();
     // A machine without cgroup v2 refuses them all, and with another code.
     let v2 = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().contains(" - cgroup2 ");
     let code = if v2 { 2 } else { 3 };
@@ -112,9 +114,9 @@ fn configuration_files_are_read_with_the_same_care() {
         std::fs::write(&path, text).unwrap();
         refused(&["--config", path.to_str().unwrap()], 2)
     };
-    assert!(refusal("slise-us = 1").contains("slise-us"));
-    assert!(refusal("\nslice-us = 'x'").contains("line 2"));
-    assert!(refusal("slice-us = 3").contains("from 100 to 100000"));
+    assert!(refusal("slise_us = 1").contains("slise_us"));
+    assert!(refusal("\nslice_us = 'x'").contains("line 2"));
+    assert!(refusal("slice_us = 3").contains("from 100 to 100000"));
     assert!(refused(&["--config", folder.path().to_str().unwrap()], 2).contains("is a directory"));
 }
 
@@ -249,20 +251,21 @@ fn running() -> StatusReport {
         scope: Scope::WholeSystem,
         machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
         thresholds,
+        knobs: std::collections::BTreeMap::new(),
         counters: Vec::new(),
         statistics: Stats::default(),
     }
 }
 
 /// Who asks to remove one is refused; else the request is the path of the only cgroup there is.
-fn opted_in(question: &str) -> CgroupAnswer {
+fn opted_in(question: &str) -> Reply<Report> {
     let question: serde_json::Value = serde_json::from_str(question).unwrap();
     let path = question["args"]["request"].as_str().unwrap().to_owned();
     if path.contains("remove") {
-        return CgroupAnswer::Refused { exit: 2, message: format!("{path} is not opted in; list them") };
+        return Reply::Refused { exit: 2, message: format!("{path} is not opted in; list them") };
     }
     let cgroup = CgroupReport { path, threads: 3, ..CgroupReport::default() };
-    CgroupAnswer::Done(Report { cgroups: vec![cgroup], ..Report::default() })
+    Reply::Done(Report { cgroups: vec![cgroup], ..Report::default() })
 }
 
 #[test]
@@ -301,10 +304,66 @@ fn the_running_instance_is_asked() {
 
 #[test]
 fn without_a_running_instance_there_is_one_line() {
-    for command in [&["status"][..], &["top"], &["cgroup", "list"], &["cgroup", "add", "/a"]] {
+    for command in [&["status"][..], &["top"], &["reload"], &["cgroup", "list"], &["cgroup", "add", "/a"]] {
         let text = refused(&[command, &["--socket", "/nonexistent/socket"]].concat(), 3);
         assert!(text.contains("scx_bias is not running; start it with `sudo scx_bias`"), "{text}");
     }
     assert!(refused(&["top", "--interval", "0"], 2).contains("from 0.1 to 86400"));
     scx_bias(&["top", "--count", "0"]).assert().code(2);
+}
+
+#[test]
+fn options_in_effect_are_printed_as_a_configuration_file_that_gives_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    let file = path.to_str().unwrap();
+    let print = |args: &[&str]| {
+        let output = scx_bias(&[&["config"], args].concat()).assert().code(0).get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = print(&["--no-config", "--slice-us", "5000", "--events", "external=software/config=1/"]);
+    assert!(text.contains("\nslice_us = 5000\n") && text.contains("\n# gain_permille = 100\n"), "{text}");
+    std::fs::write(&path, &text).unwrap();
+    // The file, and what goes before it.
+    assert_eq!(print(&["--config", file]), text);
+    assert!(print(&["--config", file, "--slice-us", "6000"]).contains("\nslice_us = 6000\n"));
+    assert!(
+        refused(&["config", "--config", file, "--slice-min-us", "9000"], 2).contains("slice_min_us is 9000")
+    );
+    scx_bias(&["config", "--config", file, "--no-config"]).assert().code(2);
+}
+
+#[test]
+fn reload_tells_what_changed_and_what_was_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let change = |key: &str| Change { key: key.into(), from: "1".into(), to: "2".into() };
+    let report = ReloadReport { changed: vec![change("slice_us")], needs_restart: vec![change("no_bias")] };
+    let refused = Failure::usage("configuration file f, line 1: wrong; mend it");
+    for (name, reply, code, says) in [
+        ("done", Ok(report), 0, "slice_us: 1 -> 2\nno_bias: stays 1; for 2 start"),
+        ("refused", Err(refused), 2, "scx_bias: configuration file f, line 1: wrong; mend it\n"),
+    ] {
+        let path = folder.path().join(name);
+        let reply: Reply<ReloadReport> = reply.into();
+        let server = answering(&path, serde_json::to_value(reply).unwrap());
+        let output = scx_bias(&["reload", "--socket", path.to_str().unwrap()])
+            .assert()
+            .code(code)
+            .get_output()
+            .clone();
+        server.join().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.starts_with(says), "{text}");
+    }
+}
+
+/// A socket on which one question gets this answer.
+fn answering(path: &Path, answer: serde_json::Value) -> std::thread::JoinHandle<()> {
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        BufReader::new(stream.try_clone().unwrap()).lines().next();
+        let answer = serde_json::json!({ "errno": 0, "args": { "resp": answer } });
+        writeln!(&stream, "{answer}").unwrap();
+    })
 }

@@ -4,9 +4,9 @@
 //! refused with one line and without blocking, and no more than the limit is ever read.
 
 use crate::failure::Failure;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Largest capacity or configuration file that is read [bytes].
@@ -17,6 +17,31 @@ pub const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Usage failure when it cannot be opened, is not a regular file, is too large or is not UTF-8.
 pub fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
+    read_if(path, what, |_| Ok(()))
+}
+
+/// The same; root gets only the text of a file that nobody else can have written.
+///
+/// # Errors
+/// As [`read_text`]; usage failure when the file belongs to another user or is writable to others.
+pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
+    read_if(path, what, |meta| {
+        let is_root = nix::unistd::geteuid().is_root();
+        if is_root && meta.uid() != 0 {
+            return Err(format!("belongs to user {}, not to root; chown root it", meta.uid()));
+        }
+        if is_root && meta.mode() & 0o022 != 0 {
+            return Err("can be written by others than root; chmod go-w it".to_owned());
+        }
+        Ok(())
+    })
+}
+
+fn read_if(
+    path: &Path,
+    what: &str,
+    may: impl Fn(&Metadata) -> Result<(), String>,
+) -> Result<String, Failure> {
     let name = path.display();
     let refuse = |why: String| Failure::usage(format!("{what} {name}: {why}"));
     // O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
@@ -29,6 +54,7 @@ pub fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     if !meta.is_file() {
         return Err(refuse(format!("is a {}; name a regular file", kind(meta.file_type()))));
     }
+    may(&meta).map_err(refuse)?;
     if meta.len() > MAX_BYTES {
         return Err(refuse(format!(
             "has {} bytes, more than the {MAX_BYTES} allowed; name the right file",

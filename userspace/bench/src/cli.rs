@@ -42,6 +42,8 @@ enum Command {
     Storm(StormArgs),
     /// Kill a scheduler again and again under load, take a CPU away: fails if a task is lost
     Survive(SurviveArgs),
+    /// Stop a scheduler's process, flood its socket, kill it: tells how long tasks wait meanwhile
+    Control(ControlArgs),
     /// Hold counters of the asymmetric VM's PMU on every CPU, as a profiler does, until the input ends
     HoldCounters(HoldArgs),
     /// Run any other command while a scheduler is loaded
@@ -231,6 +233,26 @@ struct StormArgs {
 }
 
 #[derive(Debug, Args)]
+struct ControlArgs {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// Seconds for which its process is stopped, and before that left alone
+    #[arg(long, value_parser = seconds, default_value = "3")]
+    stop: Duration,
+    /// Clients that flood its socket
+    #[arg(long, default_value_t = 1000)]
+    clients: usize,
+    /// Seconds of that
+    #[arg(long, value_parser = seconds, default_value = "5")]
+    flood: Duration,
+    /// The tasks that work meanwhile
+    #[arg(long, default_value = "4compute")]
+    tasks: Mix,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
 struct SurviveArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
@@ -296,12 +318,14 @@ fn nested(command: Vec<String>) -> Result<Command> {
     let words = std::iter::once("bias-bench".to_string()).chain(command);
     let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
     match cli.command {
-        Command::Under(_) | Command::Demo(_) | Command::Survive(_) | Command::Ab(_) | Command::AbBoot(_) => {
-            Err(Error::Usage(
-                "'under' takes a command that loads no scheduler itself; not demo, survive, ab or under"
-                    .into(),
-            ))
-        }
+        Command::Under(_)
+        | Command::Demo(_)
+        | Command::Survive(_)
+        | Command::Control(_)
+        | Command::Ab(_)
+        | Command::AbBoot(_) => Err(Error::Usage(
+            "'under' takes a command that loads no scheduler itself; not demo, survive, ab or under".into(),
+        )),
         command => Ok(command),
     }
 }

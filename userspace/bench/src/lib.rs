@@ -14,7 +14,8 @@
 pub mod ab;
 pub mod cgroup;
 pub mod cli;
-pub mod counters;
+pub mod control;
+mod counters;
 pub mod cpus;
 pub mod demo;
 pub mod emulation;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::{Exit, Failure};
 use crate::optin::{Report, Request};
-use crate::sched::{self, CgroupAnswer, StatusReport, TaskReport};
+use crate::sched::{self, ReloadReport, Reply, StatusReport, TaskReport};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +68,15 @@ impl Client {
     pub fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
         let request = serde_json::to_string(request)
             .map_err(|error| Failure::usage(format!("the path cannot be sent ({error}); name another")))?;
-        self.ask::<CgroupAnswer>("cgroups", &[("request", &request)])?.into()
+        self.ask::<Reply<Report>>("cgroups", &[("request", &request)])?.into()
+    }
+
+    /// Makes it read its configuration again, and tells what came of it.
+    ///
+    /// # Errors
+    /// As [`Self::status`]; those of the configuration, and then nothing has changed.
+    pub fn reload(&mut self) -> Result<ReloadReport, Failure> {
+        self.ask::<Reply<ReloadReport>>("reload", &[])?.into()
     }
 
     fn ask<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Failure> {

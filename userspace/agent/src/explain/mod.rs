@@ -43,3 +43,17 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let tasks = client.tasks().map(|tasks| Kinds::of(&tasks));
     if json { status_json(&report, &tasks) } else { Ok(status_text(&report, &tasks)) }
 }
+
+/// Makes the instance on the usual socket, or on `socket`, read its configuration again; what to print, for people or as JSON.
+///
+/// # Errors
+/// As [`Client::reload`].
+pub fn reload(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
+    let report = Client::connect(socket)?.reload()?;
+    if json {
+        return serde_json::to_string_pretty(&report)
+            .map(|text| text + "\n")
+            .map_err(|error| Failure::runtime(format!("cannot write the changes as JSON ({error})")));
+    }
+    Ok(report.lines().into_iter().map(|line| line + "\n").collect())
+}

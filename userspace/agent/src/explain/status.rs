@@ -2,6 +2,8 @@
 //!
 //! CPUs whose counters are worth the same for the same reason share a line, whatever number the reason names.
 
+use std::collections::BTreeMap;
+
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
 
@@ -12,6 +14,7 @@ use super::words::{duration, percent, ratio, wrap};
 use crate::cpulist;
 use crate::failure::Failure;
 use crate::pmu::Source;
+use crate::sched::knobs::Knob;
 use crate::sched::{CpuCounters, Machine, Scope, Stats, StatusReport, Thresholds};
 
 /// Width of the output [columns].
@@ -42,6 +45,11 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
     counters(&mut out, &report.counters);
     out.title("Predicted speedup, slow to fast CPU");
     thresholds(&mut out, &report.thresholds, report.machine.count(Class::Slow) != 0);
+    let turned = knobs(&report.knobs);
+    if !turned.is_empty() {
+        out.title("Options that are not at their defaults");
+        turned.iter().for_each(|line| out.item(line));
+    }
     out.title("Tasks that have run");
     out.item(&match tasks {
         Ok(tasks) => kinds(tasks),
@@ -92,6 +100,15 @@ impl Page {
             self.0.push('\n');
         }
     }
+}
+
+/// A line for each knob that was turned.
+fn knobs(values: &BTreeMap<String, u64>) -> Vec<String> {
+    let turned = Knob::ALL.iter().filter_map(|knob| {
+        let value = values.get(knob.key).filter(|value| **value != knob.default)?;
+        Some(format!("{}: {value} (default {})", knob.key, knob.default))
+    });
+    turned.collect()
 }
 
 fn machine(out: &mut Page, machine: &Machine) {

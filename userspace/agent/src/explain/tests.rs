@@ -143,6 +143,7 @@ fn status() -> StatusReport {
             high_permille: Some(1881),
             average_permille: Some(1790),
         },
+        knobs: std::collections::BTreeMap::new(),
         counters: vec![
             counters(0, Source::Full, true),
             counters(1, Source::Full, true),

@@ -58,7 +58,7 @@ impl<'object> Loaded<'object> {
         log::collect(options.verbose);
         let builder = BpfSkelBuilder::default();
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
-        set_knobs(&mut open, options)?;
+        turn(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
@@ -134,6 +134,13 @@ impl<'object> Loaded<'object> {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.optin_lost)
     }
 
+    /// Takes over the knobs of `options`.
+    pub(super) fn turn(&mut self, options: &RunOptions) {
+        if let Some(data) = self.skel.maps.data_knobs_data.as_deref_mut() {
+            turn(data, options);
+        }
+    }
+
     /// Has the kernel ended the scheduler?
     pub(super) fn has_ended(&self) -> bool {
         self.uei().is_some_and(|uei| uei.has_ended())
@@ -186,21 +193,21 @@ impl<'object> Loaded<'object> {
     }
 }
 
-fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
-    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
-    ro.slice_ns = options.slice_us.saturating_mul(1000);
-    ro.slice_min_ns = options.slice_min_us.saturating_mul(1000);
-    ro.rotate_gap_ns = options.rotate_gap_us.saturating_mul(1000);
-    ro.sync_burst_ns = options.sync_burst_us.saturating_mul(1000);
-    ro.sample_every = options.sample_every;
-    ro.window_instructions = options.window_instructions.max(1);
-    if let Some((low, high)) = options.thresholds_permille {
-        (ro.fixed_low, ro.fixed_high) = (low, high);
-    }
-    ro.gain_permille = options.gain_permille;
-    ro.borrow_gap_ns = options.borrow_gap_us.saturating_mul(1000);
-    ro.unfair_gap_ns = options.unfair_gap_us.saturating_mul(1000);
-    Ok(())
+/// Every knob, as the kernel side wants it.
+fn turn(data: &mut types::data_knobs, options: &RunOptions) {
+    let knobs = &options.knobs;
+    let ns = |us: u64| us.saturating_mul(1000);
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    data.slice_ns = ns(knobs.slice_us);
+    data.slice_min_ns = ns(knobs.slice_min_us);
+    data.rotate_gap_ns = ns(knobs.rotate_gap_us);
+    data.sync_burst_ns = ns(knobs.sync_burst_us);
+    data.window_instructions = knobs.window_instructions;
+    data.borrow_gap_ns = ns(knobs.borrow_gap_us);
+    data.unfair_gap_ns = ns(knobs.unfair_gap_us);
+    data.sample_every = small(knobs.sample_every);
+    data.gain_permille = small(knobs.gain_permille);
+    (data.fixed_low, data.fixed_high) = options.thresholds_permille.unwrap_or_default();
 }
 
 /// Sizes the map of events; leaves the counting programs out where there is nothing to count, or nowhere to attach.

@@ -11,14 +11,24 @@
 //! fast ones until the next start.
 
 mod counting;
+mod desk;
 mod exit;
 mod follow;
 mod hints;
+pub mod knobs;
 mod load;
 mod log;
+mod options;
+pub mod privilege;
 mod programs;
+pub mod reload;
+mod reply;
 mod report;
+mod running;
 mod server;
+mod service;
+mod signals;
+mod socket;
 mod stats;
 mod status;
 
@@ -27,103 +37,36 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use bias_policy::table::CapacityTable;
-use crossbeam::channel::{Receiver, never, select, unbounded};
-use tracing::info;
+use anyhow::Result;
+use crossbeam::channel::{Receiver, never, select};
+use tracing::{info, warn};
 
 pub use exit::ExitReport;
+pub use options::RunOptions;
+pub use reload::{Config, ReloadReport};
+pub use reply::Reply;
 pub use report::{Kind, Reason, Stack, TaskReport};
-pub use server::CgroupAnswer;
 pub use stats::{Monitor, Stats, monitor};
 pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds};
 
 use crate::failure::{Exit, Failure};
-use crate::model::CounterModel;
+use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
-use crate::optin::{OptIn, Report, Request};
-use crate::pmu::{self, Counters, Override};
+use crate::pmu::Counters;
 use crate::topology::Topology;
 use follow::Follow;
 use load::Loaded;
+use running::Running;
 use server::{Question, Server, Source};
+use service::Manager;
+use signals::{Signal, Signals};
 
 /// How often the end of the scheduler is looked for. Each look wakes this process, which displaces a task on a busy machine.
 const POLL: Duration = Duration::from_millis(500);
 
-/// What a user can choose about a run.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// Time a task runs before others get their turn, when nothing waits [us].
-    pub slice_us: u64,
-    /// Time it runs when much waits [us].
-    pub slice_min_us: u64,
-    /// Difference in progress at which running tasks change places between fast and slow CPUs [us of a fast CPU].
-    pub rotate_gap_us: u64,
-    /// CPUs whose tasks sleep sooner than this keep synchronous wakeups local [us].
-    pub sync_burst_us: u64,
-    /// Instructions of a task that make a window.
-    pub window_instructions: u64,
-    /// One run in so many is counted of a task whose profile is stable.
-    pub sample_every: u32,
-    /// Fixed thresholds of the predicted speedup [permille], low and high; None adapts them to what runs.
-    pub thresholds_permille: Option<(u32, u32)>,
-    /// Difference in predicted speedup that is worth a move [permille].
-    pub gain_permille: u32,
-    /// How far behind the other class's tasks must be to go before a CPU's own class [us of a fast CPU].
-    pub borrow_gap_us: u64,
-    /// How far behind a running task must be to displace one that gains more [us of a fast CPU].
-    pub unfair_gap_us: u64,
-    /// Count what tasks stall on.
-    pub bias: bool,
-    /// Events to count in place of those we would choose.
-    pub events: Vec<Override>,
-    /// What calibration found of the counters; None for nominal scales.
-    pub model: Option<CounterModel>,
-    /// Print statistics at this interval.
-    pub stats_interval: Option<Duration>,
-    /// Print the verifier's log on a failure to load.
-    pub verbose: bool,
-    /// The cgroups whose threads are scheduled; everything if there are none.
-    pub cgroups: Vec<PathBuf>,
-    /// The machine.
-    pub table: CapacityTable,
-}
-
-impl RunOptions {
-    /// What the counters are to be opened with.
-    #[must_use]
-    pub fn counting(&self) -> pmu::Options {
-        pmu::Options { events: self.events.clone(), enabled: self.bias }
-    }
-
-    /// The defaults, for a machine described by `table`.
-    #[must_use]
-    pub fn new(table: CapacityTable) -> Self {
-        Self {
-            slice_us: 10_000,
-            slice_min_us: 1_000,
-            rotate_gap_us: 40_000,
-            sync_burst_us: 500,
-            window_instructions: 500_000,
-            sample_every: 8,
-            thresholds_permille: None,
-            gain_permille: 100,
-            borrow_gap_us: 40_000,
-            unfair_gap_us: 320_000,
-            bias: true,
-            events: Vec::new(),
-            model: None,
-            stats_interval: None,
-            verbose: false,
-            cgroups: Vec::new(),
-            table,
-        }
-    }
-}
-
-/// Loads the scheduler with these counters and blocks until a signal asks it to go, or the kernel ends it.
+/// Loads the scheduler with these counters and blocks until a signal asks it to go, or the kernel ends it. Where `config` is read again, on
+/// request or SIGHUP, `options` change with it.
 ///
 /// Whatever a scx_bias that was killed has left is given back first. With opted-in cgroups, so is at the end what this one switched.
 ///
@@ -133,12 +76,12 @@ impl RunOptions {
 /// # Errors
 /// [`Exit::OtherScheduler`] when a scheduler is active, [`Exit::Kernel`] when sched_ext or a right is missing,
 /// [`Exit::Runtime`] when the kernel refuses or ends the scheduler.
-pub fn run(options: &RunOptions, mut counters: Counters) -> Result<ExitReport> {
+pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config) -> Result<ExitReport> {
     refuse_if_active()?;
     let mut optin = opt_in(&options.cgroups)?;
-    let shutdown = signals()?;
+    let mut signals = Signals::catch()?;
     loop {
-        let report = run_once(options, counters, &shutdown, optin.as_mut())?;
+        let report = run_once(&mut options, counters, config, &mut signals, optin.as_mut())?;
         if !report.restart {
             return Ok(report);
         }
@@ -166,41 +109,47 @@ fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
 }
 
 fn run_once(
-    options: &RunOptions,
+    options: &mut RunOptions,
     counters: Counters,
-    shutdown: &Receiver<()>,
+    config: &dyn Config,
+    signals: &mut Signals,
     optin: Option<&mut OptIn<Linux>>,
 ) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = Loaded::attach(&mut object, options, counters)?;
+    // Threads have the rights of those that start them, so from here on there may be some.
+    if let Err(error) = privilege::give_up() {
+        warn!("rights that are not needed any more are kept: {error:#}");
+    }
+    let signals = signals.listen()?;
     let follow = RefCell::new(optin.map(|optin| Follow::start(optin, &mut loaded)));
     let mut bell = follow.borrow().as_ref().map_or_else(never, Follow::bell);
     let started = Instant::now();
     let server = Server::launch(None);
     if let Err(error) = &server {
-        info!("statistics are not available: {error:#}");
+        warn!("nobody can ask for the status, or command: {error:#}");
     }
     let mut questions = server.as_ref().map_or_else(|_| never(), |server| server.questions().clone());
-    info!(
-        "scx_bias schedules: {}{}",
-        describe(&options.table),
-        if options.cgroups.is_empty() { "" } else { ", for opted-in cgroups" }
-    );
-    let mut last = stats::Stats::default();
-    let mut due = options.stats_interval.map(|interval| Instant::now() + interval);
+    let mut manager = Manager::new();
+    manager.ready(&describe(options));
+    info!("scx_bias schedules: {}", describe(options));
+    let mut last = (started, stats::Stats::default());
     loop {
+        let due = options.stats_interval.map(|interval| last.0 + interval);
         let mut patience = due.map_or(POLL, |at| at.saturating_duration_since(Instant::now()).min(POLL));
         if let Some(follow) = follow.borrow().as_ref() {
             patience = patience.min(follow.patience());
         }
-        let event = wait(shutdown, &mut questions, &mut bell, patience);
-        if event == Event::Shutdown {
+        let event = wait(signals, &mut questions, &mut bell, patience);
+        if event == Event::Signal(Signal::Stop) {
+            manager.stopping();
             follow.borrow_mut().iter_mut().for_each(Follow::finish);
             return Ok(loaded.detach());
         }
         if loaded.has_ended() {
             return loaded.detach().into_result();
         }
+        manager.live(Instant::now());
         loaded.follow_hotplug(options);
         if let Some(follow) = follow.borrow_mut().as_mut() {
             if event == Event::Hinted {
@@ -208,16 +157,19 @@ fn run_once(
             }
             follow.tick();
         }
-        if let (Event::Asked(question), Ok(server)) = (event, &server) {
-            server.answer(question, &Running { loaded: &loaded, options, started, follow: &follow });
+        if matches!(event, Event::Asked(_) | Event::Signal(Signal::Reload)) {
+            let mut running =
+                Running { loaded: &mut loaded, options, config, manager: &manager, started, follow: &follow };
+            match (event, &server) {
+                (Event::Asked(question), Ok(server)) => server.answer(question, &mut running),
+                // Who asked by signal reads the answer in the log.
+                _ => drop(running.reload()),
+            }
         }
-        if let (Some(at), Some(interval)) = (due, options.stats_interval)
-            && Instant::now() >= at
-        {
+        if due.is_some_and(|at| Instant::now() >= at) {
             let now = loaded.stats();
-            println!("{}", now.since(&last).line());
-            last = now;
-            due = Some(at + interval);
+            println!("{}", now.since(&last.1).line());
+            last = (Instant::now(), now);
         }
     }
 }
@@ -225,7 +177,7 @@ fn run_once(
 /// What the watching thread wakes up for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
-    Shutdown,
+    Signal(Signal),
     Asked(Question),
     /// Something happens in an opted-in cgroup.
     Hinted,
@@ -233,15 +185,18 @@ enum Event {
     Quiet,
 }
 
-/// Waits for something to do, `patience` at most. Should the threads behind `questions` or `bell` end, it is made one that never has any.
+/// Waits for something to do, `patience` at most. Should a thread behind one of these end, it is made one that never has anything.
 fn wait(
-    shutdown: &Receiver<()>,
+    signals: &mut Receiver<Signal>,
     questions: &mut Receiver<Question>,
     bell: &mut Receiver<()>,
     patience: Duration,
 ) -> Event {
     select! {
-        recv(shutdown) -> _ => Event::Shutdown,
+        recv(signals) -> signal => signal.map_or_else(|_| {
+            *signals = never();
+            Event::Quiet
+        }, Event::Signal),
         recv(bell) -> rang => rang.map_or_else(|_| {
             *bell = never();
             Event::Quiet
@@ -252,62 +207,6 @@ fn wait(
         }, Event::Asked),
         default(patience) => Event::Quiet,
     }
-}
-
-/// A running scheduler, for who asks about it.
-struct Running<'a, 'object, 'optin> {
-    loaded: &'a Loaded<'object>,
-    options: &'a RunOptions,
-    started: Instant,
-    follow: &'a RefCell<Option<Follow<'optin>>>,
-}
-
-impl Running<'_, '_, '_> {
-    fn scope(&self) -> Scope {
-        self.follow.borrow().as_ref().map_or(Scope::WholeSystem, |follow| {
-            let mut report = follow.report();
-            let lost = self.loaded.hints_lost();
-            if lost > 0 {
-                report.notes.push(format!("{lost} events in cgroups came too fast to be told; threads that left then may keep SCHED_EXT"));
-            }
-            Scope::Cgroups(report)
-        })
-    }
-}
-
-impl Source for Running<'_, '_, '_> {
-    fn stats(&self) -> Stats {
-        self.loaded.stats()
-    }
-
-    fn status(&self) -> StatusReport {
-        let loaded = self.loaded;
-        let uptime = self.started.elapsed();
-        let scope = self.scope();
-        StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), loaded.stats())
-    }
-
-    fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
-        self.follow.borrow_mut().as_mut().map_or_else(
-            || Err(Failure::usage("this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH to limit it")),
-            |follow| follow.answer(request),
-        )
-    }
-
-    fn tasks(&self) -> Result<Vec<TaskReport>> {
-        self.loaded.tasks()
-    }
-}
-
-/// SIGINT, SIGTERM and SIGHUP, as messages.
-fn signals() -> Result<Receiver<()>> {
-    let (sender, receiver) = unbounded();
-    ctrlc::set_handler(move || {
-        // The receiver is gone only when the process is about to end anyway.
-        let _ = sender.send(());
-    })
-    .context("cannot handle signals")?;
-    Ok(receiver)
 }
 
 /// Where the kernel tells about sched_ext.
@@ -335,38 +234,42 @@ fn refuse_if_active() -> Result<(), Failure> {
     })
 }
 
-fn describe(table: &CapacityTable) -> String {
-    let slow = table.cpus.iter().filter(|cpu| cpu.class == bias_policy::table::Class::Slow).count();
-    let fast = table.cpus.len() - slow;
-    match slow {
+/// What is scheduled, on what.
+fn describe(options: &RunOptions) -> String {
+    let cpus = &options.table.cpus;
+    let slow = cpus.iter().filter(|cpu| cpu.class == bias_policy::table::Class::Slow).count();
+    let fast = cpus.len() - slow;
+    let machine = match slow {
         0 => format!("{fast} CPUs of one class"),
         _ => format!("{fast} fast and {slow} slow CPUs"),
-    }
+    };
+    machine + if options.cgroups.is_empty() { "" } else { ", for opted-in cgroups" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crossbeam::channel::unbounded;
 
     #[test]
     fn the_watching_thread_hears_everyone_and_outlives_them() {
         const SHORT: Duration = Duration::from_millis(5);
-        let (stop, shutdown) = unbounded();
+        let (stop, mut signals) = unbounded();
         let (ask, mut questions) = unbounded();
         let (rope, mut bell) = unbounded();
-        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Quiet);
+        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Quiet);
         assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Asked(Question::Tasks));
+        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Asked(Question::Tasks));
         assert!(rope.send(()).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Hinted);
+        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Hinted);
         drop((ask, rope));
         for _ in 0..2 {
-            assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Quiet);
+            assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Quiet);
         }
         let quiet = Instant::now();
-        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Quiet);
+        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Quiet);
         assert!(quiet.elapsed() >= SHORT / 2, "what has ended must not keep this thread busy");
-        assert!(stop.send(()).is_ok());
-        assert_eq!(wait(&shutdown, &mut questions, &mut bell, SHORT), Event::Shutdown);
+        assert!(stop.send(Signal::Stop).is_ok());
+        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Signal(Signal::Stop));
     }
 }

@@ -3,6 +3,7 @@
 //! Invariants. What is not known yet is None, never zero: there is no average speedup before a counted task has run, and no adaptive
 //! threshold without an average.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bias_policy::ffi;
@@ -10,6 +11,7 @@ use bias_policy::table::{COMPONENTS, CapacityTable, Class};
 use serde::{Deserialize, Serialize};
 
 use super::RunOptions;
+use super::knobs::Knob;
 use super::stats::Stats;
 use crate::optin::Report;
 use crate::pmu::CpuSummary;
@@ -27,6 +29,8 @@ pub struct StatusReport {
     pub machine: Machine,
     /// Which speedups make a task's kind.
     pub thresholds: Thresholds,
+    /// What each number is set to that a user can choose, by its key in the configuration file.
+    pub knobs: BTreeMap<String, u64>,
     /// What each CPU's counters are worth.
     pub counters: Vec<CpuCounters>,
     /// Totals since the start.
@@ -108,6 +112,7 @@ impl StatusReport {
             scope,
             machine: Machine::of(&options.table),
             thresholds: Thresholds::of(options.thresholds_permille, band),
+            knobs: Knob::ALL.iter().map(|knob| (knob.key.to_owned(), knob.of(&options.knobs))).collect(),
             counters,
             statistics,
         }

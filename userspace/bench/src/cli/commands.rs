@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::{self, Sample, Until};
 use crate::sched::{self, SchedExt};
-use crate::{counters, cpus, demo, mix, once, pingpong, ratio, storm, survive};
+use crate::{control, counters, cpus, demo, mix, once, pingpong, ratio, storm, survive};
 use serde::Serialize;
 use std::io::Write;
 
@@ -76,6 +76,18 @@ pub(super) fn run(command: Command) -> Result<u8> {
             let report = storm::run(&options)?;
             print(&args.output, &report, || report.text())?;
             report.verdict()
+        }
+        Command::Control(args) => {
+            let options = control::Options {
+                scheduler: args.scheduler.scheduler_cmd,
+                timeout: args.scheduler.load_timeout,
+                stop: args.stop,
+                clients: args.clients,
+                flood: args.flood,
+                tasks: args.tasks,
+            };
+            let report = control::run(&options)?;
+            print(&args.output, &report, || report.text())
         }
         Command::Survive(args) => {
             let options = survive::Options {

@@ -1,0 +1,68 @@
+//! Flags of the knobs, made from their definitions.
+
+use bias_agent::sched::knobs::{Knob, Knobs};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use std::collections::BTreeMap;
+
+/// The knobs that were given, by key.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Numbers(pub BTreeMap<&'static str, u64>);
+
+impl Numbers {
+    /// These where they are given, else those beneath.
+    #[must_use]
+    pub fn over(mut self, beneath: Self) -> Self {
+        for (key, value) in beneath.0 {
+            self.0.entry(key).or_insert(value);
+        }
+        self
+    }
+
+    /// The value of each knob.
+    ///
+    /// # Errors
+    /// Cause and remedy for a value out of range, or values that do not go together.
+    pub fn knobs(&self) -> Result<Knobs, String> {
+        let mut knobs = Knobs::default();
+        for knob in Knob::ALL {
+            if let Some(value) = self.0.get(knob.key) {
+                knob.turn(&mut knobs, *value)?;
+            }
+        }
+        knobs.check()?;
+        Ok(knobs)
+    }
+}
+
+impl Args for Numbers {
+    fn augment_args(command: Command) -> Command {
+        Knob::ALL.iter().fold(command, |command, knob| {
+            let help =
+                format!("{} [{} to {}; default {}]", knob.help.trim(), knob.min, knob.max, knob.default);
+            let flag = knob.key.replace('_', "-");
+            command.arg(
+                Arg::new(knob.key)
+                    .long(flag)
+                    .value_name(knob.unit)
+                    .value_parser(value_parser!(u64))
+                    .help(help),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Numbers {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |knob: &Knob| Some((knob.key, *matches.get_one::<u64>(knob.key)?));
+        Ok(Self(Knob::ALL.iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?.over(std::mem::take(self));
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! The configuration file: read with care, and written as a template.
+//!
+//! Approach. Its keys are the fields of [`RunSettings`] and the knobs, whose names, units and explanations are those of the flags: the list of
+//! arguments tells both what may stand in the file and what to say of it.
+//!
+//! Invariants. Whatever is wrong is told in one line with the file, the line in it, the cause and the remedy. Root reads only what nobody else can
+//! have written. A template that is read gives the options that it was made from.
+
+use crate::cli::{RunSettings, Source};
+use bias_agent::failure::Failure;
+use bias_agent::safefile;
+use bias_agent::sched::knobs::Knob;
+use clap::{Args, Command};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use toml::Value;
+
+/// Read if it is there and nothing else is named.
+pub const USUAL: &str = "/etc/scx_bias.toml";
+/// Width of the template [columns].
+const WIDTH: usize = 100;
+
+impl Source {
+    /// The file to be read; None if there is none.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.config {
+            Some(path) => Some(path.clone()),
+            None => {
+                Some(PathBuf::from(USUAL)).filter(|path| !self.no_config && path.symlink_metadata().is_ok())
+            }
+        }
+    }
+}
+
+/// Options of a configuration file. Relative paths in it are relative to its folder.
+///
+/// # Errors
+/// Usage failure for a file that cannot be read or trusted, or that holds what it should not.
+pub fn read(path: &Path) -> Result<RunSettings, Failure> {
+    let text = safefile::read_own_text(path, "configuration file")?;
+    let mut settings = parse(&text).map_err(|error| {
+        let line =
+            error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
+        Failure::usage(format!("configuration file {}, line {line}: {}", path.display(), error.message()))
+    })?;
+    if let Some(folder) = path.parent() {
+        for file in settings.capacity_file.iter_mut().chain(&mut settings.cgroups) {
+            *file = folder.join(&*file);
+        }
+    }
+    Ok(settings)
+}
+
+fn parse(text: &str) -> Result<RunSettings, toml::de::Error> {
+    toml::Deserializer::parse(text)?.deserialize_map(Document)
+}
+
+/// Names of everything that may stand in a file.
+fn keys() -> Vec<String> {
+    let flags = RunSettings::augment_args(Command::new("keys"));
+    flags.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+}
+
+/// Takes the knobs out of a file and leaves the rest to the derived code.
+struct Document;
+
+impl<'de> Visitor<'de> for Document {
+    type Value = RunSettings;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("options")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RunSettings, A::Error> {
+        let mut numbers = Vec::new();
+        let rest = Rest { map, keys: keys(), numbers: &mut numbers, key: String::new() };
+        let mut settings = RunSettings::deserialize(MapAccessDeserializer::new(rest))?;
+        settings.numbers.0.extend(numbers);
+        Ok(settings)
+    }
+}
+
+struct Rest<'a, A> {
+    map: A,
+    keys: Vec<String>,
+    numbers: &'a mut Vec<(&'static str, u64)>,
+    key: String,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        loop {
+            let Some(key) = self.map.next_key_seed(Key(&self.keys))? else { return Ok(None) };
+            match Knob::ALL.iter().find(|knob| knob.key == key) {
+                Some(knob) => self.numbers.push((knob.key, self.map.next_value_seed(Number(knob))?)),
+                None => {
+                    self.key.clone_from(&key);
+                    return seed.deserialize(serde::de::IntoDeserializer::into_deserializer(key)).map(Some);
+                }
+            }
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(Named(&self.key, seed))
+    }
+}
+
+/// A key that there is.
+struct Key<'a>(&'a [String]);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        if self.0.contains(&key) {
+            return Ok(key);
+        }
+        let guess = guess(&key, self.0).map_or_else(String::new, |guess| format!("write {guess}; "));
+        Err(D::Error::custom(format!("there is no option {key}; {guess}`scx_bias config` prints all")))
+    }
+}
+
+/// The key that was meant: with dashes, in another case, in another unit or number.
+fn guess<'a>(key: &str, keys: &'a [String]) -> Option<&'a String> {
+    let plain = key.replace('-', "_").to_lowercase();
+    let stem = |key: &str| key.rsplit_once('_').map_or_else(|| key.to_owned(), |(stem, _)| stem.to_owned());
+    let singular = |key: &str| key.trim_end_matches('s').to_owned();
+    keys.iter()
+        .find(|known| **known == plain)
+        .or_else(|| keys.iter().find(|known| singular(known) == singular(&plain)))
+        .or_else(|| {
+            keys.iter()
+                .find(|known| known.contains('_') && (stem(known) == stem(&plain) || stem(known) == plain))
+        })
+}
+
+/// The value of a knob.
+struct Number(&'static Knob);
+
+impl<'de> DeserializeSeed<'de> for Number {
+    type Value = u64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+        let Self(knob) = self;
+        let value = Value::deserialize(deserializer)?;
+        let number = value.as_integer().and_then(|number| u64::try_from(number).ok()).ok_or_else(|| {
+            let unit = knob.unit.to_lowercase();
+            let of = if unit == "n" { String::new() } else { format!(" of {unit}") };
+            format!("{} is {value}: give a whole number{of} from {} to {}", knob.key, knob.min, knob.max)
+        });
+        number.and_then(|number| knob.check(number).map(|()| number)).map_err(D::Error::custom)
+    }
+}
+
+/// A value whose errors name the key.
+struct Named<'a, V>(&'a str, V);
+
+impl<'de, V: DeserializeSeed<'de>> DeserializeSeed<'de> for Named<'_, V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        let Self(key, seed) = self;
+        seed.deserialize(deserializer).map_err(|error| {
+            D::Error::custom(format!("{key}: {}; `scx_bias config` shows an example", plain(&error)))
+        })
+    }
+}
+
+/// An error in one line, without the excerpt of the file that toml adds.
+fn plain(error: &impl fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// What stands in a template for an option that is not given and is no knob.
+const EXAMPLES: [(&str, &str); 7] = [
+    ("cgroups", "[\"/sys/fs/cgroup/work.slice\"]"),
+    ("capacity_file", "\"/var/lib/scx_bias/capacity.json\""),
+    ("no_bias", "false"),
+    ("events", "[\"external=cpu/event=0xa3,umask=0x5,cmask=5/\"]"),
+    ("thresholds_permille", "[1200, 1800]"),
+    ("stats", "10.0"),
+    ("log_level", "\"info\""),
+];
+
+/// A configuration file with these options; the others are in it as comments.
+///
+/// # Errors
+/// Usage failure when a path cannot be written as text.
+pub fn template(settings: &RunSettings) -> Result<String, Failure> {
+    let mut given = toml::Table::try_from(settings).map_err(|error| {
+        Failure::usage(format!("an option cannot be written ({error}); name a path in UTF-8"))
+    })?;
+    let numbers = settings.numbers.0.iter();
+    given.extend(
+        numbers.map(|(key, value)| {
+            ((*key).to_owned(), Value::Integer(i64::try_from(*value).unwrap_or(i64::MAX)))
+        }),
+    );
+    let mut text = String::new();
+    wrap(
+        &mut text,
+        &format!(
+            "Configuration of scx_bias, {USUAL} unless --config names another file. Flags go before it. After a change: `scx_bias reload`."
+        ),
+    );
+    wrap(&mut text, "Options with a # in front have their defaults, or none.");
+    let flags = RunSettings::augment_args(Command::new("keys"));
+    for argument in flags.get_arguments() {
+        let key = argument.get_id().as_str();
+        let help =
+            argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
+        text.push('\n');
+        wrap(&mut text, &help);
+        text += &match given.get(key) {
+            Some(value) => format!("{key} = {value}\n"),
+            None => format!("# {key} = {}\n", example(key)),
+        };
+    }
+    Ok(text)
+}
+
+fn example(key: &str) -> String {
+    let knob = Knob::ALL.iter().find(|knob| knob.key == key).map(|knob| knob.default.to_string());
+    let other = EXAMPLES.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
+    knob.or(other).unwrap_or_default()
+}
+
+/// Appends a comment.
+fn wrap(text: &mut String, comment: &str) {
+    let mut line = String::from("#");
+    for word in comment.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            *text += &line;
+            line = String::from("\n#");
+        }
+        line.push(' ');
+        line += word;
+    }
+    *text += &line;
+    text.push('\n');
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

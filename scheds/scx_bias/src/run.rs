@@ -1,0 +1,53 @@
+//! Scheduling: from what was given to a scheduler that runs, and back to what is given when that is read again.
+
+use crate::cli::RunArgs;
+use crate::output::{SetLevel, log};
+use crate::settings;
+use anyhow::Result;
+use bias_agent::capacity::{self, Source};
+use bias_agent::check;
+use bias_agent::failure::{Exit, Failure};
+use bias_agent::pmu::Counters;
+use bias_agent::sched::{self, Config, Monitor, RunOptions};
+use bias_agent::topology::Topology;
+use tracing::Level;
+
+/// The command line that it was started with, and the file beneath it.
+struct Given {
+    args: RunArgs,
+    set_level: SetLevel,
+}
+
+impl Config for Given {
+    fn reread(&self) -> Result<RunOptions, Failure> {
+        self.args.run_options()
+    }
+
+    fn taken(&self, options: &RunOptions) {
+        (self.set_level)(options.log_level);
+    }
+}
+
+/// Schedules until it is told to end.
+pub fn run(args: RunArgs) -> Result<Exit> {
+    let set_level = log(if args.verbose { Level::DEBUG } else { Level::INFO });
+    if let Some(seconds) = args.monitor {
+        sched::monitor(settings::interval("monitor", seconds)?, Monitor::Text)?;
+        return Ok(Exit::Clean);
+    }
+    let options = args.run_options()?;
+    set_level(options.log_level);
+    let source =
+        Source { capacity_file: options.capacity_file.clone(), force: args.recalibrate, ..Source::default() };
+    // The user's file first, for its errors are the user's to mend; then the machine, before anything is measured or stored.
+    let uncounted = Counters::default();
+    let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source, &uncounted)).transpose()?;
+    check::refuse_if_unfit()?;
+    let mut counters = Counters::open(&Topology::read()?, &options.counting());
+    let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
+    capacity.settle(&mut counters)?;
+    let (table, model) = (capacity.table, capacity.file.model);
+    let report = sched::run(RunOptions { table, model, ..options }, counters, &Given { args, set_level })?;
+    eprintln!("scx_bias: {}", report.text());
+    Ok(Exit::Clean)
+}

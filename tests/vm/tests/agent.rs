@@ -1,0 +1,172 @@
+//! The agent as a service: stopped, killed, flooded, configured anew, and with no more rights than it needs.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Expectations, Scenario};
+
+/// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
+const PRETEND: &str = r#"
+cat >/run/capacity.json <<END
+{"version": 1, "cpus": [
+ {"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
+ {"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}
+END
+"#;
+
+fn scenario() -> Scenario {
+    Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
+}
+
+/// How long the process is stopped [s]; BIAS_VM_STOP_S for longer by hand.
+fn stop_s() -> u64 {
+    std::env::var("BIAS_VM_STOP_S").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
+}
+
+#[test]
+fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
+    let Some(results) = scenario().run(&format!(
+        "{PRETEND}\nkeep control $BENCH control --scheduler-cmd \"nice -n -20 $SCHED\" --stop {} --clients 1000 --flood 5\n\
+         cat /sys/kernel/sched_ext/state >$OUT/state\n",
+        stop_s()
+    )) else {
+        return;
+    };
+    eprintln!("{:#}", results.json("control"));
+    let mut expect = Expectations::default();
+    let told = results.json("control")["told"].as_str().unwrap().to_owned();
+    expect.holds(
+        &format!("told first: {told:?}"),
+        told.starts_with("READY=1\n") && told.contains("STATUS=2 fast and 2 slow"),
+    );
+    let number = |name: &str| results.number("control", &format!("/{name}"));
+    // Tasks share four emulated CPUs with nobody but the flood, yet the host may take these away for a while.
+    expect.at_most("longest wait for progress while the agent is stopped [s]", number("stopped_gap_s"), 2.0);
+    expect.at_most("longest wait for progress during the flood [s]", number("flooded_gap_s"), 2.0);
+    expect.at_least("connections", number("connections"), 1000.0);
+    expect.at_least("questions answered during the flood", number("answered"), 2.0);
+    expect.at_most("descriptors more than before", number("descriptors/1") - number("descriptors/0"), 0.0);
+    expect.at_most("memory more than before [kB]", number("memory_kb/1") - number("memory_kb/0"), 32_768.0);
+    expect.at_most("default scheduler after SIGKILL [s]", number("kill_s"), 1.0);
+    expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
+    expect.judge();
+}
+
+const RELOADS: &str = r#"
+set +e
+config=/run/scx_bias.toml
+slice() { $BIAS status --json | sed -n 's/.*"slice_us": \([0-9]*\).*/\1/p'; }
+enabled() { for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done; }
+answers() { for i in $(seq 100); do $BIAS status >/dev/null 2>&1 && break; sleep 0.1; done; }
+printf 'slice_us = 20000\nlog_level = "info"\n' >$config
+setsid $BIAS --config $config --capacity-file /run/capacity.json --slice-min-us 2000 >$OUT/log 2>&1 </dev/null & bias=$!
+enabled; answers
+slice >$OUT/first
+printf 'slice_us = 5000\nno_bias = true\n' >$config
+$BIAS reload --json >$OUT/reload.json; echo $? >$OUT/reload.code
+slice >$OUT/second
+# Each would be refused at a start, too; the last contradicts the command line.
+for text in 'slice_us = "5ms"' 'slice_ms = 5' 'slice_us = 1000' 'slice_us = '; do
+  echo "$text" >$config
+  $BIAS reload 2>&1 >/dev/null | sed 's/^/err /' >>$OUT/broken
+  $BIAS reload >/dev/null 2>&1; echo "code $? $(slice)" >>$OUT/broken
+done
+chmod o+w $config; echo 'slice_us = 6000' >$config
+$BIAS reload >/dev/null 2>>$OUT/open; echo $? >>$OUT/open; chmod o-w $config
+echo 'slice_us = 7000' >$config; kill -HUP $bias
+for i in $(seq 100); do [ "$(slice)" = 7000 ] && break; sleep 0.1; done
+slice >$OUT/third
+stat -c '%a' /run/scx/root /run/scx/root/stats >$OUT/modes
+setpriv --reuid 65534 --clear-groups $BIAS status >$OUT/other.out 2>$OUT/other.err; echo $? >$OUT/other.code
+setpriv --reuid 65534 --clear-groups $BIAS reload >>$OUT/other.out 2>>$OUT/other.err; echo $? >>$OUT/other.code
+grep -h -E '^(CapEff|CapPrm|CapBnd|CapInh|NoNewPrivs)' /proc/$bias/task/*/status | sort -u >$OUT/rights
+ls /proc/$bias/task | wc -l >$OUT/threads
+kill -TERM $bias; wait $bias; echo $? >$OUT/end.code
+cat /sys/kernel/sched_ext/state >$OUT/state
+"#;
+
+#[test]
+fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
+    let Some(results) = scenario().run(&format!("{PRETEND}\n{RELOADS}")) else { return };
+    let mut expect = Expectations::default();
+    let text = |name: &str| results.text(name).trim().to_owned();
+    let slices = [text("first"), text("second"), text("third")];
+    expect
+        .holds(&format!("slices are 20000, 5000 and 7000: {slices:?}"), slices == ["20000", "5000", "7000"]);
+    let report = results.json("reload");
+    expect.holds(
+        &format!("one option changes, one needs a restart: {report}"),
+        report["changed"][0]["key"] == "slice_us"
+            && report["changed"].as_array().unwrap().len() == 1
+            && report["needs_restart"][0]["key"] == "no_bias"
+            && text("reload.code") == "0",
+    );
+    let broken = text("broken");
+    let said: Vec<&str> = broken.lines().filter(|line| line.starts_with("err ")).collect();
+    expect.holds(
+        &format!("four broken files are refused in a line each: {broken}"),
+        said.len() == 4 && said.iter().all(|line| line.contains("/run/scx_bias.toml")),
+    );
+    expect.holds("nothing changes then", broken.matches("code 2 5000").count() == 4);
+    let open = text("open");
+    expect.holds(
+        &format!("a file that others can write is refused: {open}"),
+        open.contains("chmod go-w") && open.ends_with('2'),
+    );
+    expect.holds("folder and socket are private", text("modes") == "700\n600");
+    expect.holds(
+        &format!("other users are refused: {} {}", text("other.code"), text("other.err")),
+        text("other.code") == "3\n3"
+            && text("other.err").lines().count() == 2
+            && text("other.out").is_empty(),
+    );
+    expect_few_rights(&mut expect, &text("rights"));
+    expect.at_least("threads", text("threads").parse().unwrap(), 3.0);
+    expect.holds(&format!("SIGTERM ends it with {}", text("end.code")), text("end.code") == "0");
+    expect.holds("sched_ext is disabled afterwards", text("state") == "disabled");
+    eprintln!("{}", text("log"));
+    expect.judge();
+}
+
+/// CAP_SYS_NICE, CAP_PERFMON and CAP_BPF: bits 23, 38 and 39.
+const KEPT: u64 = 1 << 23 | 1 << 38 | 1 << 39;
+
+/// `rights` has each different line of all threads.
+fn expect_few_rights(expect: &mut Expectations, rights: &str) {
+    let mut seen = 0;
+    for line in rights.lines() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let value = u64::from_str_radix(value.trim(), 16).unwrap();
+        let right = match name {
+            "NoNewPrivs" => 1,
+            "CapInh" => 0,
+            _ => KEPT,
+        };
+        seen += 1;
+        expect.holds(&format!("{name} of every thread is {value:x}, {right:x} is right"), value == right);
+    }
+    expect.at_least("different rights", f64::from(seen), 5.0);
+}
+
+/// What the service's unit leaves it is enough to load, to be asked and to end. The masked file is what ProtectKernelTunables hides.
+const CONFINED: &str = r#"
+set +e
+mount --bind /dev/null /proc/kallsyms
+setpriv --bounding-set=-all,+bpf,+perfmon,+sys_nice,+setpcap --inh-caps=-all --no-new-privs \
+  $BIAS --capacity-file /run/capacity.json >$OUT/log 2>&1 </dev/null & bias=$!
+for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
+cat /sys/kernel/sched_ext/state >$OUT/state
+for i in $(seq 100); do $BIAS status >$OUT/status 2>&1 && break; sleep 0.1; done
+kill -TERM $bias; wait $bias; echo $? >$OUT/code
+"#;
+
+#[test]
+fn the_rights_that_the_unit_leaves_are_enough() {
+    let Some(results) = scenario().run(&format!("{PRETEND}\n{CONFINED}")) else { return };
+    let mut expect = Expectations::default();
+    expect.holds(&format!("loads: {}", results.text("log")), results.text("state").trim() == "enabled");
+    let status = results.text("status");
+    expect.holds(&format!("tells tasks: {status}"), status.contains("tasks:") || status.contains("task:"));
+    expect.holds("ends well", results.text("code").trim() == "0");
+    expect.judge();
+}

@@ -1,0 +1,170 @@
+//! What requests on the socket mean: scx_stats' protocol, so any of its clients can ask.
+//!
+//! A request is a line of JSON, `{"req": "stats", "args": {"target": "status"}}`, and so is the answer, `{"errno": 0, "args": {"resp": ...}}`.
+//! `stats_meta` describes the statistics. The targets are in [`super::server`].
+//!
+//! Invariants. Whatever the bytes, there is one answer, a line of JSON, an error if they are no request. The watching thread is not asked
+//! twice for what many want to know: an answer about tasks or the state is given to all who ask the same within [`FRESH`], unless
+//! something was commanded meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::libc::EINVAL;
+use scx_stats::prelude::*;
+use serde_json::{Value, json};
+
+use super::server::{Answer, Question};
+use super::socket::{Answerer, MOST_BYTES};
+use super::stats::Stats;
+
+/// For how long an answer is given to others, too.
+const FRESH: Duration = Duration::from_millis(50);
+/// Answers that are kept: there are more ways to write a question than questions.
+const MOST_KNOWN: usize = 16;
+
+/// Answers requests with the help of `ask`, which reaches the watching thread; None when that has ended.
+pub(super) struct Desk<F> {
+    ask: F,
+    /// The answer to who asks what the statistics are.
+    meta: Arc<[u8]>,
+    known: BTreeMap<Vec<u8>, (Instant, Arc<[u8]>)>,
+}
+
+/// What is remembered of a client: the statistics it was told last.
+#[derive(Default)]
+pub(super) struct Session {
+    last: Option<Stats>,
+}
+
+/// A request that was understood.
+enum Request {
+    Meta,
+    Asks(Question),
+}
+
+impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
+    pub(super) fn new(ask: F) -> Self {
+        let meta = Stats::meta();
+        Self { ask, meta: wire(Ok(json!({ meta.name.clone(): meta }))), known: BTreeMap::new() }
+    }
+
+    /// None when nobody is left to be asked.
+    fn reply(&mut self, session: &mut Session, question: Question) -> Option<Result<Value>> {
+        if question == Question::Stats {
+            return self.stats(session);
+        }
+        Some(match (self.ask)(question)? {
+            Answer::Stats(stats) => stats.to_json(),
+            Answer::Status(report) => serde_json::to_value(report).map_err(Into::into),
+            Answer::Tasks(tasks) => {
+                tasks.map_err(|error| anyhow!(error)).and_then(|tasks| Ok(serde_json::to_value(tasks)?))
+            }
+            Answer::Cgroups(reply) => serde_json::to_value(reply).map_err(Into::into),
+            Answer::Reload(reply) => serde_json::to_value(reply).map_err(Into::into),
+        })
+    }
+
+    /// What came since the client's last question.
+    fn stats(&mut self, session: &mut Session) -> Option<Result<Value>> {
+        let mut ask = || match (self.ask)(Question::Stats) {
+            Some(Answer::Stats(stats)) => Some(stats),
+            _ => None,
+        };
+        let last = match session.last.take() {
+            Some(last) => last,
+            None => ask()?,
+        };
+        let now = ask()?;
+        let delta = now.since(&last);
+        session.last = Some(now);
+        Some(delta.to_json())
+    }
+
+    /// The answer that was given to this line a moment ago.
+    fn known(&mut self, line: &[u8], now: Instant) -> Option<Arc<[u8]>> {
+        let (at, bytes) = self.known.get(line)?;
+        (now.saturating_duration_since(*at) < FRESH).then(|| bytes.clone())
+    }
+
+    fn keep(&mut self, line: &[u8], bytes: &Arc<[u8]>) {
+        let now = Instant::now();
+        self.known.retain(|_, (at, _)| now.saturating_duration_since(*at) < FRESH);
+        if self.known.len() < MOST_KNOWN {
+            self.known.insert(line.to_vec(), (now, bytes.clone()));
+        }
+    }
+}
+
+fn understand(line: &[u8]) -> Result<Request> {
+    let request: StatsRequest = serde_json::from_slice(line).context("this is no request")?;
+    match request.req.as_str() {
+        "stats" => question(&request.args).map(Request::Asks),
+        "stats_meta" => Ok(Request::Meta),
+        _ => bail!("unknown command; there are stats and stats_meta"),
+    }
+}
+
+/// What a request for a target asks.
+fn question(args: &BTreeMap<String, String>) -> Result<Question> {
+    Ok(match args.get("target").map_or("top", String::as_str) {
+        "top" => Question::Stats,
+        "status" => Question::Status,
+        "tasks" => Question::Tasks,
+        "cgroups" => {
+            let request = args.get("request").context("the question has no request")?;
+            Question::Cgroups(serde_json::from_str(request).context("the request is of another version")?)
+        }
+        "reload" => Question::Reload,
+        _ => bail!("unknown stat target"),
+    })
+}
+
+impl<F: FnMut(Question) -> Option<Answer>> Answerer for Desk<F> {
+    type Session = Session;
+
+    fn answer(&mut self, session: &mut Session, line: &[u8]) -> Option<Arc<[u8]>> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Some(Arc::new([]));
+        }
+        if let Some(known) = self.known(line, Instant::now()) {
+            return Some(known);
+        }
+        let question = match understand(line) {
+            Ok(Request::Asks(question)) => question,
+            Ok(Request::Meta) => return Some(self.meta.clone()),
+            Err(error) => return Some(wire(Err(error))),
+        };
+        let shared = matches!(question, Question::Status | Question::Tasks);
+        if matches!(question, Question::Cgroups(_) | Question::Reload) {
+            self.known.clear();
+        }
+        let bytes = wire(self.reply(session, question)?);
+        if shared {
+            self.keep(line, &bytes);
+        }
+        Some(bytes)
+    }
+
+    fn too_long(&self) -> Arc<[u8]> {
+        wire(Err(anyhow!("a request has {MOST_BYTES} bytes at most; shorten it")))
+    }
+}
+
+/// An answer as it goes over the socket.
+fn wire(reply: Result<Value>) -> Arc<[u8]> {
+    let (errno, said) = match reply {
+        Ok(value) => (0, value),
+        Err(error) => (EINVAL, Value::String(format!("{error:#}"))),
+    };
+    let mut text = json!({ "errno": errno, "args": { "resp": said } }).to_string();
+    text.push('\n');
+    text.into_bytes().into()
+}
+
+#[cfg(test)]
+#[path = "desk_tests.rs"]
+mod tests;

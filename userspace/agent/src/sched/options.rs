@@ -1,0 +1,64 @@
+//! What a user can choose about a run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bias_policy::table::CapacityTable;
+use tracing::Level;
+
+use super::knobs::Knobs;
+use crate::model::CounterModel;
+use crate::pmu::{self, Override};
+
+/// What a user can choose about a run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The numbers.
+    pub knobs: Knobs,
+    /// Fixed thresholds of the predicted speedup [permille], low and high; None adapts them to what runs.
+    pub thresholds_permille: Option<(u32, u32)>,
+    /// Count what tasks stall on.
+    pub bias: bool,
+    /// Events to count in place of those we would choose.
+    pub events: Vec<Override>,
+    /// What calibration found of the counters; None for nominal scales.
+    pub model: Option<CounterModel>,
+    /// Print statistics at this interval.
+    pub stats_interval: Option<Duration>,
+    /// What is logged; whoever installed the subscriber sees to it.
+    pub log_level: Level,
+    /// Print the verifier's log on a failure to load.
+    pub verbose: bool,
+    /// Schedule the threads of these cgroups only; everything if there are none.
+    pub cgroups: Vec<PathBuf>,
+    /// Where the table comes from, if the user named a file.
+    pub capacity_file: Option<PathBuf>,
+    /// The machine.
+    pub table: CapacityTable,
+}
+
+impl RunOptions {
+    /// What the counters are to be opened with.
+    #[must_use]
+    pub fn counting(&self) -> pmu::Options {
+        pmu::Options { events: self.events.clone(), enabled: self.bias }
+    }
+
+    /// The defaults, for a machine described by `table`.
+    #[must_use]
+    pub fn new(table: CapacityTable) -> Self {
+        Self {
+            knobs: Knobs::default(),
+            thresholds_permille: None,
+            bias: true,
+            events: Vec::new(),
+            model: None,
+            stats_interval: None,
+            log_level: Level::INFO,
+            verbose: false,
+            cgroups: Vec::new(),
+            capacity_file: None,
+            table,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! SIGINT, SIGTERM and SIGHUP, as messages.
+//!
+//! A hangup has two meanings: to a service it says "read your configuration again", from a terminal it says that the terminal has gone. Which
+//! one is meant is told by whether there is a controlling terminal at the start: with one a hangup stops the scheduler, as whoever closes
+//! a window expects, without one it reloads. Under nohup, which ignores the signal, nothing comes of it.
+
+use std::fs::File;
+
+use anyhow::{Context, Result};
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Stop,
+    Reload,
+}
+
+/// Signals that do not end the process any more. Nobody listens before [`Self::listen`]; none is lost.
+pub(super) struct Signals {
+    caught: Option<Caught>,
+    messages: Receiver<Signal>,
+}
+
+struct Caught {
+    signals: signal_hook::iterator::Signals,
+    hangup: Signal,
+    sender: Sender<Signal>,
+}
+
+impl Signals {
+    pub(super) fn catch() -> Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mut wanted = vec![SIGINT, SIGTERM];
+        if !ignores(&status, SIGHUP) {
+            wanted.push(SIGHUP);
+        }
+        let signals = signal_hook::iterator::Signals::new(wanted).context("cannot handle signals")?;
+        let hangup = if File::open("/dev/tty").is_ok() { Signal::Stop } else { Signal::Reload };
+        let (sender, messages) = unbounded();
+        Ok(Self { caught: Some(Caught { signals, hangup, sender }), messages })
+    }
+
+    /// Where they come in. The thread that hands them on is started by the first call, with the rights that the caller has then.
+    pub(super) fn listen(&mut self) -> Result<&mut Receiver<Signal>> {
+        if let Some(mut caught) = self.caught.take() {
+            let hand_on = move || {
+                for signal in caught.signals.forever() {
+                    let meant = if signal == SIGHUP { caught.hangup } else { Signal::Stop };
+                    // The receiver is gone only when the process is about to end anyway.
+                    let _ = caught.sender.send(meant);
+                }
+            };
+            let thread = std::thread::Builder::new().name("signals".into());
+            thread.spawn(hand_on).context("cannot start a thread for signals")?;
+        }
+        Ok(&mut self.messages)
+    }
+}
+
+/// Does a process with this `/proc/PID/status` ignore the signal?
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_ignored_before_the_start_is_seen() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t00000000ffffffff\n";
+        assert!(ignores(status, SIGHUP) && !ignores(status, SIGINT));
+        assert!(!ignores("", SIGHUP) && !ignores("SigIgn:\tx\n", SIGHUP));
+    }
+}

@@ -1,0 +1,132 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use proptest::prelude::*;
+
+proptest! {
+    /// Whatever answers take and however they come, they get their share of the time and no more than that.
+    #[test]
+    fn answers_take_their_share(costs in proptest::collection::vec((0u64..2_000_000_000, 0u64..50_000_000), 1..200)) {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let (mut now, mut spent, mut waited) = (start, Duration::ZERO, 0u32);
+        for (cost_ns, idle_ns) in costs {
+            now += Duration::from_nanos(idle_ns);
+            while let Some(pause) = budget.pause(now) {
+                prop_assert!(pause <= BURST * (SHARE + 1), "{pause:?}");
+                now += pause;
+                waited += 1;
+                prop_assert!(waited < 1000, "a pause is not enough");
+            }
+            // As much as one answer can count for.
+            let cost = Duration::from_nanos(cost_ns).min(BURST);
+            now += cost;
+            budget.spend(Duration::from_nanos(cost_ns));
+            spent += cost;
+        }
+        let allowed = (now - start) / SHARE + BURST * 2;
+        prop_assert!(spent <= allowed, "{spent:?} of {:?}", now - start);
+    }
+}
+
+#[test]
+fn an_answer_that_took_an_hour_does_not_close_the_socket_for_hours() {
+    let start = Instant::now();
+    let mut budget = Budget::new(start);
+    budget.spend(Duration::from_secs(3600));
+    let pause = budget.pause(start + Duration::from_secs(3600));
+    assert_eq!(pause, None);
+}
+
+/// Echoes, and remembers whom it answered.
+struct Echo(Vec<Vec<u8>>);
+
+impl Answerer for Echo {
+    type Session = ();
+
+    fn answer(&mut self, (): &mut (), line: &[u8]) -> Option<Arc<[u8]>> {
+        self.0.push(line.to_vec());
+        Some([line, b"\n"].concat().into())
+    }
+
+    fn too_long(&self) -> Arc<[u8]> {
+        Arc::new(*b"too long\n")
+    }
+}
+
+fn echo() -> (tempfile::TempDir, Service<Echo>) {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = listen(&folder.path().join("socket")).unwrap();
+    (folder, Service::new(listener, Echo(Vec::new())))
+}
+
+impl Service<Echo> {
+    /// One round with everybody.
+    fn round(&mut self) {
+        self.take_on();
+        let ready = vec![true; self.clients.len()];
+        self.serve(&ready).unwrap();
+    }
+}
+
+#[test]
+fn the_one_silent_for_longest_makes_room() {
+    let (folder, mut service) = echo();
+    let connect = || UnixStream::connect(folder.path().join("socket")).unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..MOST_CLIENTS {
+        streams.push(connect());
+        service.take_on();
+    }
+    assert_eq!(service.clients.len(), MOST_CLIENTS);
+    // The first says something, so the second has to go.
+    streams[0].write_all(b"first\n").unwrap();
+    std::thread::sleep(Duration::from_millis(1));
+    let spoken: Vec<_> = (0..MOST_CLIENTS).map(|at| at == 0).collect();
+    service.serve(&spoken).unwrap();
+    streams.push(connect());
+    service.take_on();
+    assert_eq!(service.clients.len(), MOST_CLIENTS);
+    let mut heard = [0; 16];
+    assert_eq!(streams[0].read(&mut heard).unwrap(), 6);
+    assert_eq!(streams[1].read(&mut heard).unwrap(), 0);
+}
+
+#[test]
+fn requests_arrive_whole_however_they_are_cut_and_one_at_a_time() {
+    let (folder, mut service) = echo();
+    let mut stream = UnixStream::connect(folder.path().join("socket")).unwrap();
+    let sent: Vec<u8> =
+        (0..50u8).flat_map(|n| [vec![b'a' + n % 26; usize::from(n)], vec![b'\n']].concat()).collect();
+    for piece in sent.chunks(7) {
+        stream.write_all(piece).unwrap();
+        service.round();
+    }
+    while service.clients.iter().any(Client::is_due) {
+        service.round();
+    }
+    let lines: Vec<u8> =
+        service.answerer.0.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
+    assert_eq!(lines, sent);
+    let mut heard = vec![0; sent.len()];
+    stream.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, sent);
+}
+
+#[test]
+fn who_does_not_read_is_dropped_in_time_and_memory_stays_bounded() {
+    let (folder, mut service) = echo();
+    let mut stream = UnixStream::connect(folder.path().join("socket")).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let line = [vec![b'x'; MOST_BYTES - 1], vec![b'\n']].concat();
+    for _ in 0..400 {
+        let _ = stream.write(&line);
+        service.round();
+    }
+    assert!(service.clients[0].left.is_some());
+    assert!(service.clients[0].input.capacity() <= 4 * MOST_BYTES);
+    let late = Instant::now() + PATIENCE * 2;
+    service.clients[0].give_up_if_slow(late);
+    service.round();
+    assert!(service.clients.is_empty());
+}
