@@ -51,6 +51,9 @@ pub enum Command {
     /// Show what each task stalls on, what that makes of it, and who moved it
     #[command(after_help = help::EXIT_CODES, after_long_help = help::top())]
     Top(TopArgs),
+    /// Show which tasks the agent had change places, what it expected of that and what came of it
+    #[command(after_help = help::EXIT_CODES, after_long_help = help::swaps())]
+    Swaps(SwapsArgs),
     /// Opt cgroups in to the running scx_bias, which was started with --cgroup, or let them go
     #[command(after_help = help::EXIT_CODES, after_long_help = help::cgroup())]
     Cgroup(CgroupArgs),
@@ -161,6 +164,21 @@ pub struct RunSettings {
     #[arg(long, value_name = "MICROSECONDS")]
     pub unfair_gap_us: Option<u64>,
 
+    /// Plan no swaps: tasks change places only where a CPU's own search finds a reason. Saves the agent's glances; leaves what these
+    /// searches cannot reach
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub no_swap: Option<bool>,
+
+    /// Time between the agent's glances where a swap may pay [20 to 10000; default 100]. Longer costs less; shorter mends a bad placement
+    /// sooner
+    #[arg(long, value_name = "MILLISECONDS")]
+    pub swap_interval_ms: Option<u64>,
+
+    /// Let no CPU move running tasks by itself: no idle pull, no swaps for gain, no taking turns. An ablation, to see what the agent's swaps do
+    /// alone
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub no_pull: Option<bool>,
+
     /// Print statistics at this interval while scheduling [0.1 to 86400]
     #[arg(long, value_name = "SECONDS")]
     pub stats: Option<f64>,
@@ -211,6 +229,22 @@ pub struct StatusArgs {
     /// Print JSON for machines
     #[arg(long)]
     pub json: bool,
+
+    /// Ask on this socket
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub socket: Option<PathBuf>,
+}
+
+/// Options of `swaps`.
+#[derive(Debug, Args)]
+pub struct SwapsArgs {
+    /// Print JSON for machines: a document, or with --follow an object a line
+    #[arg(long)]
+    pub json: bool,
+
+    /// Go on with what comes, until interrupted
+    #[arg(long, short)]
+    pub follow: bool,
 
     /// Ask on this socket
     #[arg(long, value_name = "FILE", hide = true)]

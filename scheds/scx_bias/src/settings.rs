@@ -9,6 +9,7 @@ use bias_agent::optin::cgroup;
 use bias_agent::pmu::{self, Override};
 use bias_agent::safefile;
 use bias_agent::sched::RunOptions;
+use bias_agent::swaps::SwapOptions;
 use bias_policy::classes::SplitRule;
 use bias_policy::table::CapacityTable;
 use std::ops::RangeInclusive;
@@ -73,6 +74,9 @@ impl RunSettings {
             gain_permille: self.gain_permille.or(beneath.gain_permille),
             borrow_gap_us: self.borrow_gap_us.or(beneath.borrow_gap_us),
             unfair_gap_us: self.unfair_gap_us.or(beneath.unfair_gap_us),
+            no_swap: self.no_swap.or(beneath.no_swap),
+            swap_interval_ms: self.swap_interval_ms.or(beneath.swap_interval_ms),
+            no_pull: self.no_pull.or(beneath.no_pull),
             stats: self.stats.or(beneath.stats),
         }
     }
@@ -87,6 +91,7 @@ impl RunSettings {
         within("gain-permille", self.gain_permille, 10..=10_000)?;
         within("borrow-gap-us", self.borrow_gap_us, 1_000..=10_000_000)?;
         within("unfair-gap-us", self.unfair_gap_us, 1_000..=100_000_000)?;
+        within("swap-interval-ms", self.swap_interval_ms, 20..=10_000)?;
         within("stats", self.stats, INTERVAL_S)?;
         events(&self.events)?;
         let with_defaults = self.options(CapacityTable::default())?;
@@ -121,6 +126,11 @@ impl RunSettings {
             rotate_gap_us: self.rotate_gap_us.unwrap_or(defaults.rotate_gap_us),
             sync_burst_us: self.sync_burst_us.unwrap_or(defaults.sync_burst_us),
             bias: !self.no_bias.unwrap_or(!defaults.bias),
+            swaps: SwapOptions {
+                enabled: !self.no_swap.unwrap_or(!defaults.swaps.enabled),
+                interval: self.swap_interval_ms.map_or(defaults.swaps.interval, Duration::from_millis),
+            },
+            moving: !self.no_pull.unwrap_or(!defaults.moving),
             window_instructions: self.window_instructions.unwrap_or(defaults.window_instructions),
             sample_every: self.sample_every.unwrap_or(defaults.sample_every),
             thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
@@ -241,7 +251,7 @@ mod tests {
     fn every_setting_can_be_in_the_file_and_nothing_else() {
         let all = "cgroup = ['/sys/fs/cgroup/a']\ncapacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
             no-bias = true\nwindow-instructions = 10000\nsample-every = 2\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
-            unfair-gap-us = 1000\nstats = 1.0\nevents = ['external=software/config=1/']";
+            unfair-gap-us = 1000\nno-swap = true\nswap-interval-ms = 20\nno-pull = true\nstats = 1.0\nevents = ['external=software/config=1/']";
         let settings = resolve(all, &[]).unwrap();
         assert!(settings.capacity_file.unwrap().is_absolute());
         assert_eq!(all.lines().count(), RunSettings::augment_flags());

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::failure::{Exit, Failure};
 use crate::optin::{Report, Request};
 use crate::sched::{self, CgroupAnswer, StatusReport, TaskReport};
+use crate::swaps::SwapsReport;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -69,6 +70,14 @@ impl Client {
         let request = serde_json::to_string(request)
             .map_err(|error| Failure::usage(format!("the path cannot be sent ({error}); name another")))?;
         self.ask::<CgroupAnswer>("cgroups", &[("request", &request)])?.into()
+    }
+
+    /// What the agent swapped, from this number on.
+    ///
+    /// # Errors
+    /// As [`Self::status`].
+    pub fn swaps(&mut self, first: u64) -> Result<SwapsReport, Failure> {
+        self.ask("swaps", &[("from", &first.to_string())])
     }
 
     fn ask<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Failure> {

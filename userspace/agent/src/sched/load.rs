@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::{COST_BEST, CapacityTable, Class};
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::{Link, OpenObject, ProgramMut};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
@@ -134,6 +134,33 @@ impl<'object> Loaded<'object> {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.optin_lost)
     }
 
+    /// What the kernel side and this process share, and the number of CPUs that are in use there.
+    pub(super) fn bss(&self) -> Option<&types::bss> {
+        self.skel.maps.bss_data.as_deref()
+    }
+
+    pub(super) fn bss_mut(&mut self) -> Option<&mut types::bss> {
+        self.skel.maps.bss_data.as_deref_mut()
+    }
+
+    pub(super) fn nr_cpus(&self) -> usize {
+        self.nr_cpus
+    }
+
+    /// The programs of `bpf/swap.bpf.h`.
+    pub(super) fn look_program(&self) -> &ProgramMut<'object> {
+        &self.skel.progs.bias_swap_look
+    }
+
+    pub(super) fn ask_program(&self) -> &ProgramMut<'object> {
+        &self.skel.progs.bias_swap_ask
+    }
+
+    /// Does some CPU count?
+    pub(super) fn counts(&self) -> bool {
+        self.bss().is_some_and(|bss| bss.cpu_info.iter().any(|info| info.counters != 0))
+    }
+
     /// Has the kernel ended the scheduler?
     pub(super) fn has_ended(&self) -> bool {
         self.uei().is_some_and(|uei| uei.has_ended())
@@ -198,6 +225,7 @@ fn set_knobs(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
         (ro.fixed_low, ro.fixed_high) = (low, high);
     }
     ro.gain_permille = options.gain_permille;
+    ro.moving = options.moving;
     ro.borrow_gap_ns = options.borrow_gap_us.saturating_mul(1000);
     ro.unfair_gap_ns = options.unfair_gap_us.saturating_mul(1000);
     Ok(())

@@ -18,6 +18,7 @@ mod load;
 mod log;
 mod programs;
 mod report;
+mod seats;
 mod server;
 mod stats;
 mod status;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use bias_policy::table::CapacityTable;
 use crossbeam::channel::{Receiver, never, select, unbounded};
+use nix::time::{ClockId, clock_gettime};
 use tracing::info;
 
 pub use exit::ExitReport;
@@ -44,6 +46,7 @@ use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::optin::{OptIn, Report, Request};
 use crate::pmu::{self, Counters, Override};
+use crate::swaps::{SwapOptions, Swaps, SwapsReport};
 use crate::topology::Topology;
 use follow::Follow;
 use load::Loaded;
@@ -77,6 +80,10 @@ pub struct RunOptions {
     pub unfair_gap_us: u64,
     /// Count what tasks stall on.
     pub bias: bool,
+    /// Swaps that the agent plans.
+    pub swaps: SwapOptions,
+    /// Let CPUs move running tasks by themselves; without, an ablation, the agent's swaps alone do.
+    pub moving: bool,
     /// Events to count in place of those we would choose.
     pub events: Vec<Override>,
     /// What calibration found of the counters; None for nominal scales.
@@ -113,6 +120,8 @@ impl RunOptions {
             borrow_gap_us: 40_000,
             unfair_gap_us: 320_000,
             bias: true,
+            swaps: SwapOptions::default(),
+            moving: true,
             events: Vec::new(),
             model: None,
             stats_interval: None,
@@ -174,6 +183,7 @@ fn run_once(
     let mut object = MaybeUninit::uninit();
     let mut loaded = Loaded::attach(&mut object, options, counters)?;
     let follow = RefCell::new(optin.map(|optin| Follow::start(optin, &mut loaded)));
+    let swaps = RefCell::new(Swaps::new(&options.table, loaded.counts(), &options.swaps));
     let mut bell = follow.borrow().as_ref().map_or_else(never, Follow::bell);
     let started = Instant::now();
     let server = Server::launch(None);
@@ -193,6 +203,7 @@ fn run_once(
         if let Some(follow) = follow.borrow().as_ref() {
             patience = patience.min(follow.patience());
         }
+        patience = patience.min(swaps.borrow_mut().turn(monotonic_ns(), &mut loaded));
         let event = wait(shutdown, &mut questions, &mut bell, patience);
         if event == Event::Shutdown {
             follow.borrow_mut().iter_mut().for_each(Follow::finish);
@@ -209,12 +220,15 @@ fn run_once(
             follow.tick();
         }
         if let (Event::Asked(question), Ok(server)) = (event, &server) {
-            server.answer(question, &Running { loaded: &loaded, options, started, follow: &follow });
+            server.answer(
+                question,
+                &Running { loaded: &loaded, options, started, follow: &follow, swaps: &swaps },
+            );
         }
         if let (Some(at), Some(interval)) = (due, options.stats_interval)
             && Instant::now() >= at
         {
-            let now = loaded.stats();
+            let now = loaded.stats().with(&swaps.borrow().summary());
             println!("{}", now.since(&last).line());
             last = now;
             due = Some(at + interval);
@@ -260,6 +274,7 @@ struct Running<'a, 'object, 'optin> {
     options: &'a RunOptions,
     started: Instant,
     follow: &'a RefCell<Option<Follow<'optin>>>,
+    swaps: &'a RefCell<Swaps>,
 }
 
 impl Running<'_, '_, '_> {
@@ -277,14 +292,22 @@ impl Running<'_, '_, '_> {
 
 impl Source for Running<'_, '_, '_> {
     fn stats(&self) -> Stats {
-        self.loaded.stats()
+        self.loaded.stats().with(&self.swaps.borrow().summary())
+    }
+
+    fn swaps(&self, first: u64) -> SwapsReport {
+        self.swaps.borrow().report(monotonic_ns(), first)
     }
 
     fn status(&self) -> StatusReport {
         let loaded = self.loaded;
         let uptime = self.started.elapsed();
         let scope = self.scope();
-        StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), loaded.stats())
+        let swaps = self.swaps.borrow().summary();
+        StatusReport {
+            swaps,
+            ..StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), self.stats())
+        }
     }
 
     fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
@@ -297,6 +320,11 @@ impl Source for Running<'_, '_, '_> {
     fn tasks(&self) -> Result<Vec<TaskReport>> {
         self.loaded.tasks()
     }
+}
+
+/// The kernel side's clock [ns]; 0 if there is none, which Linux does not know.
+fn monotonic_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }
 
 /// SIGINT, SIGTERM and SIGHUP, as messages.

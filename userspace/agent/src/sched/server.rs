@@ -11,6 +11,7 @@
 //! | `top` (the default) | [`Stats`] since the client's last question |
 //! | `status` | [`StatusReport`] |
 //! | `tasks` | a list of [`TaskReport`] |
+//! | `swaps`, with `from` a number | [`SwapsReport`] |
 //! | `cgroups`, with `request` a [`Request`] as JSON | [`CgroupAnswer`] |
 //!
 //! Invariants. Every question gets exactly one answer, an error if need be: the library's hand waits for it, and takes two for a bug.
@@ -28,6 +29,7 @@ use super::stats::Stats;
 use super::status::StatusReport;
 use crate::failure::{Exit, Failure};
 use crate::optin::{Report, Request};
+use crate::swaps::SwapsReport;
 
 /// Where the answers come from.
 pub(super) trait Source {
@@ -35,6 +37,7 @@ pub(super) trait Source {
     fn status(&self) -> StatusReport;
     fn tasks(&self) -> Result<Vec<TaskReport>>;
     fn cgroups(&self, request: &Request) -> Result<Report, Failure>;
+    fn swaps(&self, first: u64) -> SwapsReport;
 }
 
 /// What is answered about opted-in cgroups.
@@ -79,6 +82,8 @@ pub(super) enum Question {
     Status,
     Tasks,
     Cgroups(Request),
+    /// From this number on.
+    Swaps(u64),
 }
 
 /// What it gets.
@@ -87,6 +92,7 @@ pub(super) enum Answer {
     Status(Box<StatusReport>),
     Tasks(Result<Vec<TaskReport>, String>),
     Cgroups(CgroupAnswer),
+    Swaps(Box<SwapsReport>),
 }
 
 type Questions = Sender<Question>;
@@ -108,7 +114,8 @@ impl Server {
             .add_ops("top", ops(Box::new(open_stats)))
             .add_ops("status", ops(Box::new(|_| Ok(Box::new(read_status) as Reader))))
             .add_ops("tasks", ops(Box::new(|_| Ok(Box::new(read_tasks) as Reader))))
-            .add_ops("cgroups", ops(Box::new(|_| Ok(Box::new(read_cgroups) as Reader))));
+            .add_ops("cgroups", ops(Box::new(|_| Ok(Box::new(read_cgroups) as Reader))))
+            .add_ops("swaps", ops(Box::new(|_| Ok(Box::new(read_swaps) as Reader))));
         let server = StatsServer::new(data);
         let server = match path {
             Some(path) => server.set_path(path),
@@ -131,6 +138,7 @@ impl Server {
             Question::Status => Answer::Status(Box::new(source.status())),
             Question::Tasks => Answer::Tasks(source.tasks().map_err(|error| format!("{error:#}"))),
             Question::Cgroups(request) => Answer::Cgroups(source.cgroups(&request).into()),
+            Question::Swaps(first) => Answer::Swaps(Box::new(source.swaps(first))),
         };
         // It fails only when the threads have ended, and then nobody waits.
         let _ = self.inner.channels().0.send(answer);
@@ -189,6 +197,14 @@ fn read_cgroups(arguments: &Arguments, channels: (&Questions, &Answers)) -> Resu
     }
 }
 
+fn read_swaps(arguments: &Arguments, channels: (&Questions, &Answers)) -> Result<serde_json::Value> {
+    let first = arguments.get("from").map_or(Ok(0), |first| first.parse());
+    match ask(Question::Swaps(first.context("from is no number")?), channels)? {
+        Answer::Swaps(report) => Ok(serde_json::to_value(report)?),
+        _ => bail!("got another answer than asked for; please report this"),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -226,6 +242,10 @@ mod tests {
                 Vec::new(),
                 self.stats(),
             )
+        }
+
+        fn swaps(&self, first: u64) -> SwapsReport {
+            SwapsReport { next: first + 3, ..SwapsReport::default() }
         }
 
         fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
@@ -279,11 +299,12 @@ mod tests {
                 let report = client.cgroups(&request).unwrap();
                 assert_eq!(report.cgroups[0].path, format!("{request:?}"));
             }
+            assert_eq!([0, 1 << 40].map(|first| client.swaps(first).unwrap().next), [3, (1 << 40) + 3]);
             let mut raw = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
             for _ in 0..3 {
                 assert_eq!(raw.request::<Stats>("stats", vec![]).unwrap().moved, 10);
             }
-            let unknown = vec![("target".to_owned(), "swaps".to_owned())];
+            let unknown = vec![("target".to_owned(), "stranger".to_owned())];
             assert!(raw.request::<Stats>("stats", unknown).is_err());
         });
     }

@@ -13,6 +13,7 @@ use super::RunOptions;
 use super::stats::Stats;
 use crate::optin::Report;
 use crate::pmu::CpuSummary;
+use crate::swaps::SwapSummary;
 
 /// The state of a running scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct StatusReport {
     pub thresholds: Thresholds,
     /// What each CPU's counters are worth.
     pub counters: Vec<CpuCounters>,
+    /// What the agent's swaps came to.
+    #[serde(default)]
+    pub swaps: SwapSummary,
     /// Totals since the start.
     pub statistics: Stats,
 }
@@ -109,6 +113,7 @@ impl StatusReport {
             machine: Machine::of(&options.table),
             thresholds: Thresholds::of(options.thresholds_permille, band),
             counters,
+            swaps: SwapSummary::default(),
             statistics,
         }
     }
