@@ -35,7 +35,7 @@ static __always_inline void stat_inc_shared(enum bias_stat stat)
 
 static __always_inline bool is_runnable(const struct task_struct *p)
 {
-	return p->on_rq == 1; /* TASK_ON_RQ_QUEUED */
+	return p->scx.flags & SCX_TASK_QUEUED;
 }
 
 SEC("syscall")

@@ -69,7 +69,7 @@ pub(super) struct Fake {
     /// What the slow CPUs really cost.
     pub truth: [u32; COMPONENTS],
     pub corrected: Vec<[u32; COMPONENTS]>,
-    next_start: Cell<u64>,
+    pub next_start: Cell<u64>,
 }
 
 fn time_permille(stack: [u32; COMPONENTS], cost: [u32; COMPONENTS]) -> u64 {

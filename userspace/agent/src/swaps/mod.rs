@@ -189,14 +189,14 @@ impl Swaps {
             _ => 0,
         };
         let idle = self.trials.is_empty();
-        let times = match sight {
+        let times: u64 = match sight {
             Sight::Promising if self.fruitless <= FRUITLESS => 1,
             _ if !idle => 1,
             Sight::Promising => 3,
             Sight::Settled => 2,
             Sight::Queued => 5,
         };
-        Ok(self.interval_ns.saturating_mul(u64::from(times)))
+        Ok(self.interval_ns.saturating_mul(times))
     }
 
     /// Plans, and asks for what is planned. How many swaps that were.
