@@ -110,6 +110,8 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 		return;
 	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_cost[BIAS_SLOW],
 			    &class_cost[BIAS_FAST]);
+	if (!tctx->profile.stable)
+		bias_work_forget(&tctx->work);
 	cctx->stats[BIAS_STAT_WINDOWS]++;
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
 		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);

@@ -5,8 +5,9 @@
  * Problem. Whether a swap paid is told by what both tasks did before and after it: instructions in a time of running, at the old
  * place and at the new one. Kept since the task began, such sums would mix phases and places.
  *
- * Approach. One sum a task, of the class of CPUs where it is now: a change of class empties it, and what was counted in more than
- * BIAS_WORK_NS of running is halved, so that it tells of the last BIAS_WORK_NS / 2 to BIAS_WORK_NS.
+ * Approach. One sum a task, of the class of CPUs where it is now: a change of class empties it, and so does a window that unsettles its
+ * profile, for a task is often swapped just because its nature has changed. What was counted in more than
+ * BIAS_WORK_NS of running is halved, so that the sum tells of the last BIAS_WORK_NS / 2 to BIAS_WORK_NS.
  *
  * Invariants (tests in lib/policy). A steady task's rate is kept by halving, to a part in a million. The sum is never of two classes. It never
  * covers more than BIAS_WORK_NS plus one stretch.
@@ -43,6 +44,13 @@ static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 r
 	}
 	work->instructions += instructions;
 	work->ran_ns += ran_ns;
+}
+
+/* The task has changed its nature: what it did before is no measure any more. */
+static inline void bias_work_forget(struct bias_work *work)
+{
+	work->instructions = 0;
+	work->ran_ns = 0;
 }
 
 /* A task as bias_swap_look tells of it: @pid is asked for. */

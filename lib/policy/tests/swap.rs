@@ -38,6 +38,9 @@ proptest! {
             prop_assert!(work.instructions <= here.0 && work.ran_ns <= here.1);
             prop_assert!(work.ran_ns >= ran_ns);
         }
+        // SAFETY: as above.
+        unsafe { bias_work_forget(&mut work) };
+        prop_assert_eq!((work.instructions, work.ran_ns), (0, 0));
     }
 
     #[test]

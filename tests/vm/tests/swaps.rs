@@ -77,12 +77,17 @@ fn clean(results: &Results, expect: &mut Expectations, name: &str) {
 
 #[test]
 fn swaps_alone_mend_the_worst_placement() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + WORST)) else { return };
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + WORST)) else {
+        return;
+    };
     let mut expect = Expectations::default();
     let free_ms = results.number("alone", "/free_ms");
     let swaps = swaps(&results, "alone");
     let after: Vec<_> = swaps.iter().filter(|(at, _)| *at >= results.number("alone", "/begun_ms")).collect();
-    eprintln!("swaps after the tasks were let go [ms]: {:?}", after.iter().map(|(at, _)| at - free_ms).collect::<Vec<_>>());
+    eprintln!(
+        "swaps after the tasks were let go [ms]: {:?}",
+        after.iter().map(|(at, _)| at - free_ms).collect::<Vec<_>>()
+    );
     eprintln!("{}", results.text("alone.swaps.txt"));
     expect.at_least("swaps, where two are needed", after.len() as f64, 2.0);
     let last = after.get(1).map_or(f64::INFINITY, |(at, _)| at - free_ms);
@@ -90,7 +95,11 @@ fn swaps_alone_mend_the_worst_placement() {
     expect.at_most("the second of them, after so many ms", last, 2000.0);
     let paid = after.iter().filter(|(_, verdict)| verdict == "paid").count();
     expect.at_least("of which paid", paid as f64, 2.0);
-    expect.at_most("moved by anybody else: idle pull", results.number("alone.status", "/statistics/pull"), 0.0);
+    expect.at_most(
+        "moved by anybody else: idle pull",
+        results.number("alone.status", "/statistics/pull"),
+        0.0,
+    );
     expect.at_most("taking turns", results.number("alone.status", "/statistics/rotate"), 0.0);
     expect.at_most("for gain", results.number("alone.status", "/statistics/swap_gain"), 0.0);
     let none = results.number("none.status", "/statistics/moved");
@@ -121,15 +130,21 @@ dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/c
 
 #[test]
 fn tasks_that_end_before_their_turn_disturb_nothing() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT)) else { return };
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT)) else {
+        return;
+    };
     let mut expect = Expectations::default();
     eprintln!("{}", results.text("short.swaps.txt"));
     let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
-    let verdicts = ["paid", "neutral", "regretted", "unjudged"].map(|name| count(&format!("/verdicts/{name}")));
+    let verdicts =
+        ["paid", "neutral", "regretted", "unjudged"].map(|name| count(&format!("/verdicts/{name}")));
     let (asked, undone) = (count("/tally/asked"), count("/tally/undone"));
     let ended: f64 = verdicts.iter().sum::<f64>() + undone;
     expect.at_least("swaps asked for or refused", asked + count("/tally/refused"), 1.0);
-    expect.holds(&format!("{asked} were asked for and {ended} have ended, {verdicts:?}, {undone} undone"), asked == ended);
+    expect.holds(
+        &format!("{asked} were asked for and {ended} have ended, {verdicts:?}, {undone} undone"),
+        asked == ended,
+    );
     expect.holds("the agent goes on", results.json("short.swaps")["summary"]["off"].is_null());
     clean(&results, &mut expect, "short");
     let complaints = results.text("complaints");
@@ -145,7 +160,9 @@ unload steady
 
 #[test]
 fn a_steady_mix_is_left_in_peace() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY)) else { return };
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY)) else {
+        return;
+    };
     let mut expect = Expectations::default();
     let asked = results.number("steady.swaps", "/summary/tally/asked");
     expect.at_most("swaps a second", asked / 20.0, 2.0);

@@ -124,6 +124,8 @@ impl Fake {
         self.with(pid, |one| {
             one.stack = stack;
             one.task.stack_permille = Some(stack);
+            one.work = ffi::bias_work::default();
+            one.task.work = Work { instructions: 0, ran_ns: 0, class: one.task.work.class };
         });
     }
 

@@ -63,7 +63,7 @@ const FRUITLESS: u32 = 5;
 const MOST_TASKS: usize = 4096;
 /// How long a task waits whose swap was refused or came to nothing.
 const REFUSALS: BackoffLimits =
-    BackoffLimits { base_ns: 200_000_000, most_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
+    BackoffLimits { base_ns: 50_000_000, most_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
 /// What a migration can be measured to take [ns]; beyond, the task waited for something else.
 const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
 

@@ -7,13 +7,16 @@ use bias_policy::table::{COMPONENTS, Class};
 use super::kernel::{End, Task};
 
 /// A swap that was not seen to happen in this time did not [ns].
-pub(super) const GIVE_UP_NS: u64 = 500_000_000;
-/// Both tasks run for this long at their new places before they are compared [ns].
-pub(super) const MEASURE_NS: u64 = 300_000_000;
+pub(super) const GIVE_UP_NS: u64 = 90_000_000;
+/// Both tasks run for this long at their new places before they are compared [ns]: by then their caches are warm.
+pub(super) const MEASURE_NS: u64 = 500_000_000;
 /// And count for this long [ns].
 pub(super) const LEAST_AFTER_NS: u64 = 50_000_000;
 /// After this nobody waits for more to count [ns].
 pub(super) const PATIENCE_NS: u64 = 3_000_000_000;
+
+/// A stack differs by so much at most in each component while a task does the same kind of work [permille]: conversions from other CPUs err, too.
+const ALIKE_PERMILLE: u32 = 150;
 
 /// One of the two tasks, as it was when the swap was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,7 @@ pub(super) struct Half {
     pub end: End,
     pub name: String,
     pub before: Rate,
+    pub stack_permille: Option<[u32; COMPONENTS]>,
     pub lost_ns: u64,
     /// Where it goes.
     pub class: Class,
@@ -32,6 +36,7 @@ impl Half {
             end: End { pid: task.pid, start_ns: task.start_ns, cpu },
             name: task.name.clone(),
             before: Rate { instructions: task.work.instructions, ran_ns: task.work.ran_ns },
+            stack_permille: task.stack_permille,
             lost_ns: task.lost_ns,
             class,
         }
@@ -42,8 +47,15 @@ impl Half {
         now.moved_ns.filter(|at| *at >= asked_ns)
     }
 
+    /// Does it still do the same kind of work? Else what it did before is no measure.
+    fn is_alike(&self, now: &Task) -> bool {
+        self.stack_permille.zip(now.stack_permille).is_some_and(|(before, now)| {
+            before.iter().zip(now).all(|(before, now)| before.abs_diff(now) <= ALIKE_PERMILLE)
+        })
+    }
+
     fn observed(&self, now: Option<&Task>) -> Observed {
-        let after = now.filter(|now| now.work.class == self.class);
+        let after = now.filter(|now| now.work.class == self.class && self.is_alike(now));
         Observed {
             before: self.before,
             after: after.map_or_else(Rate::default, |now| Rate {
