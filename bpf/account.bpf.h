@@ -136,7 +136,11 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	}
 	cctx->run_flags = flags;
 	cctx->run_pid = p->pid;
-	cctx->move_to = 0;
+	/* A request is for the task that ran when it was made, or for one that comes back here, see swap.bpf.h. */
+	if (cctx->move_pid != p->pid) {
+		cctx->move_to = 0;
+		cctx->move_pid = 0;
+	}
 	cctx->yielded = 0;
 	if (cctx->took_shared) {
 		cctx->took_shared = 0;

@@ -35,6 +35,7 @@
 #include "place.bpf.h"
 #include "queue.bpf.h"
 #include "report.bpf.h"
+#include "swap.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -229,8 +230,13 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 	struct task_ctx *tctx = p->flags & PF_KTHREAD ? NULL : task_ctx_of(p);
 
 	account_start(p, cpu, cctx, tctx);
-	if (tctx)
+	if (tctx) {
+		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
+	}
+	/* A swap has waited for its return. */
+	if (cctx->move_to)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
 		WRITE_ONCE(cctx->kthread_waiting, 0);
 }
@@ -261,6 +267,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 
 	account(p, cpu, cctx);
 	refresh_waiting(llc_of(cpu));
+	note_waiting(llc_of(cpu));
 	refresh_clock();
 	average_tick(cctx);
 	if (cpu_is_slow(cpu)) {
@@ -269,6 +276,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	} else if (two_classes) {
 		swap_for_gain(cpu, cctx);
 	}
+	note_seat(cctx);
 	cctx->run_flags |= RUN_TICKED;
 	if (makes_way(p, cpu, cctx))
 		scx_bpf_task_set_slice(p, 0);

@@ -24,6 +24,9 @@
  *			only by one that is behind by unfair_gap_ns, and comes back when it has half
  *			caught up; and not by one that loses little where it is.
  *
+ * And the agent may ask for a swap that it planned, see swap.bpf.h. With `moving` off it alone does: an ablation, which shows what
+ * its swaps are worth by themselves.
+ *
  * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
  *
  * Invariants. A request applies to the task that ran when it was made or to none: account_start()
@@ -47,6 +50,7 @@
 #define MOVE_SWAP     (1u << 16)
 #define MOVE_BACK     (1u << 17)
 #define MOVE_GAIN     (1u << 18) /* the swap is for gain, not for a turn */
+#define MOVE_AGENT    (1u << 19) /* the agent planned the swap, for the tasks move_pid and move_partner */
 #define MOVE_CPU_MASK (MOVE_SWAP - 1)
 
 _Static_assert(BIAS_MAX_CPUS < MOVE_CPU_MASK, "a CPU number must fit a request");
@@ -130,7 +134,7 @@ static __always_inline void request_move(s32 from, s32 to, u32 how)
 /* A fast CPU is about to idle: ask for a task that runs on a slow one. */
 static __always_inline void pull_running(s32 cpu)
 {
-	s32 slow = search_slow(cpu, SEARCH_PULL);
+	s32 slow = moving ? search_slow(cpu, SEARCH_PULL) : -1;
 
 	if (slow < 0)
 		return;
@@ -143,7 +147,7 @@ static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
 
-	if (!(cctx->run_flags & RUN_MOVABLE))
+	if (!moving || !(cctx->run_flags & RUN_MOVABLE))
 		return;
 	slow = search_slow(cpu, SEARCH_ROTATE);
 	if (slow < 0)
@@ -157,8 +161,8 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
 
-	if (!(cctx->run_flags & RUN_MOVABLE) || !(cctx->run_flags & RUN_TICKED) || !cctx->run_speedup ||
-	    cctx->move_to)
+	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || !(cctx->run_flags & RUN_TICKED) ||
+	    !cctx->run_speedup || cctx->move_to)
 		return;
 	slow = search_slow(cpu, SEARCH_GAIN);
 	if (slow < 0)
@@ -176,7 +180,7 @@ static __always_inline void wake_idle_fast(struct task_struct *p, s32 cpu, struc
 {
 	s32 fast;
 
-	if (!(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
+	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
 		return;
 	fast = pick_idle(p, llc_of(cpu), BIAS_FAST);
 	if (fast >= 0)
@@ -186,6 +190,8 @@ static __always_inline void wake_idle_fast(struct task_struct *p, s32 cpu, struc
 /* Why a request was made, for the task that it moved. */
 static __always_inline u32 reason_of(u32 request)
 {
+	if (request & MOVE_AGENT)
+		return BIAS_REASON_SWAP;
 	if (request & MOVE_GAIN)
 		return request & MOVE_BACK ? BIAS_REASON_YIELD : BIAS_REASON_GAIN;
 	return request & (MOVE_SWAP | MOVE_BACK) ? BIAS_REASON_ROTATE : BIAS_REASON_PULL;
@@ -200,13 +206,22 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	struct cpu_ctx *target = cpu_ctx_of(to);
 	struct task_ctx *tctx;
 
+	/* Who passes here leaves the request to whom it is meant for. */
+	if ((request & MOVE_AGENT) && !(request & MOVE_BACK) && cctx->move_pid != p->pid)
+		return false;
 	WRITE_ONCE(cctx->move_to, 0);
+	cctx->move_pid = 0;
+	if ((request & MOVE_AGENT) && !(request & MOVE_BACK) &&
+	    (target->run_pid != cctx->move_partner || !(target->run_flags & RUN_BUSY))) {
+		stat_inc(BIAS_STAT_SWAP_LATE);
+		return false;
+	}
 	if (to < 0 || cctx->run_pid != p->pid || is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
 		return false;
 	if (target->run_flags & RUN_BUSY) {
 		if (!(request & MOVE_SWAP) || !(target->run_flags & RUN_MOVABLE) || target->move_to)
 			return false;
-		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & MOVE_GAIN));
+		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
 		/*
 		 * Not SCX_ENQ_PREEMPT: 6.12 loses it on the way to another CPU's queue, and the target would
 		 * go on until its next tick while this CPU idles.
@@ -215,10 +230,31 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
 	tctx = task_ctx_of(p);
-	if (tctx)
+	if (tctx) {
 		tctx->reason = reason_of(request);
+		tctx->moved_ns = bpf_ktime_get_ns();
+		tctx->in_transit = 1;
+	}
 	stat_inc(BIAS_STAT_MOVED);
 	return true;
+}
+
+/* The task of @tctx runs again after it was moved: what that cost. */
+static __always_inline void arrived(struct task_ctx *tctx)
+{
+	if (!tctx->in_transit)
+		return;
+	tctx->in_transit = 0;
+	tctx->lost_ns += bpf_ktime_get_ns() - tctx->moved_ns;
+}
+
+/* A task at the tick: who was there at the last one, too, sits there. */
+static __always_inline void note_seat(struct cpu_ctx *cctx)
+{
+	if (!(cctx->run_flags & RUN_TICKED))
+		return;
+	cctx->seat_pid = cctx->run_pid;
+	cctx->seat_speedup = cctx->run_speedup;
 }
 
 #endif

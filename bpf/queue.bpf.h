@@ -63,6 +63,19 @@ static __always_inline void refresh_waiting(u32 llc)
 	set_word(&llc_ctx_of(llc)->waiting, waiting);
 }
 
+/* At a tick: since when has something been waiting in @llc's shared queues? For the agent, which leaves such CPUs alone. */
+static __always_inline void note_waiting(u32 llc)
+{
+	struct llc_ctx *lctx = llc_ctx_of(llc);
+
+	if (!READ_ONCE(lctx->waiting)) {
+		if (READ_ONCE(lctx->waiting_since_ns))
+			WRITE_ONCE(lctx->waiting_since_ns, 0);
+	} else if (!READ_ONCE(lctx->waiting_since_ns)) {
+		WRITE_ONCE(lctx->waiting_since_ns, bpf_ktime_get_ns());
+	}
+}
+
 /* Does something wait in the queue of the tasks that are pinned to @cpu? */
 static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
 {

@@ -24,6 +24,8 @@ const volatile bool two_classes = false;     /* false: every CPU counts as fast,
 const volatile bool counting = false;	     /* some CPU has counters */
 const volatile bool partial = false;	     /* only opted-in cgroups are ours, see optin.bpf.h */
 
+const volatile bool moving = true;	     /* CPUs move running tasks by themselves, see move.bpf.h */
+
 /*
  * Knobs that the agent may turn while the scheduler runs, and writes before it is attached: their defaults
  * are its own. On pages of their own, for they are read on every path and what is around them in .data
@@ -81,6 +83,10 @@ struct cpu_ctx {
 	u32 run_cost;	 /* what its work costs here [permille of the best CPU] */
 
 	u32 move_to;	     /* where the running task shall go, see move.bpf.h; set by whoever asks */
+	s32 move_pid;	     /* for whom that is meant if the agent asks, see swap.bpf.h */
+	s32 move_partner;    /* and who shall come here in exchange */
+	s32 seat_pid;	     /* who sits here: the last task that two ticks saw */
+	u32 seat_speedup;    /* its predicted speedup [permille] */
 	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
 	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
@@ -114,6 +120,7 @@ struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
 struct llc_ctx {
 	u32 used[BIAS_NR_CLASSES]; /* the queue has held tasks */
 	u32 waiting;		   /* something waits, approximately */
+	u64 waiting_since_ns;	   /* since when ticks have found it so, by the monotonic clock; 0: not */
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
@@ -141,6 +148,10 @@ struct task_ctx {
 	u64 slow_ns;		   /* time on slow CPUs */
 	u32 uncounted;		   /* runs since one was counted */
 	u32 reason;		   /* enum bias_reason */
+	u32 in_transit;		   /* it was moved while it ran and has not run since */
+	u64 moved_ns;		   /* when it last was, by the monotonic clock */
+	u64 lost_ns;		   /* time from such moves to running again, in all */
+	struct bias_work work;	   /* what it did of late */
 };
 
 struct {

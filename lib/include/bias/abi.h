@@ -9,6 +9,7 @@
 #include "bias.h"
 #include "capacity.h"
 #include "dsq.h"
+#include "swap.h"
 
 #define BIAS_MAX_CPUS	1024
 #define BIAS_MAX_LLCS	256
@@ -47,6 +48,7 @@ enum bias_reason {
 	BIAS_REASON_ROTATE, /* its turn on a fast CPU, or another's */
 	BIAS_REASON_GAIN,   /* it gains more from a fast CPU than who was there */
 	BIAS_REASON_YIELD,  /* it gains less than who came */
+	BIAS_REASON_SWAP,   /* the agent planned it */
 };
 
 /* What is known of one task, as the iterator over tasks prints it. */
@@ -119,6 +121,9 @@ enum bias_stat {
 	BIAS_STAT_WINDOWS,	  /* windows closed */
 	BIAS_STAT_KIND_CHANGES,	  /* tasks whose kind changed */
 	BIAS_STAT_GROUPS_IGNORED, /* tasks in cgroups beyond the table, scheduled by their own weight */
+	BIAS_STAT_SWAP_ASKED,	  /* swaps that the agent planned and that were asked for */
+	BIAS_STAT_SWAP_REFUSED,	  /* swaps that it planned and that no longer held when checked */
+	BIAS_STAT_SWAP_LATE,	  /* swaps asked for that no longer held when they were to be carried out */
 	BIAS_NR_STATS,
 };
 

@@ -179,10 +179,13 @@ fn plain(error: &impl fmt::Display) -> String {
 }
 
 /// What stands in a template for an option that is not given and is no knob.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 10] = [
     ("cgroups", "[\"/sys/fs/cgroup/work.slice\"]"),
     ("capacity_file", "\"/var/lib/scx_bias/capacity.json\""),
     ("no_bias", "false"),
+    ("no_swap", "false"),
+    ("swap_interval_ms", "100"),
+    ("no_pull", "false"),
     ("events", "[\"external=cpu/event=0xa3,umask=0x5,cmask=5/\"]"),
     ("thresholds_permille", "[1200, 1800]"),
     ("stats", "10.0"),

@@ -15,6 +15,11 @@ pub fn top() -> String {
     format!("{TOP}\n\n{EXIT_CODES}")
 }
 
+/// The end of `swaps --help`.
+pub fn swaps() -> String {
+    format!("{SWAPS}\n\n{EXIT_CODES}")
+}
+
 /// How `exec` is called.
 pub const EXEC_USAGE: &str = "scx_bias exec [OPTIONS] <-n N|--class CLASS> [--] CMD [ARGS]...";
 
@@ -75,8 +80,33 @@ terminal q quits; a narrow one shows fewer columns.
   MOVED        Why it last changed its CPU while it ran. idle fast CPU: one had
                nothing to do. took turns: of equal tasks each gets fast CPUs
                for a while. gains more: it took the place of one that gains
-               less. gave way: it was that one.
+               less. gave way: it was that one. swapped: the agent had two
+               change places, see scx_bias swaps.
   CPU          Where it runs, or ran last.";
+
+/// The same width.
+const SWAPS: &str = "\
+What the agent had change places, the oldest first. For each swap:
+  predicted    What both tasks together should gain in progress.
+  measured     What they gained: instructions in a time of running, after it
+               over before, each by its own measure.
+  with migrations
+               The same with the time that the moves took from them. More than
+               +2% is paid, less than -2% regretted, neutral between.
+  The tasks    The one that went to a fast CPU, then the other: from where to
+               where; execution/internal/external stalls [% of its time on the
+               best CPU]; its speed after over before, predicted and measured.
+
+What to conclude:
+  none         The CPUs' own searches have done it, or tasks wait for CPUs, and
+               each dispatch decides anew. Usual, and good.
+  refused      Tasks ended, slept or moved before they could be swapped: they
+               are short. Came to nothing: the same a moment later.
+  regretted    Tasks change their nature faster than they are moved, or disturb
+               each other's caches. They wait longer each time; if it goes on,
+               --no-swap.
+  learnt       Far from 1.00: the table is wrong for these tasks; measure again
+               on an idle machine: scx_bias calibrate --force.";
 
 /// The same width.
 const EXEC: &str = "\
@@ -126,7 +156,7 @@ scx_bias` calls this.";
 mod tests {
     #[test]
     fn the_tables_fit_the_width() {
-        for text in [super::STATUS, super::TOP, super::EXEC, super::CGROUP, super::RELOAD] {
+        for text in [super::STATUS, super::TOP, super::EXEC, super::CGROUP, super::RELOAD, super::SWAPS] {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }

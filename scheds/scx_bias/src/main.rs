@@ -44,6 +44,11 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         Some(Command::Exec(args)) => execute(&args),
         Some(Command::Status(args)) => print(&explain::status(args.socket.as_deref(), args.json)?),
         Some(Command::Top(args)) => top(args),
+        Some(Command::Swaps(args)) => {
+            let (follow, json, socket) = (args.follow, args.json, args.socket);
+            explain::swaps(&explain::SwapsOptions { follow, json, socket })?;
+            Ok(Exit::Clean)
+        }
         Some(Command::Cgroup(args)) => {
             print(&explain::cgroups(args.socket.as_deref(), args.action.into(), args.json)?)
         }

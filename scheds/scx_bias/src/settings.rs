@@ -9,6 +9,7 @@ use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
 use bias_agent::pmu::{self, Override};
 use bias_agent::sched::RunOptions;
+use bias_agent::swaps::SwapOptions;
 use bias_policy::classes::SplitRule;
 use bias_policy::table::CapacityTable;
 use std::ops::RangeInclusive;
@@ -18,6 +19,8 @@ use tracing::Level;
 
 /// Intervals of statistics that make sense [s].
 const INTERVAL_S: RangeInclusive<f64> = 0.1..=86_400.0;
+/// Intervals of the agent's glances that make sense [ms].
+const SWAP_INTERVAL_MS: RangeInclusive<u64> = 20..=10_000;
 
 impl RunArgs {
     /// The options with those of the configuration file beneath, checked.
@@ -76,6 +79,9 @@ impl RunSettings {
             // The last of a role counts, so the command line wins here too.
             events: [beneath.events, self.events].concat(),
             thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
+            no_swap: self.no_swap.or(beneath.no_swap),
+            swap_interval_ms: self.swap_interval_ms.or(beneath.swap_interval_ms),
+            no_pull: self.no_pull.or(beneath.no_pull),
             stats: self.stats.or(beneath.stats),
             log_level: self.log_level.or(beneath.log_level),
         }
@@ -83,6 +89,7 @@ impl RunSettings {
 
     /// Each value for itself.
     fn check_each(&self) -> Result<(), Failure> {
+        within("swap_interval_ms", self.swap_interval_ms, SWAP_INTERVAL_MS)?;
         within("stats", self.stats, INTERVAL_S)?;
         events(&self.events).map(drop)
     }
@@ -104,6 +111,11 @@ impl RunSettings {
             knobs: self.numbers.knobs().map_err(Failure::usage)?,
             events: parse_events(&self.events)?,
             bias: !self.no_bias.unwrap_or(!defaults.bias),
+            swaps: SwapOptions {
+                enabled: !self.no_swap.unwrap_or(!defaults.swaps.enabled),
+                interval: self.swap_interval_ms.map_or(defaults.swaps.interval, Duration::from_millis),
+            },
+            moving: !self.no_pull.unwrap_or(!defaults.moving),
             thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
             stats_interval: self
                 .stats

@@ -7,6 +7,9 @@ use bias_agent::failure::Failure;
 use bias_agent::optin::{CgroupReport, Report};
 use bias_agent::sched::reload::Change;
 use bias_agent::sched::{Kind, ReloadReport, Reply, Scope, Stats, StatusReport, TaskReport, Thresholds};
+use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
+use bias_policy::audit::{Ending, Record, Unjudged};
+use bias_policy::swap::{Move, Swap};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -197,6 +200,7 @@ fn help_and_man_page_name_the_exit_codes() {
         &["status", "-h"],
         &["top", "--help"],
         &["cgroup", "--help"],
+        &["swaps", "--help"],
     ] {
         let output = scx_bias(args).assert().code(0).get_output().clone();
         assert!(String::from_utf8(output.stdout).unwrap().contains("3 kernel or permission"), "{args:?}");
@@ -216,6 +220,8 @@ fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
                 serde_json::to_value([task(1, "loop", 2400, at), task(2, "chase", 1050, at)])
             } else if question.contains("\"cgroups\"") {
                 serde_json::to_value(opted_in(&question))
+            } else if question.contains("\"swaps\"") {
+                serde_json::to_value(swapped(at as u64, question.contains(&format!("\"from\":\"{at}\""))))
             } else {
                 serde_json::to_value(running())
             };
@@ -253,8 +259,32 @@ fn running() -> StatusReport {
         thresholds,
         knobs: std::collections::BTreeMap::new(),
         counters: Vec::new(),
+        swaps: SwapSummary::default(),
         statistics: Stats::default(),
     }
+}
+
+/// One swap, of this number, to who asks for those from it on.
+fn swapped(number: u64, asked: bool) -> SwapsReport {
+    let ending = Ending::Unjudged(Unjudged::TooShort);
+    let end = |pid, from, to| Move {
+        pid,
+        from,
+        to,
+        weight: 100,
+        stack_permille: [1000, 0, 0],
+        before_ppm: 400_000,
+        after_ppm: 1_000_000,
+    };
+    let swap = Swap { up: end(1, 2, 0), down: end(2, 0, 2), gain_permille: 370, net_ns: 1 };
+    let record = SwapRecord {
+        record: Record { number, at_ns: 5, swap, lost_ns: 0, ending },
+        asked_ns: 4,
+        up_name: "loop".to_owned(),
+        down_name: "chase".to_owned(),
+    };
+    let swaps = if asked { vec![record] } else { Vec::new() };
+    SwapsReport { now_ns: 9, next: number + 1, swaps, ..SwapsReport::default() }
 }
 
 /// Who asks to remove one is refused; else the request is the path of the only cgroup there is.
@@ -297,6 +327,17 @@ fn the_running_instance_is_asked() {
     let path = value["cgroups"][0]["path"].as_str().unwrap();
     assert!(path.starts_with("{\"add\":\"/") && path.ends_with("/relative\"}"), "{text}");
     assert!(ask("remove", 1, &["cgroup", "remove", "/a"], 2).contains("is not opted in; list them"));
+    let text = ask("swaps", 1, &["swaps"], 0);
+    assert!(text.contains("swaps by the agent: 0 asked for") && text.contains("1 loop "), "{text}");
+    let value: serde_json::Value =
+        serde_json::from_str(&ask("swaps.json", 1, &["swaps", "--json"], 0)).unwrap();
+    assert_eq!(value["swaps"][0]["up_name"], "loop");
+    // Each question is for what has come since, until the instance ends.
+    let text = ask("swaps.follow", 2, &["swaps", "--follow", "--json"], 3);
+    let numbers: Vec<_> =
+        text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).collect();
+    assert_eq!((numbers.len(), &numbers[1]["number"]), (2, &1.into()), "{text}");
+    assert!(text.contains("scx_bias is not running"), "{text}");
     // It ends meanwhile.
     let text = ask("ends", 4, &["top", "-i", "0.1"], 3);
     assert!(text.contains("scx_bias is not running; start it with"), "{text}");
@@ -304,7 +345,9 @@ fn the_running_instance_is_asked() {
 
 #[test]
 fn without_a_running_instance_there_is_one_line() {
-    for command in [&["status"][..], &["top"], &["reload"], &["cgroup", "list"], &["cgroup", "add", "/a"]] {
+    for command in
+        [&["status"][..], &["top"], &["reload"], &["swaps"], &["cgroup", "list"], &["cgroup", "add", "/a"]]
+    {
         let text = refused(&[command, &["--socket", "/nonexistent/socket"]].concat(), 3);
         assert!(text.contains("scx_bias is not running; start it with `sudo scx_bias`"), "{text}");
     }

@@ -15,4 +15,5 @@ pub mod safefile;
 pub mod sched;
 pub mod show;
 pub mod store;
+pub mod swaps;
 pub mod topology;

@@ -48,6 +48,22 @@ pub struct TopArgs {
     pub socket: Option<PathBuf>,
 }
 
+/// Options of `swaps`.
+#[derive(Debug, Args)]
+pub struct SwapsArgs {
+    /// Print JSON for machines: a document, or with --follow an object a line
+    #[arg(long)]
+    pub json: bool,
+
+    /// Go on with what comes, until interrupted
+    #[arg(long, short)]
+    pub follow: bool,
+
+    /// Ask on this socket
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub socket: Option<PathBuf>,
+}
+
 /// Options of `cgroup`.
 #[derive(Debug, Args)]
 pub struct CgroupArgs {

@@ -12,7 +12,7 @@ use crate::help;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use ask::{CgroupArgs, ReloadArgs, StatusArgs, TopArgs};
+pub use ask::{CgroupArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
 pub use exec::ExecArgs;
 pub use measure::{CalibrateArgs, CheckArgs, TableArgs};
 pub use numbers::Numbers;
@@ -60,6 +60,9 @@ pub enum Command {
     /// Show what each task stalls on, what that makes of it, and who moved it
     #[command(after_help = help::EXIT_CODES, after_long_help = help::top())]
     Top(TopArgs),
+    /// Show which tasks the agent had change places, what it expected of that and what came of it
+    #[command(after_help = help::EXIT_CODES, after_long_help = help::swaps())]
+    Swaps(SwapsArgs),
     /// Opt cgroups in to the running scx_bias, which was started with --cgroup, or let them go
     #[command(after_help = help::EXIT_CODES, after_long_help = help::cgroup())]
     Cgroup(CgroupArgs),

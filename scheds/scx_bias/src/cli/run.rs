@@ -80,6 +80,24 @@ pub struct RunSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_bias: Option<bool>,
 
+    /// Plan no swaps: tasks change places only where a CPU's own search finds a reason. Saves the agent's glances; leaves what these
+    /// searches cannot reach
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_swap: Option<bool>,
+
+    /// Time between the agent's glances where a swap may pay [20 to 10000; default 100]. Longer costs less; shorter mends a bad placement
+    /// sooner
+    #[arg(long, value_name = "MILLISECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_interval_ms: Option<u64>,
+
+    /// Let no CPU move running tasks by itself: no idle pull, no swaps for gain, no taking turns. An ablation, to see what the agent's swaps do
+    /// alone
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_pull: Option<bool>,
+
     /// Count this event in place of the one chosen [repeatable; in a file, a list]: cycles, instructions, external or internal, with the PMU's
     /// name and the event in perf's notation; behind it @slots=WIDTH for issue slots or @misses for misses, cycles otherwise. It holds for the CPUs
     /// that the PMU serves

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::failure::{Exit, Failure};
 use crate::optin::{Report, Request};
 use crate::sched::{self, ReloadReport, Reply, StatusReport, TaskReport};
+use crate::swaps::SwapsReport;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -77,6 +78,14 @@ impl Client {
     /// As [`Self::status`]; those of the configuration, and then nothing has changed.
     pub fn reload(&mut self) -> Result<ReloadReport, Failure> {
         self.ask::<Reply<ReloadReport>>("reload", &[])?.into()
+    }
+
+    /// What the agent swapped, from this number on.
+    ///
+    /// # Errors
+    /// As [`Self::status`].
+    pub fn swaps(&mut self, first: u64) -> Result<SwapsReport, Failure> {
+        self.ask("swaps", &[("from", &first.to_string())])
     }
 
     fn ask<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Failure> {

@@ -18,6 +18,7 @@ mod client;
 mod live;
 mod shares;
 mod status;
+mod swaps;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ pub use client::Client;
 pub use live::{TopOptions, top};
 pub use shares::{Kinds, Row, Snapshot};
 pub use status::{json as status_json, text as status_text};
+pub use swaps::{SwapsOptions, swaps, text as swaps_text};
 
 /// The status of the instance on the usual socket, or on `socket`, as text or JSON.
 ///

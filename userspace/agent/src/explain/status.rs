@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::cgroups;
 use super::shares::Kinds;
+use super::swaps;
 use super::table::kinds;
 use super::words::{duration, percent, ratio, wrap};
 use crate::cpulist;
@@ -57,6 +58,7 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
     });
     out.title("Since the start");
     statistics(&mut out, &report.statistics);
+    out.item(&swaps::verdicts(&report.swaps));
     out.0
 }
 

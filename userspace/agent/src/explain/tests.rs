@@ -10,6 +10,7 @@ use crate::pmu::{CpuSummary, Source};
 use crate::sched::{
     CpuClass, CpuCounters, Kind, Machine, Reason, Scope, Stack, Stats, StatusReport, TaskReport, Thresholds,
 };
+use crate::swaps::{SwapSummary, Tally};
 
 fn machine() -> Machine {
     let class = |class, cpus, cost_permille| CpuClass { class, cpus, cost_permille };
@@ -151,6 +152,11 @@ fn status() -> StatusReport {
             counters(3, refused(3), false),
             counters(4, degraded, false),
         ],
+        swaps: SwapSummary {
+            tally: Tally { asked: 9, refused: 2, undone: 1 },
+            verdicts: bias_policy::audit::Summary { paid: 7, neutral: 1, ..Default::default() },
+            ..SwapSummary::default()
+        },
         statistics: Stats {
             run_fast_ns: 7_200_000_000_000,
             run_slow_ns: 2_400_000_000_000,
@@ -196,6 +202,8 @@ Since the start
     because one gains more; moved 215
   counted 90000 stretches of running (3 dropped, 0 unreadable): 41000 windows,
     77 changes of kind
+  swaps by the agent: 9 asked for (2 more refused, 1 came to nothing); 7 paid, 1
+    neutral, 0 regretted, 0 not judged
 ";
     let kinds = Ok(Kinds { fast: 1, slow: 1, neutral: 1, unknown: 2 });
     assert_eq!(format!("\n{}", super::status_text(&status(), &kinds)), expected);

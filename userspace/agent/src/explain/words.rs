@@ -37,6 +37,7 @@ pub(super) fn reason(reason: Reason) -> &'static str {
         Reason::Rotate => "took turns",
         Reason::Gain => "gains more",
         Reason::Yield => "gave way",
+        Reason::Swap => "swapped",
     }
 }
 

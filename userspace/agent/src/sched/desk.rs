@@ -63,6 +63,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
                 tasks.map_err(|error| anyhow!(error)).and_then(|tasks| Ok(serde_json::to_value(tasks)?))
             }
             Answer::Cgroups(reply) => serde_json::to_value(reply).map_err(Into::into),
+            Answer::Swaps(report) => serde_json::to_value(report).map_err(Into::into),
             Answer::Reload(reply) => serde_json::to_value(reply).map_err(Into::into),
         })
     }
@@ -116,6 +117,10 @@ fn question(args: &BTreeMap<String, String>) -> Result<Question> {
         "cgroups" => {
             let request = args.get("request").context("the question has no request")?;
             Question::Cgroups(serde_json::from_str(request).context("the request is of another version")?)
+        }
+        "swaps" => {
+            let first = args.get("from").map_or(Ok(0), |first| first.parse());
+            Question::Swaps(first.context("from is no number")?)
         }
         "reload" => Question::Reload,
         _ => bail!("unknown stat target"),

@@ -5,6 +5,7 @@ use super::super::reply::Reply;
 use super::super::report::TaskReport;
 use super::*;
 use crate::optin::Report;
+use crate::swaps::SwapsReport;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 
@@ -21,18 +22,22 @@ fn desk(asked: &mut u64) -> Desk<impl FnMut(Question) -> Option<Answer>> {
                 Answer::Tasks(Ok(vec![TaskReport { name: "seven".into(), ..TaskReport::default() }]))
             }
             Question::Cgroups(_) => Answer::Cgroups(Reply::Done(Report::default())),
+            Question::Swaps(first) => {
+                Answer::Swaps(Box::new(SwapsReport { next: first, ..SwapsReport::default() }))
+            }
             Question::Reload => Answer::Reload(Reply::Done(ReloadReport::default())),
         })
     })
 }
 
-const WELL_FORMED: [&str; 7] = [
+const WELL_FORMED: [&str; 8] = [
     r#"{"req":"stats"}"#,
     r#"{"req":"stats_meta","args":{}}"#,
     r#"{"req":"stats","args":{"target":"top"}}"#,
     r#"{"req":"stats","args":{"target":"status"}}"#,
     r#"{"req":"stats","args":{"target":"tasks"}}"#,
     r#"{"req":"stats","args":{"target":"cgroups","request":"{\"add\":\"/sys/fs/cgroup/a\"}"}}"#,
+    r#"{"req":"stats","args":{"target":"swaps","from":"7"}}"#,
     r#"{"req":"stats","args":{"target":"reload"}}"#,
 ];
 

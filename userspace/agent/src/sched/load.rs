@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::{COST_BEST, CapacityTable, Class};
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::{Link, OpenObject, ProgramMut};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
@@ -59,6 +59,7 @@ impl<'object> Loaded<'object> {
         let builder = BpfSkelBuilder::default();
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         turn(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
+        open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
         describe_machine(&mut open, &options.table, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
@@ -139,6 +140,33 @@ impl<'object> Loaded<'object> {
         if let Some(data) = self.skel.maps.data_knobs_data.as_deref_mut() {
             turn(data, options);
         }
+    }
+
+    /// What the kernel side and this process share, and the number of CPUs that are in use there.
+    pub(super) fn bss(&self) -> Option<&types::bss> {
+        self.skel.maps.bss_data.as_deref()
+    }
+
+    pub(super) fn bss_mut(&mut self) -> Option<&mut types::bss> {
+        self.skel.maps.bss_data.as_deref_mut()
+    }
+
+    pub(super) fn nr_cpus(&self) -> usize {
+        self.nr_cpus
+    }
+
+    /// The programs of `bpf/swap.bpf.h`.
+    pub(super) fn look_program(&self) -> &ProgramMut<'object> {
+        &self.skel.progs.bias_swap_look
+    }
+
+    pub(super) fn ask_program(&self) -> &ProgramMut<'object> {
+        &self.skel.progs.bias_swap_ask
+    }
+
+    /// Does some CPU count?
+    pub(super) fn counts(&self) -> bool {
+        self.bss().is_some_and(|bss| bss.cpu_info.iter().any(|info| info.counters != 0))
     }
 
     /// Has the kernel ended the scheduler?

@@ -25,6 +25,7 @@ pub mod reload;
 mod reply;
 mod report;
 mod running;
+mod seats;
 mod server;
 mod service;
 mod signals;
@@ -39,6 +40,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use crossbeam::channel::{Receiver, never, select};
+use nix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
 pub use exit::ExitReport;
@@ -54,6 +56,7 @@ use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
+use crate::swaps::Swaps;
 use crate::topology::Topology;
 use follow::Follow;
 use load::Loaded;
@@ -123,6 +126,7 @@ fn run_once(
     }
     let signals = signals.listen()?;
     let follow = RefCell::new(optin.map(|optin| Follow::start(optin, &mut loaded)));
+    let swaps = RefCell::new(Swaps::new(&options.table, loaded.counts(), &options.swaps));
     let mut bell = follow.borrow().as_ref().map_or_else(never, Follow::bell);
     let started = Instant::now();
     let server = Server::launch(None);
@@ -140,6 +144,7 @@ fn run_once(
         if let Some(follow) = follow.borrow().as_ref() {
             patience = patience.min(follow.patience());
         }
+        patience = patience.min(swaps.borrow_mut().turn(monotonic_ns(), &mut loaded));
         let event = wait(signals, &mut questions, &mut bell, patience);
         if event == Event::Signal(Signal::Stop) {
             manager.stopping();
@@ -158,8 +163,15 @@ fn run_once(
             follow.tick();
         }
         if matches!(event, Event::Asked(_) | Event::Signal(Signal::Reload)) {
-            let mut running =
-                Running { loaded: &mut loaded, options, config, manager: &manager, started, follow: &follow };
+            let mut running = Running {
+                loaded: &mut loaded,
+                options,
+                config,
+                manager: &manager,
+                started,
+                follow: &follow,
+                swaps: &swaps,
+            };
             match (event, &server) {
                 (Event::Asked(question), Ok(server)) => server.answer(question, &mut running),
                 // Who asked by signal reads the answer in the log.
@@ -167,7 +179,7 @@ fn run_once(
             }
         }
         if due.is_some_and(|at| Instant::now() >= at) {
-            let now = loaded.stats();
+            let now = loaded.stats().with(&swaps.borrow().summary());
             println!("{}", now.since(&last.1).line());
             last = (Instant::now(), now);
         }
@@ -207,6 +219,11 @@ fn wait(
         }, Event::Asked),
         default(patience) => Event::Quiet,
     }
+}
+
+/// The kernel side's clock [ns]; 0 if there is none, which Linux does not know.
+fn monotonic_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }
 
 /// Where the kernel tells about sched_ext.

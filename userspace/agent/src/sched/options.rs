@@ -9,6 +9,7 @@ use tracing::Level;
 use super::knobs::Knobs;
 use crate::model::CounterModel;
 use crate::pmu::{self, Override};
+use crate::swaps::SwapOptions;
 
 /// What a user can choose about a run.
 #[derive(Debug, Clone)]
@@ -19,6 +20,10 @@ pub struct RunOptions {
     pub thresholds_permille: Option<(u32, u32)>,
     /// Count what tasks stall on.
     pub bias: bool,
+    /// Swaps that the agent plans.
+    pub swaps: SwapOptions,
+    /// Let CPUs move running tasks by themselves; without, an ablation, the agent's swaps alone do.
+    pub moving: bool,
     /// Events to count in place of those we would choose.
     pub events: Vec<Override>,
     /// What calibration found of the counters; None for nominal scales.
@@ -51,6 +56,8 @@ impl RunOptions {
             knobs: Knobs::default(),
             thresholds_permille: None,
             bias: true,
+            swaps: SwapOptions::default(),
+            moving: true,
             events: Vec::new(),
             model: None,
             stats_interval: None,

@@ -65,7 +65,7 @@ struct Setting {
     take: Option<fn(&mut RunOptions, &RunOptions)>,
 }
 
-const SETTINGS: [Setting; 6] = [
+const SETTINGS: [Setting; 9] = [
     Setting {
         key: "thresholds_permille",
         show: |options| {
@@ -88,6 +88,13 @@ const SETTINGS: [Setting; 6] = [
         take: Some(|old, new| old.log_level = new.log_level),
     },
     Setting { key: "no_bias", show: |options| (!options.bias).to_string(), take: None },
+    Setting { key: "no_swap", show: |options| (!options.swaps.enabled).to_string(), take: None },
+    Setting {
+        key: "swap_interval_ms",
+        show: |options| options.swaps.interval.as_millis().to_string(),
+        take: None,
+    },
+    Setting { key: "no_pull", show: |options| (!options.moving).to_string(), take: None },
     Setting {
         key: "events",
         show: |options| list(options.events.iter().map(ToString::to_string)),

@@ -40,6 +40,8 @@ pub enum Reason {
     Gain,
     /// It gains less than who came.
     Yield,
+    /// The agent planned it.
+    Swap,
 }
 
 impl From<u32> for Reason {
@@ -49,6 +51,7 @@ impl From<u32> for Reason {
             ffi::BIAS_REASON_ROTATE => Self::Rotate,
             ffi::BIAS_REASON_GAIN => Self::Gain,
             ffi::BIAS_REASON_YIELD => Self::Yield,
+            ffi::BIAS_REASON_SWAP => Self::Swap,
             _ => Self::None,
         }
     }

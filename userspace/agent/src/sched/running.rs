@@ -18,6 +18,7 @@ use super::stats::Stats;
 use super::status::{Scope, StatusReport};
 use crate::failure::Failure;
 use crate::optin::{Report, Request};
+use crate::swaps::{Swaps, SwapsReport};
 
 /// What the watching thread has.
 pub(super) struct Running<'a, 'object, 'optin> {
@@ -27,6 +28,7 @@ pub(super) struct Running<'a, 'object, 'optin> {
     pub(super) manager: &'a Manager,
     pub(super) started: Instant,
     pub(super) follow: &'a RefCell<Option<Follow<'optin>>>,
+    pub(super) swaps: &'a RefCell<Swaps>,
 }
 
 impl Running<'_, '_, '_> {
@@ -79,14 +81,22 @@ impl Running<'_, '_, '_> {
 
 impl Source for Running<'_, '_, '_> {
     fn stats(&self) -> Stats {
-        self.loaded.stats()
+        self.loaded.stats().with(&self.swaps.borrow().summary())
+    }
+
+    fn swaps(&self, first: u64) -> SwapsReport {
+        self.swaps.borrow().report(super::monotonic_ns(), first)
     }
 
     fn status(&self) -> StatusReport {
         let loaded = &self.loaded;
         let uptime = self.started.elapsed();
         let scope = self.scope();
-        StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), loaded.stats())
+        let swaps = self.swaps.borrow().summary();
+        StatusReport {
+            swaps,
+            ..StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), self.stats())
+        }
     }
 
     fn cgroups(&self, request: &Request) -> Result<Report, Failure> {

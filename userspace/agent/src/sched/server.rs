@@ -13,6 +13,7 @@
 //! | `tasks` | a list of [`TaskReport`] |
 //! | `cgroups`, with `request` a [`Request`] as JSON | a [`Reply`] with a [`Report`] |
 //! | `reload` | a [`Reply`] with a [`ReloadReport`] |
+//! | `swaps`, with `from` a number | [`SwapsReport`] |
 //!
 //! Invariants. Every question gets exactly one answer. Nothing here is on the way of scheduling, which goes on while this process sleeps.
 
@@ -31,6 +32,7 @@ use super::stats::Stats;
 use super::status::StatusReport;
 use crate::failure::Failure;
 use crate::optin::{Report, Request};
+use crate::swaps::SwapsReport;
 
 /// The usual socket: where clients of scx_stats look for the scheduler that runs.
 const PATH: &str = "/var/run/scx/root/stats";
@@ -42,6 +44,7 @@ pub(super) trait Source {
     fn tasks(&self) -> Result<Vec<TaskReport>>;
     fn cgroups(&self, request: &Request) -> Result<Report, Failure>;
     fn reload(&mut self) -> Result<ReloadReport, Failure>;
+    fn swaps(&self, first: u64) -> SwapsReport;
 }
 
 /// What a client wants.
@@ -52,6 +55,8 @@ pub(super) enum Question {
     Tasks,
     Cgroups(Request),
     Reload,
+    /// From this number on.
+    Swaps(u64),
 }
 
 /// What it gets.
@@ -61,6 +66,7 @@ pub(super) enum Answer {
     Tasks(Result<Vec<TaskReport>, String>),
     Cgroups(Reply<Report>),
     Reload(Reply<ReloadReport>),
+    Swaps(Box<SwapsReport>),
 }
 
 /// The socket and its thread, which ends when this is dropped.
@@ -105,6 +111,7 @@ impl Server {
             Question::Tasks => Answer::Tasks(source.tasks().map_err(|error| format!("{error:#}"))),
             Question::Cgroups(request) => Answer::Cgroups(source.cgroups(&request).into()),
             Question::Reload => Answer::Reload(source.reload().into()),
+            Question::Swaps(first) => Answer::Swaps(Box::new(source.swaps(first))),
         };
         // It fails only when the thread has ended, and then nobody waits.
         let _ = self.answers.send(answer);

@@ -39,6 +39,10 @@ impl Source for Fake {
         )
     }
 
+    fn swaps(&self, first: u64) -> SwapsReport {
+        SwapsReport { next: first + 3, ..SwapsReport::default() }
+    }
+
     fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
         if self.refuses {
             return Err(Failure::usage("no such cgroup; name another"));
@@ -95,12 +99,13 @@ fn every_target_is_answered() {
             let report = client.cgroups(&request).unwrap();
             assert_eq!(report.cgroups[0].path, format!("{request:?}"));
         }
+        assert_eq!([0, 1 << 40].map(|first| client.swaps(first).unwrap().next), [3, (1 << 40) + 3]);
         assert_eq!(client.reload().unwrap(), ReloadReport::default());
         let mut raw = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
         for _ in 0..3 {
             assert_eq!(raw.request::<Stats>("stats", vec![]).unwrap().moved, 10);
         }
-        let unknown = vec![("target".to_owned(), "swaps".to_owned())];
+        let unknown = vec![("target".to_owned(), "stranger".to_owned())];
         assert!(raw.request::<Stats>("stats", unknown).is_err());
     });
 }

@@ -9,6 +9,8 @@ use scx_stats::prelude::*;
 use scx_stats_derive::{Stats as StatsMacro, stat_doc};
 use serde::{Deserialize, Serialize};
 
+use crate::swaps::SwapSummary;
+
 /// Counters since the start, summed over the CPUs. Fields are in the order of `enum bias_stat`.
 #[stat_doc]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, StatsMacro)]
@@ -66,13 +68,34 @@ pub struct Stats {
     pub kind_changes: u64,
     #[stat(desc = "Tasks in cgroups beyond the table, scheduled by their own weight")]
     pub groups_ignored: u64,
+    #[serde(default)]
+    #[stat(desc = "Swaps that the agent planned and that were asked for")]
+    pub swap_asked: u64,
+    #[serde(default)]
+    #[stat(desc = "Swaps that it planned and that no longer held when checked")]
+    pub swap_refused: u64,
+    #[serde(default)]
+    #[stat(desc = "Swaps asked for that no longer held when they were to be carried out")]
+    pub swap_late: u64,
+    #[serde(default)]
+    #[stat(desc = "The agent's swaps that paid")]
+    pub swaps_paid: u64,
+    #[serde(default)]
+    #[stat(desc = "The agent's swaps that neither paid nor lost")]
+    pub swaps_neutral: u64,
+    #[serde(default)]
+    #[stat(desc = "The agent's swaps that lost")]
+    pub swaps_regretted: u64,
 }
 
 /// Number of counters, `BIAS_NR_STATS`.
 const NR: usize = bias_policy::ffi::BIAS_NR_STATS as usize;
+/// And what the agent counts itself.
+const ALL: usize = NR + 3;
 
 impl Stats {
-    fn fields_mut(&mut self) -> [&mut u64; NR] {
+    /// Those of the kernel side first.
+    fn fields_mut(&mut self) -> [&mut u64; ALL] {
         [
             &mut self.select_prev,
             &mut self.select_fast,
@@ -100,6 +123,12 @@ impl Stats {
             &mut self.windows,
             &mut self.kind_changes,
             &mut self.groups_ignored,
+            &mut self.swap_asked,
+            &mut self.swap_refused,
+            &mut self.swap_late,
+            &mut self.swaps_paid,
+            &mut self.swaps_neutral,
+            &mut self.swaps_regretted,
         ]
     }
 
@@ -108,6 +137,18 @@ impl Stats {
         for (field, counter) in self.fields_mut().into_iter().zip(counters) {
             // The kernel side writes while this reads; a counter that is one event old is fine.
             *field = field.wrapping_add(*counter);
+        }
+    }
+
+    /// The same with what came of the agent's swaps.
+    #[must_use]
+    pub(super) fn with(self, swaps: &SwapSummary) -> Self {
+        let verdicts = &swaps.verdicts;
+        Self {
+            swaps_paid: verdicts.paid,
+            swaps_neutral: verdicts.neutral,
+            swaps_regretted: verdicts.regretted,
+            ..self
         }
     }
 
@@ -127,7 +168,7 @@ impl Stats {
         let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
         let fast = (self.run_fast_ns * 100).checked_div(self.run_fast_ns + self.run_slow_ns).unwrap_or(0);
         format!(
-            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, borrowed {}; preempted {}; counted {} ({} invalid, {} failed), windows {}, kinds changed {}",
+            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, borrowed {}; swaps asked {}, paid/neutral/regretted {}/{}/{}; preempted {}; counted {} ({} invalid, {} failed), windows {}, kinds changed {}",
             self.select_prev,
             self.select_fast,
             self.select_slow,
@@ -140,6 +181,10 @@ impl Stats {
             self.swap_gain,
             self.moved,
             self.borrowed,
+            self.swap_asked,
+            self.swaps_paid,
+            self.swaps_neutral,
+            self.swaps_regretted,
             self.wake_preempt,
             self.counted,
             self.count_invalid,
@@ -190,7 +235,13 @@ mod tests {
         let mut stats = Stats::default();
         stats.add(&counters);
         stats.add(&counters);
-        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored), (2, 26, 52));
+        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored, stats.swap_late), (2, 26, 52, 58));
         assert_eq!(stats.since(&stats), Stats::default());
+        assert_eq!((stats.swaps_paid, stats.swaps_regretted), (0, 0), "the agent counts these");
+        let mut summary = SwapSummary::default();
+        (summary.verdicts.paid, summary.verdicts.neutral, summary.verdicts.regretted) = (3, 2, 1);
+        let before = Stats { swaps_paid: 1, ..stats.clone() };
+        let since = stats.with(&summary).since(&before);
+        assert_eq!((since.keep, since.swaps_paid, since.swaps_neutral, since.swaps_regretted), (0, 2, 2, 1));
     }
 }

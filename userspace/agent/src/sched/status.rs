@@ -15,6 +15,7 @@ use super::knobs::Knob;
 use super::stats::Stats;
 use crate::optin::Report;
 use crate::pmu::CpuSummary;
+use crate::swaps::SwapSummary;
 
 /// The state of a running scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct StatusReport {
     pub knobs: BTreeMap<String, u64>,
     /// What each CPU's counters are worth.
     pub counters: Vec<CpuCounters>,
+    /// What the agent's swaps came to.
+    #[serde(default)]
+    pub swaps: SwapSummary,
     /// Totals since the start.
     pub statistics: Stats,
 }
@@ -114,6 +118,7 @@ impl StatusReport {
             thresholds: Thresholds::of(options.thresholds_permille, band),
             knobs: Knob::ALL.iter().map(|knob| (knob.key.to_owned(), knob.of(&options.knobs))).collect(),
             counters,
+            swaps: SwapSummary::default(),
             statistics,
         }
     }

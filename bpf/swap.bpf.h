@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Swaps that the agent plans: two tasks that run, one on a slow CPU and one on a fast one, change places.
+ *
+ * Problem. The agent sees all of the machine, but late: between its look and its request either task may have ended, slept, been
+ * moved, been confined to other CPUs, or changed its nature. And it is a task itself: while it looks, it sits on one of the CPUs it
+ * looks at, in the place of a task that it displaced.
+ *
+ * Approach. Two programs that the agent calls (BPF_PROG_TEST_RUN).
+ *	bias_swap_look	tells of one task: who it is, where, what it stalls on, what it did of late, what moves cost it.
+ *	bias_swap_ask	checks a pair once more and makes the request of move.bpf.h, which the CPUs carry out.
+ * What sits on a CPU is noted at its ticks (seat_pid), so that who only passes, the agent above all, hides nobody. A task that the
+ * agent has displaced cannot be preempted; the request then waits on that CPU for its return: account_start() drops requests
+ * unless they are for the task that starts, and bias_running() has the CPU look at one that was kept.
+ *
+ * Invariants. A request is for two tasks by number, checked again where it is carried out, for both: whoever else
+ * has come to run there stays (statistics: swap_late). No swap leaves an affinity or a node. The agent cannot make a swap that lowers the throughput by the kernel side's own
+ * predictions, nor one that takes from a task what it is owed: the conditions are those of swap_for_gain(). A task is known by its
+ * number and its start, so that a number used anew is not mistaken.
+ *
+ * Limits. A displaced task may be taken by another CPU before the agent sleeps; the request is then dropped. So it is when the agent
+ * itself is preempted between look and request. One request at a time for a CPU.
+ */
+#ifndef BIAS_SWAP_BPF_H
+#define BIAS_SWAP_BPF_H
+
+#include "state.bpf.h"
+#include "move.bpf.h"
+
+/* Count an event from a program that may be preempted on this CPU by others that count. */
+static __always_inline void stat_inc_shared(enum bias_stat stat)
+{
+	__sync_fetch_and_add(&cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat], 1);
+}
+
+static __always_inline bool is_runnable(const struct task_struct *p)
+{
+	return p->scx.flags & SCX_TASK_QUEUED;
+}
+
+SEC("syscall")
+int bias_swap_look(struct bias_look *ctx)
+{
+	struct bias_look look = {.pid = ctx->pid};
+	struct task_struct *p = bpf_task_from_pid(ctx->pid);
+	struct task_ctx *tctx;
+
+	if (!p)
+		return -ESRCH;
+	tctx = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
+	if (!tctx) {
+		bpf_task_release(p);
+		return -ENOENT;
+	}
+	look.start_ns = p->start_boottime;
+	look.moved_ns = tctx->moved_ns;
+	look.lost_ns = tctx->lost_ns;
+	look.work = tctx->work;
+	look.profile = tctx->profile;
+	look.tgid = p->tgid;
+	look.cpu = p->thread_info.cpu;
+	if (is_runnable(p))
+		look.flags |= BIAS_LOOK_RUNNABLE;
+	if (!is_pinned(p))
+		look.flags |= BIAS_LOOK_MOVABLE;
+	if (!is_restricted(p))
+		look.flags |= BIAS_LOOK_ANYWHERE;
+	bpf_rcu_read_lock();
+	look.allowed = p->cpus_ptr->bits[0];
+	bpf_rcu_read_unlock();
+	__builtin_memcpy(look.comm, p->comm, sizeof(look.comm));
+	bpf_task_release(p);
+	*ctx = look;
+	return 0;
+}
+
+/* Does @p sit on @cpu, and may it go to @to? The agent runs on @here. BIAS_SWAP_ASKED if so. */
+static __always_inline int check_seat(struct task_struct *p, u64 start_ns, s32 cpu, s32 to, s32 here)
+{
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	if (p->start_boottime != start_ns)
+		return BIAS_SWAP_GONE;
+	if (cpu == here) {
+		if (cctx->seat_pid != p->pid || p->thread_info.cpu != cpu || !is_runnable(p))
+			return BIAS_SWAP_ELSEWHERE;
+	} else if (cctx->run_pid != p->pid || !(cctx->run_flags & RUN_BUSY)) {
+		return BIAS_SWAP_ELSEWHERE;
+	}
+	if (is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
+		return BIAS_SWAP_CONFINED;
+	return cctx->move_to ? BIAS_SWAP_BUSY : BIAS_SWAP_ASKED;
+}
+
+/* Does @up still gain more from a fast CPU than @down, which is not owed its place? BIAS_SWAP_ASKED if so. */
+static __always_inline int check_gain(struct task_struct *up, struct task_struct *down)
+{
+	struct task_ctx *up_ctx = task_ctx_of(up), *down_ctx = task_ctx_of(down);
+
+	if (!up_ctx || !down_ctx)
+		return BIAS_SWAP_FOREIGN;
+	if (!bias_gains_more(up_ctx->profile.speedup_permille, down_ctx->profile.speedup_permille, 0))
+		return BIAS_SWAP_BIAS;
+	if (bias_vtime_before(down->scx.dsq_vtime + unfair_gap_ns / 2, up->scx.dsq_vtime))
+		return BIAS_SWAP_OWED;
+	return BIAS_SWAP_ASKED;
+}
+
+/* Ask for the change of places; from the end where the agent runs, if it does on one of the two: that one cannot be preempted. */
+static __always_inline void request_swap(const struct bias_swap_request *request, s32 here)
+{
+	bool from_fast = (s32)request->down_cpu == here;
+	s32 from = from_fast ? request->down_cpu : request->up_cpu;
+	s32 to = from_fast ? request->up_cpu : request->down_cpu;
+	struct cpu_ctx *cctx = cpu_ctx_of(from);
+
+	WRITE_ONCE(cctx->move_pid, from_fast ? request->down_pid : request->up_pid);
+	WRITE_ONCE(cctx->move_partner, from_fast ? request->up_pid : request->down_pid);
+	WRITE_ONCE(cctx->move_to, (to + 1) | MOVE_SWAP | MOVE_AGENT);
+	if (from != here)
+		scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
+}
+
+static __always_inline int swap_tasks(struct task_struct *up, struct task_struct *down,
+				      const struct bias_swap_request *request)
+{
+	s32 here = bpf_get_smp_processor_id(), slow = request->up_cpu, fast = request->down_cpu;
+	int answer = check_seat(up, request->up_start_ns, slow, fast, here);
+
+	if (answer == BIAS_SWAP_ASKED)
+		answer = check_seat(down, request->down_start_ns, fast, slow, here);
+	if (answer == BIAS_SWAP_ASKED)
+		answer = check_gain(up, down);
+	if (answer == BIAS_SWAP_ASKED)
+		request_swap(request, here);
+	return answer;
+}
+
+SEC("syscall")
+int bias_swap_ask(struct bias_swap_request *ctx)
+{
+	struct bias_swap_request request = *ctx;
+	struct task_struct *up, *down;
+	int answer = BIAS_SWAP_GONE;
+
+	if (request.up_cpu >= nr_cpus || request.down_cpu >= nr_cpus || !cpu_is_slow(request.up_cpu) ||
+	    cpu_is_slow(request.down_cpu) ||
+	    cpu_info_of(request.up_cpu)->node != cpu_info_of(request.down_cpu)->node) {
+		stat_inc_shared(BIAS_STAT_SWAP_REFUSED);
+		return BIAS_SWAP_NO_PAIR;
+	}
+	up = bpf_task_from_pid(request.up_pid);
+	if (up) {
+		down = bpf_task_from_pid(request.down_pid);
+		if (down) {
+			bpf_rcu_read_lock();
+			answer = swap_tasks(up, down, &request);
+			bpf_rcu_read_unlock();
+			bpf_task_release(down);
+		}
+		bpf_task_release(up);
+	}
+	stat_inc_shared(answer == BIAS_SWAP_ASKED ? BIAS_STAT_SWAP_ASKED : BIAS_STAT_SWAP_REFUSED);
+	return answer;
+}
+
+#endif

@@ -1,0 +1,98 @@
+//! What swaps need of the kernel side: a glance at what each CPU publishes, and the two programs of `bpf/swap.bpf.h`.
+//!
+//! Limits. The words of a CPU are read while it writes them: a glance may be one event old, which the look that follows finds out.
+
+use anyhow::{Context, Result, bail};
+use bias_policy::ffi;
+use bias_policy::table::COMPONENTS;
+use libbpf_rs::{ProgramInput, ProgramMut};
+use nix::errno::Errno;
+use nix::sched::sched_getcpu;
+
+use super::load::Loaded;
+use crate::swaps::{Kernel, Refusal, Request, Seat, Task};
+
+/// Some task of ours runs there (`enum run_flags`).
+const RUN_BUSY: u32 = 1 << 3;
+
+impl Kernel for Loaded<'_> {
+    fn glance(&self, seats: &mut Vec<Seat>) {
+        seats.clear();
+        let Some(bss) = self.bss() else { return };
+        // Where this process runs it has taken the place of whoever sits there.
+        let here = sched_getcpu().unwrap_or(usize::MAX);
+        for (at, (cctx, info)) in bss.cpu_ctxs.iter().zip(&bss.cpu_info).enumerate().take(self.nr_cpus()) {
+            let sits = cctx.run_flags & RUN_BUSY != 0 || at == here;
+            let since_ns = bss.llc_ctxs.get(info.llc as usize).map_or(0, |llc| llc.waiting_since_ns);
+            seats.push(Seat {
+                cpu: at as u32,
+                pid: if sits { u32::try_from(cctx.seat_pid).unwrap_or(0) } else { 0 },
+                speedup_permille: cctx.seat_speedup,
+                waiting_since_ns: since_ns,
+            });
+        }
+    }
+
+    fn look(&self, pid: u32) -> Result<Option<Task>> {
+        let mut look = ffi::bias_look { pid, ..ffi::bias_look::default() };
+        let answer = call(self.look_program(), &mut look).context("cannot look at a task")?;
+        match Errno::from_raw(answer.wrapping_neg()) {
+            _ if answer == 0 => Ok(Some(Task::from(&look))),
+            Errno::ESRCH | Errno::ENOENT => Ok(None),
+            other => bail!("cannot look at a task ({other})"),
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Result<Result<(), Refusal>> {
+        let mut raw = ffi::bias_swap_request {
+            up_start_ns: request.up.start_ns,
+            down_start_ns: request.down.start_ns,
+            up_pid: request.up.pid,
+            up_cpu: request.up.cpu,
+            down_pid: request.down.pid,
+            down_cpu: request.down.cpu,
+        };
+        let answer = call(self.ask_program(), &mut raw).context("cannot ask for a swap")?;
+        Ok(Refusal::of(answer as u32).map_or(Ok(()), Err))
+    }
+
+    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])], slow_permille: [u32; COMPONENTS]) {
+        let Some(bss) = self.bss_mut() else { return };
+        for (cpu, cost_permille) in cpus {
+            if let Some(info) = bss.cpu_info.get_mut(*cpu as usize) {
+                info.cost.permille = *cost_permille;
+            }
+        }
+        if let Some(cost) = bss.class_cost.get_mut(ffi::BIAS_SLOW as usize) {
+            cost.permille = slow_permille;
+        }
+    }
+}
+
+/// Structures without padding that consist of integers only: any bytes are valid, and all are initialised.
+trait Plain {}
+impl Plain for ffi::bias_look {}
+impl Plain for ffi::bias_swap_request {}
+
+/// Runs a program with `context`, which it may change. What it returns.
+fn call<T: Plain>(program: &ProgramMut<'_>, context: &mut T) -> libbpf_rs::Result<i32> {
+    // SAFETY: the bytes of a plain structure are all initialised, and whatever the kernel writes there is valid; the slice ends before
+    // the borrow does.
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(context).cast::<u8>(), size_of::<T>()) };
+    let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };
+    program.test_run(input).map(|output| output.return_value as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_over_has_no_padding() {
+        assert_eq!(size_of::<ffi::bias_swap_request>(), 2 * 8 + 4 * 4);
+        assert_eq!(size_of::<ffi::bias_work>(), 2 * 8 + 2 * 4);
+        let work = size_of::<ffi::bias_work>() + size_of::<ffi::bias_profile>();
+        assert_eq!(size_of::<ffi::bias_look>(), 4 * 8 + work + 4 * 4 + 16 + 4);
+    }
+}

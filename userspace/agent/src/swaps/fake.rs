@@ -1,0 +1,241 @@
+//! A made-up kernel side: CPUs of true costs, tasks that work, and swaps that succeed, fail or get lost.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::cell::{Cell, RefCell};
+
+use anyhow::{Result, bail};
+use bias_policy::ffi;
+use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
+
+use super::kernel::{Kernel, Refusal, Request, Seat, Task, Work};
+use super::machine::Machine;
+
+pub(super) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
+pub(super) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
+pub(super) const LOOP: [u32; COMPONENTS] = [1000, 0, 0];
+pub(super) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
+pub(super) const MS: u64 = 1_000_000;
+
+/// CPUs 0 and 1 fast, 2 and 3 slow.
+pub(super) fn table() -> CapacityTable {
+    let entry = |cpu, class, cost_permille| CpuCapacity {
+        cpu,
+        core: cpu,
+        llc: 0,
+        node: 0,
+        class,
+        cost_permille,
+        spread_permille: [0; COMPONENTS],
+    };
+    let classes = [(Class::Fast, FAST), (Class::Fast, FAST), (Class::Slow, SLOW), (Class::Slow, SLOW)];
+    CapacityTable { cpus: (0..).zip(classes).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect() }
+}
+
+pub(super) fn machine() -> Machine {
+    Machine::new(&table())
+}
+
+/// What happens to requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Fate {
+    /// They are checked and carried out.
+    #[default]
+    Done,
+    /// They are accepted and forgotten.
+    Lost,
+    Refused(Refusal),
+    /// The call fails, and so does every look.
+    Error,
+    /// The task that was to go up dies before the check.
+    Death,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Person {
+    pub task: Task,
+    pub work: ffi::bias_work,
+    pub stack: [u32; COMPONENTS],
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Fake {
+    pub now_ns: Cell<u64>,
+    pub fate: Cell<Fate>,
+    pub people: RefCell<Vec<Person>>,
+    pub asked: RefCell<Vec<Request>>,
+    pub looks: Cell<usize>,
+    pub waiting_since_ns: u64,
+    /// What the slow CPUs really cost.
+    pub truth: [u32; COMPONENTS],
+    pub corrected: Vec<[u32; COMPONENTS]>,
+    pub next_start: Cell<u64>,
+}
+
+fn time_permille(stack: [u32; COMPONENTS], cost: [u32; COMPONENTS]) -> u64 {
+    stack.iter().zip(cost).map(|(share, cost)| u64::from(*share) * u64::from(cost)).sum::<u64>() / 1000
+}
+
+fn class_of(cpu: u32) -> Class {
+    if cpu < 2 { Class::Fast } else { Class::Slow }
+}
+
+impl Fake {
+    /// A task a CPU, of these stacks.
+    pub(super) fn new(stacks: &[[u32; COMPONENTS]]) -> Self {
+        let fake = Self { truth: SLOW, ..Self::default() };
+        fake.now_ns.set(1000 * MS);
+        for (cpu, stack) in (0..).zip(stacks) {
+            fake.born(100 + cpu, cpu, *stack);
+        }
+        fake
+    }
+
+    /// Two that chase on fast CPUs, two that compute on slow ones.
+    pub(super) fn worst() -> Self {
+        Self::new(&[CHASE, CHASE, LOOP, LOOP])
+    }
+
+    pub(super) fn born(&self, pid: u32, cpu: u32, stack: [u32; COMPONENTS]) {
+        self.next_start.set(self.next_start.get() + 1);
+        let task = Task {
+            pid,
+            start_ns: self.next_start.get(),
+            name: format!("task{pid}"),
+            cpu,
+            runnable: true,
+            movable: true,
+            allowed: None,
+            moved_ns: None,
+            lost_ns: 0,
+            work: Work { instructions: 0, ran_ns: 0, class: Class::Fast },
+            stack_permille: Some(stack),
+            stable: true,
+        };
+        self.people.borrow_mut().push(Person { task, work: ffi::bias_work::default(), stack });
+    }
+
+    pub(super) fn dies(&self, pid: u32) {
+        self.people.borrow_mut().retain(|one| one.task.pid != pid);
+    }
+
+    /// `pid` is of another nature from now on.
+    pub(super) fn changes(&self, pid: u32, stack: [u32; COMPONENTS]) {
+        self.with(pid, |one| {
+            one.stack = stack;
+            one.task.stack_permille = Some(stack);
+            one.work = ffi::bias_work::default();
+            one.task.work = Work { instructions: 0, ran_ns: 0, class: one.task.work.class };
+        });
+    }
+
+    pub(super) fn with(&self, pid: u32, change: impl Fn(&mut Person)) {
+        self.people.borrow_mut().iter_mut().filter(|one| one.task.pid == pid).for_each(change);
+    }
+
+    pub(super) fn cpu_of(&self, pid: u32) -> Option<u32> {
+        self.people.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.cpu)
+    }
+
+    fn cost(&self, cpu: u32) -> [u32; COMPONENTS] {
+        if class_of(cpu) == Class::Slow { self.truth } else { FAST }
+    }
+
+    /// Time passes, and everybody works.
+    pub(super) fn advance(&self, ns: u64) {
+        self.now_ns.set(self.now_ns.get() + ns);
+        for one in self.people.borrow_mut().iter_mut().filter(|one| one.task.runnable) {
+            let mut left = ns;
+            while left > 0 {
+                let stretch = left.min(20 * MS);
+                left -= stretch;
+                let work = stretch * 1000 / time_permille(one.stack, self.cost(one.task.cpu)).max(1);
+                let class =
+                    if class_of(one.task.cpu) == Class::Slow { ffi::BIAS_SLOW } else { ffi::BIAS_FAST };
+                // SAFETY: the function only works on what the reference points to.
+                unsafe { ffi::bias_work_add(&mut one.work, work, stretch, class) };
+            }
+            let class = if one.work.class_ == ffi::BIAS_SLOW { Class::Slow } else { Class::Fast };
+            one.task.work = Work { instructions: one.work.instructions, ran_ns: one.work.ran_ns, class };
+        }
+    }
+
+    /// As `bpf/swap.bpf.h` does it.
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let people = self.people.borrow();
+        for (end, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {
+            let task = people.iter().map(|one| &one.task).find(|task| task.pid == end.pid);
+            let task = task.filter(|task| task.start_ns == end.start_ns).ok_or(Refusal::Gone)?;
+            if task.cpu != end.cpu || !task.runnable {
+                return Err(Refusal::Elsewhere);
+            }
+            if !task.movable || task.allowed.is_some_and(|cpus| cpus & (1 << to) == 0) {
+                return Err(Refusal::Confined);
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, request: &Request) {
+        let now_ns = self.now_ns.get();
+        for (end, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {
+            self.with(end.pid, |one| {
+                (one.task.cpu, one.task.moved_ns) = (to, Some(now_ns + MS));
+                one.task.lost_ns += MS;
+            });
+        }
+    }
+}
+
+impl Kernel for Fake {
+    fn glance(&self, seats: &mut Vec<Seat>) {
+        seats.clear();
+        for cpu in 0..4 {
+            let people = self.people.borrow();
+            let one = people.iter().find(|one| one.task.cpu == cpu && one.task.runnable);
+            let speedup = |one: &Person| {
+                let stack = one.task.stack_permille?;
+                Some((time_permille(stack, SLOW) * 1000 / time_permille(stack, FAST).max(1)) as u32)
+            };
+            seats.push(Seat {
+                cpu,
+                pid: one.map_or(0, |one| one.task.pid),
+                speedup_permille: one.and_then(speedup).unwrap_or(0),
+                waiting_since_ns: self.waiting_since_ns,
+            });
+        }
+    }
+
+    fn look(&self, pid: u32) -> Result<Option<Task>> {
+        self.looks.set(self.looks.get() + 1);
+        if self.fate.get() == Fate::Error {
+            bail!("no looking");
+        }
+        Ok(self.people.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.clone()))
+    }
+
+    fn ask(&self, request: &Request) -> Result<Result<(), Refusal>> {
+        self.asked.borrow_mut().push(*request);
+        match self.fate.get() {
+            Fate::Error => bail!("no asking"),
+            Fate::Refused(why) => Ok(Err(why)),
+            Fate::Lost => Ok(self.check(request)),
+            Fate::Death => {
+                self.dies(request.up.pid);
+                Ok(self.check(request))
+            }
+            Fate::Done => {
+                let answer = self.check(request);
+                if answer.is_ok() {
+                    self.carry_out(request);
+                }
+                Ok(answer)
+            }
+        }
+    }
+
+    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])], slow_permille: [u32; COMPONENTS]) {
+        assert_eq!(cpus.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
+        self.corrected.push(slow_permille);
+    }
+}
