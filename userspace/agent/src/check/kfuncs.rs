@@ -57,6 +57,8 @@ pub const NEEDS: &[Need] = &[
     need("hold CPU masks", &["bpf_cpumask_intersects"]),
     need("read shared data", &["bpf_rcu_read_lock"]),
     need("read shared data", &["bpf_rcu_read_unlock"]),
+    need("find the tasks of a swap", &["bpf_task_from_pid"]),
+    need("find the tasks of a swap", &["bpf_task_release"]),
     option(
         "give up what waits for a CPU that another class takes, with opted-in cgroups",
         &["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2", "scx_bpf_reenqueue_local"],
