@@ -9,17 +9,18 @@
  * Approach. Two programs that the agent calls (BPF_PROG_TEST_RUN).
  *	bias_swap_look	tells of one task: who it is, where, what it stalls on, what it did of late, what moves cost it.
  *	bias_swap_ask	checks a pair once more and makes the request of move.bpf.h, which the CPUs carry out.
- * What sits on a CPU is noted at its ticks (seat_pid), so that who only passes, the agent above all, hides nobody. A task that the
- * agent has displaced cannot be preempted; the request then waits on that CPU for its return: account_start() drops requests
- * unless they are for the task that starts, and bias_running() has the CPU look at one that was kept.
+ * What sits on a CPU is noted at its ticks (seat_pid), so that who only passes, the agent above all, hides nobody. A task that
+ * has been displaced for a moment cannot be preempted; the request then waits on its CPU for its return: account_start() drops
+ * requests unless they are for the task that starts, and bias_running() has the CPU look at one that was kept.
  *
  * Invariants. A request is for two tasks by number, checked again where it is carried out, for both: whoever else
  * has come to run there stays (statistics: swap_late). No swap leaves an affinity or a node. The agent cannot make a swap that lowers the throughput by the kernel side's own
  * predictions, nor one that takes from a task what it is owed: the conditions are those of swap_for_gain(). A task is known by its
  * number and its start, so that a number used anew is not mistaken.
  *
- * Limits. A displaced task may be taken by another CPU before the agent sleeps; the request is then dropped. So it is when the agent
- * itself is preempted between look and request. One request at a time for a CPU.
+ * Limits. A task that is displaced by another of ours waits in a queue and may be taken by another CPU; the request is then dropped.
+ * (The agent looks and asks as a real-time thread: whom it displaces stays where it is and goes on after it.) One
+ * request at a time for a CPU.
  */
 #ifndef BIAS_SWAP_BPF_H
 #define BIAS_SWAP_BPF_H
@@ -74,19 +75,22 @@ int bias_swap_look(struct bias_look *ctx)
 	return 0;
 }
 
-/* Does @p sit on @cpu, and may it go to @to? The agent runs on @here. BIAS_SWAP_ASKED if so. */
-static __always_inline int check_seat(struct task_struct *p, u64 start_ns, s32 cpu, s32 to, s32 here)
+static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
+{
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	return cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
+}
+
+/* Does @p sit on @cpu, and may it go to @to? BIAS_SWAP_ASKED if so. */
+static __always_inline int check_seat(struct task_struct *p, u64 start_ns, s32 cpu, s32 to)
 {
 	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
 	if (p->start_boottime != start_ns)
 		return BIAS_SWAP_GONE;
-	if (cpu == here) {
-		if (cctx->seat_pid != p->pid || p->thread_info.cpu != cpu || !is_runnable(p))
-			return BIAS_SWAP_ELSEWHERE;
-	} else if (cctx->run_pid != p->pid || !(cctx->run_flags & RUN_BUSY)) {
+	if (!is_running(p, cpu) && (cctx->seat_pid != p->pid || p->thread_info.cpu != cpu || !is_runnable(p)))
 		return BIAS_SWAP_ELSEWHERE;
-	}
 	if (is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
 		return BIAS_SWAP_CONFINED;
 	return cctx->move_to ? BIAS_SWAP_BUSY : BIAS_SWAP_ASKED;
@@ -106,34 +110,43 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 	return BIAS_SWAP_ASKED;
 }
 
-/* Ask for the change of places; from the end where the agent runs, if it does on one of the two: that one cannot be preempted. */
-static __always_inline void request_swap(const struct bias_swap_request *request, s32 here)
+/*
+ * Ask for the change of places: @who on @from goes to @to, where @partner runs. If @who has been displaced for a moment, the request waits
+ * for it.
+ */
+static __always_inline void request_swap(struct task_struct *who, s32 from, struct task_struct *partner,
+					 s32 to)
 {
-	bool from_fast = (s32)request->down_cpu == here;
-	s32 from = from_fast ? request->down_cpu : request->up_cpu;
-	s32 to = from_fast ? request->up_cpu : request->down_cpu;
 	struct cpu_ctx *cctx = cpu_ctx_of(from);
+	bool runs = is_running(who, from);
 
-	WRITE_ONCE(cctx->move_pid, from_fast ? request->down_pid : request->up_pid);
-	WRITE_ONCE(cctx->move_partner, from_fast ? request->up_pid : request->down_pid);
+	WRITE_ONCE(cctx->move_pid, who->pid);
+	WRITE_ONCE(cctx->move_partner, partner->pid);
 	WRITE_ONCE(cctx->move_to, (to + 1) | MOVE_SWAP | MOVE_AGENT);
-	if (from != here)
+	if (runs)
 		scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
 }
 
 static __always_inline int swap_tasks(struct task_struct *up, struct task_struct *down,
 				      const struct bias_swap_request *request)
 {
-	s32 here = bpf_get_smp_processor_id(), slow = request->up_cpu, fast = request->down_cpu;
-	int answer = check_seat(up, request->up_start_ns, slow, fast, here);
+	s32 slow = request->up_cpu, fast = request->down_cpu;
+	int answer = check_seat(up, request->up_start_ns, slow, fast);
 
 	if (answer == BIAS_SWAP_ASKED)
-		answer = check_seat(down, request->down_start_ns, fast, slow, here);
+		answer = check_seat(down, request->down_start_ns, fast, slow);
 	if (answer == BIAS_SWAP_ASKED)
 		answer = check_gain(up, down);
-	if (answer == BIAS_SWAP_ASKED)
-		request_swap(request, here);
-	return answer;
+	if (answer != BIAS_SWAP_ASKED)
+		return answer;
+	/* The end that was displaced begins: by the time it is back the other one runs. */
+	if (is_running(down, fast))
+		request_swap(up, slow, down, fast);
+	else if (is_running(up, slow))
+		request_swap(down, fast, up, slow);
+	else
+		return BIAS_SWAP_ELSEWHERE;
+	return BIAS_SWAP_ASKED;
 }
 
 SEC("syscall")

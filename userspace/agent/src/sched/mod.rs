@@ -56,7 +56,7 @@ use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
-use crate::swaps::Swaps;
+use crate::swaps::{Swaps, Urgency};
 use crate::topology::Topology;
 use follow::Follow;
 use load::Loaded;
@@ -127,6 +127,7 @@ fn run_once(
     let signals = signals.listen()?;
     let follow = RefCell::new(optin.map(|optin| Follow::start(optin, &mut loaded)));
     let swaps = RefCell::new(Swaps::new(&options.table, loaded.counts(), &options.swaps));
+    let mut urgency = Urgency::new(swaps.borrow().are_planned());
     let mut bell = follow.borrow().as_ref().map_or_else(never, Follow::bell);
     let started = Instant::now();
     let server = Server::launch(None);
@@ -144,8 +145,12 @@ fn run_once(
         if let Some(follow) = follow.borrow().as_ref() {
             patience = patience.min(follow.patience());
         }
+        urgency.raise();
         patience = patience.min(swaps.borrow_mut().turn(monotonic_ns(), &mut loaded));
         let event = wait(signals, &mut questions, &mut bell, patience);
+        if event != Event::Quiet || due.is_some() || follow.borrow().is_some() {
+            urgency.lower();
+        }
         if event == Event::Signal(Signal::Stop) {
             manager.stopping();
             follow.borrow_mut().iter_mut().for_each(Follow::finish);

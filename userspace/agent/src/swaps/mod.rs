@@ -11,7 +11,7 @@
 //!   [`bias_policy::audit`] judges it, delays tasks whose swaps do not pay, and learns. What it learnt of the slow CPUs' costs goes into the next plans and
 //!   to the kernel side; what migrations were measured to take is what the planner counts for them.
 //!
-//! Pace. A glance a fifth as often where tasks queue, for there each dispatch decides anew; half as often where all is well; a third where what promises something never
+//! Pace. A glance a fifth as often where tasks queue, for there each dispatch decides anew; half as often where all is well, or where what promises something never
 //! gets into a plan. An idle machine is glanced at, too, as a load may begin at any time.
 //!
 //! With the kernel side's swaps on, which is the default, there is little left to do here: what they cannot reach (large machines), and what they get wrong.
@@ -33,6 +33,7 @@ mod scene;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod urgent;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ use tracing::{debug, info, warn};
 
 pub use kernel::{End, Kernel, Refusal, Request, Seat, Task, Work};
 pub use report::{SwapRecord, SwapSummary, SwapsReport, Tally};
+pub use urgent::Urgency;
 
 use machine::Machine;
 use report::History;
@@ -147,6 +149,12 @@ impl Swaps {
         self.trials.clear();
     }
 
+    /// Are swaps planned?
+    #[must_use]
+    pub fn are_planned(&self) -> bool {
+        self.off.is_none()
+    }
+
     /// Does what is to be done at `now_ns`, if anything, and tells when to be called again.
     pub fn turn(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Duration {
         if self.off.is_some() {
@@ -192,8 +200,7 @@ impl Swaps {
         let times: u64 = match sight {
             Sight::Promising if self.fruitless <= FRUITLESS => 1,
             _ if !idle => 1,
-            Sight::Promising => 3,
-            Sight::Settled => 2,
+            Sight::Promising | Sight::Settled => 2,
             Sight::Queued => 5,
         };
         Ok(self.interval_ns.saturating_mul(times))

@@ -247,7 +247,7 @@ fn it_looks_less_often_where_less_is_to_be_done() {
     (100..104).for_each(|pid| fake.with(pid, |one| one.task.stable = false));
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 10_000);
-    assert_eq!(swaps.turn(swaps.due_ns, &mut fake).as_millis(), 300);
+    assert_eq!(swaps.turn(swaps.due_ns, &mut fake).as_millis(), 200);
     // Called too early, as whenever somebody asks a question, it does nothing.
     let looks = fake.looks.get();
     assert_eq!(swaps.turn(swaps.due_ns - 7 * MS, &mut fake).as_millis(), 7);
