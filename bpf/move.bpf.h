@@ -94,7 +94,8 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
  */
 static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
-	u32 start = slow_start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = nr_slow,
+	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
+	u32 start = list->start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = list->nr,
 	    node = cpu_info_of(cpu)->node, speedup = 0, i;
 	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
 	s32 found = -1;
@@ -103,7 +104,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
 	bpf_for(i, 0, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		s32 slow = slow_cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
+		s32 slow = list->cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
 		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node ||
