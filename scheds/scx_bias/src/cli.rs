@@ -161,6 +161,11 @@ pub struct RunSettings {
     #[arg(long, value_name = "MICROSECONDS")]
     pub unfair_gap_us: Option<u64>,
 
+    /// Keep the capacity table as it is at the start, whatever becomes of the CPUs' clocks. Saves a look each half second; then throttled
+    /// CPUs are taken for as fast as they were
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub no_recalibrate: Option<bool>,
+
     /// Print statistics at this interval while scheduling [0.1 to 86400]
     #[arg(long, value_name = "SECONDS")]
     pub stats: Option<f64>,

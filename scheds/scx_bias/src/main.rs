@@ -11,7 +11,7 @@ use bias_agent::exec;
 use bias_agent::failure::{Exit, describe};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
-use bias_agent::{check, explain, sched, show};
+use bias_agent::{check, explain, recal, sched, show};
 use bias_policy::table::CapacityTable;
 use clap::{CommandFactory, Parser};
 use cli::{CalibrateArgs, Cli, Command, ExecArgs, RunArgs, TableArgs, TopArgs};
@@ -79,8 +79,10 @@ fn run(args: &RunArgs) -> Result<Exit> {
     let mut counters = Counters::open(&Topology::read()?, &options.counting());
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
+    let references = recal::references(&capacity.file);
     let (table, model, verbose) = (capacity.table, capacity.file.model, args.verbose);
-    let report = sched::run(&sched::RunOptions { table, model, verbose, ..options }, counters)?;
+    let options = sched::RunOptions { table, model, verbose, references, ..options };
+    let report = sched::run(&options, counters)?;
     eprintln!("scx_bias: {}", report.text());
     Ok(Exit::Clean)
 }

@@ -73,6 +73,7 @@ impl RunSettings {
             gain_permille: self.gain_permille.or(beneath.gain_permille),
             borrow_gap_us: self.borrow_gap_us.or(beneath.borrow_gap_us),
             unfair_gap_us: self.unfair_gap_us.or(beneath.unfair_gap_us),
+            no_recalibrate: self.no_recalibrate.or(beneath.no_recalibrate),
             stats: self.stats.or(beneath.stats),
         }
     }
@@ -127,6 +128,7 @@ impl RunSettings {
             gain_permille: self.gain_permille.unwrap_or(defaults.gain_permille),
             borrow_gap_us: self.borrow_gap_us.unwrap_or(defaults.borrow_gap_us),
             unfair_gap_us: self.unfair_gap_us.unwrap_or(defaults.unfair_gap_us),
+            recalibrate: !self.no_recalibrate.unwrap_or(!defaults.recalibrate),
             stats_interval: self
                 .stats
                 .filter(|seconds| INTERVAL_S.contains(seconds))
@@ -241,7 +243,7 @@ mod tests {
     fn every_setting_can_be_in_the_file_and_nothing_else() {
         let all = "cgroup = ['/sys/fs/cgroup/a']\ncapacity-file = 'a'\nslice-us = 100\nslice-min-us = 100\nrotate-gap-us = 1000\nsync-burst-us = 0\n\
             no-bias = true\nwindow-instructions = 10000\nsample-every = 2\nthresholds-permille = '1200,1800'\ngain-permille = 50\nborrow-gap-us = 1000\n\
-            unfair-gap-us = 1000\nstats = 1.0\nevents = ['external=software/config=1/']";
+            unfair-gap-us = 1000\nno-recalibrate = true\nstats = 1.0\nevents = ['external=software/config=1/']";
         let settings = resolve(all, &[]).unwrap();
         assert!(settings.capacity_file.unwrap().is_absolute());
         assert_eq!(all.lines().count(), RunSettings::augment_flags());

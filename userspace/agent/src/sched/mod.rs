@@ -21,6 +21,7 @@ mod report;
 mod server;
 mod stats;
 mod status;
+mod table;
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use bias_policy::recal::Reference;
 use bias_policy::table::CapacityTable;
 use crossbeam::channel::{Receiver, never, select, unbounded};
 use tracing::info;
@@ -44,10 +46,12 @@ use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::optin::{OptIn, Report, Request};
 use crate::pmu::{self, Counters, Override};
+use crate::recal::Recalibrator;
 use crate::topology::Topology;
 use follow::Follow;
 use load::Loaded;
 use server::{Question, Server, Source};
+use status::State;
 
 /// How often the end of the scheduler is looked for. Each look wakes this process, which displaces a task on a busy machine.
 const POLL: Duration = Duration::from_millis(500);
@@ -87,8 +91,12 @@ pub struct RunOptions {
     pub verbose: bool,
     /// The cgroups whose threads are scheduled; everything if there are none.
     pub cgroups: Vec<PathBuf>,
+    /// Keep the table true while scheduling.
+    pub recalibrate: bool,
     /// The machine.
     pub table: CapacityTable,
+    /// What its CPUs did when the table was measured, as far as that is known.
+    pub references: Vec<Reference>,
 }
 
 impl RunOptions {
@@ -118,7 +126,9 @@ impl RunOptions {
             stats_interval: None,
             verbose: false,
             cgroups: Vec::new(),
+            recalibrate: true,
             table,
+            references: Vec::new(),
         }
     }
 }
@@ -186,10 +196,12 @@ fn run_once(
         describe(&options.table),
         if options.cgroups.is_empty() { "" } else { ", for opted-in cgroups" }
     );
+    let mut recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
+    let mut quiet = POLL;
     let mut last = stats::Stats::default();
     let mut due = options.stats_interval.map(|interval| Instant::now() + interval);
     loop {
-        let mut patience = due.map_or(POLL, |at| at.saturating_duration_since(Instant::now()).min(POLL));
+        let mut patience = due.map_or(quiet, |at| at.saturating_duration_since(Instant::now()).min(quiet));
         if let Some(follow) = follow.borrow().as_ref() {
             patience = patience.min(follow.patience());
         }
@@ -202,6 +214,7 @@ fn run_once(
             return loaded.detach().into_result();
         }
         loaded.follow_hotplug(options);
+        quiet = recal.turn(Instant::now(), &mut loaded).min(POLL);
         if let Some(follow) = follow.borrow_mut().as_mut() {
             if event == Event::Hinted {
                 follow.rang();
@@ -209,7 +222,10 @@ fn run_once(
             follow.tick();
         }
         if let (Event::Asked(question), Ok(server)) = (event, &server) {
-            server.answer(question, &Running { loaded: &loaded, options, started, follow: &follow });
+            server.answer(
+                question,
+                &Running { loaded: &loaded, options, started, follow: &follow, recal: &recal },
+            );
         }
         if let (Some(at), Some(interval)) = (due, options.stats_interval)
             && Instant::now() >= at
@@ -260,6 +276,7 @@ struct Running<'a, 'object, 'optin> {
     options: &'a RunOptions,
     started: Instant,
     follow: &'a RefCell<Option<Follow<'optin>>>,
+    recal: &'a Recalibrator,
 }
 
 impl Running<'_, '_, '_> {
@@ -283,8 +300,9 @@ impl Source for Running<'_, '_, '_> {
     fn status(&self) -> StatusReport {
         let loaded = self.loaded;
         let uptime = self.started.elapsed();
-        let scope = self.scope();
-        StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), loaded.stats())
+        let machine = Machine::of(self.recal.table());
+        let state = State { scope: self.scope(), machine, recalibration: self.recal.report() };
+        StatusReport::new(self.options, state, uptime, loaded.band(), loaded.counters(), loaded.stats())
     }
 
     fn cgroups(&self, request: &Request) -> Result<Report, Failure> {

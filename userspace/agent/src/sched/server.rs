@@ -195,8 +195,8 @@ mod tests {
     use super::*;
     use crate::explain::Client;
     use crate::optin::CgroupReport;
-    use crate::sched::status::Band;
-    use crate::sched::{RunOptions, Scope};
+    use crate::sched::RunOptions;
+    use crate::sched::status::{Band, State};
     use bias_policy::table::CapacityTable;
     use std::cell::Cell;
     use std::io::Write;
@@ -220,7 +220,7 @@ mod tests {
             let options = RunOptions::new(CapacityTable::default());
             StatusReport::new(
                 &options,
-                Scope::WholeSystem,
+                State::default(),
                 Duration::ZERO,
                 Band::default(),
                 Vec::new(),
