@@ -121,6 +121,17 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	return found;
 }
 
+/* The two searches of ops.dispatch are global for the verifier's sake, as take_from_llc() is. */
+__noinline int search_to_pull(s32 cpu)
+{
+	return search_slow(cpu, SEARCH_PULL);
+}
+
+__noinline int search_to_rotate(s32 cpu)
+{
+	return search_slow(cpu, SEARCH_ROTATE);
+}
+
 /* Ask @from to give the task it runs to @to; @how is 0 or MOVE_SWAP, with or without MOVE_GAIN. */
 static __always_inline void request_move(s32 from, s32 to, u32 how)
 {
@@ -131,7 +142,7 @@ static __always_inline void request_move(s32 from, s32 to, u32 how)
 /* A fast CPU is about to idle: ask for a task that runs on a slow one. */
 static __always_inline void pull_running(s32 cpu)
 {
-	s32 slow = search_slow(cpu, SEARCH_PULL);
+	s32 slow = search_to_pull(cpu);
 
 	if (slow < 0)
 		return;
@@ -146,7 +157,7 @@ static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 
 	if (!(cctx->run_flags & RUN_MOVABLE))
 		return;
-	slow = search_slow(cpu, SEARCH_ROTATE);
+	slow = search_to_rotate(cpu);
 	if (slow < 0)
 		return;
 	request_move(slow, cpu, MOVE_SWAP);

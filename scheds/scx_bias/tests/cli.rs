@@ -248,6 +248,7 @@ fn running() -> StatusReport {
         uptime_s: 7,
         scope: Scope::WholeSystem,
         machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
+        recalibration: bias_agent::recal::Report::default(),
         thresholds,
         counters: Vec::new(),
         statistics: Stats::default(),
