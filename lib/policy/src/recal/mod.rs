@@ -8,7 +8,7 @@
 //!
 //! | evidence | reading | believed when |
 //! |---|---|---|
-//! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | downwards only of a CPU that was busy: a governor slows idle ones by choice |
+//! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | downwards only of a CPU that was busy: a governor slows others by choice |
 //! | [`Evidence::Spot`] | time of a step of the calibration's execute loop | where no cycles are counted |
 //! | [`Evidence::Limit`] | share of the clock that a policy leaves | where there is neither |
 //!
@@ -269,7 +269,7 @@ impl Recal {
             return Want::Soon;
         }
         let unknown = !counted || !state.with_class;
-        if unknown && age_ms >= FRESH_MS / 2 { Want::Routine } else { Want::Nothing }
+        if unknown && age_ms >= FRESH_MS / 4 { Want::Routine } else { Want::Nothing }
     }
 
     /// Takes readings in. The entries that changed, of which [`Self::table`] is made then; none if the table is as before.

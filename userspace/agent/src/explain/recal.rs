@@ -3,6 +3,7 @@
 use super::words::duration;
 use crate::cpulist;
 use crate::recal::{Follows, Report, line};
+use bias_policy::recal::Cause;
 
 /// Changes that are shown.
 const SHOWN: usize = 8;
@@ -35,8 +36,9 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
         1 => "one entry has changed:".to_owned(),
         changed => format!("{changed} entries have changed; the last:"),
     });
-    let shown = report.changes.len().saturating_sub(SHOWN);
-    for change in report.changes.iter().skip(shown) {
+    // That costs of others are relative to those that changed goes without saying.
+    let own: Vec<_> = report.changes.iter().filter(|change| change.cause != Cause::Others).collect();
+    for change in own.iter().skip(own.len().saturating_sub(SHOWN)) {
         lines.push(format!("{} ago: {}", duration(now_ms.saturating_sub(change.at_ms) / 1000), line(change)));
     }
     lines
@@ -46,7 +48,7 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::recal::CpuRecal;
-    use bias_policy::recal::{Cause, Change, Entry, Trigger};
+    use bias_policy::recal::{Change, Entry, Trigger};
     use bias_policy::table::Class;
 
     fn cpu(cpu: u32, follows: Follows) -> CpuRecal {

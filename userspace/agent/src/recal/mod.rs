@@ -36,7 +36,7 @@ use spot::Spots;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// Between readings.
 pub const EVERY: Duration = Duration::from_millis(500);
@@ -65,12 +65,19 @@ pub struct Reading {
     pub counted_ns: u64,
     /// For how long tasks ran [ns].
     pub ran_ns: u64,
-    /// Does one run now?
+    /// Does one run now, other than who reads?
     pub busy: bool,
     /// Are tasks counted there?
     pub counted: bool,
     /// How often it came online.
     pub onlined: u32,
+}
+
+impl Reading {
+    /// The share of `elapsed_ns` that tasks ran [permille].
+    fn ran_permille(&self, elapsed_ns: u64) -> u64 {
+        self.ran_ns / (elapsed_ns / 1000).max(1)
+    }
 }
 
 /// The kernel side.
@@ -212,11 +219,13 @@ impl Recalibrator {
                 self.failure = Some(format!("{error:#}"));
             }
         }
-        for change in changes.iter().take(LOGGED) {
-            info!("{}", report::line(change));
-        }
-        if changes.len() > LOGGED {
-            info!("and {} more CPUs; `scx_bias status` lists them", changes.len() - LOGGED);
+        // What only follows from another's change is in the status.
+        let (followed, own): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| change.cause == Cause::Others);
+        own.iter().take(LOGGED).for_each(|change| info!("{}", report::line(change)));
+        followed.iter().for_each(|change| debug!("{}", report::line(change)));
+        if own.len() > LOGGED {
+            info!("and {} more CPUs; `scx_bias status --json` lists them", own.len() - LOGGED);
         }
         self.changed += changes.len() as u64;
         self.changes.extend(changes);
@@ -226,16 +235,16 @@ impl Recalibrator {
 
     /// Begins spot checks of idle CPUs.
     fn ask(&mut self, now_ms: u64, elapsed_ns: u64, deltas: &[Reading]) {
-        let ran_more = |delta: &Reading, permille: u64| delta.ran_ns / (elapsed_ns / 1000).max(1) >= permille;
+        let runs = |delta: &Reading| delta.ran_permille(elapsed_ns) >= IDLE_PERMILLE;
         // What a table is for: something runs.
-        if !deltas.iter().any(|delta| ran_more(delta, IDLE_PERMILLE)) {
+        if !deltas.iter().any(runs) {
             return;
         }
         let core = |cpu: u32| self.cores.iter().find(|(other, _)| *other == cpu).map(|(_, core)| *core);
         let is_idle = |cpu: u32| {
             let on_core = deltas.iter().filter(|delta| core(delta.cpu) == core(cpu));
             let mut on_core = on_core.peekable();
-            on_core.peek().is_some() && on_core.all(|delta| !delta.busy && !ran_more(delta, IDLE_PERMILLE))
+            on_core.peek().is_some() && on_core.all(|delta| !delta.busy && !runs(delta))
         };
         let wants =
             deltas.iter().map(|delta| (self.recal.wants_spot(delta.cpu, now_ms, delta.counted), delta.cpu));
@@ -272,11 +281,12 @@ fn deltas(before: &[Reading], now: &[Reading]) -> Vec<(Reading, bool)> {
         .collect()
 }
 
-/// The clock of a CPU, if enough of it was counted.
+/// The clock of a CPU, if enough of it was counted. What an idle one does in a few short runs is no measure: spot checks are for these.
 fn cycles(delta: &Reading, elapsed_ns: u64) -> Option<Sample> {
-    let enough = delta.counted && delta.counted_ns >= LEAST_COUNTED_NS;
-    let busy = delta.ran_ns / (elapsed_ns / 1000).max(1) >= BUSY_PERMILLE;
+    let ran_permille = delta.ran_permille(elapsed_ns);
+    let enough = delta.counted && delta.counted_ns >= LEAST_COUNTED_NS && ran_permille >= IDLE_PERMILLE;
     let khz = delta.cycles as f64 * 1e6 / delta.counted_ns as f64;
+    let busy = ran_permille >= BUSY_PERMILLE;
     enough.then_some(Sample { cpu: delta.cpu, evidence: Evidence::Cycles { khz, busy } })
 }
 

@@ -59,6 +59,8 @@ fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
 impl Kernel for Loaded<'_> {
     fn readings(&self) -> Vec<Reading> {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
+        // This thread runs where it can be scheduled at once, on a CPU that else idles.
+        let here = nix::sched::sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok());
         let cpus = bss.cpu_ctxs.iter().zip(&bss.cpu_info).take(self.nr_cpus);
         let readings = (0u32..).zip(cpus).filter(|(_, (_, info))| info.known != 0);
         readings
@@ -68,7 +70,7 @@ impl Kernel for Loaded<'_> {
                 counted_ns: cctx.seen_ns,
                 ran_ns: cctx.stats[ffi::BIAS_STAT_RUN_FAST_NS as usize]
                     .wrapping_add(cctx.stats[ffi::BIAS_STAT_RUN_SLOW_NS as usize]),
-                busy: cctx.run_flags & RUN_BUSY != 0,
+                busy: cctx.run_flags & RUN_BUSY != 0 && here != Some(cpu),
                 counted: info.counters != 0,
                 onlined: cctx.onlined,
             })
