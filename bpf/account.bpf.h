@@ -107,12 +107,11 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	cctx->stats[cpu_is_slow(cpu) ? BIAS_STAT_RUN_SLOW_NS : BIAS_STAT_RUN_FAST_NS] += ran_ns;
 }
 
-/* @p, of which @tctx is known (or nothing, if NULL), starts to run on @cpu. */
-static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
-					  const struct task_ctx *tctx)
+/* What the work of the task of @tctx (nothing is known of it, if NULL) costs on @cpu. */
+static __always_inline void price(s32 cpu, struct cpu_ctx *cctx, const struct task_ctx *tctx)
 {
-	const struct bias_cost *cost = &cpu_info_of(cpu)->cost;
-	u32 flags = RUN_BUSY;
+	u32 seq = READ_ONCE(table_seq);
+	const struct bias_cost *cost = &speed_of(cpu)->cost;
 
 	/* Of whom nothing is known is taken to execute. */
 	if (tctx && tctx->profile.speedup_permille) {
@@ -123,6 +122,17 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 		cctx->run_speedup = 0;
 		cctx->run_cost = cost->permille[BIAS_EXECUTE];
 	}
+	/* Read before the entry: a table that came between the two is noticed at the next tick. */
+	cctx->priced_seq = seq;
+}
+
+/* @p, of which @tctx is known (or nothing, if NULL), starts to run on @cpu. */
+static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					  const struct task_ctx *tctx)
+{
+	u32 flags = RUN_BUSY;
+
+	price(cpu, cctx, tctx);
 	cctx->ran_ns = 0;
 
 	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
@@ -146,6 +156,13 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 		cctx->took_shared = 0;
 		advance_vtime_now(p->scx.dsq_vtime);
 	}
+}
+
+/* @p, which is accounted for, ticks on @cpu: from now on at the price of the table in force. */
+static __always_inline void account_again(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	if (cctx->priced_seq != READ_ONCE(table_seq))
+		price(cpu, cctx, p->flags & PF_KTHREAD ? NULL : task_ctx_of(p));
 }
 
 /* @p stops running on @cpu; @runnable when it would have gone on. */

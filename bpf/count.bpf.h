@@ -22,6 +22,9 @@
  * turn came, or just as it comes, leaves the stretch open: the kernel gives turns at its ticks, too, and a glimpse shows
  * nothing but that.
  *
+ * What valid stretches add up to is kept for each CPU, too: cycles by the time they were counted for are its clock, which
+ * the agent follows (recalibration).
+ *
  * Limits. Counters include interrupts that came meanwhile. Kernel threads are not counted.
  */
 #ifndef BIAS_COUNT_BPF_H
@@ -83,6 +86,9 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 					const struct readout *now, u64 now_ns)
 {
 	const struct bias_cpu_info *info = cpu_info_of(cpu);
+	u32 copy = READ_ONCE(table_seq) & 1;
+	const struct bias_cost *cost =
+	    &speeds[bounded(((u32)cpu << 1) | copy, BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].cost;
 	struct task_ctx *tctx = task_ctx_of(p);
 	const struct readout *start = &cctx->count_start;
 	struct bias_counts counts = {
@@ -100,22 +106,24 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 		cctx->stats[BIAS_STAT_COUNT_INVALID]++;
 		return;
 	}
+	cctx->seen_cycles += counts.cycles;
+	cctx->seen_ns += now->running_ns - start->running_ns;
 	bias_counts_scale(&counts, now->enabled_ns - start->enabled_ns, now->running_ns - start->running_ns);
 	bias_work_add(&tctx->work, counts.instructions, now_ns - cctx->count_start_ns,
 		      cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST);
 	bias_counts_correct(&counts, info->external_permille, info->internal_permille);
-	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns, &info->cost);
+	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns, cost);
 	windows = bias_window_full(&tctx->window, window_instructions);
 	if (!windows)
 		return;
-	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_cost[BIAS_SLOW],
-			    &class_cost[BIAS_FAST]);
+	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_costs[copy][BIAS_SLOW],
+			    &class_costs[copy][BIAS_FAST]);
 	if (!tctx->profile.stable)
 		bias_work_forget(&tctx->work);
 	cctx->stats[BIAS_STAT_WINDOWS]++;
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
 		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);
-		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &info->cost);
+		cctx->run_cost = bias_time_permille(&tctx->profile.stack, cost);
 		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	}
 }

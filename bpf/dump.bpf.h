@@ -15,8 +15,8 @@ void BPF_STRUCT_OPS(bias_dump, struct scx_dump_ctx *dctx)
 {
 	u32 llc;
 
-	scx_bpf_dump("bias: vtime_now=%llu total_weight=%llu two_classes=%d slice_ns=%llu\n", vtime_now,
-		     total_weight, two_classes, slice_ns);
+	scx_bpf_dump("bias: vtime_now=%llu total_weight=%llu two_classes=%d slice_ns=%llu table=%u\n",
+		     vtime_now, total_weight, two_classes, slice_ns, table_seq);
 	bpf_for(llc, 0, nr_llcs)
 		scx_bpf_dump("bias: llc %u: fast queue %d, slow queue %d\n", llc,
 			     scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)),
@@ -26,14 +26,15 @@ void BPF_STRUCT_OPS(bias_dump, struct scx_dump_ctx *dctx)
 void BPF_STRUCT_OPS(bias_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	struct bias_cpu_info *info = cpu_info_of(cpu);
+	const struct bias_speed *speed = speed_of(cpu);
 
 	if (idle && !cctx->move_to && !cctx->pinned_used)
 		return;
 	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n",
-		     info->class_, info->llc, info->cost.permille[BIAS_EXECUTE],
-		     info->cost.permille[BIAS_INTERNAL], info->cost.permille[BIAS_EXTERNAL], cctx->run_vtime,
-		     cctx->run_flags, cctx->move_to, scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));
+		     speed->class_, llc_of(cpu), speed->cost.permille[BIAS_EXECUTE],
+		     speed->cost.permille[BIAS_INTERNAL], speed->cost.permille[BIAS_EXTERNAL],
+		     cctx->run_vtime, cctx->run_flags, cctx->move_to,
+		     scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));
 }
 
 void BPF_STRUCT_OPS(bias_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)

@@ -9,28 +9,28 @@
 #define BIAS_INIT_BPF_H
 
 #include "state.bpf.h"
+#include "table.bpf.h"
 
-/* Add @cpu to its class in domain @domain, creating the mask on first use. */
-static s32 add_to_domain(u32 domain, u32 class_, u32 cpu)
+/* Create the masks of domain @domain. */
+static s32 init_domain(u32 domain)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
 	struct bpf_cpumask *mask;
 
-	if (!d || class_ >= BIAS_NR_CLASSES)
+	if (!d)
 		return -EINVAL;
-	if (!d->mask[class_]) {
-		mask = bpf_cpumask_create();
-		if (!mask)
-			return -ENOMEM;
-		mask = bpf_kptr_xchg(&d->mask[class_], mask);
-		if (mask)
-			bpf_cpumask_release(mask);
-	}
-	bpf_rcu_read_lock();
-	mask = d->mask[class_];
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -ENOMEM;
+	mask = bpf_kptr_xchg(&d->mask[BIAS_FAST], mask);
 	if (mask)
-		bpf_cpumask_set_cpu(cpu, mask);
-	bpf_rcu_read_unlock();
+		bpf_cpumask_release(mask);
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -ENOMEM;
+	mask = bpf_kptr_xchg(&d->mask[BIAS_SLOW], mask);
+	if (mask)
+		bpf_cpumask_release(mask);
 	return 0;
 }
 
@@ -52,8 +52,8 @@ static s32 init_cpu(u32 cpu)
 	}
 	err = scx_bpf_create_dsq(bias_dsq_pinned(cpu), -1);
 	if (!err)
-		err = add_to_domain(llc_of(cpu), class_, cpu);
-	return err ?: add_to_domain(nr_llcs, class_, cpu);
+		mark_in_domains(cpu, class_, true);
+	return err;
 }
 
 #endif

@@ -20,7 +20,7 @@
  *
  * The callbacks below only gather, ask and act. What is decided without the kernel is in
  * lib/include/bias, compiled here and tested on the host. What each CPU is worth comes from the agent,
- * in cpu_info, before the scheduler is attached. Should the agent die, the kernel unloads the scheduler
+ * before the scheduler is attached, and anew whenever it changes (table.bpf.h). Should the agent die, the kernel unloads the scheduler
  * and every task is back on the default one.
  */
 #include "state.bpf.h"
@@ -36,6 +36,7 @@
 #include "queue.bpf.h"
 #include "report.bpf.h"
 #include "swap.bpf.h"
+#include "table.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -266,6 +267,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
 	account(p, cpu, cctx);
+	account_again(p, cpu, cctx);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
 	refresh_clock();
@@ -346,9 +348,13 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
 	bpf_for(i, 0, nr_llcs) {
 		err = scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_FAST), -1);
 		err = err ?: scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_SLOW), -1);
+		err = err ?: init_domain(i);
 		if (err)
 			return err;
 	}
+	err = init_domain(nr_llcs);
+	if (err)
+		return err;
 	bpf_for(i, 0, nr_cpus) {
 		err = init_cpu(i);
 		if (err)

@@ -98,7 +98,8 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
  */
 static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
-	u32 start = slow_start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = nr_slow,
+	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
+	u32 start = list->start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = list->nr,
 	    node = cpu_info_of(cpu)->node, speedup = 0, i;
 	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
 	s32 found = -1;
@@ -107,7 +108,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
 	bpf_for(i, 0, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		s32 slow = slow_cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
+		s32 slow = list->cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
 		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node ||
@@ -124,6 +125,17 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	return found;
 }
 
+/* The two searches of ops.dispatch are global for the verifier's sake, as take_from_llc() is. */
+__noinline int search_to_pull(s32 cpu)
+{
+	return search_slow(cpu, SEARCH_PULL);
+}
+
+__noinline int search_to_rotate(s32 cpu)
+{
+	return search_slow(cpu, SEARCH_ROTATE);
+}
+
 /* Ask @from to give the task it runs to @to; @how is 0 or MOVE_SWAP, with or without MOVE_GAIN. */
 static __always_inline void request_move(s32 from, s32 to, u32 how)
 {
@@ -134,7 +146,7 @@ static __always_inline void request_move(s32 from, s32 to, u32 how)
 /* A fast CPU is about to idle: ask for a task that runs on a slow one. */
 static __always_inline void pull_running(s32 cpu)
 {
-	s32 slow = moving ? search_slow(cpu, SEARCH_PULL) : -1;
+	s32 slow = moving ? search_to_pull(cpu) : -1;
 
 	if (slow < 0)
 		return;
@@ -149,7 +161,7 @@ static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE))
 		return;
-	slow = search_slow(cpu, SEARCH_ROTATE);
+	slow = search_to_rotate(cpu);
 	if (slow < 0)
 		return;
 	request_move(slow, cpu, MOVE_SWAP);

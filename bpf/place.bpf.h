@@ -66,7 +66,8 @@ static __always_inline void offer_spare(s32 cpu, const struct cpu_ctx *cctx)
 {
 	u32 spare = READ_ONCE(spare_cpu);
 
-	if (spare != cpu + 1 && (!spare || cctx->run_speedup < cpu_ctx_of(spare - 1)->run_speedup))
+	if (spare != cpu + 1 &&
+	    (!spare || !cpu_is_slow(spare - 1) || cctx->run_speedup < cpu_ctx_of(spare - 1)->run_speedup))
 		WRITE_ONCE(spare_cpu, cpu + 1);
 }
 

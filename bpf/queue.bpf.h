@@ -144,7 +144,7 @@ static __always_inline bool take_shared(s32 cpu, u32 llc, u32 class_)
 	if (!scx_bpf_dsq_move_to_local(bias_dsq_shared(llc, class_), 0))
 		return false;
 	cpu_ctx_of(cpu)->took_shared = 1;
-	stat_inc(class_ == cpu_info_of(cpu)->class_ ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
+	stat_inc(class_ == speed_of(cpu)->class_ ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
 	return true;
 }
 

@@ -17,14 +17,15 @@
 #include <bias/fair.h>
 
 /* Knobs, constant once loaded. Times are wall-clock times unless they say otherwise. */
-const volatile u32 nr_cpus = 1;		     /* possible CPUs, at most BIAS_MAX_CPUS */
-const volatile u32 nr_llcs = 1;		     /* last-level caches, at most BIAS_MAX_LLCS */
-const volatile bool smt_active = false;	     /* look for whole idle cores first */
-const volatile bool two_classes = false;     /* false: every CPU counts as fast, nothing moves for speed */
-const volatile bool counting = false;	     /* some CPU has counters */
-const volatile bool partial = false;	     /* only opted-in cgroups are ours, see optin.bpf.h */
+const volatile u32 nr_cpus = 1;		/* possible CPUs, at most BIAS_MAX_CPUS */
+const volatile u32 nr_llcs = 1;		/* last-level caches, at most BIAS_MAX_LLCS */
+const volatile bool smt_active = false; /* look for whole idle cores first */
+const volatile bool two_classes =
+    false;			      /* false: every CPU counts as fast for good, nothing moves for speed */
+const volatile bool counting = false; /* some CPU has counters */
+const volatile bool partial = false;  /* only opted-in cgroups are ours, see optin.bpf.h */
 
-const volatile bool moving = true;	     /* CPUs move running tasks by themselves, see move.bpf.h */
+const volatile bool moving = true; /* CPUs move running tasks by themselves, see move.bpf.h */
 
 /*
  * Knobs that the agent may turn while the scheduler runs, and writes before it is attached: their defaults
@@ -47,13 +48,22 @@ u32 fixed_high KNOB;
 /* Written by the agent: before attach whole, afterwards field by field. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
 
-/* What a typical CPU of each class costs: what a speedup is predicted from. */
-struct bias_cost class_cost[BIAS_NR_CLASSES];
-
 /* Slow CPUs, grouped by LLC, and where each LLC's group starts: what a fast CPU searches for work. */
-u32 slow_cpus[BIAS_MAX_CPUS];
-u32 slow_start[BIAS_MAX_LLCS];
-u32 nr_slow;
+struct slow_list {
+	u32 cpus[BIAS_MAX_CPUS];
+	u32 start[BIAS_MAX_LLCS];
+	u32 nr;
+};
+
+/*
+ * The capacity table, twice, see table.bpf.h: what each CPU costs (both copies side by side), what a typical CPU of each class
+ * costs, which a speedup is predicted from, and the slow CPUs.
+ */
+struct bias_speed speeds[BIAS_MAX_CPUS * BIAS_TABLE_COPIES];
+struct bias_cost class_costs[BIAS_TABLE_COPIES][BIAS_NR_CLASSES];
+struct slow_list slow_lists[BIAS_TABLE_COPIES];
+/* Counts the tables; its lowest bit is the copy in force. */
+u32 table_seq __attribute__((aligned(BIAS_CACHE_LINE)));
 
 /* How many CPUs a search on a hot path looks at: all of them on most machines, a part on the largest. */
 #define MAX_SCAN 64
@@ -92,6 +102,7 @@ struct cpu_ctx {
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
 	u32 yielded;	     /* the running task called sched_yield */
 	u32 onlined;	     /* how often the CPU came online; the agent then opens its counters anew */
+	u32 priced_seq;	     /* the table that run_cost was made of */
 
 	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
 	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
@@ -105,6 +116,9 @@ struct cpu_ctx {
 	u32 run_stable;	     /* the running task's profile is stable */
 	u64 count_start_ns;
 	struct readout count_start;
+	/* What stretches added up to, for the agent, which takes their quotient for the CPU's speed. */
+	u64 seen_cycles;
+	u64 seen_ns;
 
 	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
 
@@ -256,9 +270,16 @@ static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
+/* The entry of @cpu in the table in force. */
+static __always_inline const struct bias_speed *speed_of(s32 cpu)
+{
+	return &speeds[bounded(((u32)cpu << 1) | (READ_ONCE(table_seq) & 1),
+			       BIAS_MAX_CPUS * BIAS_TABLE_COPIES)];
+}
+
 static __always_inline bool cpu_is_slow(s32 cpu)
 {
-	return two_classes && cpu_info_of(cpu)->class_ == BIAS_SLOW;
+	return two_classes && speed_of(cpu)->class_ == BIAS_SLOW;
 }
 
 static __always_inline u32 llc_of(s32 cpu)

@@ -19,18 +19,26 @@
 #define BIAS_MAX_OPTED_IN 1024
 
 /*
- * What the agent knows of a CPU. Written before attach; a CPU that the agent did not describe has nr 0.
+ * What the agent knows of a CPU and what does not change with its speed. Written before attach; a CPU that the agent did not
+ * describe has known 0.
  */
 struct bias_cpu_info {
-	struct bias_cost cost; /* time per unit of work [permille of the best CPU] */
-	u32 class_;	       /* enum bias_class */
-	u32 llc;	       /* index of its last-level cache, 0 to nr_llcs - 1 */
-	u32 node;	       /* NUMA node */
-	u32 known;	       /* 1 once described */
+	u32 llc;      /* index of its last-level cache, 0 to nr_llcs - 1 */
+	u32 node;     /* NUMA node */
+	u32 known;    /* 1 once described */
 	u32 counters; /* which of its counters can be read: 1 << enum bias_counter; 0 if it is not counted */
 	u32 external_permille; /* cycles of stall that a count of external stalls stands for */
 	u32 internal_permille; /* the same for internal stalls */
 };
+
+/* A CPU's entry in the capacity table. */
+struct bias_speed {
+	struct bias_cost cost; /* time per unit of work [permille of the best CPU] */
+	u32 class_;	       /* enum bias_class */
+};
+
+/* The table is there twice: one copy is read while the other is written, see table.bpf.h. */
+#define BIAS_TABLE_COPIES 2
 
 /* The counters of a CPU, in the order of their places in the map of events. */
 enum bias_counter {

@@ -9,6 +9,7 @@ pub mod ffi;
 pub mod model;
 pub mod pick;
 pub mod ranktest;
+pub mod recal;
 pub mod samples;
 pub mod swap;
 pub mod table;

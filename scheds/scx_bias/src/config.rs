@@ -179,10 +179,11 @@ fn plain(error: &impl fmt::Display) -> String {
 }
 
 /// What stands in a template for an option that is not given and is no knob.
-const EXAMPLES: [(&str, &str); 10] = [
+const EXAMPLES: [(&str, &str); 11] = [
     ("cgroups", "[\"/sys/fs/cgroup/work.slice\"]"),
     ("capacity_file", "\"/var/lib/scx_bias/capacity.json\""),
     ("no_bias", "false"),
+    ("no_recalibrate", "false"),
     ("no_swap", "false"),
     ("swap_interval_ms", "100"),
     ("no_pull", "false"),

@@ -5,11 +5,11 @@ use crate::output::{SetLevel, log};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::capacity::{self, Source};
-use bias_agent::check;
 use bias_agent::failure::{Exit, Failure};
 use bias_agent::pmu::Counters;
 use bias_agent::sched::{self, Config, Monitor, RunOptions};
 use bias_agent::topology::Topology;
+use bias_agent::{check, recal};
 use tracing::Level;
 
 /// The command line that it was started with, and the file beneath it.
@@ -46,8 +46,10 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let mut counters = Counters::open(&Topology::read()?, &options.counting());
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
+    let references = recal::references(&capacity.file);
     let (table, model) = (capacity.table, capacity.file.model);
-    let report = sched::run(RunOptions { table, model, ..options }, counters, &Given { args, set_level })?;
+    let report =
+        sched::run(RunOptions { table, model, references, ..options }, counters, &Given { args, set_level })?;
     eprintln!("scx_bias: {}", report.text());
     Ok(Exit::Clean)
 }

@@ -82,6 +82,7 @@ impl RunSettings {
             no_swap: self.no_swap.or(beneath.no_swap),
             swap_interval_ms: self.swap_interval_ms.or(beneath.swap_interval_ms),
             no_pull: self.no_pull.or(beneath.no_pull),
+            no_recalibrate: self.no_recalibrate.or(beneath.no_recalibrate),
             stats: self.stats.or(beneath.stats),
             log_level: self.log_level.or(beneath.log_level),
         }
@@ -117,6 +118,7 @@ impl RunSettings {
             },
             moving: !self.no_pull.unwrap_or(!defaults.moving),
             thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
+            recalibrate: !self.no_recalibrate.unwrap_or(!defaults.recalibrate),
             stats_interval: self
                 .stats
                 .filter(|seconds| INTERVAL_S.contains(seconds))

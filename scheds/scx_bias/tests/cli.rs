@@ -256,6 +256,7 @@ fn running() -> StatusReport {
         uptime_s: 7,
         scope: Scope::WholeSystem,
         machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
+        recalibration: bias_agent::recal::Report::default(),
         thresholds,
         knobs: std::collections::BTreeMap::new(),
         counters: Vec::new(),

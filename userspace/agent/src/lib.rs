@@ -11,6 +11,7 @@ pub mod failure;
 pub mod model;
 pub mod optin;
 pub mod pmu;
+pub mod recal;
 pub mod safefile;
 pub mod sched;
 pub mod show;

@@ -79,6 +79,9 @@ pub struct FileCpu {
     /// Queue class; decided from the costs when no CPU gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// Cycles per millisecond while the execute loop ran, if they were counted: the clock that the costs belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execute_khz: Option<u64>,
     /// Raw samples by component, in the order taken [ps per step].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_ps: Option<[Vec<u64>; COMPONENTS]>,
@@ -101,6 +104,7 @@ impl CapacityFile {
             cost_permille: entry.cost_permille,
             spread_permille: entry.spread_permille,
             class: Some(entry.class),
+            execute_khz: calibration.clocks.iter().find(|(cpu, _)| *cpu == entry.cpu).map(|(_, khz)| *khz),
             samples_ps: calibration.samples.iter().find(|cpu| cpu.cpu == entry.cpu).map(picoseconds),
         });
         let split = calibration.split.reason.map(|reason| FileSplit {

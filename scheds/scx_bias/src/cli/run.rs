@@ -80,6 +80,12 @@ pub struct RunSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_bias: Option<bool>,
 
+    /// Keep the capacity table as it is at the start, whatever becomes of the CPUs' clocks. Saves a look each half second; then throttled
+    /// CPUs are taken for as fast as they were
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_recalibrate: Option<bool>,
+
     /// Plan no swaps: tasks change places only where a CPU's own search finds a reason. Saves the agent's glances; leaves what these
     /// searches cannot reach
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]

@@ -48,6 +48,14 @@ impl LoopRecord {
         self.counted = Some(self.counted.map_or(scaled, |sum| sum.plus(&scaled)));
     }
 
+    /// Cycles per millisecond; None if none were counted.
+    #[must_use]
+    pub fn khz(&self) -> Option<u64> {
+        let delta = self.counted.filter(|delta| delta.enabled > 0)?;
+        let khz = u128::from(delta.count(Role::Cycles)?) * 1_000_000 / u128::from(delta.enabled);
+        u64::try_from(khz).ok().filter(|khz| *khz > 0)
+    }
+
     fn sample(&self) -> LoopSample {
         let (step_ns, spread_permille) =
             summarise(&self.samples_ns).map_or((0.0, 0), |summary| (summary.median, summary.spread_permille));
@@ -129,6 +137,7 @@ mod tests {
             (counts.ran_ns, counts.cycles, counts.external, counts.internal),
             (2000, 40, Some(14), None)
         );
+        assert_eq!(record.khz(), Some(20_000));
     }
 
     #[test]
@@ -136,7 +145,7 @@ mod tests {
         let mut record = LoopRecord::default();
         record.count(&Delta { running: 0, ..delta([Some(1); 4]) });
         record.count(&Delta { backwards: true, ..delta([Some(1); 4]) });
-        assert_eq!(record.counted, None);
+        assert_eq!((record.counted, record.khz()), (None, None));
         assert_eq!(record.visit(None, || vec![1.0]), [1.0]);
         assert_eq!((record.samples_ns.len(), record.sample().counts), (1, None));
     }

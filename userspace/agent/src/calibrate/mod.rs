@@ -28,6 +28,7 @@ use crate::model::CounterModel;
 use crate::pmu::{Counters, Seen};
 use crate::topology::{Cpu, Topology};
 use bias_policy::classes::{CpuSamples, Split, SplitRule, split};
+use bias_policy::model::Loop;
 use bias_policy::samples::{median, summarise};
 use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, costs_from_times};
 use chase::Chase;
@@ -106,6 +107,8 @@ pub struct Calibration {
     pub model: Option<CounterModel>,
     /// What the counters did, which tells the dead ones.
     pub seen: Vec<Seen>,
+    /// Cycles per millisecond while the execute loop ran [kHz], of the CPUs where they were counted.
+    pub clocks: Vec<(u32, u64)>,
 }
 
 /// Measures every online CPU, with those of `counters` running. `progress` is told visits done and visits in all.
@@ -176,9 +179,19 @@ fn with_counters(
         .collect();
     Calibration {
         model: counted::model(&calibration.table, &counted),
+        clocks: cpus
+            .iter()
+            .zip(states)
+            .filter_map(|(cpu, state)| Some((cpu.cpu, clock_khz(state)?)))
+            .collect(),
         seen: counted.iter().filter_map(|(_, group, records)| counted::seen((*group)?, records)).collect(),
         ..calibration
     }
+}
+
+/// The clock of a CPU while its execute loop ran.
+fn clock_khz(state: &CpuState) -> Option<u64> {
+    state.records.get(Loop::Execute.index())?.khz()
 }
 
 /// Table and classes from samples, without counters; the samples are in the order of `cpus`.
@@ -222,7 +235,7 @@ pub fn evaluate(
         spread_permille,
     });
     let table = CapacityTable::new(entries.collect()).map_err(|error| Failure::runtime(error.to_string()))?;
-    Ok(Calibration { table, split, samples, conditions, model: None, seen: Vec::new() })
+    Ok(Calibration { table, split, samples, conditions, model: None, seen: Vec::new(), clocks: Vec::new() })
 }
 
 /// Execute time of a few CPUs, (number, ns per step): enough to tell whether a stored table still holds.

@@ -52,6 +52,7 @@ pub const NEEDS: &[Need] = &[
     need("hold CPU masks", &["bpf_cpumask_create"]),
     need("hold CPU masks", &["bpf_cpumask_release"]),
     need("hold CPU masks", &["bpf_cpumask_set_cpu"]),
+    need("hold CPU masks", &["bpf_cpumask_clear_cpu"]),
     need("hold CPU masks", &["bpf_cpumask_test_cpu"]),
     need("hold CPU masks", &["bpf_cpumask_and"]),
     need("hold CPU masks", &["bpf_cpumask_intersects"]),

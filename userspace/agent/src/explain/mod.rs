@@ -16,6 +16,7 @@
 mod cgroups;
 mod client;
 mod live;
+mod recal;
 mod shares;
 mod status;
 mod swaps;

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::cgroups;
+use super::recal;
 use super::shares::Kinds;
 use super::swaps;
 use super::table::kinds;
@@ -42,6 +45,10 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
     }
     out.title("CPUs (time for the same work; 1.00 is the best CPU for that kind of work)");
     machine(&mut out, &report.machine);
+    out.title("Recalibration");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    recal::lines(&report.recalibration, now_ms).iter().for_each(|line| out.item(line));
     out.title("Counters");
     counters(&mut out, &report.counters);
     out.title("Predicted speedup, slow to fast CPU");

@@ -138,6 +138,7 @@ fn status() -> StatusReport {
         uptime_s: 3725,
         scope: Scope::WholeSystem,
         machine: machine(),
+        recalibration: crate::recal::Report::default(),
         thresholds: Thresholds {
             adaptive: true,
             low_permille: Some(1700),
@@ -181,6 +182,9 @@ scx_bias 0.1.0 has been running for 1 h 2 min, for the whole system.
 CPUs (time for the same work; 1.00 is the best CPU for that kind of work)
   fast: CPU 0-1: execute 1.00, internal 1.00, external 1.00
   slow: CPU 2-3: execute 2.50, internal 1.58, external 1.00
+
+Recalibration
+  off: the table stays as it was at the start
 
 Counters
   CPU 0-1: full (cpu, table: Some Core)

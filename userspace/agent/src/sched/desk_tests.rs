@@ -37,8 +37,8 @@ const WELL_FORMED: [&str; 8] = [
     r#"{"req":"stats","args":{"target":"status"}}"#,
     r#"{"req":"stats","args":{"target":"tasks"}}"#,
     r#"{"req":"stats","args":{"target":"cgroups","request":"{\"add\":\"/sys/fs/cgroup/a\"}"}}"#,
-    r#"{"req":"stats","args":{"target":"swaps","from":"7"}}"#,
     r#"{"req":"stats","args":{"target":"reload"}}"#,
+    r#"{"req":"stats","args":{"target":"swaps","from":"7"}}"#,
 ];
 
 /// What tends to break parsers.

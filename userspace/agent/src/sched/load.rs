@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
-use bias_policy::table::{COST_BEST, CapacityTable, Class};
+use bias_policy::table::CapacityTable;
 use libbpf_rs::{Link, OpenObject, ProgramMut};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
@@ -19,6 +19,7 @@ use super::programs;
 use super::report::{Reports, TaskReport};
 use super::stats::Stats;
 use super::status::{Band, CpuCounters};
+use super::table;
 use crate::failure::{Exit, Failure};
 use crate::pmu::Counters;
 use crate::topology::Topology;
@@ -32,16 +33,20 @@ use skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 
 /// The scheduler, attached. Dropping it detaches.
 pub(super) struct Loaded<'object> {
-    skel: BpfSkel<'object>,
+    pub(super) skel: BpfSkel<'object>,
     link: Option<Link>,
     /// CPUs whose statistics are read.
-    nr_cpus: usize,
+    pub(super) nr_cpus: usize,
     /// Kept open, for the kernel side reads them.
     counters: Counters,
     /// How often each CPU had come online when its counters were opened.
     onlined: Vec<u32>,
     /// Or why there are none: the scheduler does without.
     reports: Result<Reports>,
+    /// The table in force, but for what swaps taught.
+    pub(super) table: CapacityTable,
+    /// It was replaced, and nobody has asked since.
+    pub(super) new_table: bool,
     /// Keep the programs that hint at opted-in cgroups attached.
     hinting: Vec<Link>,
 }
@@ -60,7 +65,7 @@ impl<'object> Loaded<'object> {
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         turn(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
         open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
-        describe_machine(&mut open, &options.table, nr_cpus)?;
+        describe_machine(&mut open, options, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
         prepare_opt_in(&mut open, !options.cgroups.is_empty())?;
@@ -80,6 +85,8 @@ impl<'object> Loaded<'object> {
             counters,
             onlined: vec![0; nr_cpus],
             reports,
+            table: options.table.clone(),
+            new_table: false,
             hinting: Vec::new(),
         })
     }
@@ -145,10 +152,6 @@ impl<'object> Loaded<'object> {
     /// What the kernel side and this process share, and the number of CPUs that are in use there.
     pub(super) fn bss(&self) -> Option<&types::bss> {
         self.skel.maps.bss_data.as_deref()
-    }
-
-    pub(super) fn bss_mut(&mut self) -> Option<&mut types::bss> {
-        self.skel.maps.bss_data.as_deref_mut()
     }
 
     pub(super) fn nr_cpus(&self) -> usize {
@@ -278,49 +281,36 @@ fn prepare_opt_in(open: &mut OpenBpfSkel<'_>, partial: bool) -> Result<()> {
 
 /// Numbers the LLCs from 0, in the order of their first CPU, and fills in every CPU.
 ///
-/// A CPU that the table does not know, one that was offline, counts as fast with the best costs, in the LLC that comes first.
-fn describe_machine(open: &mut OpenBpfSkel<'_>, table: &CapacityTable, nr_cpus: usize) -> Result<()> {
+/// A CPU that the table does not know, one that was offline, is in the LLC that comes first.
+fn describe_machine(open: &mut OpenBpfSkel<'_>, options: &RunOptions, nr_cpus: usize) -> Result<()> {
+    let table = &options.table;
     let mut llcs = BTreeMap::new();
     for cpu in &table.cpus {
         let next = llcs.len() as u32;
         llcs.entry(cpu.llc).or_insert(next);
     }
     let bss = open.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
-    if nr_cpus > bss.cpu_info.len() || llcs.len() > bss.slow_start.len() {
+    if nr_cpus > bss.cpu_info.len() || llcs.len() > bss.llc_ctxs.len() {
         return Err(Failure::kernel(format!(
             "this machine has {nr_cpus} CPUs and {} last-level caches, scx_bias handles {} and {}; raise BIAS_MAX_CPUS and BIAS_MAX_LLCS and rebuild",
             llcs.len(),
             bss.cpu_info.len(),
-            bss.slow_start.len()
+            bss.llc_ctxs.len()
         ))
         .into());
     }
     for info in bss.cpu_info.iter_mut().take(nr_cpus) {
-        info.cost.permille = [COST_BEST; 3];
         (info.external_permille, info.internal_permille) = (1000, 1000);
     }
-    let mut slow: Vec<(u32, u32)> = Vec::new();
     for cpu in &table.cpus {
         let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
-        info.cost.permille = cpu.cost_permille;
         info.llc = llcs.get(&cpu.llc).copied().unwrap_or(0);
         info.node = cpu.node;
         info.known = 1;
-        if cpu.class == Class::Slow {
-            info.class_ = 1;
-            slow.push((info.llc, cpu.cpu));
-        }
     }
-    slow.sort_unstable();
-    bss.nr_slow = slow.len() as u32;
-    for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
-        bss.slow_cpus[at] = *cpu;
-        bss.slow_start[*llc as usize] = at as u32;
-    }
-    for (cost, class) in bss.class_cost.iter_mut().zip([Class::Fast, Class::Slow]) {
-        cost.permille = table.class_cost_permille(class);
-    }
-    let two_classes = !slow.is_empty();
+    table::write_first(bss, table);
+    // A table that is followed may come to have slow CPUs.
+    let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
     let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.nr_cpus = nr_cpus as u32;

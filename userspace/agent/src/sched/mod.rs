@@ -32,6 +32,7 @@ mod signals;
 mod socket;
 mod stats;
 mod status;
+mod table;
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -56,6 +57,7 @@ use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
+use crate::recal::Recalibrator;
 use crate::swaps::{Swaps, Urgency};
 use crate::topology::Topology;
 use follow::Follow;
@@ -138,10 +140,12 @@ fn run_once(
     let mut manager = Manager::new();
     manager.ready(&describe(options));
     info!("scx_bias schedules: {}", describe(options));
+    let mut recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
+    let mut quiet = POLL;
     let mut last = (started, stats::Stats::default());
     loop {
         let due = options.stats_interval.map(|interval| last.0 + interval);
-        let mut patience = due.map_or(POLL, |at| at.saturating_duration_since(Instant::now()).min(POLL));
+        let mut patience = due.map_or(quiet, |at| at.saturating_duration_since(Instant::now()).min(quiet));
         if let Some(follow) = follow.borrow().as_ref() {
             patience = patience.min(follow.patience());
         }
@@ -161,6 +165,10 @@ fn run_once(
         }
         manager.live(Instant::now());
         loaded.follow_hotplug(options);
+        quiet = recal.turn(Instant::now(), &mut loaded).min(POLL);
+        if loaded.has_new_table() {
+            swaps.borrow_mut().set_table(recal.table());
+        }
         if let Some(follow) = follow.borrow_mut().as_mut() {
             if event == Event::Hinted {
                 follow.rang();
@@ -176,6 +184,7 @@ fn run_once(
                 started,
                 follow: &follow,
                 swaps: &swaps,
+                recal: &recal,
             };
             match (event, &server) {
                 (Event::Asked(question), Ok(server)) => server.answer(question, &mut running),

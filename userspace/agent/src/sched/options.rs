@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bias_policy::recal::Reference;
 use bias_policy::table::CapacityTable;
 use tracing::Level;
 
@@ -24,6 +25,8 @@ pub struct RunOptions {
     pub swaps: SwapOptions,
     /// Let CPUs move running tasks by themselves; without, an ablation, the agent's swaps alone do.
     pub moving: bool,
+    /// Keep the table true while scheduling.
+    pub recalibrate: bool,
     /// Events to count in place of those we would choose.
     pub events: Vec<Override>,
     /// What calibration found of the counters; None for nominal scales.
@@ -40,6 +43,8 @@ pub struct RunOptions {
     pub capacity_file: Option<PathBuf>,
     /// The machine.
     pub table: CapacityTable,
+    /// What its CPUs did when the table was measured, as far as that is known.
+    pub references: Vec<Reference>,
 }
 
 impl RunOptions {
@@ -58,6 +63,7 @@ impl RunOptions {
             bias: true,
             swaps: SwapOptions::default(),
             moving: true,
+            recalibrate: true,
             events: Vec::new(),
             model: None,
             stats_interval: None,
@@ -66,6 +72,7 @@ impl RunOptions {
             cgroups: Vec::new(),
             capacity_file: None,
             table,
+            references: Vec::new(),
         }
     }
 }

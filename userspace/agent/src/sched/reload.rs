@@ -65,7 +65,7 @@ struct Setting {
     take: Option<fn(&mut RunOptions, &RunOptions)>,
 }
 
-const SETTINGS: [Setting; 9] = [
+const SETTINGS: [Setting; 10] = [
     Setting {
         key: "thresholds_permille",
         show: |options| {
@@ -88,6 +88,7 @@ const SETTINGS: [Setting; 9] = [
         take: Some(|old, new| old.log_level = new.log_level),
     },
     Setting { key: "no_bias", show: |options| (!options.bias).to_string(), take: None },
+    Setting { key: "no_recalibrate", show: |options| (!options.recalibrate).to_string(), take: None },
     Setting { key: "no_swap", show: |options| (!options.swaps.enabled).to_string(), take: None },
     Setting {
         key: "swap_interval_ms",

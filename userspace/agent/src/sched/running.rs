@@ -15,9 +15,10 @@ use super::report::TaskReport;
 use super::server::Source;
 use super::service::Manager;
 use super::stats::Stats;
-use super::status::{Scope, StatusReport};
+use super::status::{Machine, Scope, State, StatusReport};
 use crate::failure::Failure;
 use crate::optin::{Report, Request};
+use crate::recal::Recalibrator;
 use crate::swaps::{Swaps, SwapsReport};
 
 /// What the watching thread has.
@@ -29,6 +30,7 @@ pub(super) struct Running<'a, 'object, 'optin> {
     pub(super) started: Instant,
     pub(super) follow: &'a RefCell<Option<Follow<'optin>>>,
     pub(super) swaps: &'a RefCell<Swaps>,
+    pub(super) recal: &'a Recalibrator,
 }
 
 impl Running<'_, '_, '_> {
@@ -91,11 +93,12 @@ impl Source for Running<'_, '_, '_> {
     fn status(&self) -> StatusReport {
         let loaded = &self.loaded;
         let uptime = self.started.elapsed();
-        let scope = self.scope();
+        let machine = Machine::of(self.recal.table());
+        let state = State { scope: self.scope(), machine, recalibration: self.recal.report() };
         let swaps = self.swaps.borrow().summary();
         StatusReport {
             swaps,
-            ..StatusReport::new(self.options, scope, uptime, loaded.band(), loaded.counters(), self.stats())
+            ..StatusReport::new(self.options, state, uptime, loaded.band(), loaded.counters(), self.stats())
         }
     }
 

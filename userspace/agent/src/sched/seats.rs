@@ -8,6 +8,7 @@ use bias_policy::table::COMPONENTS;
 use libbpf_rs::{ProgramInput, ProgramMut};
 use nix::errno::Errno;
 use nix::sched::sched_getcpu;
+use tracing::warn;
 
 use super::load::Loaded;
 use crate::swaps::{Kernel, Refusal, Request, Seat, Task};
@@ -56,15 +57,9 @@ impl Kernel for Loaded<'_> {
         Ok(Refusal::of(answer as u32).map_or(Ok(()), Err))
     }
 
-    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])], slow_permille: [u32; COMPONENTS]) {
-        let Some(bss) = self.bss_mut() else { return };
-        for (cpu, cost_permille) in cpus {
-            if let Some(info) = bss.cpu_info.get_mut(*cpu as usize) {
-                info.cost.permille = *cost_permille;
-            }
-        }
-        if let Some(cost) = bss.class_cost.get_mut(ffi::BIAS_SLOW as usize) {
-            cost.permille = slow_permille;
+    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) {
+        if let Err(error) = self.correct_table(cpus) {
+            warn!("what swaps taught is not taken over: {error:#}");
         }
     }
 }

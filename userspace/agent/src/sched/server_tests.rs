@@ -3,8 +3,8 @@
 use super::*;
 use crate::explain::Client;
 use crate::optin::CgroupReport;
-use crate::sched::status::Band;
-use crate::sched::{RunOptions, Scope};
+use crate::sched::RunOptions;
+use crate::sched::status::{Band, State};
 use anyhow::bail;
 use bias_policy::table::CapacityTable;
 use scx_stats::StatsClient;
@@ -31,7 +31,7 @@ impl Source for Fake {
         let options = RunOptions::new(CapacityTable::default());
         StatusReport::new(
             &options,
-            Scope::WholeSystem,
+            State::default(),
             Duration::ZERO,
             Band::default(),
             Vec::new(),

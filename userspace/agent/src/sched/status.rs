@@ -15,6 +15,7 @@ use super::knobs::Knob;
 use super::stats::Stats;
 use crate::optin::Report;
 use crate::pmu::CpuSummary;
+use crate::recal;
 use crate::swaps::SwapSummary;
 
 /// The state of a running scheduler.
@@ -26,8 +27,10 @@ pub struct StatusReport {
     pub uptime_s: u64,
     /// Whose threads.
     pub scope: Scope,
-    /// The CPUs.
+    /// The CPUs, by the table as it is now.
     pub machine: Machine,
+    /// How true the table is kept.
+    pub recalibration: recal::Report,
     /// Which speedups make a task's kind.
     pub thresholds: Thresholds,
     /// What each number is set to that a user can choose, by its key in the configuration file.
@@ -42,17 +45,18 @@ pub struct StatusReport {
 }
 
 /// What is scheduled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "kebab-case")]
 pub enum Scope {
     /// Everything.
+    #[default]
     WholeSystem,
     /// The threads of opted-in cgroups.
     Cgroups(Report),
 }
 
 /// The CPUs by class.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The fast class, then the slow one if there is one.
     pub classes: Vec<CpuClass>,
@@ -101,10 +105,18 @@ pub(super) struct Band {
     pub(super) high: u32,
 }
 
+/// What changes while the scheduler runs and is no counter.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) scope: Scope,
+    pub(super) machine: Machine,
+    pub(super) recalibration: recal::Report,
+}
+
 impl StatusReport {
     pub(super) fn new(
         options: &RunOptions,
-        scope: Scope,
+        state: State,
         uptime: Duration,
         band: Band,
         counters: Vec<CpuCounters>,
@@ -113,8 +125,9 @@ impl StatusReport {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: uptime.as_secs(),
-            scope,
-            machine: Machine::of(&options.table),
+            scope: state.scope,
+            machine: state.machine,
+            recalibration: state.recalibration,
             thresholds: Thresholds::of(options.thresholds_permille, band),
             knobs: Knob::ALL.iter().map(|knob| (knob.key.to_owned(), knob.of(&options.knobs))).collect(),
             counters,
@@ -125,7 +138,7 @@ impl StatusReport {
 }
 
 impl Machine {
-    fn of(table: &CapacityTable) -> Self {
+    pub(super) fn of(table: &CapacityTable) -> Self {
         let class = |class| {
             let cpus =
                 table.cpus.iter().filter(|entry| entry.class == class).map(|entry| entry.cpu).collect();
@@ -207,7 +220,7 @@ mod tests {
         let scope = Report { cgroups: vec![cgroup], gone: vec!["/b".into()], notes: vec!["c".into()] };
         let report = StatusReport::new(
             &RunOptions::new(CapacityTable::default()),
-            Scope::Cgroups(scope),
+            State { scope: Scope::Cgroups(scope), ..State::default() },
             Duration::from_secs(3),
             Band::default(),
             vec![counters(Source::Full), counters(Source::Degraded { reason: "why; remedy".into() })],

@@ -234,8 +234,8 @@ impl Kernel for Fake {
         }
     }
 
-    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])], slow_permille: [u32; COMPONENTS]) {
+    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) {
         assert_eq!(cpus.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
-        self.corrected.push(slow_permille);
+        self.corrected.push(cpus[0].1);
     }
 }

@@ -164,8 +164,8 @@ pub trait Kernel {
     /// The kernel refuses to check.
     fn ask(&self, request: &Request) -> Result<Result<(), Refusal>>;
 
-    /// These CPUs' costs, and the typical cost of slow CPUs, are now these [permille].
-    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])], slow_permille: [u32; COMPONENTS]);
+    /// These CPUs' costs are now these [permille], until the table changes.
+    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]);
 }
 
 #[cfg(test)]

@@ -16,8 +16,6 @@ pub(super) struct Machine {
     pub cpus: Vec<Cpu>,
     /// Calibrated costs, in the same order [permille].
     calibrated: Vec<[u32; COMPONENTS]>,
-    /// Calibrated cost of a typical slow CPU [permille].
-    slow_permille: [u32; COMPONENTS],
     /// The factors in `cpus` [permille].
     factors_permille: [u32; COMPONENTS],
 }
@@ -34,7 +32,6 @@ impl Machine {
         Self {
             cpus: table.cpus.iter().map(cpu).collect(),
             calibrated: table.cpus.iter().map(|entry| entry.cost_permille).collect(),
-            slow_permille: table.class_cost_permille(Class::Slow),
             factors_permille: [1000; COMPONENTS],
         }
     }
@@ -58,8 +55,8 @@ impl Machine {
         self.calibrated.get(self.place(cpu)?).copied()
     }
 
-    /// Takes a correction over. If it differs enough from the last one: the slow CPUs and their costs, and the typical one's [permille].
-    pub(super) fn correct(&mut self, correction: &Correction) -> Option<Corrected> {
+    /// Takes a correction over. If it differs enough from the last one: the slow CPUs and their costs [permille].
+    pub(super) fn correct(&mut self, correction: &Correction) -> Option<Vec<(u32, [u32; COMPONENTS])>> {
         let factors = correction.factors_permille();
         let differs = factors
             .iter()
@@ -76,12 +73,6 @@ impl Machine {
             cpu.cost_permille = correction.apply(*calibrated);
             cpus.push((cpu.cpu, cpu.cost_permille));
         }
-        Some(Corrected { cpus, slow_permille: correction.apply(self.slow_permille) })
+        Some(cpus)
     }
-}
-
-/// Costs to be told to the kernel side [permille].
-pub(super) struct Corrected {
-    pub cpus: Vec<(u32, [u32; COMPONENTS])>,
-    pub slow_permille: [u32; COMPONENTS],
 }

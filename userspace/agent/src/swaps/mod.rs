@@ -69,6 +69,9 @@ const REFUSALS: BackoffLimits =
 /// What a migration can be measured to take [ns]; beyond, the task waited for something else.
 const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
 
+/// Why no swaps are planned where there is one class.
+const EVEN: &str = "all CPUs count as equally fast";
+
 /// What a user can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwapOptions {
@@ -116,7 +119,7 @@ impl Swaps {
         let off = if !options.enabled {
             Some("switched off by --no-swap")
         } else if !machine.is_uneven() {
-            Some("all CPUs count as equally fast")
+            Some(EVEN)
         } else if !counting {
             Some("no CPU has counters, so that tasks cannot be told apart")
         } else {
@@ -145,6 +148,10 @@ impl Swaps {
     /// The table has changed: what was learnt of the old one is forgotten, and open trials are given up.
     pub fn set_table(&mut self, table: &CapacityTable) {
         self.machine = Machine::new(table);
+        let even = self.off.as_deref() == Some(EVEN);
+        if even == self.machine.is_uneven() && (even || self.off.is_none()) {
+            self.off = (!even).then(|| EVEN.to_owned());
+        }
         self.audit.correction = Default::default();
         self.trials.clear();
     }
@@ -341,7 +348,7 @@ impl Swaps {
                 "swaps taught what slow CPUs cost: calibrated costs times {:?} permille",
                 self.audit.correction.factors_permille()
             );
-            kernel.correct(&corrected.cpus, corrected.slow_permille);
+            kernel.correct(&corrected);
         }
     }
 

@@ -1,0 +1,361 @@
+//! Every invariant of the module, and what it is for: steps, noise, outliers, crossing speeds.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use proptest::prelude::*;
+
+const EVERY_MS: u64 = 500;
+
+fn entry(cpu: u32, class: Class, cost: [u32; 3]) -> CpuCapacity {
+    CpuCapacity { cpu, core: cpu, llc: 0, node: 0, class, cost_permille: cost, spread_permille: [0; 3] }
+}
+
+/// The asymmetric VM: two of 60 MIPS, two of 24.
+fn table() -> CapacityTable {
+    let (fast, slow) = ([1000; 3], [2500, 1580, 1000]);
+    let entries = [(Class::Fast, fast), (Class::Fast, fast), (Class::Slow, slow), (Class::Slow, slow)];
+    CapacityTable::new((0..).zip(entries).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect())
+        .unwrap()
+}
+
+const KHZ: [f64; 4] = [60e3, 60e3, 24e3, 24e3];
+
+fn references() -> Vec<Reference> {
+    (0..).zip(KHZ).map(|(cpu, khz)| Reference { cpu, khz: Some(khz), step_ns: Some(1e9 / khz) }).collect()
+}
+
+/// A machine whose CPUs are read every [`EVERY_MS`].
+struct Bench {
+    recal: Recal,
+    now_ms: u64,
+    log: Vec<Change>,
+}
+
+impl Bench {
+    fn new(references: &[Reference]) -> Self {
+        Self { recal: Recal::new(&table(), references, SplitRule::default()), now_ms: 0, log: Vec::new() }
+    }
+
+    fn turn(&mut self, samples: &[Sample]) -> usize {
+        self.now_ms += EVERY_MS;
+        let before = self.recal.table().clone();
+        let changes = self.recal.turn(self.now_ms, samples);
+        self.recal.table().check().unwrap();
+        assert_eq!(changes.is_empty(), before == *self.recal.table(), "told if and only if changed");
+        for (old, new) in before.cpus.iter().zip(&self.recal.table().cpus) {
+            let change = changes.iter().find(|change| change.cpu == old.cpu);
+            let told = change.map(|c| (c.old.cost_permille, c.new.cost_permille, c.old.class, c.new.class));
+            let happened = (old.cost_permille, new.cost_permille, old.class, new.class);
+            assert_eq!(told.is_some(), old != new);
+            assert!(told.is_none_or(|told| told == happened));
+        }
+        self.log.extend(changes.clone());
+        changes.len()
+    }
+
+    /// All CPUs busy at these frequencies, `times` times; how often something changed.
+    fn busy(&mut self, khz: [f64; 4], times: usize) -> usize {
+        let cycles = |khz| Evidence::Cycles { khz, busy: true };
+        let samples: Vec<_> =
+            (0..).zip(khz).map(|(cpu, khz)| Sample { cpu, evidence: cycles(khz) }).collect();
+        (0..times).filter(|_| self.turn(&samples) > 0).count()
+    }
+
+    fn one(&mut self, cpu: u32, evidence: Evidence, times: usize) -> usize {
+        (0..times).filter(|_| self.turn(&[Sample { cpu, evidence }]) > 0).count()
+    }
+
+    fn cost(&self, cpu: u32) -> [u32; 3] {
+        self.recal.table().get(cpu).unwrap().cost_permille
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.recal.table().cpus.iter().map(|entry| entry.class).collect()
+    }
+}
+
+use Class::{Fast, Slow};
+
+#[test]
+fn a_throttled_cpu_and_its_recovery_are_in_the_table_within_two_seconds() {
+    let mut bench = Bench::new(&references());
+    assert_eq!(bench.busy(KHZ, 10), 0);
+    // The step comes in the middle of an interval.
+    assert_eq!(bench.busy([40e3, 60e3, 24e3, 24e3], 1), 0);
+    assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 2), 1);
+    assert_eq!(bench.cost(0), [3000, 3000, 1000]);
+    assert_eq!(bench.cost(2), [2500, 1580, 1000]);
+    assert_eq!(bench.classes(), [Slow, Fast, Slow, Slow]);
+    assert_eq!(bench.log.len(), 1);
+    let change = &bench.log[0];
+    assert_eq!((change.cpu, change.cause, change.trigger), (0, Cause::Cycles, None));
+    assert_eq!((change.old.class, change.new.class, change.old.cost_permille), (Fast, Slow, [1000; 3]));
+    assert_eq!(bench.recal.speed_permille(0), Some(333));
+    assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 20), 0);
+    bench.busy([45e3, 60e3, 24e3, 24e3], 1);
+    assert_eq!(bench.busy(KHZ, 2), 1);
+    assert_eq!(*bench.recal.table(), table());
+}
+
+#[test]
+fn when_the_best_are_throttled_the_others_become_the_measure() {
+    let mut bench = Bench::new(&references());
+    bench.busy([20e3, 20e3, 24e3, 24e3], 3);
+    assert_eq!(bench.cost(2), [1000, 1000, 1000]);
+    assert_eq!(bench.cost(0), [1200, 1899, 1000]);
+    assert_eq!(bench.classes(), [Slow, Slow, Fast, Fast]);
+    let causes: Vec<Cause> = bench.log.iter().map(|change| change.cause).collect();
+    assert_eq!(causes, [Cause::Cycles, Cause::Cycles, Cause::Others, Cause::Others]);
+}
+
+#[test]
+fn single_outliers_of_any_size_change_nothing() {
+    let mut bench = Bench::new(&references());
+    for wrong in [1.0, 20e3, 59e9, f64::NAN, f64::INFINITY, -3.0, 0.0] {
+        assert_eq!(bench.busy([wrong, 60e3, 24e3, 24e3], 2), 0);
+        assert_eq!(bench.busy(KHZ, 1), 0);
+    }
+}
+
+#[test]
+fn an_idle_cpu_is_not_taken_for_a_throttled_one_but_one_that_proves_faster_is_believed() {
+    let mut bench = Bench::new(&references());
+    let lazy = |khz| Evidence::Cycles { khz, busy: false };
+    assert_eq!(bench.one(0, lazy(20e3), 20), 0);
+    assert_eq!(bench.one(0, Evidence::Cycles { khz: 20e3, busy: true }, 3), 1);
+    assert_eq!(bench.one(0, lazy(60e3), 3), 1);
+    assert_eq!(*bench.recal.table(), table());
+}
+
+#[test]
+fn a_reference_that_is_not_known_is_learned_and_rises_with_the_best_seen() {
+    let mut bench = Bench::new(&[]);
+    // What it did at first is what its entry says.
+    assert_eq!(bench.busy(KHZ, 3), 0);
+    assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 3), 1);
+    assert_eq!(bench.cost(0)[0], 3000);
+    assert_eq!(bench.busy(KHZ, 3), 1);
+    // Faster than ever: the table describes CPUs at their best.
+    assert_eq!(bench.busy([75e3, 60e3, 24e3, 24e3], 10), 0);
+    assert_eq!(bench.busy([25e3, 60e3, 24e3, 24e3], 3), 1);
+    assert_eq!(bench.cost(0)[0], 3000);
+}
+
+#[test]
+fn readings_that_disagree_are_no_reference() {
+    let mut bench = Bench::new(&[]);
+    for khz in [60e3, 50e3, 60e3, 50e3, 40e3] {
+        bench.busy([khz, 60e3, 24e3, 24e3], 1);
+    }
+    assert_eq!(bench.recal.seen(0), None);
+    assert!(bench.recal.seen(1).is_some());
+}
+
+#[test]
+fn spot_checks_do_where_nothing_is_counted_and_only_there() {
+    let mut bench = Bench::new(&references());
+    let slow = Evidence::Spot { step_ns: 1e9 / 20e3 };
+    assert_eq!(bench.recal.wants_spot(0, 0, false), Want::Routine);
+    assert_eq!(bench.recal.wants_spot(0, 0, true), Want::Nothing);
+    assert_eq!(bench.one(0, slow, 1), 0);
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms, false), Want::Soon);
+    assert_eq!(bench.one(0, slow, 1), 1);
+    assert_eq!((bench.cost(0)[0], bench.log[0].cause), (3000, Cause::SpotCheck));
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms, false), Want::Nothing);
+    // A CPU that did worse than its class has to be asked, counters or not: nobody else may ever run there.
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS, true), Want::Routine);
+    bench.busy(KHZ, 3);
+    assert_eq!(bench.one(0, slow, 2), 0);
+}
+
+#[test]
+fn triggers_and_limits_shorten_the_proof_and_are_told() {
+    let mut bench = Bench::new(&references());
+    bench.recal.trigger(0, Trigger::FrequencyPolicy);
+    assert_eq!(bench.recal.wants_spot(0, 0, true), Want::Soon);
+    assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 2), 1);
+    assert_eq!(bench.log[0].trigger, Some(Trigger::FrequencyPolicy));
+    bench.recal.trigger(1, Trigger::Thermal);
+    bench.busy([20e3, 60e3, 24e3, 24e3], 1);
+    assert_eq!(bench.recal.wants_spot(1, bench.now_ms, true), Want::Nothing);
+    let mut blind = Bench::new(&[]);
+    assert_eq!(blind.one(3, Evidence::Limit { share: 0.5 }, 1), 1);
+    assert_eq!((blind.cost(3)[0], blind.log[0].cause), (5000, Cause::Limit));
+}
+
+/// Clocks of a package fall together when more of its cores are busy; what idles must not look better for it.
+#[test]
+fn an_idle_cpu_does_as_its_class() {
+    let alike = CapacityTable::new((0..8).map(|cpu| entry(cpu, Fast, [1000; 3])).collect()).unwrap();
+    let references: Vec<_> = (0..8).map(|cpu| Reference { cpu, khz: Some(5e6), step_ns: None }).collect();
+    let mut recal = Recal::new(&alike, &references, SplitRule::default());
+    let busy = |cpus: std::ops::Range<u32>, khz| -> Vec<Sample> {
+        cpus.map(|cpu| Sample { cpu, evidence: Evidence::Cycles { khz, busy: true } }).collect()
+    };
+    for turn in 1..=3 {
+        recal.turn(turn * EVERY_MS, &busy(0..4, 4e6));
+    }
+    assert!(recal.table().cpus.iter().all(|entry| entry.cost_permille == [1000; 3] && entry.class == Fast));
+    assert_eq!(recal.speed_permille(7), Some(800));
+    // One alone at its best: the others could do as well.
+    for turn in 30..=33 {
+        recal.turn(turn * EVERY_MS, &busy(0..1, 5e6));
+    }
+    assert!(recal.table().cpus.iter().all(|entry| entry.cost_permille == [1000; 3]));
+    // One alone that is hot says nothing of the others.
+    for turn in 34..=40 {
+        recal.turn(turn * EVERY_MS, &busy(0..1, 2.5e6));
+    }
+    assert_eq!(recal.table().get(0).unwrap().cost_permille, [2000, 2000, 1000]);
+    assert_eq!(recal.table().get(0).unwrap().class, Slow);
+    assert_eq!(recal.table().get(7).unwrap().cost_permille, [1000; 3]);
+}
+
+#[test]
+fn a_cpu_that_came_back_is_looked_at_anew() {
+    let mut bench = Bench::new(&references());
+    bench.busy(KHZ, 1);
+    bench.recal.trigger(2, Trigger::Hotplug);
+    assert_eq!(bench.recal.seen(2), None);
+    assert_eq!(bench.recal.wants_spot(2, bench.now_ms, true), Want::Soon);
+    bench.recal.trigger(77, Trigger::Hotplug);
+    assert_eq!(bench.recal.wants_spot(77, 0, false), Want::Nothing);
+}
+
+#[test]
+fn classes_are_kept_unless_others_are_clearly_better() {
+    let rule = SplitRule::default();
+    let costs = |execute: [u32; 4]| execute.map(|cost| [cost, 1000, 1000]);
+    let present = [Fast, Fast, Slow, Slow];
+    // Between the two groups: which one it belongs to is a matter of a few percent, and not worth a move.
+    assert_eq!(reclassify(&costs([1640, 1000, 2500, 2500]), &present, rule), present);
+    assert_eq!(reclassify(&costs([3000, 1000, 2500, 2500]), &present, rule), [Slow, Fast, Slow, Slow]);
+    assert_eq!(reclassify(&costs([1200, 1200, 1000, 1000]), &present, rule), [Slow, Slow, Fast, Fast]);
+    // One class splits late, two become one late.
+    let one = [Fast; 4];
+    assert_eq!(reclassify(&costs([1045, 1000, 1000, 1000]), &one, rule), one);
+    assert_eq!(reclassify(&costs([1070, 1000, 1000, 1000]), &one, rule), [Slow, Fast, Fast, Fast]);
+    assert_eq!(reclassify(&costs([1000, 1000, 1020, 1020]), &present, rule), present);
+    assert_eq!(reclassify(&costs([1000, 1000, 1010, 1010]), &present, rule), one);
+}
+
+#[test]
+fn no_speed_no_costs() {
+    assert_eq!(scaled(&[[1000; 3]], &[0.0]), None);
+    assert_eq!(scaled(&[[1000; 3]], &[]), None);
+    assert_eq!(
+        scaled(&[[1000; 3], [2500, 1580, 1200]], &[1.0, 0.5]),
+        Some(vec![[1000; 3], [5000, 3160, 1200]])
+    );
+}
+
+fn noise(amplitude: f64) -> impl Strategy<Value = Vec<[f64; 4]>> {
+    prop::collection::vec(prop::array::uniform4(1.0 - amplitude..1.0 + amplitude), 1..80)
+}
+
+fn times(khz: [f64; 4], noise: [f64; 4]) -> [f64; 4] {
+    std::array::from_fn(|at| khz[at] * noise[at])
+}
+
+proptest! {
+    #[test]
+    fn noise_of_a_few_percent_never_changes_a_true_table(noise in noise(0.039)) {
+        let mut bench = Bench::new(&references());
+        for noise in noise {
+            prop_assert_eq!(bench.busy(times(KHZ, noise), 1), 0);
+        }
+        prop_assert_eq!(bench.recal.table(), &table());
+    }
+
+    #[test]
+    fn after_a_step_the_table_is_true_in_three_readings_and_stays_so(
+        speeds in prop::array::uniform4(prop_oneof![Just(1.0), 0.05f64..0.9, 1.1f64..4.0]), noise in noise(0.015)
+    ) {
+        let mut bench = Bench::new(&references());
+        bench.busy(KHZ, 2);
+        let khz = times(KHZ, speeds);
+        let mut noise = noise.into_iter().cycle();
+        for _ in 0..3 {
+            bench.busy(times(khz, noise.next().unwrap()), 1);
+        }
+        // Costs of execution are times, relative to the best.
+        let time = |at: usize| 1.0 / khz[at];
+        let best = (0..4).map(time).fold(f64::INFINITY, f64::min);
+        for at in 0..4 {
+            let cost = f64::from(bench.cost(at as u32)[0]) / 1000.0;
+            // Where it is cut to the highest cost, it is not wrong.
+            let truth = (time(at) / best).min(64.0);
+            prop_assert!((cost / truth - 1.0).abs() < 0.05, "CPU {at}: {cost} for {truth}");
+        }
+        let settled = bench.recal.table().clone();
+        for _ in 0..40 {
+            bench.busy(times(khz, noise.next().unwrap()), 1);
+        }
+        prop_assert_eq!(bench.recal.table(), &settled);
+    }
+
+    #[test]
+    fn a_speed_that_returns_gives_the_table_back(speeds in prop::array::uniform4(0.05f64..4.0)) {
+        let mut bench = Bench::new(&references());
+        bench.busy(times(KHZ, speeds), 6);
+        bench.busy(KHZ, 6);
+        prop_assert_eq!(bench.recal.table(), &table());
+    }
+
+    #[test]
+    fn whatever_is_read_the_table_stays_sound_and_changes_are_bounded(
+        readings in prop::collection::vec((0u32..5, 0u32..4, -1e3f64..1e9, any::<bool>()), 0..400)
+    ) {
+        let mut bench = Bench::new(&references()[..2]);
+        let mut decided = Vec::new();
+        for (cpu, kind, value, busy) in readings {
+            let evidence = match kind {
+                0 | 1 => Evidence::Cycles { khz: value, busy },
+                2 => Evidence::Spot { step_ns: value },
+                _ => Evidence::Limit { share: value / 1e9 },
+            };
+            bench.turn(&[Sample { cpu, evidence }]);
+            let now_ms = bench.now_ms;
+            let by_itself = |change: &&Change| change.at_ms == now_ms && change.cause != Cause::Others && change.cause != Cause::Class;
+            decided.extend(bench.log.iter().filter(by_itself).map(|change| (change.at_ms, change.cpu)));
+        }
+        for (at, cpu) in &decided {
+            let minute = decided.iter().filter(|(other, by)| by == cpu && (at..=&(at + 59_000)).contains(&other)).count();
+            prop_assert!(minute <= 2 * CHANGES_A_MINUTE, "CPU {cpu} changed {minute} times");
+        }
+    }
+
+    /// A CPU that is throttled to and fro is not followed for ever.
+    #[test]
+    fn an_oscillation_is_damped(half in 3usize..8) {
+        let mut bench = Bench::new(&references());
+        let mut changes = 0;
+        for turn in 0..120 {
+            let khz = if turn / half % 2 == 0 { 60e3 } else { 20e3 };
+            changes += bench.busy([khz, 60e3, 24e3, 24e3], 1);
+        }
+        prop_assert!(changes <= CHANGES_A_MINUTE + 1, "{changes}");
+    }
+
+    #[test]
+    fn without_a_reading_nothing_changes(turns in 1usize..50) {
+        let mut bench = Bench::new(&references());
+        for _ in 0..turns {
+            prop_assert_eq!(bench.turn(&[]), 0);
+        }
+        prop_assert_eq!(bench.recal.table(), &table());
+    }
+
+    #[test]
+    fn classes_have_a_fast_cpu_and_fast_ones_are_better_on_average(
+        costs in prop::collection::vec(prop::array::uniform3(1000u32..64_000), 1..12), bits in any::<u16>()
+    ) {
+        let present: Vec<Class> = (0..costs.len()).map(|at| if bits >> at & 1 == 1 { Slow } else { Fast }).collect();
+        let classes = reclassify(&costs, &present, SplitRule::default());
+        prop_assert_eq!(classes.len(), costs.len());
+        prop_assert!(classes.contains(&Fast));
+        // Told again they are the same: nothing wanders by itself.
+        prop_assert_eq!(reclassify(&costs, &classes, SplitRule::default()), classes);
+    }
+}

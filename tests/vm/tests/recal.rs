@@ -1,0 +1,182 @@
+//! A vCPU is throttled and released while tasks run: the capacity table follows, and the tasks follow the table.
+//!
+//! The figures to reach (table within 5 % after 3 s, tasks within 1 s more) are in docs/results/agent.md with what was measured; what is
+//! asserted here leaves room for a busy host, and is out of reach for a table that stands still.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Expectations, Results, Scenario};
+use serde_json::Value;
+
+/// What the VM's fast CPUs run at, and the throttled one [MIPS].
+const FAST: f64 = 60.0;
+const THROTTLED: f64 = 20.0;
+/// How long the table may take here, and the tasks in all [ms].
+const TABLE_MS: f64 = 4000.0;
+
+/// `load OPTIONS...` loads the scheduler at full speed and paces the machine again. `look NAME` notes the state and what tasks did in a second.
+/// `speed NAME CPU MIPS` changes a speed and waits for as long as table and tasks may take.
+const STEPS: &str = r#"
+set +e
+now() { date +%s%3N; }
+calibrate
+load() {
+  "$AMPCTL" stop
+  $SCHED "$@" >>$OUT/bias.log 2>&1 & bias=$!
+  for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
+  for i in $(seq 100); do $BIAS status >/dev/null 2>&1 && break; sleep 0.1; done
+  "$AMPCTL" start
+}
+unload() { kill $tasks; wait $tasks 2>/dev/null; kill -INT $bias; wait $bias || echo "$?" >>$OUT/codes; tasks=""; }
+task() { name=$1; shift; "$@" >/dev/null 2>&1 & echo $! >$OUT/$name.pid; tasks="$tasks $!"; }
+look() { $BIAS top --json --count 1 --interval 1 >$OUT/$1.top.json; $BIAS status --json >$OUT/$1.status.json; }
+speed() { now >$OUT/$1.at; "$AMPCTL" speed $2 $3; sleep 5; look $1; }
+where() { awk '{print $39}' /proc/$(cat $OUT/$1.pid)/stat; }
+: >$OUT/codes
+work="$BENCH work --seconds 120"
+cost() { awk '{print $14 + $15}' /proc/$bias/stat; }
+
+load
+for i in 1 2; do task compute$i $work compute; task chase$i $work chase; done
+sleep 5; look mix.before
+cost >$OUT/cost.begin; now >$OUT/cost.begin.at
+speed mix.down 0 20
+speed mix.up 0 60
+cost >$OUT/cost.end; now >$OUT/cost.end.at
+unload
+
+load
+task alone $work compute
+sleep 5; look alone.before
+home=$(where alone); other=$((1 - home)); echo $home >$OUT/home
+speed alone.down $home 20
+speed alone.up $home 60
+speed alone.back $other 20
+"$AMPCTL" speed $other 60
+unload
+
+load --no-bias
+task first taskset 1 $work compute
+task second taskset 4 $work compute
+sleep 4
+speed blind.down 1 20
+taskset -p f $(cat $OUT/second.pid) >/dev/null
+sleep 1; look blind.freed
+speed blind.up 1 60
+unload
+dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
+"#;
+
+/// The entry of a CPU in the status noted as `name`: execute cost of the best CPU's, class.
+fn entry(results: &Results, name: &str, cpu: usize) -> (f64, String) {
+    let pointer = format!("/recalibration/cpus/{cpu}");
+    let status = results.json(&format!("{name}.status"));
+    let entry = status.pointer(&pointer).unwrap_or(&Value::Null);
+    (
+        entry["cost_permille"][0].as_f64().unwrap_or(0.0) / 1000.0,
+        entry["class"].as_str().unwrap_or("?").to_owned(),
+    )
+}
+
+fn changes(results: &Results, name: &str) -> Vec<Value> {
+    let status = results.json(&format!("{name}.status"));
+    status["recalibration"]["changes"].as_array().cloned().unwrap_or_default()
+}
+
+/// How long after the change of speed noted as `name` the table followed for `cpu` [ms].
+fn delay_ms(results: &Results, name: &str, cpu: u32) -> f64 {
+    let begin: f64 = results.text(&format!("{name}.at")).trim().parse().unwrap_or(f64::NAN);
+    let at_ms = |change: &Value| change["at_ms"].as_f64().unwrap_or(f64::NAN);
+    let own = |change: &&Value| change["cpu"] == cpu && change["cause"] != "others" && at_ms(change) >= begin;
+    // The last of them brought it where it is.
+    changes(results, name).iter().rfind(own).map_or(f64::INFINITY, |change| at_ms(change) - begin)
+}
+
+/// CPU time on fast CPUs of these tasks in the second of `name`, in CPUs.
+fn on_fast(results: &Results, name: &str, tasks: &[&str]) -> f64 {
+    let top = results.json(&format!("{name}.top"));
+    let pids: Vec<u64> =
+        tasks.iter().filter_map(|task| results.text(&format!("{task}.pid")).trim().parse().ok()).collect();
+    let rows = top["tasks"].as_array().cloned().unwrap_or_default();
+    let of_tasks = rows.iter().filter(|row| row["tgid"].as_u64().is_some_and(|tgid| pids.contains(&tgid)));
+    of_tasks
+        .map(|row| {
+            row["share_permille"].as_f64().unwrap_or(0.0) * row["on_fast_permille"].as_f64().unwrap_or(0.0)
+                / 1e6
+        })
+        .sum()
+}
+
+/// The table followed `cpu` to `cost` and `class` in time.
+fn expect_entry(
+    expect: &mut Expectations,
+    results: &Results,
+    name: &str,
+    cpu: u32,
+    (cost, class): (f64, &str),
+) {
+    let (seen, its_class) = entry(results, name, cpu as usize);
+    expect.within(&format!("{name}: execute cost of CPU {cpu}"), seen, cost, 0.05);
+    expect.holds(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
+    expect.at_most(
+        &format!("{name}: ms until the table followed CPU {cpu}"),
+        delay_ms(results, name, cpu),
+        TABLE_MS,
+    );
+}
+
+fn expect_mix(expect: &mut Expectations, results: &Results) {
+    let (slow, fast) = ((FAST / THROTTLED, "slow"), (1.0, "fast"));
+    let computing = |name| on_fast(results, name, &["compute1", "compute2"]);
+    expect.at_least("mix.before: fast CPUs that compute", computing("mix.before"), 1.6);
+    expect_entry(expect, results, "mix.down", 0, slow);
+    // One fast CPU is left.
+    expect.at_least("mix.down: fast CPUs that compute", computing("mix.down"), 0.75);
+    expect_entry(expect, results, "mix.up", 0, fast);
+    expect.at_least("mix.up: fast CPUs that compute", computing("mix.up"), 1.6);
+    let number = |name: &str| results.text(name).trim().parse::<f64>().unwrap_or(f64::NAN);
+    let (ticks, ms) =
+        (number("cost.end") - number("cost.begin"), number("cost.end.at") - number("cost.begin.at"));
+    // Of a CPU of 24 to 60 MIPS, with all that `top` and `status` ask of it meanwhile.
+    eprintln!("scx_bias took {:.2} % of a CPU of the VM", ticks * 10.0 / ms * 100.0);
+}
+
+fn expect_alone(expect: &mut Expectations, results: &Results) {
+    let (slow, fast) = ((FAST / THROTTLED, "slow"), (1.0, "fast"));
+    let home: u32 = results.text("home").trim().parse().unwrap_or(9);
+    expect.holds(&format!("a task alone starts on a fast CPU: {home}"), home < 2);
+    expect_entry(expect, results, "alone.down", home, slow);
+    expect.at_least("alone.down: it left for the fast CPU", on_fast(results, "alone.down", &["alone"]), 0.75);
+    // Nobody ran there since: it was asked.
+    expect_entry(expect, results, "alone.up", home, fast);
+    expect_entry(expect, results, "alone.back", 1 - home.min(1), slow);
+    expect.at_least("alone.back: it came back", on_fast(results, "alone.back", &["alone"]), 0.75);
+}
+
+fn expect_blind(expect: &mut Expectations, results: &Results) {
+    expect_entry(expect, results, "blind.down", 1, (FAST / THROTTLED, "slow"));
+    let by_spot = changes(results, "blind.down").iter().any(|change| change["cause"] == "spot-check");
+    expect.holds("blind.down: a spot check told", by_spot);
+    // Free to run anywhere, it is not drawn to the CPU that was fast.
+    expect.at_most(
+        "blind.freed: second task on fast CPUs",
+        on_fast(results, "blind.freed", &["second"]),
+        0.2,
+    );
+    expect_entry(expect, results, "blind.up", 1, (1.0, "fast"));
+    expect.at_least("blind.up: second task on fast CPUs", on_fast(results, "blind.up", &["second"]), 0.75);
+}
+
+#[test]
+fn the_table_follows_a_throttled_cpu_and_the_tasks_follow_the_table() {
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 6).strict().run(STEPS) else { return };
+    let mut expect = Expectations::default();
+    expect_mix(&mut expect, &results);
+    expect_alone(&mut expect, &results);
+    expect_blind(&mut expect, &results);
+    let (codes, complaints) = (results.text("codes"), results.text("complaints"));
+    expect.holds(&format!("it ends well each time: {codes:?}"), codes.is_empty());
+    expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
+    expect.judge();
+}

@@ -1,0 +1,95 @@
+//! How true the table is, in words.
+
+use super::words::duration;
+use crate::cpulist;
+use crate::recal::{Follows, Report, line};
+use bias_policy::recal::Cause;
+
+/// Changes that are shown.
+const SHOWN: usize = 8;
+
+/// A line for each thing to know, at `now_ms` [ms since 1970].
+pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
+    if !report.on {
+        return vec!["off: the table stays as it was at the start".to_owned()];
+    }
+    let by =
+        |follows| report.cpus.iter().filter(move |cpu| cpu.follows == follows).map(|cpu| cpu.cpu).collect();
+    let mut lines = Vec::new();
+    let mut group = |follows, text: &str| {
+        let cpus: Vec<u32> = by(follows);
+        if !cpus.is_empty() {
+            lines.push(format!("CPU {}: {text}", cpulist::format(&cpus)));
+        }
+    };
+    group(Follows::Cycles, "followed by the cycles counted while tasks run");
+    group(Follows::SpotChecks, "followed by spot checks while they idle");
+    group(
+        Follows::Nothing,
+        "not followed: nothing is counted there, and they have not been idle beside busy ones",
+    );
+    if let Some(failure) = &report.failure {
+        lines.push(format!("the last table could not be put in force ({failure}); please report this"));
+    }
+    lines.push(match report.changed {
+        0 => "no entry has changed".to_owned(),
+        1 => "one entry has changed:".to_owned(),
+        changed => format!("{changed} entries have changed; the last:"),
+    });
+    // That costs of others are relative to those that changed goes without saying.
+    let own: Vec<_> = report.changes.iter().filter(|change| change.cause != Cause::Others).collect();
+    for change in own.iter().skip(own.len().saturating_sub(SHOWN)) {
+        lines.push(format!("{} ago: {}", duration(now_ms.saturating_sub(change.at_ms) / 1000), line(change)));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recal::CpuRecal;
+    use bias_policy::recal::{Change, Entry, Trigger};
+    use bias_policy::table::Class;
+
+    fn cpu(cpu: u32, follows: Follows) -> CpuRecal {
+        let (class, cost_permille) = (Class::Fast, [1000; 3]);
+        CpuRecal { cpu, class, cost_permille, speed_permille: 1000, follows, seen_ms_ago: None }
+    }
+
+    #[test]
+    fn what_is_followed_how_and_what_came_of_it() {
+        let entry = |class, cost_permille| Entry { class, cost_permille };
+        let change = Change {
+            at_ms: 1_000,
+            cpu: 0,
+            old: entry(Class::Fast, [1000; 3]),
+            new: entry(Class::Slow, [3000, 3000, 1000]),
+            cause: Cause::Cycles,
+            trigger: Some(Trigger::Thermal),
+        };
+        let report = Report {
+            on: true,
+            cpus: vec![
+                cpu(0, Follows::Cycles),
+                cpu(1, Follows::Cycles),
+                cpu(2, Follows::Nothing),
+                cpu(3, Follows::SpotChecks),
+            ],
+            changed: 1,
+            changes: vec![change],
+            ..Report::default()
+        };
+        let expected = [
+            "CPU 0-1: followed by the cycles counted while tasks run",
+            "CPU 3: followed by spot checks while they idle",
+            "CPU 2: not followed: nothing is counted there, and they have not been idle beside busy ones",
+            "one entry has changed:",
+            "12 s ago: CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles after thermal throttling",
+        ];
+        assert_eq!(lines(&report, 13_500), expected);
+        let quiet = Report { changed: 0, changes: Vec::new(), failure: Some("why".into()), ..report };
+        assert!(lines(&quiet, 0).iter().any(|line| line.contains("(why)")));
+        assert_eq!(lines(&quiet, 0).last().map(String::as_str), Some("no entry has changed"));
+        assert_eq!(lines(&Report::default(), 0), ["off: the table stays as it was at the start"]);
+    }
+}

@@ -1,0 +1,185 @@
+//! What sysfs tells of a CPU's speed before it shows: limits of its clock, and counts of thermal throttling.
+//!
+//! `cpufreq/policyN/scaling_max_freq` is what a user, a governor or the firmware allows [kHz]; `cpuN/thermal_throttle/core_throttle_count` grows
+//! each time the hardware throttled the core (x86; documented in the kernel's `Documentation/admin-guide/thermal` and sysfs ABI). The kernel's
+//! netlink events of the hardware feedback interface say the same and more; reading a few files every two seconds serves every architecture.
+//!
+//! Invariants. A file that vanishes or holds no number is left out until it can be read. At most [`READ`] files are read a look, in turn.
+
+use crate::cpulist;
+use bias_policy::recal::Trigger;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files read in one look.
+const READ: usize = 32;
+
+/// Something that was noticed about a CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hint {
+    /// Its number.
+    pub cpu: u32,
+    /// What happened; None if it is as before.
+    pub trigger: Option<Trigger>,
+    /// The share of the clock it had at the start that it may have now; None if it has its whole clock, and had.
+    pub share: Option<f64>,
+}
+
+/// The files that are looked at.
+#[derive(Debug, Default)]
+pub struct Hints {
+    files: Vec<File>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    cpus: Vec<u32>,
+    what: What,
+    first: Option<u64>,
+    last: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Limit,
+    Throttled,
+}
+
+impl Hints {
+    /// The files of `cpus` below `sysfs`; none where the machine has none.
+    #[must_use]
+    pub fn open(sysfs: &Path, cpus: &[u32]) -> Self {
+        let folder = sysfs.join("devices/system/cpu");
+        let policies = fs::read_dir(folder.join("cpufreq")).into_iter().flatten().flatten();
+        let policies = policies.filter_map(|policy| {
+            let list = fs::read_to_string(policy.path().join("related_cpus")).ok()?;
+            // With spaces in between, unlike other lists.
+            let of_policy = cpulist::parse(&list.split_whitespace().collect::<Vec<_>>().join(","))?;
+            let of_policy = of_policy.into_iter().filter(|cpu| cpus.contains(cpu)).collect();
+            Some((policy.path().join("scaling_max_freq"), of_policy, What::Limit))
+        });
+        let throttled = cpus.iter().map(|cpu| {
+            let path = folder.join(format!("cpu{cpu}/thermal_throttle/core_throttle_count"));
+            (path, vec![*cpu], What::Throttled)
+        });
+        let files = policies.chain(throttled).filter_map(|(path, cpus, what)| {
+            let value = number(&path)?;
+            Some(File { path, cpus, what, first: Some(value), last: Some(value) })
+        });
+        Self { files: files.collect(), next: 0 }
+    }
+
+    /// What is new since the files were last read, and which limits are in force.
+    pub fn look(&mut self) -> Vec<Hint> {
+        let mut hints = Vec::new();
+        for _ in 0..READ.min(self.files.len()) {
+            self.next = (self.next + 1) % self.files.len();
+            if let Some(file) = self.files.get_mut(self.next) {
+                hints.extend(file.look());
+            }
+        }
+        hints
+    }
+}
+
+impl File {
+    fn look(&mut self) -> Vec<Hint> {
+        let value = number(&self.path);
+        let changed = value.is_some() && value != self.last;
+        let (trigger, share) = match self.what {
+            What::Throttled => (Trigger::Thermal, None),
+            What::Limit => {
+                let share = value.zip(self.first).map(|(now, first)| now as f64 / first.max(1) as f64);
+                // Told again and again while it holds, and once when it ends.
+                (Trigger::FrequencyPolicy, share.map(|share| share.min(1.0)).filter(|s| changed || *s < 1.0))
+            }
+        };
+        self.last = value.or(self.last);
+        if !changed && share.is_none() {
+            return Vec::new();
+        }
+        self.cpus.iter().map(|cpu| Hint { cpu: *cpu, trigger: changed.then_some(trigger), share }).collect()
+    }
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn write(&self, file: &str, text: &str) {
+            let path = self.0.path().join("devices/system/cpu").join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn new() -> Self {
+            let machine = Self(tempfile::tempdir().unwrap());
+            machine.write("cpufreq/policy0/related_cpus", "0 1 7\n");
+            machine.write("cpufreq/policy0/scaling_max_freq", "3000000\n");
+            machine.write("cpufreq/policy2/related_cpus", "2\n");
+            machine.write("cpufreq/policy2/scaling_max_freq", "<unknown>\n");
+            machine.write("cpu2/thermal_throttle/core_throttle_count", "17\n");
+            machine
+        }
+
+        fn hints(&self) -> Hints {
+            Hints::open(self.0.path(), &[0, 1, 2])
+        }
+    }
+
+    #[test]
+    fn a_limit_is_told_while_it_holds_and_when_it_ends() {
+        let machine = Machine::new();
+        let mut hints = machine.hints();
+        assert_eq!(hints.files.len(), 2);
+        assert_eq!(hints.look(), []);
+        let hint = |cpu, trigger, share| Hint { cpu, trigger, share: Some(share) };
+        machine.write("cpufreq/policy0/scaling_max_freq", "1500000\n");
+        let policy = Some(Trigger::FrequencyPolicy);
+        assert_eq!(hints.look(), [hint(0, policy, 0.5), hint(1, policy, 0.5)]);
+        assert_eq!(hints.look(), [hint(0, None, 0.5), hint(1, None, 0.5)]);
+        machine.write("cpufreq/policy0/scaling_max_freq", "3300000\n");
+        assert_eq!(hints.look(), [hint(0, policy, 1.0), hint(1, policy, 1.0)]);
+        machine.write("cpufreq/policy0/scaling_max_freq", "nonsense");
+        assert_eq!(hints.look(), []);
+    }
+
+    #[test]
+    fn throttling_is_told_once() {
+        let machine = Machine::new();
+        let mut hints = machine.hints();
+        machine.write("cpu2/thermal_throttle/core_throttle_count", "19\n");
+        assert_eq!(hints.look(), [Hint { cpu: 2, trigger: Some(Trigger::Thermal), share: None }]);
+        assert_eq!(hints.look(), []);
+        fs::remove_dir_all(machine.0.path()).unwrap();
+        assert_eq!(hints.look(), []);
+    }
+
+    #[test]
+    fn a_machine_without_the_files_has_no_hints() {
+        assert_eq!(Hints::open(Path::new("/nowhere"), &[0]).look(), []);
+    }
+
+    #[test]
+    fn many_files_are_read_in_turn() {
+        let machine = Machine::new();
+        for cpu in 0..40 {
+            machine.write(&format!("cpu{cpu}/thermal_throttle/core_throttle_count"), "0");
+        }
+        let mut hints = Hints::open(machine.0.path(), &(0..40).collect::<Vec<_>>());
+        for cpu in 0..40 {
+            machine.write(&format!("cpu{cpu}/thermal_throttle/core_throttle_count"), "1");
+        }
+        assert_eq!(hints.look().len() + hints.look().len(), 40);
+    }
+}

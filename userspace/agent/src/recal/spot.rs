@@ -1,0 +1,209 @@
+//! Spot checks: a moment of the calibration's execute loop on an idle CPU.
+//!
+//! Problem. Where nothing is counted, a CPU's speed shows only in the time that known work takes there; but work for measuring takes the CPU from
+//! others, and an idle CPU is clocked down.
+//!
+//! Approach. Each check has a thread of its own of policy SCHED_IDLE, pinned to the CPU, so that whoever wakes there goes first. It runs chunks of
+//! some 100 us (longer where reading the clock is dear) and stops as soon as the median of [`ENOUGH`] agrees with what is expected. If it does
+//! not, it goes on until the CPU has had [`PATIENCE`] to speed up, or has settled.
+//!
+//! Invariants. A check that was disturbed, by others on the CPU or by the CPU's going away, gives no result. One check at a time of a CPU.
+
+use crate::calibrate::kernels::execute;
+use crate::calibrate::thread;
+use bias_policy::samples::median;
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use nix::libc;
+use std::time::{Duration, Instant};
+
+/// Chunks after which a CPU that does as expected is let alone.
+const ENOUGH: usize = 3;
+/// How far off they may be.
+const AGREES: f64 = 0.03;
+/// How long a CPU that seems to be slow is given to speed up.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// A check that takes longer was disturbed.
+const DISTURBED: Duration = Duration::from_millis(100);
+/// Length of a chunk: this many readings of the clock, within these bounds.
+const CLOCK_READINGS: u32 = 200;
+const CHUNK: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(2));
+/// Steps of the first chunk where nothing is expected.
+const FIRST_STEPS: u64 = 1000;
+
+/// Whoever makes spot checks.
+pub trait Spots {
+    /// Begins a check of `cpu`, where a step should take `expected_ns`. False if one is under way or none can be begun.
+    fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool;
+
+    /// What came of those that ended: CPU and time of a step [ns].
+    fn collect(&mut self) -> Vec<(u32, f64)>;
+}
+
+/// Makes them on threads.
+pub struct Threads {
+    sender: Sender<(u32, Option<f64>)>,
+    results: Receiver<(u32, Option<f64>)>,
+    under_way: Vec<u32>,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        let (sender, results) = unbounded();
+        Self { sender, results, under_way: Vec::new() }
+    }
+}
+
+impl Spots for Threads {
+    fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool {
+        if self.under_way.contains(&cpu) {
+            return false;
+        }
+        let sender = self.sender.clone();
+        let thread = std::thread::Builder::new().name("scx_bias-spot".to_owned());
+        let begun = thread.spawn(move || {
+            // Who asked may be gone by now; then nobody wants to know.
+            let _ = sender.send((cpu, check(cpu, expected_ns)));
+        });
+        if begun.is_ok() {
+            self.under_way.push(cpu);
+        }
+        begun.is_ok()
+    }
+
+    fn collect(&mut self) -> Vec<(u32, f64)> {
+        let mut results = Vec::new();
+        for (cpu, result) in self.results.try_iter() {
+            self.under_way.retain(|other| *other != cpu);
+            results.extend(result.map(|step_ns| (cpu, step_ns)));
+        }
+        results
+    }
+}
+
+/// Time of a step of the execute loop on `cpu` [ns], on the calling thread; None if it was disturbed.
+fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
+    lowest_priority();
+    thread::pin(cpu).ok()?;
+    let start = Instant::now();
+    let step_ns = measure(chunk(), expected_ns, PATIENCE, |steps| {
+        let start = Instant::now();
+        execute(steps);
+        start.elapsed()
+    });
+    // A CPU that goes offline sends its threads elsewhere.
+    let stayed = nix::sched::sched_getcpu().is_ok_and(|at| u32::try_from(at) == Ok(cpu));
+    (stayed && start.elapsed() < DISTURBED).then_some(step_ns?)
+}
+
+/// The chunks of a check: `time` runs so many steps and tells how long they took.
+fn measure(
+    chunk: Duration,
+    expected_ns: Option<f64>,
+    patience: Duration,
+    mut time: impl FnMut(u64) -> Duration,
+) -> Option<f64> {
+    let step_ns = |steps: u64, took: Duration| took.as_nanos() as f64 / steps as f64;
+    let chunk_ns = chunk.as_nanos() as f64;
+    let fitting = |step_ns: f64| ((chunk_ns / step_ns.max(1e-3)) as u64).clamp(1, 1 << 40);
+    let mut steps = expected_ns.map_or(FIRST_STEPS, fitting);
+    // The first chunk is cold, and tells how long it takes where that is not known.
+    let mut spent = time(steps);
+    if expected_ns.is_none() {
+        steps = fitting(step_ns(steps, spent));
+    }
+    let mut samples = Vec::new();
+    loop {
+        let took = time(steps);
+        spent += took;
+        samples.push(step_ns(steps, took));
+        let last = median(samples.get(samples.len().saturating_sub(ENOUGH)..)?)?;
+        if samples.len() < ENOUGH {
+            continue;
+        }
+        if expected_ns.is_some_and(|expected| (last / expected - 1.0).abs() <= AGREES) || spent >= patience {
+            return Some(last);
+        }
+    }
+}
+
+/// Long enough that reading the clock does not count.
+fn chunk() -> Duration {
+    let start = Instant::now();
+    let end = (0..10).fold(start, |_, _| Instant::now());
+    (end.duration_since(start) / 10 * CLOCK_READINGS).clamp(CHUNK.0, CHUNK.1)
+}
+
+/// Behind everybody else on the CPU, if the kernel permits; it always has.
+fn lowest_priority() {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: pid 0 is the calling thread and `param` outlives the call.
+    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) };
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const CHUNK: Duration = Duration::from_micros(100);
+
+    /// Runs [`measure`] on a CPU whose n-th chunk takes so many ns a step; the result and how many chunks it took.
+    fn run(expected: Option<f64>, step_ns: impl Fn(usize) -> f64) -> (f64, usize) {
+        let mut chunks = 0;
+        let result = measure(CHUNK, expected, PATIENCE, |steps| {
+            chunks += 1;
+            Duration::from_nanos((steps as f64 * step_ns(chunks)) as u64)
+        });
+        (result.unwrap(), chunks)
+    }
+
+    #[test]
+    fn a_cpu_that_does_as_expected_is_let_alone_at_once() {
+        let (ns, chunks) = run(Some(10.0), |_| 10.1);
+        assert!((ns - 10.1).abs() < 0.05 && chunks == 1 + ENOUGH, "{ns} {chunks}");
+    }
+
+    #[test]
+    fn one_disturbed_chunk_is_no_sign() {
+        let (ns, chunks) = run(Some(10.0), |chunk| if chunk == 3 { 70.0 } else { 10.0 });
+        assert!((ns - 10.0).abs() < 0.05 && chunks == 1 + ENOUGH);
+    }
+
+    #[test]
+    fn a_cpu_that_is_slow_is_given_time_to_speed_up() {
+        let (ns, chunks) = run(Some(10.0), |chunk| if chunk < 20 { 30.0 } else { 10.0 });
+        assert!((ns - 10.0).abs() < 0.05 && (20..30).contains(&chunks), "{ns} {chunks}");
+        let (ns, chunks) = run(Some(10.0), |_| 30.0);
+        assert!((ns - 30.0).abs() < 0.05 && chunks < 80, "{ns} {chunks}");
+    }
+
+    #[test]
+    fn without_an_expectation_chunks_are_fitted_to_the_cpu() {
+        let (ns, chunks) = run(None, |_| 10.0);
+        assert!((ns - 10.0).abs() < 0.05 && (100..=220).contains(&chunks), "{ns} {chunks}");
+        // A clock that stands still ends, too: the steps grow no further, and patience is counted by the same clock.
+        let (ns, _) = run(None, |_| 1e9);
+        assert!((ns - 1e9).abs() < 1e7);
+    }
+
+    #[test]
+    fn a_thread_measures_a_cpu() {
+        let cpu = crate::affinity::allowed().unwrap()[0];
+        let mut threads = Threads::default();
+        assert!(threads.ask(cpu, None));
+        assert!(!threads.ask(cpu, None), "one at a time");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !threads.under_way.is_empty() && Instant::now() < deadline {
+            // A busy machine makes no result, which is one, too.
+            assert!(threads.collect().iter().all(|(of, ns)| *of == cpu && *ns > 0.0));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(threads.under_way.is_empty());
+        assert!(threads.ask(cpu, Some(5.0)));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_gives_no_result() {
+        assert_eq!(std::thread::spawn(|| check(1023, None)).join().unwrap(), None);
+    }
+}

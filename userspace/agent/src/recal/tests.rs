@@ -1,0 +1,246 @@
+//! The agent's side with a made-up kernel: what is read, asked, applied and told.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use bias_policy::table::CpuCapacity;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+fn table() -> CapacityTable {
+    let entry = |cpu, class, cost| CpuCapacity {
+        cpu,
+        core: cpu,
+        llc: 0,
+        node: 0,
+        class,
+        cost_permille: [cost, cost, 1000],
+        spread_permille: [0; 3],
+    };
+    let (fast, slow) = (Class::Fast, Class::Slow);
+    CapacityTable::new(vec![
+        entry(0, fast, 1000),
+        entry(1, fast, 1000),
+        entry(2, slow, 2500),
+        entry(3, slow, 2500),
+    ])
+    .unwrap()
+}
+
+/// Four CPUs that run at these clocks for these shares of the time.
+struct Made {
+    khz: [u64; 4],
+    busy: [bool; 4],
+    counted: bool,
+    sums: Vec<Reading>,
+    tables: Vec<CapacityTable>,
+    refuses: bool,
+}
+
+impl Made {
+    fn new(counted: bool) -> Self {
+        let sums = (0..4).map(|cpu| Reading { cpu, counted, ..Reading::default() }).collect();
+        Self {
+            khz: [60_000, 60_000, 24_000, 24_000],
+            busy: [true; 4],
+            counted,
+            sums,
+            tables: Vec::new(),
+            refuses: false,
+        }
+    }
+
+    fn pass(&mut self, ns: u64) {
+        for (at, sum) in self.sums.iter_mut().enumerate() {
+            sum.busy = self.busy[at];
+            if !sum.busy {
+                continue;
+            }
+            sum.ran_ns += ns;
+            if self.counted {
+                sum.counted_ns += ns / 2;
+                sum.cycles += self.khz[at] * (ns / 2) / 1_000_000;
+            }
+        }
+    }
+}
+
+impl Kernel for Made {
+    fn readings(&self) -> Vec<Reading> {
+        self.sums.clone()
+    }
+
+    fn replace(&mut self, table: &CapacityTable) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.refuses, "no program");
+        self.tables.push(table.clone());
+        Ok(())
+    }
+}
+
+/// Spot checks that end at once.
+#[derive(Default)]
+struct Quick {
+    step_ns: [f64; 4],
+    asked: Vec<u32>,
+    pending: Vec<u32>,
+}
+
+impl Spots for Rc<RefCell<Quick>> {
+    fn ask(&mut self, cpu: u32, _: Option<f64>) -> bool {
+        let mut quick = self.borrow_mut();
+        quick.asked.push(cpu);
+        quick.pending.push(cpu);
+        true
+    }
+
+    fn collect(&mut self) -> Vec<(u32, f64)> {
+        let mut quick = self.borrow_mut();
+        let pending = std::mem::take(&mut quick.pending);
+        pending.into_iter().map(|cpu| (cpu, quick.step_ns[cpu as usize])).collect()
+    }
+}
+
+struct Rig {
+    recal: Recalibrator,
+    made: Made,
+    quick: Rc<RefCell<Quick>>,
+    now: Instant,
+}
+
+impl Rig {
+    fn new(counted: bool, on: bool) -> Self {
+        let quick = Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0], ..Quick::default() }));
+        let recal = Recalibrator::with(&table(), &[], on, Box::new(Rc::clone(&quick)), Hints::default());
+        Self { recal, made: Made::new(counted), quick, now: Instant::now() }
+    }
+
+    fn turns(&mut self, count: usize) {
+        for _ in 0..count {
+            self.now += EVERY;
+            self.made.pass(EVERY.as_nanos() as u64);
+            self.recal.turn(self.now, &mut self.made);
+        }
+    }
+}
+
+#[test]
+fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(6);
+    assert!(rig.made.tables.is_empty() && rig.quick.borrow().asked.is_empty());
+    rig.made.khz[0] = 20_000;
+    rig.turns(3);
+    assert_eq!(rig.made.tables.len(), 1);
+    assert_eq!(rig.made.tables[0], *rig.recal.table());
+    let report = rig.recal.report();
+    assert_eq!((report.cpus[0].cost_permille[0], report.cpus[0].class), (3000, Class::Slow));
+    assert!(report.cpus.iter().all(|cpu| cpu.follows == Follows::Cycles && cpu.seen_ms_ago.is_some()));
+    assert_eq!((report.changed, report.changes.len()), (1, 1));
+    assert_eq!(
+        report::line(&report.changes[0]),
+        "CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles"
+    );
+    rig.made.khz[0] = 60_000;
+    rig.turns(3);
+    assert_eq!(rig.made.tables[1], table());
+}
+
+#[test]
+fn a_throttled_cpu_that_idles_is_asked_until_it_has_recovered() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(6);
+    rig.made.khz[0] = 20_000;
+    rig.turns(3);
+    rig.made.busy[0] = false;
+    rig.turns(8);
+    assert!(!rig.quick.borrow().asked.is_empty());
+    assert!(rig.quick.borrow().asked.iter().all(|cpu| *cpu == 0));
+}
+
+#[test]
+fn idle_cpus_are_asked_where_nothing_is_counted() {
+    let mut rig = Rig::new(false, true);
+    rig.made.busy = [true, false, false, false];
+    rig.turns(12);
+    assert!(rig.made.tables.is_empty());
+    assert!(!rig.quick.borrow().asked.contains(&0), "a busy CPU is left alone");
+    rig.quick.borrow_mut().step_ns[1] = 30.0;
+    // Asked in the worst case a second later, and confirmed by another check.
+    rig.turns(5);
+    assert_eq!(rig.recal.table().get(1).unwrap().cost_permille[0], 3000);
+    let report = rig.recal.report();
+    assert_eq!((report.cpus[0].follows, report.cpus[1].follows), (Follows::Nothing, Follows::SpotChecks));
+    assert!(report.spot_checks >= 5);
+    rig.quick.borrow_mut().step_ns[1] = 10.0;
+    rig.turns(5);
+    assert_eq!(*rig.recal.table(), table());
+}
+
+#[test]
+fn an_idle_machine_is_let_sleep() {
+    let mut rig = Rig::new(false, true);
+    rig.made.busy = [false; 4];
+    rig.turns(20);
+    assert!(rig.quick.borrow().asked.is_empty());
+}
+
+#[test]
+fn nothing_is_done_when_it_is_off() {
+    let mut rig = Rig::new(true, false);
+    rig.turns(4);
+    rig.made.khz[0] = 20_000;
+    rig.turns(10);
+    assert!(rig.made.tables.is_empty() && !rig.recal.report().on);
+    assert_eq!(rig.recal.turn(rig.now, &mut rig.made), Duration::MAX);
+}
+
+#[test]
+fn a_kernel_side_that_refuses_is_told_of() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(5);
+    rig.made.refuses = true;
+    rig.made.khz[0] = 20_000;
+    rig.turns(4);
+    assert_eq!(rig.recal.report().failure.as_deref(), Some("no program"));
+    rig.made.refuses = false;
+    rig.made.khz[0] = 60_000;
+    rig.turns(4);
+    assert_eq!(rig.recal.report().failure, None);
+}
+
+#[test]
+fn a_call_in_between_does_nothing_and_says_for_how_long() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(2);
+    let left = rig.recal.turn(rig.now + EVERY / 5, &mut rig.made);
+    assert_eq!(left, EVERY - EVERY / 5);
+}
+
+#[test]
+fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(5);
+    rig.made.sums[3].onlined += 1;
+    rig.made.khz[3] = 12_000;
+    rig.turns(2);
+    let report = rig.recal.report();
+    assert_eq!(report.changes[0].trigger, Some(Trigger::Hotplug));
+    for turn in 0..4000 {
+        rig.made.khz[(turn / 4) % 4] = 10_000 + (turn as u64 * 7919) % 50_000;
+        rig.turns(1);
+    }
+    let report = rig.recal.report();
+    assert!(report.changed > KEPT as u64 && report.changes.len() == KEPT, "{}", report.changed);
+}
+
+#[test]
+fn what_a_file_knows_of_its_measurement_is_the_reference() {
+    let text = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000], "execute_khz": 60000,
+        "samples_ps": [[9000, 10000, 30000], [], []]}, {"cpu": 1, "cost_permille": [2500, 1580, 1000]}]}"#;
+    let file: CapacityFile = serde_json::from_str(text).unwrap();
+    let expected = [
+        Reference { cpu: 0, khz: Some(60e3), step_ns: Some(10.0) },
+        Reference { cpu: 1, khz: None, step_ns: None },
+    ];
+    assert_eq!(references(&file), expected);
+}

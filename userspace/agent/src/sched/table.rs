@@ -1,0 +1,117 @@
+//! The capacity table of the kernel side: how it is written, and replaced while it is read (`bpf/table.bpf.h`).
+
+use std::sync::atomic::{Ordering, fence};
+
+use anyhow::{Context, Result, ensure};
+use bias_policy::ffi;
+use bias_policy::table::{COMPONENTS, COST_BEST, CapacityTable, Class};
+use libbpf_rs::ProgramInput;
+
+use super::load::{Loaded, types};
+use crate::recal::{Kernel, Reading};
+
+/// Bit of a CPU's published flags: some task of ours runs there (`bpf/state.bpf.h`).
+const RUN_BUSY: u32 = 1 << 3;
+
+const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
+
+/// Fills in both copies, before the scheduler is attached. A CPU that the table does not know, one that was offline, counts as fast with the
+/// best costs. The LLCs have been numbered by then.
+pub(super) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
+    for speed in &mut bss.speeds {
+        speed.cost.permille = [COST_BEST; 3];
+    }
+    for copy in 0..COPIES {
+        write(bss, copy, table);
+    }
+}
+
+/// Fills in one copy.
+fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
+    let mut slow: Vec<(u32, u32)> = Vec::new();
+    for entry in &table.cpus {
+        let at = entry.cpu as usize;
+        let (Some(speed), Some(info)) = (bss.speeds.get_mut(at * COPIES + copy), bss.cpu_info.get(at)) else {
+            continue;
+        };
+        speed.cost.permille = entry.cost_permille;
+        speed.class_ = u32::from(entry.class == Class::Slow);
+        if entry.class == Class::Slow {
+            slow.push((info.llc, entry.cpu));
+        }
+    }
+    slow.sort_unstable();
+    if let Some(list) = bss.slow_lists.get_mut(copy) {
+        list.nr = slow.len() as u32;
+        list.start.fill(0);
+        for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
+            list.cpus[at] = *cpu;
+            list.start[*llc as usize] = at as u32;
+        }
+    }
+    if let Some(costs) = bss.class_costs.get_mut(copy) {
+        for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
+            cost.permille = table.class_cost_permille(class);
+        }
+    }
+}
+
+impl Kernel for Loaded<'_> {
+    fn readings(&self) -> Vec<Reading> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
+        // This thread runs where it can be scheduled at once, on a CPU that else idles.
+        let here = nix::sched::sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok());
+        let cpus = bss.cpu_ctxs.iter().zip(&bss.cpu_info).take(self.nr_cpus);
+        let readings = (0u32..).zip(cpus).filter(|(_, (_, info))| info.known != 0);
+        readings
+            .map(|(cpu, (cctx, info))| Reading {
+                cpu,
+                cycles: cctx.seen_cycles,
+                counted_ns: cctx.seen_ns,
+                ran_ns: cctx.stats[ffi::BIAS_STAT_RUN_FAST_NS as usize]
+                    .wrapping_add(cctx.stats[ffi::BIAS_STAT_RUN_SLOW_NS as usize]),
+                busy: cctx.run_flags & RUN_BUSY != 0 && here != Some(cpu),
+                counted: info.counters != 0,
+                onlined: cctx.onlined,
+            })
+            .collect()
+    }
+
+    fn replace(&mut self, table: &CapacityTable) -> Result<()> {
+        self.put(table)?;
+        self.table = table.clone();
+        self.new_table = true;
+        Ok(())
+    }
+}
+
+impl Loaded<'_> {
+    /// Has the table been replaced since this was asked last?
+    pub(super) fn has_new_table(&mut self) -> bool {
+        std::mem::take(&mut self.new_table)
+    }
+
+    /// The table with these CPUs' costs in place of the calibrated ones [permille]; until it is replaced.
+    pub(super) fn correct_table(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) -> Result<()> {
+        let mut table = self.table.clone();
+        for entry in &mut table.cpus {
+            if let Some((_, cost_permille)) = cpus.iter().find(|(cpu, _)| *cpu == entry.cpu) {
+                entry.cost_permille = *cost_permille;
+            }
+        }
+        self.put(&table)
+    }
+
+    /// Puts a table in force.
+    fn put(&mut self, table: &CapacityTable) -> Result<()> {
+        let bss = self.skel.maps.bss_data.as_deref_mut().context("the BPF object lacks a data section")?;
+        let copy = bss.table_seq.wrapping_add(1) as usize % COPIES;
+        write(bss, copy, table);
+        // The kernel side looks at it in the system call that follows, and on other CPUs after that.
+        fence(Ordering::SeqCst);
+        let program = &self.skel.progs.bias_table_replace;
+        let output = program.test_run(ProgramInput::default()).context("bias_table_replace does not run")?;
+        ensure!(output.return_value == 0, "bias_table_replace ended with {}", output.return_value);
+        Ok(())
+    }
+}
