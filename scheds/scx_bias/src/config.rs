@@ -44,7 +44,13 @@ pub fn read(path: &Path) -> Result<RunSettings, Failure> {
     let mut settings = parse(&text).map_err(|error| {
         let line =
             error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
-        Failure::usage(format!("configuration file {}, line {line}: {}", path.display(), error.message()))
+        let why = plain(&error.message());
+        let remedy = if why.contains("; ") || why.contains(": give ") {
+            ""
+        } else {
+            "; `scx_bias config` prints such a file"
+        };
+        Failure::usage(format!("configuration file {}, line {line}: {why}{remedy}", path.display()))
     })?;
     if let Some(folder) = path.parent() {
         for file in settings.capacity_file.iter_mut().chain(&mut settings.cgroups) {

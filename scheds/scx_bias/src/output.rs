@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use bias_agent::failure::Exit;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
 
@@ -22,6 +22,7 @@ pub fn log(level: Level) -> SetLevel {
     let filter = |level: Level| EnvFilter::new(level.as_str());
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()
         .with_env_filter(filter(level))

@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at the tasks' progress.
@@ -113,16 +113,19 @@ pub fn run(options: &Options) -> Result<Report> {
     loaded.check()?;
 
     let before = Holdings::of(pid)?;
-    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let (over, made, began) = (AtomicBool::new(false), AtomicUsize::new(0), Instant::now());
     let part = options.clients.div_ceil(FLOODERS);
-    let (flooded_gap_s, connections, asker) = std::thread::scope(|scope| {
-        let flooders: Vec<_> =
-            (0..FLOODERS).map(|_| scope.spawn(|| Flood::default().run(part, &over))).collect();
+    let (flooded_gap_s, asker) = std::thread::scope(|scope| {
+        for _ in 0..FLOODERS {
+            scope.spawn(|| Flood::default().run(part, &over, &made));
+        }
         let asker = scope.spawn(|| Asker::default().run(&over));
+        while made.load(Relaxed) < options.clients && began.elapsed() < options.timeout {
+            std::thread::sleep(POLL);
+        }
         let gap = longest_gap(&group, options.flood);
         over.store(true, Relaxed);
-        let connections: usize = flooders.into_iter().filter_map(|flooder| flooder.join().ok()).sum();
-        (gap, connections, asker.join().unwrap_or_default())
+        (gap, asker.join().unwrap_or_default())
     });
     let flooded = Holdings::of(pid)?;
     let flooded_cpu_share = (flooded.cpu_s - before.cpu_s) / began.elapsed().as_secs_f64();
@@ -149,7 +152,7 @@ pub fn run(options: &Options) -> Result<Report> {
         calm_gap_s,
         stopped_gap_s,
         flooded_gap_s: flooded_gap_s?,
-        connections,
+        connections: made.into_inner(),
         asked: asker.asked,
         answered: asker.answered,
         longest_answer_s: asker.longest_s,
@@ -233,21 +236,20 @@ fn settled(pid: Pid, before: &Holdings) -> Result<Holdings> {
 #[derive(Default)]
 struct Flood {
     streams: Vec<UnixStream>,
-    connections: usize,
 }
 
 impl Flood {
-    /// Goes on until it is over; the number of connections that were made.
-    fn run(mut self, clients: usize, over: &AtomicBool) -> usize {
+    /// Goes on until it is over; the connections that were made are added up in `made`.
+    fn run(mut self, clients: usize, over: &AtomicBool, made: &AtomicUsize) {
         while !over.load(Relaxed) {
-            self.go_on(clients);
+            made.fetch_add(self.go_on(clients), Relaxed);
             std::thread::sleep(POLL);
         }
-        self.connections
     }
 
     /// A part of them comes, or comes again; all do what is in their nature.
-    fn go_on(&mut self, clients: usize) {
+    fn go_on(&mut self, clients: usize) -> usize {
+        let mut made = 0;
         for _ in 0..clients.div_ceil(20) {
             // Those that were sent away make room for new ones.
             if self.streams.len() >= clients {
@@ -256,7 +258,7 @@ impl Flood {
             let Ok(stream) = UnixStream::connect(SOCKET) else { break };
             if stream.set_nonblocking(true).is_ok() {
                 self.streams.push(stream);
-                self.connections += 1;
+                made += 1;
             }
         }
         let tasks = b"{\"req\":\"stats\",\"args\":{\"target\":\"tasks\"}}\n".repeat(4);
@@ -269,6 +271,7 @@ impl Flood {
                 _ => stream.write(b"{\"req\":\xff\n\0\n{}\n"),
             };
         }
+        made
     }
 }
 

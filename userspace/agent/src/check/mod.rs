@@ -246,8 +246,8 @@ impl Machine {
     }
 
     fn rights(&self) -> Finding {
-        /// CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF by number.
-        const NEEDED: [(u32, &str); 3] = [(21, "CAP_SYS_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+        /// CAP_PERFMON, CAP_BPF by number.
+        const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
         let status = self.text("proc/self/status").unwrap_or_default();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let Some(held) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) else {

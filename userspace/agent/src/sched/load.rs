@@ -348,10 +348,7 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
         .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
         .any(|cause| cause.kind() == libbpf_rs::ErrorKind::PermissionDenied);
     if denied && !nix::unistd::geteuid().is_root() {
-        return Failure::kernel(
-            "loading a scheduler needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; run it with sudo",
-        )
-        .into();
+        return Failure::kernel("loading a scheduler needs CAP_BPF and CAP_PERFMON; run it with sudo").into();
     }
     let reason = log::reason().unwrap_or_default();
     Failure::runtime(format!(

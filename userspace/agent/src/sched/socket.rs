@@ -110,12 +110,17 @@ impl<A: Answerer> Service<A> {
                 Err(nix::Error::EINTR) => continue,
                 Err(error) => return warn!("the socket is closed, for poll failed: {error}"),
             };
-            if ready.stop || self.serve(&ready.clients).is_none() {
+            if ready.stop {
+                return;
+            }
+            let mut spent = cpu_time();
+            if self.serve(&ready.clients, &mut spent).is_none() {
                 return;
             }
             if ready.new {
                 self.take_on();
             }
+            self.budget.charge(&mut spent);
         }
     }
 
@@ -151,8 +156,8 @@ impl<A: Answerer> Service<A> {
         Ok(Ready { stop, new, clients })
     }
 
-    /// A turn for each client. None when the answerer has ended.
-    fn serve(&mut self, ready: &[bool]) -> Option<()> {
+    /// A turn for each client, charged from `spent` on. None when the answerer has ended.
+    fn serve(&mut self, ready: &[bool], spent: &mut Duration) -> Option<()> {
         let mut left_out = None;
         for (at, (client, ready)) in self.clients.iter_mut().zip(ready).enumerate() {
             let now = Instant::now();
@@ -166,9 +171,8 @@ impl<A: Answerer> Service<A> {
                     left_out.get_or_insert(at);
                     continue;
                 }
-                let before = cpu_time();
                 client.serve(&mut self.answerer)?;
-                self.budget.spend(cpu_time().saturating_sub(before));
+                self.budget.charge(spent);
             }
         }
         // They come first in the next turn.
@@ -344,6 +348,13 @@ const BURST_NS: i64 = BURST.as_nanos() as i64;
 impl Budget {
     fn new(now: Instant) -> Self {
         Self { left_ns: BURST_NS, at: now }
+    }
+
+    /// Charges what this process has taken since it had taken `spent`.
+    fn charge(&mut self, spent: &mut Duration) {
+        let now = cpu_time();
+        self.spend(now.saturating_sub(*spent));
+        *spent = now;
     }
 
     /// An answer took so long. One that took very long, for the process did something else as well, counts as a long one, no more.

@@ -65,7 +65,7 @@ impl Service<Echo> {
     fn round(&mut self) {
         self.take_on();
         let ready = vec![true; self.clients.len()];
-        self.serve(&ready).unwrap();
+        self.serve(&ready, &mut cpu_time()).unwrap();
     }
 }
 
@@ -83,7 +83,7 @@ fn the_one_silent_for_longest_makes_room() {
     streams[0].write_all(b"first\n").unwrap();
     std::thread::sleep(Duration::from_millis(1));
     let spoken: Vec<_> = (0..MOST_CLIENTS).map(|at| at == 0).collect();
-    service.serve(&spoken).unwrap();
+    service.serve(&spoken, &mut cpu_time()).unwrap();
     streams.push(connect());
     service.take_on();
     assert_eq!(service.clients.len(), MOST_CLIENTS);
