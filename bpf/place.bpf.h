@@ -32,16 +32,16 @@
 /* A tick saw the task of @cctx run: move the average and the band. CPUs may race; a lost step comes again. */
 static __always_inline void average_tick(const struct cpu_ctx *cctx)
 {
-	u32 average;
+	u32 average, high;
 
 	if (!cctx->run_speedup)
 		return;
 	average = bias_average_step(READ_ONCE(average_speedup), cctx->run_speedup);
 	WRITE_ONCE(average_speedup, average);
-	if (!fixed_high) {
-		WRITE_ONCE(band_low, bias_band_low(average));
-		WRITE_ONCE(band_high, bias_band_high(average));
-	}
+	/* Fixed ones are written, too: the agent may have fixed them while another CPU wrote those that adapt. */
+	high = fixed_high;
+	WRITE_ONCE(band_low, high ? fixed_low : bias_band_low(average));
+	WRITE_ONCE(band_high, high ? high : bias_band_high(average));
 }
 
 /* The kind of the task of @tctx, told anew. */
@@ -51,9 +51,8 @@ static __always_inline u32 kind_of(struct task_ctx *tctx)
 
 	if (!tctx || !tctx->profile.speedup_permille)
 		return BIAS_KIND_NEUTRAL;
-	kind = bias_classify(tctx->profile.kind, tctx->profile.speedup_permille,
-			     fixed_high ? fixed_low : READ_ONCE(band_low),
-			     fixed_high ? fixed_high : READ_ONCE(band_high));
+	kind = bias_classify(tctx->profile.kind, tctx->profile.speedup_permille, READ_ONCE(band_low),
+			     READ_ONCE(band_high));
 	if (kind != tctx->profile.kind) {
 		tctx->profile.kind = kind;
 		stat_inc(BIAS_STAT_KIND_CHANGES);

@@ -33,17 +33,18 @@ const volatile bool moving = true; /* CPUs move running tasks by themselves, see
  * is written. A callback may see an old value of one beside a new one of another.
  */
 #define KNOB SEC(".data.knobs")
-u64 slice_ns KNOB;	      /* slice of a task when nothing waits */
-u64 slice_min_ns KNOB;	      /* slice when much waits */
-u64 rotate_gap_ns KNOB;	      /* difference in vtime at which running tasks change places */
-u64 sync_burst_ns KNOB;	      /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
-u64 window_instructions KNOB; /* instructions of a task that make a window */
-u64 borrow_gap_ns KNOB;	      /* how far behind the other class must be to go before the own */
-u64 unfair_gap_ns KNOB;	      /* how far behind a task must be to displace one that gains more */
-u32 sample_every KNOB;	      /* one run in so many is counted of a task whose profile is stable */
-u32 gain_permille KNOB;	      /* a difference in speedup that is worth a move [permille] */
-u32 fixed_low KNOB;	      /* fixed thresholds of speedup [permille]; the high one is 0 if they adapt */
-u32 fixed_high KNOB;
+volatile u64 slice_ns KNOB;	       /* slice of a task when nothing waits */
+volatile u64 slice_min_ns KNOB;	       /* slice when much waits */
+volatile u64 rotate_gap_ns KNOB;       /* difference in vtime at which running tasks change places */
+volatile u64 sync_burst_ns KNOB;       /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
+volatile u64 window_instructions KNOB; /* instructions of a task that make a window */
+volatile u64 borrow_gap_ns KNOB;       /* how far behind the other class must be to go before the own */
+volatile u64 unfair_gap_ns KNOB;       /* how far behind a task must be to displace one that gains more */
+volatile u32 sample_every KNOB;	       /* one run in so many is counted of a task whose profile is stable */
+volatile u32 gain_permille KNOB;       /* a difference in speedup that is worth a move [permille] */
+volatile u32 fixed_low
+    KNOB; /* what band_low and band_high stay at [permille]; the high one is 0 if they adapt */
+volatile u32 fixed_high KNOB;
 
 /* Written by the agent: before attach whole, afterwards field by field. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];

@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+/// How long it is watched before anything is done, at most.
+const CALM: Duration = Duration::from_secs(5);
 /// Time between two looks at the tasks' progress.
 const POLL: Duration = Duration::from_millis(20);
 /// Where scx schedulers can be asked.
@@ -104,7 +106,7 @@ pub fn run(options: &Options) -> Result<Report> {
     let told = first_word(&manager)?;
     let ready_s = start.elapsed().as_secs_f64();
     let pid = loaded.pid();
-    let calm_gap_s = longest_gap(&group, options.stop)?;
+    let calm_gap_s = longest_gap(&group, options.stop.min(CALM))?;
 
     signal(pid, Signal::SIGSTOP)?;
     let stopped = longest_gap(&group, options.stop);

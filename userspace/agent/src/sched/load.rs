@@ -65,6 +65,14 @@ impl<'object> Loaded<'object> {
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         turn(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
         open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
+        if let (Some((low, high)), Some(bss), Some(data)) = (
+            options.thresholds_permille,
+            open.maps.bss_data.as_deref_mut(),
+            open.maps.data_data.as_deref_mut(),
+        ) {
+            // Ticks see to it from then on.
+            (bss.band_low, data.band_high) = (low, high);
+        }
         describe_machine(&mut open, options, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
