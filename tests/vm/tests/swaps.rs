@@ -27,7 +27,8 @@ unload() {
   "$AMPCTL" stop
   kill -INT $scheduler; wait $scheduler; echo $? >$OUT/$1.code
 }
-uptime_ms() { echo $(cut -d' ' -f1 /proc/uptime | tr -d .)0; }
+# Without a process, which would disturb what is measured.
+uptime() { read -r now rest </proc/uptime; }
 CGROUPS=/sys/fs/cgroup
 into() { sh -c 'echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift; exec "$@"' sh "$@" >/dev/null & tasks="$tasks $!"; }
 worst() {
@@ -36,9 +37,10 @@ worst() {
   echo 2-3 >$CGROUPS/slow/cpuset.cpus; echo 0-1 >$CGROUPS/fast/cpuset.cpus
   for i in 1 2; do into slow $BENCH work compute --seconds $2; into fast $BENCH work chase --seconds $2; done
   sleep 3
-  begun=$(uptime_ms)
+  uptime; begun=$now
   echo 0-3 >$CGROUPS/slow/cpuset.cpus; echo 0-3 >$CGROUPS/fast/cpuset.cpus
-  echo "{\"begun_ms\": $begun, \"free_ms\": $(uptime_ms)}" >$OUT/$1.json
+  uptime
+  echo "{\"begun_s\": $begun, \"free_s\": $now}" >$OUT/$1.json
 }
 "#;
 
@@ -102,9 +104,10 @@ fn swaps_alone_mend_the_worst_placement() {
         return;
     };
     let mut expect = Expectations::default();
-    let free_ms = results.number("alone", "/free_ms");
+    let free_ms = results.number("alone", "/free_s") * 1000.0;
+    let begun_ms = results.number("alone", "/begun_s") * 1000.0;
     let swaps = swaps(&results, "alone");
-    let after: Vec<_> = swaps.iter().filter(|(at, _)| *at >= results.number("alone", "/begun_ms")).collect();
+    let after: Vec<_> = swaps.iter().filter(|(at, _)| *at >= begun_ms).collect();
     eprintln!(
         "swaps after the tasks were let go [ms]: {:?}",
         after.iter().map(|(at, _)| at - free_ms).collect::<Vec<_>>()

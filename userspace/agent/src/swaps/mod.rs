@@ -316,7 +316,8 @@ impl Swaps {
     fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &mut impl Kernel) -> Result<bool> {
         let up = still(&trial.up.end, kernel)?;
         let down = still(&trial.down.end, kernel)?;
-        match trial.stage(now_ns, up.as_ref(), down.as_ref()) {
+        let class_of = |cpu| self.machine.cpu(cpu).map(|cpu| cpu.class);
+        match trial.stage(now_ns, up.as_ref(), down.as_ref(), class_of) {
             Stage::Open => return Ok(false),
             Stage::Undone => {
                 debug!("swap of {} and {} was not carried out", trial.up.end.pid, trial.down.end.pid);

@@ -111,6 +111,23 @@ fn a_task_that_changes_while_it_is_measured_is_no_verdict() {
 }
 
 #[test]
+fn a_task_that_is_moved_back_is_no_verdict_and_need_not_wait_for_one() {
+    let mut fake = Fake::worst();
+    let mut swaps = swaps();
+    fake.advance(100 * MS);
+    swaps.turn(fake.now_ns.get(), &mut fake);
+    // The kernel side has them change places again.
+    let now_ns = fake.now_ns.get();
+    for (pid, cpu) in [(102, 2), (100, 0)] {
+        fake.with(pid, |one| (one.task.cpu, one.task.moved_ns) = (cpu, Some(now_ns + 20 * MS)));
+    }
+    run(&mut swaps, &mut fake, 120);
+    assert_eq!((swaps.trials.len(), swaps.audit.summary.unjudged), (1, 1));
+    run(&mut swaps, &mut fake, 3000);
+    assert_eq!((swaps.audit.summary.paid, swaps.audit.summary.unjudged), (2, 1));
+}
+
+#[test]
 fn refused_swaps_become_rare() {
     for fate in [Fate::Refused(Refusal::Elsewhere), Fate::Lost] {
         let mut fake = Fake::worst();

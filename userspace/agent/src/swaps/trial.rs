@@ -13,7 +13,7 @@ pub(super) const MEASURE_NS: u64 = 500_000_000;
 /// And count for this long [ns].
 pub(super) const LEAST_AFTER_NS: u64 = 50_000_000;
 /// After this nobody waits for more to count [ns].
-pub(super) const PATIENCE_NS: u64 = 3_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 1_500_000_000;
 
 /// A stack differs by so much at most in each component while a task does the same kind of work [permille]: conversions from other CPUs err, too.
 const ALIKE_PERMILLE: u32 = 150;
@@ -96,8 +96,14 @@ impl Trial {
         self.up.end.pid == pid || self.down.end.pid == pid
     }
 
-    /// Where it stands at `now_ns`; the tasks are None if they have ended.
-    pub(super) fn stage(&self, now_ns: u64, up: Option<&Task>, down: Option<&Task>) -> Stage {
+    /// Where it stands at `now_ns`; the tasks are None if they have ended. `class_of` tells of CPUs.
+    pub(super) fn stage(
+        &self,
+        now_ns: u64,
+        up: Option<&Task>,
+        down: Option<&Task>,
+        class_of: impl Fn(u32) -> Option<Class>,
+    ) -> Stage {
         let (Some(up_now), Some(down_now)) = (up, down) else {
             return Stage::Over(Box::new(self.experiment(up, down)));
         };
@@ -109,7 +115,10 @@ impl Trial {
         let since_ns = now_ns.saturating_sub(up_ns.max(down_ns));
         let experiment = self.experiment(up, down);
         let counted = [experiment.up, experiment.down].iter().all(|one| one.after.ran_ns >= LEAST_AFTER_NS);
-        if (since_ns >= MEASURE_NS && counted) || since_ns >= PATIENCE_NS {
+        // Whoever has left its new place again does nothing there any more.
+        let left =
+            class_of(up_now.cpu) != Some(self.up.class) || class_of(down_now.cpu) != Some(self.down.class);
+        if (since_ns >= MEASURE_NS && counted) || left || since_ns >= PATIENCE_NS {
             Stage::Over(Box::new(experiment))
         } else {
             Stage::Open
