@@ -30,7 +30,7 @@
  * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
  *
  * Invariants. A request applies to the task that ran when it was made or to none: account_start()
- * clears it. Before it is carried out the target is checked against the affinity of the task, whatever
+ * clears it, unless the agent made it for the very task that starts. Before it is carried out the target is checked against the affinity of the task, whatever
  * was published. A task never leaves its node here. Whoever takes a CPU's idle mark wakes that CPU.
  *
  * Limits. A search looks at MAX_SCAN slow CPUs, beginning with its own LLC's. Of affinities, the first

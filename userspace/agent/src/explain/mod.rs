@@ -1,4 +1,4 @@
-//! What the running scheduler knows and does, for people: `scx_bias status` and `scx_bias top`.
+//! What the running scheduler knows and does, for people: `scx_bias status`, `scx_bias top`, `scx_bias swaps`.
 //!
 //! Problem. A scheduler that judges tasks must be able to say why a task is where it is: what it stalls on, what that makes of it, who moved
 //! it; and when it cannot judge, why not and what to do about it.
