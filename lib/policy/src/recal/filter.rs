@@ -2,7 +2,8 @@
 //!
 //! A reading that is off by no more than [`TOLERANCE`] confirms the entry. One that is off more is kept, and once enough of them in a row
 //! are off in the same direction, their median is believed: the first of them may be half of the old and half of the new. A spot check takes
-//! the median of several chunks by itself, so two are enough; of cycles it takes three; after a trigger two, and of a limit one.
+//! the median of several chunks by itself, so two are enough if they agree; of cycles it takes three; after a trigger two that agree, and of a
+//! limit one.
 //!
 //! A CPU that changes again and again has to be seen longer: after [`CHANGES_A_MINUTE`] changes within a minute four times as long, and after twice
 //! as many it keeps what it has until the minute is over.
@@ -52,15 +53,21 @@ impl Filter {
         }
         self.off.push(ratio);
         let wanted = self.wanted(now_ms, cause)?;
+        // Of two that disagree neither is better: a third decides.
+        let wanted = if wanted == 2 && !self.last_agree() { 3 } else { wanted };
         if self.off.len() < wanted {
             return None;
         }
-        let last = self.off.len() - wanted.min(self.off.len());
+        let last = self.off.len() - wanted;
         let believed = self.off.get(last..).and_then(median);
         self.off.clear();
         self.hurried = false;
         self.changed_ms.push_back(now_ms);
         believed
+    }
+
+    fn last_agree(&self) -> bool {
+        matches!(self.off.as_slice(), [.., before, last] if (last / before - 1.0).abs() <= TOLERANCE)
     }
 
     /// Believe sooner, once.

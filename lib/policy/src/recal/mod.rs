@@ -265,7 +265,7 @@ impl Recal {
     pub fn wants_spot(&self, cpu: u32, now_ms: u64, counted: bool) -> Want {
         let Some(state) = self.state(cpu) else { return Want::Nothing };
         let age_ms = state.seen_ms.map_or(u64::MAX, |seen| now_ms.saturating_sub(seen));
-        if state.trigger.is_some() || (!counted && state.filter.suspects()) {
+        if state.trigger.is_some() || state.filter.suspects() {
             return Want::Soon;
         }
         let unknown = !counted || !state.with_class;
@@ -419,7 +419,7 @@ impl CpuState {
             return;
         }
         self.seen_ms = Some(now_ms);
-        if cause == Cause::Cycles {
+        if cause == Cause::Cycles && busy {
             self.cycles_ms = Some(now_ms);
         }
         if let Some(decided) = self.filter.add(ratio, self.speed, now_ms, cause) {

@@ -170,6 +170,19 @@ fn spot_checks_do_where_nothing_is_counted_and_only_there() {
 }
 
 #[test]
+fn two_spot_checks_that_disagree_are_decided_by_a_third() {
+    let mut bench = Bench::new(&references());
+    let spot = |khz: f64| Evidence::Spot { step_ns: 1e9 / khz };
+    // The first came while the speed changed.
+    assert_eq!(bench.one(0, spot(40e3), 1) + bench.one(0, spot(20e3), 1), 0);
+    assert_eq!(bench.one(0, spot(20e3), 1), 1);
+    assert_eq!(bench.cost(0)[0], 3000);
+    assert_eq!(bench.one(0, spot(700e3), 1) + bench.one(0, spot(60e3), 1), 0);
+    assert_eq!(bench.one(0, spot(60e3), 1), 1);
+    assert_eq!(*bench.recal.table(), table());
+}
+
+#[test]
 fn triggers_and_limits_shorten_the_proof_and_are_told() {
     let mut bench = Bench::new(&references());
     bench.recal.trigger(0, Trigger::FrequencyPolicy);
