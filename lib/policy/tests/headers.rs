@@ -232,5 +232,6 @@ proptest! {
 fn the_shared_structs_have_their_documented_sizes() {
     assert_eq!(size_of::<bias_cost>(), 12);
     assert_eq!(size_of::<bias_stack>(), 12);
-    assert_eq!(size_of::<bias_cpu_info>(), 40);
+    assert_eq!(size_of::<bias_cpu_info>(), 24);
+    assert_eq!(size_of::<bias_speed>(), 16);
 }
