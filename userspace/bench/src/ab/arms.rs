@@ -71,7 +71,8 @@ impl Arm {
             ("default", None) => Kind::Default,
             ("best-static", None) => Kind::BestStatic,
             ("worst-static", None) => Kind::WorstStatic,
-            ("scx_bias", None) => Kind::Command(with_slice("scx_bias")),
+            // Whatever this machine is configured to run it with is not what is compared.
+            ("scx_bias", None) => Kind::Command(with_slice("scx_bias --no-config")),
             (other, None) if other.starts_with("default-") => Kind::Default,
             (other, None) => match other.strip_prefix("eater-").map(str::parse) {
                 Some(Ok(permille @ 1..=500)) => Kind::Eater(permille),
@@ -177,7 +178,7 @@ mod tests {
         assert!(Arm::parse("worst-static").unwrap().is_static());
         assert_eq!(Arm::parse("eater-30").unwrap().kind, Kind::Eater(30));
         let ours = Arm::parse("scx_bias").unwrap();
-        assert_eq!(ours.command(5.0).unwrap(), "scx_bias --slice-us 50000");
+        assert_eq!(ours.command(5.0).unwrap(), "scx_bias --no-config --slice-us 50000");
         let own = Arm::parse("v2=/opt/scx_bias --slice-us 3 --x").unwrap();
         assert_eq!(own.command(5.0).unwrap(), "/opt/scx_bias --slice-us 3 --x");
         assert!(!own.has_knob() && ours.has_knob());
