@@ -46,8 +46,10 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     let program = |name: &str| quote(&PathBuf::from(programs).join(name).to_string_lossy());
     let (scx_bias, bench) = (program("scx_bias"), program("bias-bench"));
     let extra: Vec<_> = args.bench.iter().map(|word| quote(word)).collect();
-    let scheduler =
-        quote(&format!("{} --no-config --slice-us {SLICE_US}", PathBuf::from(programs).join("scx_bias").display()));
+    let scheduler = quote(&format!(
+        "{} --no-config --slice-us {SLICE_US}",
+        PathBuf::from(programs).join("scx_bias").display()
+    ));
     format!(
         "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate >/dev/null\n{scx_bias} table\n\
          echo\necho '== The default scheduler and scx_bias in turn'\n\
