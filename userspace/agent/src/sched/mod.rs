@@ -34,10 +34,9 @@ mod stats;
 mod status;
 mod table;
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use crossbeam::channel::{Receiver, never, select};
@@ -58,13 +57,12 @@ use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
 use crate::recal::Recalibrator;
-use crate::swaps::{Swaps, Urgency};
+use crate::swaps::Swaps;
 use crate::topology::Topology;
 use follow::Follow;
 use load::Loaded;
 use running::Running;
-use server::{Question, Server, Source};
-use service::Manager;
+use server::{Question, Server};
 use signals::{Signal, Signals};
 
 /// How often the end of the scheduler is looked for. Each look wakes this process, which displaces a task on a busy machine.
@@ -127,77 +125,20 @@ fn run_once(
         warn!("rights that are not needed any more are kept: {error:#}");
     }
     let signals = signals.listen()?;
-    let follow = RefCell::new(optin.map(|optin| Follow::start(optin, &mut loaded)));
-    let swaps = RefCell::new(Swaps::new(&options.table, loaded.counts(), &options.swaps));
-    let mut urgency = Urgency::new(swaps.borrow().are_planned());
-    let mut bell = follow.borrow().as_ref().map_or_else(never, Follow::bell);
-    let started = Instant::now();
+    let follow = optin.map(|optin| Follow::start(optin, &mut loaded));
+    let swaps = Swaps::new(&options.table, loaded.counts(), &options.swaps);
+    let recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
     let server = Server::launch(None);
     if let Err(error) = &server {
         warn!("nobody can ask for the status, or command: {error:#}");
     }
-    let mut questions = server.as_ref().map_or_else(|_| never(), |server| server.questions().clone());
-    let mut manager = Manager::new();
-    manager.ready(&describe(options));
-    info!("scx_bias schedules: {}", describe(options));
-    let mut recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
-    let mut quiet = POLL;
-    let mut last = (started, stats::Stats::default());
-    loop {
-        let due = options.stats_interval.map(|interval| last.0 + interval);
-        let mut patience = due.map_or(quiet, |at| at.saturating_duration_since(Instant::now()).min(quiet));
-        if let Some(follow) = follow.borrow().as_ref() {
-            patience = patience.min(follow.patience());
-        }
-        urgency.raise();
-        patience = patience.min(swaps.borrow_mut().turn(monotonic_ns(), &mut loaded));
-        let event = wait(signals, &mut questions, &mut bell, patience);
-        if event != Event::Quiet || due.is_some() || follow.borrow().is_some() {
-            urgency.lower();
-        }
-        if event == Event::Signal(Signal::Stop) {
-            manager.stopping();
-            follow.borrow_mut().iter_mut().for_each(Follow::finish);
-            return Ok(loaded.detach());
-        }
-        if loaded.has_ended() {
-            return loaded.detach().into_result();
-        }
-        manager.live(Instant::now());
-        loaded.follow_hotplug(options);
-        quiet = recal.turn(Instant::now(), &mut loaded).min(POLL);
-        if loaded.has_new_table() {
-            swaps.borrow_mut().set_table(recal.table());
-        }
-        if let Some(follow) = follow.borrow_mut().as_mut() {
-            if event == Event::Hinted {
-                follow.rang();
-            }
-            follow.tick();
-        }
-        if matches!(event, Event::Asked(_) | Event::Signal(Signal::Reload)) {
-            let mut running = Running {
-                loaded: &mut loaded,
-                options,
-                config,
-                manager: &manager,
-                started,
-                follow: &follow,
-                swaps: &swaps,
-                recal: &recal,
-            };
-            match (event, &server) {
-                (Event::Asked(question), Ok(server)) => server.answer(question, &mut running),
-                // Who asked by signal reads the answer in the log.
-                _ => drop(running.reload()),
-            }
-        }
-        if due.is_some_and(|at| Instant::now() >= at) {
-            let now = loaded.stats().with(&swaps.borrow().summary());
-            println!("{}", now.since(&last.1).line());
-            last = (Instant::now(), now);
-        }
-    }
+    let mut inputs = Inputs {
+        signals,
+        questions: server.as_ref().map_or_else(|_| never(), |server| server.questions().clone()),
+        bell: follow.as_ref().map_or_else(never, Follow::bell),
+    };
+    let running = Running::new(loaded, options, config, follow, swaps, recal);
+    running.watch(&mut inputs, server.ok().as_ref())
 }
 
 /// What the watching thread wakes up for.
@@ -211,27 +152,31 @@ enum Event {
     Quiet,
 }
 
-/// Waits for something to do, `patience` at most. Should a thread behind one of these end, it is made one that never has anything.
-fn wait(
-    signals: &mut Receiver<Signal>,
-    questions: &mut Receiver<Question>,
-    bell: &mut Receiver<()>,
-    patience: Duration,
-) -> Event {
-    select! {
-        recv(signals) -> signal => signal.map_or_else(|_| {
-            *signals = never();
-            Event::Quiet
-        }, Event::Signal),
-        recv(bell) -> rang => rang.map_or_else(|_| {
-            *bell = never();
-            Event::Quiet
-        }, |()| Event::Hinted),
-        recv(questions) -> asked => asked.map_or_else(|_| {
-            *questions = never();
-            Event::Quiet
-        }, Event::Asked),
-        default(patience) => Event::Quiet,
+/// Where the watching thread hears from.
+struct Inputs<'a> {
+    signals: &'a mut Receiver<Signal>,
+    questions: Receiver<Question>,
+    bell: Receiver<()>,
+}
+
+impl Inputs<'_> {
+    /// Waits for something to do, `patience` at most. Should a thread behind one of these end, it is made one that never has anything.
+    fn wait(&mut self, patience: Duration) -> Event {
+        select! {
+            recv(self.signals) -> signal => signal.map_or_else(|_| {
+                *self.signals = never();
+                Event::Quiet
+            }, Event::Signal),
+            recv(self.bell) -> rang => rang.map_or_else(|_| {
+                self.bell = never();
+                Event::Quiet
+            }, |()| Event::Hinted),
+            recv(self.questions) -> asked => asked.map_or_else(|_| {
+                self.questions = never();
+                Event::Quiet
+            }, Event::Asked),
+            default(patience) => Event::Quiet,
+        }
     }
 }
 
@@ -281,26 +226,28 @@ fn describe(options: &RunOptions) -> String {
 mod tests {
     use super::*;
     use crossbeam::channel::unbounded;
+    use std::time::Instant;
 
     #[test]
     fn the_watching_thread_hears_everyone_and_outlives_them() {
         const SHORT: Duration = Duration::from_millis(5);
         let (stop, mut signals) = unbounded();
-        let (ask, mut questions) = unbounded();
-        let (rope, mut bell) = unbounded();
-        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Quiet);
+        let (ask, questions) = unbounded();
+        let (rope, bell) = unbounded();
+        let mut inputs = Inputs { signals: &mut signals, questions, bell };
+        assert_eq!(inputs.wait(SHORT), Event::Quiet);
         assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Asked(Question::Tasks));
+        assert_eq!(inputs.wait(SHORT), Event::Asked(Question::Tasks));
         assert!(rope.send(()).is_ok());
-        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Hinted);
+        assert_eq!(inputs.wait(SHORT), Event::Hinted);
         drop((ask, rope));
         for _ in 0..2 {
-            assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Quiet);
+            assert_eq!(inputs.wait(SHORT), Event::Quiet);
         }
         let quiet = Instant::now();
-        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Quiet);
+        assert_eq!(inputs.wait(SHORT), Event::Quiet);
         assert!(quiet.elapsed() >= SHORT / 2, "what has ended must not keep this thread busy");
         assert!(stop.send(Signal::Stop).is_ok());
-        assert_eq!(wait(&mut signals, &mut questions, &mut bell, SHORT), Event::Signal(Signal::Stop));
+        assert_eq!(inputs.wait(SHORT), Event::Signal(Signal::Stop));
     }
 }

@@ -1,8 +1,9 @@
-//! A running scheduler, for those who ask about it and command it.
+//! A running scheduler: what is done for it while it runs, and what it answers to those who ask about it and command it.
+//!
+//! The watching thread sleeps until something comes or is due, does what is due, answers, and sleeps again. All that it has is here.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tracing::{info, warn};
@@ -12,30 +13,128 @@ use super::load::Loaded;
 use super::options::RunOptions;
 use super::reload::{self, Config, ReloadReport};
 use super::report::TaskReport;
-use super::server::Source;
+use super::server::{Server, Source};
 use super::service::Manager;
+use super::signals::Signal;
 use super::stats::Stats;
 use super::status::{Machine, Scope, State, StatusReport};
+use super::{Event, ExitReport, Inputs, POLL, describe, monotonic_ns};
 use crate::failure::Failure;
 use crate::optin::{Report, Request};
 use crate::recal::Recalibrator;
-use crate::swaps::{Swaps, SwapsReport};
+use crate::swaps::{Swaps, SwapsReport, Urgency};
 
 /// What the watching thread has.
 pub(super) struct Running<'a, 'object, 'optin> {
-    pub(super) loaded: &'a mut Loaded<'object>,
-    pub(super) options: &'a mut RunOptions,
-    pub(super) config: &'a dyn Config,
-    pub(super) manager: &'a Manager,
-    pub(super) started: Instant,
-    pub(super) follow: &'a RefCell<Option<Follow<'optin>>>,
-    pub(super) swaps: &'a RefCell<Swaps>,
-    pub(super) recal: &'a Recalibrator,
+    /// It goes before what it hears from.
+    follow: Option<Follow<'optin>>,
+    loaded: Loaded<'object>,
+    options: &'a mut RunOptions,
+    config: &'a dyn Config,
+    manager: Manager,
+    swaps: Swaps,
+    urgency: Urgency,
+    recal: Recalibrator,
+    started: Instant,
+    /// How long recalibration has nothing to do.
+    quiet: Duration,
+    /// When statistics were printed last, and which.
+    printed: (Instant, Stats),
 }
 
-impl Running<'_, '_, '_> {
+impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
+    pub(super) fn new(
+        loaded: Loaded<'object>,
+        options: &'a mut RunOptions,
+        config: &'a dyn Config,
+        follow: Option<Follow<'optin>>,
+        swaps: Swaps,
+        recal: Recalibrator,
+    ) -> Self {
+        let (manager, started) = (Manager::new(), Instant::now());
+        let urgency = Urgency::new(swaps.are_planned());
+        let printed = (started, Stats::default());
+        Self {
+            follow,
+            loaded,
+            options,
+            config,
+            manager,
+            swaps,
+            urgency,
+            recal,
+            started,
+            quiet: POLL,
+            printed,
+        }
+    }
+
+    /// Stays until a signal asks it to go, or the kernel has ended the scheduler.
+    pub(super) fn watch(mut self, inputs: &mut Inputs<'_>, server: Option<&Server>) -> Result<ExitReport> {
+        let what = describe(self.options);
+        self.manager.ready(&what);
+        info!("scx_bias schedules: {what}");
+        loop {
+            self.urgency.raise();
+            let pause = self.swaps.turn(monotonic_ns(), &mut self.loaded);
+            let event = inputs.wait(self.patience().min(pause));
+            if event != Event::Quiet || self.options.stats_interval.is_some() || self.follow.is_some() {
+                self.urgency.lower();
+            }
+            if event == Event::Signal(Signal::Stop) {
+                self.manager.stopping();
+                self.follow.iter_mut().for_each(Follow::finish);
+                return Ok(self.loaded.detach());
+            }
+            if self.loaded.has_ended() {
+                return self.loaded.detach().into_result();
+            }
+            self.keep_up(&event);
+            match (event, server) {
+                (Event::Asked(question), Some(server)) => server.answer(question, &mut self),
+                // Who asked by signal reads the answer in the log.
+                (Event::Signal(Signal::Reload), _) => drop(self.reload()),
+                _ => {}
+            }
+            self.print_if_due();
+        }
+    }
+
+    /// How long nothing but swaps can be due.
+    fn patience(&self) -> Duration {
+        let now = Instant::now();
+        let due = self.options.stats_interval.map(|interval| self.printed.0 + interval);
+        let patience = due.map_or(self.quiet, |at| at.saturating_duration_since(now).min(self.quiet));
+        self.follow.as_ref().map_or(patience, |follow| patience.min(follow.patience()))
+    }
+
+    /// With CPUs that come and go, with their speeds, with opted-in cgroups.
+    fn keep_up(&mut self, event: &Event) {
+        self.manager.live(Instant::now());
+        self.loaded.follow_hotplug(self.options);
+        self.quiet = self.recal.turn(Instant::now(), &mut self.loaded).min(POLL);
+        if self.loaded.has_new_table() {
+            self.swaps.set_table(self.recal.table());
+        }
+        if let Some(follow) = &mut self.follow {
+            if *event == Event::Hinted {
+                follow.rang();
+            }
+            follow.tick();
+        }
+    }
+
+    fn print_if_due(&mut self) {
+        let due = self.options.stats_interval.map(|interval| self.printed.0 + interval);
+        if due.is_some_and(|at| Instant::now() >= at) {
+            let now = self.stats();
+            println!("{}", now.since(&self.printed.1).line());
+            self.printed = (Instant::now(), now);
+        }
+    }
+
     fn scope(&self) -> Scope {
-        self.follow.borrow().as_ref().map_or(Scope::WholeSystem, |follow| {
+        self.follow.as_ref().map_or(Scope::WholeSystem, |follow| {
             let mut report = follow.report();
             let lost = self.loaded.hints_lost();
             if lost > 0 {
@@ -58,9 +157,8 @@ impl Running<'_, '_, '_> {
     }
 
     /// Opts in and lets go what differs from the configuration before; what was added or removed by command stays as it is.
-    fn change_cgroups(&self, new: &[PathBuf]) -> Result<(), Failure> {
-        let mut follow = self.follow.borrow_mut();
-        let Some(follow) = follow.as_mut() else { return Ok(()) };
+    fn change_cgroups(&mut self, new: &[PathBuf]) -> Result<(), Failure> {
+        let Some(follow) = &mut self.follow else { return Ok(()) };
         let old = &self.options.cgroups;
         let mut added: Vec<&PathBuf> = Vec::new();
         for path in new.iter().filter(|path| !old.contains(path)) {
@@ -83,11 +181,11 @@ impl Running<'_, '_, '_> {
 
 impl Source for Running<'_, '_, '_> {
     fn stats(&self) -> Stats {
-        self.loaded.stats().with(&self.swaps.borrow().summary())
+        self.loaded.stats().with(&self.swaps.summary())
     }
 
     fn swaps(&self, first: u64) -> SwapsReport {
-        self.swaps.borrow().report(super::monotonic_ns(), first)
+        self.swaps.report(monotonic_ns(), first)
     }
 
     fn status(&self) -> StatusReport {
@@ -95,15 +193,15 @@ impl Source for Running<'_, '_, '_> {
         let uptime = self.started.elapsed();
         let machine = Machine::of(self.recal.table());
         let state = State { scope: self.scope(), machine, recalibration: self.recal.report() };
-        let swaps = self.swaps.borrow().summary();
+        let swaps = self.swaps.summary();
         StatusReport {
             swaps,
             ..StatusReport::new(self.options, state, uptime, loaded.band(), loaded.counters(), self.stats())
         }
     }
 
-    fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
-        self.follow.borrow_mut().as_mut().map_or_else(
+    fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
+        self.follow.as_mut().map_or_else(
             || Err(Failure::usage("this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH to limit it")),
             |follow| follow.answer(request),
         )
@@ -120,7 +218,7 @@ impl Source for Running<'_, '_, '_> {
             Ok(report) => report.lines().iter().for_each(|line| info!("reloaded: {line}")),
             Err(failure) => warn!("not reloaded, everything stays as it is: {failure}"),
         }
-        self.manager.ready(&super::describe(self.options));
+        self.manager.ready(&describe(self.options));
         result
     }
 }

@@ -42,7 +42,7 @@ pub(super) trait Source {
     fn stats(&self) -> Stats;
     fn status(&self) -> StatusReport;
     fn tasks(&self) -> Result<Vec<TaskReport>>;
-    fn cgroups(&self, request: &Request) -> Result<Report, Failure>;
+    fn cgroups(&mut self, request: &Request) -> Result<Report, Failure>;
     fn reload(&mut self) -> Result<ReloadReport, Failure>;
     fn swaps(&self, first: u64) -> SwapsReport;
 }

@@ -43,7 +43,7 @@ impl Source for Fake {
         SwapsReport { next: first + 3, ..SwapsReport::default() }
     }
 
-    fn cgroups(&self, request: &Request) -> Result<Report, Failure> {
+    fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
         if self.refuses {
             return Err(Failure::usage("no such cgroup; name another"));
         }
