@@ -98,6 +98,7 @@ fn a_storm_of_changes_loses_no_task_on_7_0() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn a_storm_of_changes_loses_no_task_on_7_3() {
     storm("7.3");
 }
@@ -126,6 +127,7 @@ fn loads(kernel: &str) {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn loads_on_6_18() {
     loads("6.18");
 }
