@@ -153,6 +153,8 @@ impl Swaps {
             self.off = (!even).then(|| EVEN.to_owned());
         }
         self.audit.correction = Default::default();
+        // What they would have been measured by is gone.
+        self.tally.undone += self.trials.len() as u64;
         self.trials.clear();
     }
 

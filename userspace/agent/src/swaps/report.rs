@@ -32,7 +32,7 @@ pub struct Tally {
     pub asked: u64,
     /// That no longer held when they were to be asked for.
     pub refused: u64,
-    /// That were asked for and not carried out.
+    /// That were asked for and not carried out, or given up because the table they went by changed.
     pub undone: u64,
 }
 

@@ -51,6 +51,19 @@ fn the_worst_placement_becomes_the_best_and_stays() {
 }
 
 #[test]
+fn a_new_table_ends_what_is_open_and_nothing_gets_lost() {
+    let mut fake = Fake::worst();
+    let mut swaps = swaps();
+    while swaps.trials.is_empty() {
+        run(&mut swaps, &mut fake, 10);
+    }
+    let open = swaps.trials.len() as u64;
+    swaps.set_table(&table());
+    let summary = swaps.summary();
+    assert_eq!((summary.tally.asked, summary.tally.undone, swaps.trials.len()), (open, open, 0));
+}
+
+#[test]
 fn what_nobody_gains_from_is_left_alone() {
     for stacks in [[LOOP; 4], [CHASE; 4], [LOOP, LOOP, CHASE, CHASE]] {
         let mut fake = Fake::new(&stacks);
