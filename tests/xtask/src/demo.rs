@@ -47,7 +47,7 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     let (scx_bias, bench) = (program("scx_bias"), program("bias-bench"));
     let extra: Vec<_> = args.bench.iter().map(|word| quote(word)).collect();
     let scheduler = quote(&format!(
-        "{} --no-config --slice-us {SLICE_US}",
+        "{} --no-config --slice-us {SLICE_US} --capacity-file {TABLE}",
         PathBuf::from(programs).join("scx_bias").display()
     ));
     format!(
@@ -57,6 +57,10 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
         extra.join(" ")
     )
 }
+
+/// Where `calibrate` left the table. Named, it is used as it is: the emulation is suspended while the scheduler is loaded, and whoever measured then
+/// would find all CPUs alike.
+const TABLE: &str = "/var/lib/scx_bias/capacity.json";
 
 /// Slice of scx_bias in the VM, in microseconds. The emulation is about fifty times slower than hardware while the clock
 /// is not, so a slice is stretched, or switching would eat it.

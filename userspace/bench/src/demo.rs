@@ -89,7 +89,8 @@ pub fn run(options: &Options) -> Result<Comparison> {
         result.save(options)?;
     }
     progress.stage(&format!("loading {}", options.scheduler));
-    sched::under(kernel, &options.scheduler, options.timeout, false, |loaded| {
+    // Loading takes a minute at the emulation's pace, and is not what is shown.
+    sched::under(kernel, &options.scheduler, options.timeout, true, |loaded| {
         result.scheduler = Some(loaded.name().to_string());
         for one in &options.mixes {
             progress.stage(&format!("{one} under {}", loaded.name()));

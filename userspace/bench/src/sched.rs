@@ -287,7 +287,7 @@ fn is_by_sigint(status: ExitStatus) -> bool {
 /// Runs `measure` with a scheduler loaded: load, measure, prove that it stayed, unload.
 ///
 /// With `unpaced` the asymmetric VM's emulation is suspended while it loads and unloads, which nobody measures and which
-/// takes ten seconds at 60 MIPS. Not for a scheduler that measures the CPUs while it starts: it would find them all alike.
+/// takes a minute at 60 MIPS. Not for a scheduler that measures the CPUs while it starts: it would find them all alike.
 pub fn under<T>(
     kernel: SchedExt,
     command: &str,
