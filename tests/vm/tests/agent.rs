@@ -3,16 +3,7 @@
 
 mod common;
 
-use common::{Expectations, Scenario};
-
-/// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
-const PRETEND: &str = r#"
-cat >/run/capacity.json <<END
-{"version": 1, "cpus": [
- {"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
- {"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}
-END
-"#;
+use common::{Expectations, PRETEND, Scenario};
 
 fn scenario() -> Scenario {
     Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")

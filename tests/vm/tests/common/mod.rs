@@ -9,6 +9,15 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
+pub const PRETEND: &str = r#"
+cat >/run/capacity.json <<END
+{"version": 1, "cpus": [
+ {"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
+ {"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}
+END
+"#;
+
 /// Slice of scx_bias in the emulating VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
 pub const SLICE_US: u32 = 50_000;
 /// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void

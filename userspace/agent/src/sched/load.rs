@@ -31,6 +31,9 @@ mod skeleton {
 pub(super) use skeleton::types;
 use skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 
+/// Bit of a CPU's published flags (`enum run_flags` in `bpf/state.bpf.h`): some task of ours runs there.
+pub(super) const RUN_BUSY: u32 = 1 << 3;
+
 /// The scheduler, attached. Dropping it detaches.
 pub(super) struct Loaded<'object> {
     pub(super) skel: BpfSkel<'object>,

@@ -10,11 +10,8 @@ use nix::errno::Errno;
 use nix::sched::sched_getcpu;
 use tracing::warn;
 
-use super::load::Loaded;
+use super::load::{Loaded, RUN_BUSY};
 use crate::swaps::{Kernel, Refusal, Request, Seat, Task};
-
-/// Some task of ours runs there (`enum run_flags`).
-const RUN_BUSY: u32 = 1 << 3;
 
 impl Kernel for Loaded<'_> {
     fn glance(&self, seats: &mut Vec<Seat>) {

@@ -7,11 +7,8 @@ use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, COST_BEST, CapacityTable, Class};
 use libbpf_rs::ProgramInput;
 
-use super::load::{Loaded, types};
+use super::load::{Loaded, RUN_BUSY, types};
 use crate::recal::{Kernel, Reading};
-
-/// Bit of a CPU's published flags: some task of ours runs there (`bpf/state.bpf.h`).
-const RUN_BUSY: u32 = 1 << 3;
 
 const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 
