@@ -12,7 +12,7 @@ use super::Cause;
 use crate::samples::median;
 use std::collections::VecDeque;
 
-/// How far off a reading may be and still confirm an entry.
+/// How far off a reading may be and still confirm an entry, as a factor either way: what is off from one entry is so back from the other, too.
 pub const TOLERANCE: f64 = 0.04;
 /// A CPU may change so often in a minute before it has to be seen longer.
 pub const CHANGES_A_MINUTE: usize = 6;
@@ -36,9 +36,9 @@ pub struct Filter {
 impl Filter {
     /// Takes in that the CPU was seen at `ratio` of its reference while it was believed to be at `present`. The new ratio, if it is believed.
     pub fn add(&mut self, ratio: f64, present: f64, now_ms: u64, cause: Cause) -> Option<f64> {
-        let off = ratio / present - 1.0;
+        let off = (ratio / present).max(present / ratio) - 1.0;
         self.settled = false;
-        if off.abs() <= TOLERANCE {
+        if off <= TOLERANCE {
             self.settled = true;
             self.hurried = false;
             self.off.clear();

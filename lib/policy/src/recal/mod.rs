@@ -128,6 +128,8 @@ pub enum Trigger {
     FrequencyPolicy,
     /// The hardware reported that it was throttled.
     Thermal,
+    /// The hardware feedback interface changed what it thinks of it.
+    Feedback,
 }
 
 /// A CPU's class and costs.
@@ -161,6 +163,8 @@ pub struct Change {
 pub enum Want {
     /// Nothing that is not known.
     Nothing,
+    /// Whether it is still as good as its class: its cycles will tell once something runs there, which an untrue entry may prevent.
+    Rare,
     /// Whether its entry still holds.
     Routine,
     /// Whether it has changed, of which there is a sign.
@@ -268,8 +272,11 @@ impl Recal {
         if state.trigger.is_some() || state.filter.suspects() {
             return Want::Soon;
         }
-        let unknown = !counted || !state.with_class;
-        if unknown && age_ms >= FRESH_MS / 4 { Want::Routine } else { Want::Nothing }
+        match age_ms {
+            _ if (!counted || !state.with_class) && age_ms >= FRESH_MS / 4 => Want::Routine,
+            FRESH_MS.. => Want::Rare,
+            _ => Want::Nothing,
+        }
     }
 
     /// Takes readings in. The entries that changed, of which [`Self::table`] is made then; none if the table is as before.

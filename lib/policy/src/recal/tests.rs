@@ -109,6 +109,18 @@ fn when_the_best_are_throttled_the_others_become_the_measure() {
     assert_eq!(causes, [Cause::Cycles, Cause::Cycles, Cause::Others, Cause::Others]);
 }
 
+/// Just beyond the tolerance on the way there, it must be so on the way back.
+#[test]
+fn an_entry_that_changed_by_little_is_given_back() {
+    for speed in [1.0405, 0.961] {
+        let mut bench = Bench::new(&references());
+        bench.busy(times(KHZ, [1.0, speed, 1.0, 1.0]), 6);
+        assert_ne!(*bench.recal.table(), table());
+        bench.busy(KHZ, 6);
+        assert_eq!(*bench.recal.table(), table());
+    }
+}
+
 #[test]
 fn single_outliers_of_any_size_change_nothing() {
     let mut bench = Bench::new(&references());
@@ -157,7 +169,8 @@ fn spot_checks_do_where_nothing_is_counted_and_only_there() {
     let mut bench = Bench::new(&references());
     let slow = Evidence::Spot { step_ns: 1e9 / 20e3 };
     assert_eq!(bench.recal.wants_spot(0, 0, false), Want::Routine);
-    assert_eq!(bench.recal.wants_spot(0, 0, true), Want::Nothing);
+    // Never seen, but counted once something runs there.
+    assert_eq!(bench.recal.wants_spot(0, 0, true), Want::Rare);
     assert_eq!(bench.one(0, slow, 1), 0);
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms, false), Want::Soon);
     assert_eq!(bench.one(0, slow, 1), 1);
@@ -167,6 +180,10 @@ fn spot_checks_do_where_nothing_is_counted_and_only_there() {
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS, true), Want::Routine);
     bench.busy(KHZ, 3);
     assert_eq!(bench.one(0, slow, 2), 0);
+    // One that does as its class only now and then.
+    bench.busy(KHZ, 1);
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS - 1, true), Want::Nothing);
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS, true), Want::Rare);
 }
 
 #[test]
@@ -273,7 +290,7 @@ fn times(khz: [f64; 4], noise: [f64; 4]) -> [f64; 4] {
 
 proptest! {
     #[test]
-    fn noise_of_a_few_percent_never_changes_a_true_table(noise in noise(0.039)) {
+    fn noise_of_a_few_percent_never_changes_a_true_table(noise in noise(0.038)) {
         let mut bench = Bench::new(&references());
         for noise in noise {
             prop_assert_eq!(bench.busy(times(KHZ, noise), 1), 0);

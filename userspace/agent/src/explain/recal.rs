@@ -31,6 +31,9 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
     if let Some(failure) = &report.failure {
         lines.push(format!("the last table could not be put in force ({failure}); please report this"));
     }
+    if let Some(why) = &report.deaf {
+        lines.push(format!("heat shows within seconds, not at once: {why}"));
+    }
     lines.push(match report.changed {
         0 => "no entry has changed".to_owned(),
         1 => "one entry has changed:".to_owned(),
@@ -87,7 +90,16 @@ mod tests {
             "12 s ago: CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles after thermal throttling",
         ];
         assert_eq!(lines(&report, 13_500), expected);
-        let quiet = Report { changed: 0, changes: Vec::new(), failure: Some("why".into()), ..report };
+        let quiet = Report {
+            changed: 0,
+            changes: Vec::new(),
+            failure: Some("why".into()),
+            deaf: Some("because".into()),
+            ..report
+        };
+        assert!(
+            lines(&quiet, 0).iter().any(|line| line == "heat shows within seconds, not at once: because")
+        );
         assert!(lines(&quiet, 0).iter().any(|line| line.contains("(why)")));
         assert_eq!(lines(&quiet, 0).last().map(String::as_str), Some("no entry has changed"));
         assert_eq!(lines(&Report::default(), 0), ["off: the table stays as it was at the start"]);

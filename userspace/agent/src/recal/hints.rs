@@ -1,8 +1,8 @@
 //! What sysfs tells of a CPU's speed before it shows: limits of its clock, and counts of thermal throttling.
 //!
 //! `cpufreq/policyN/scaling_max_freq` is what a user, a governor or the firmware allows [kHz]; `cpuN/thermal_throttle/core_throttle_count` grows
-//! each time the hardware throttled the core (x86; documented in the kernel's `Documentation/admin-guide/thermal` and sysfs ABI). The kernel's
-//! netlink events of the hardware feedback interface say the same and more; reading a few files every two seconds serves every architecture.
+//! each time the hardware throttled the core (x86; documented in the kernel's `Documentation/admin-guide/thermal` and sysfs ABI). Reading a
+//! few files every two seconds serves every architecture, and kernels that announce nothing ([`super::thermal`]).
 //!
 //! Invariants. A file that vanishes or holds no number is left out until it can be read. At most [`READ`] files are read a look, in turn.
 

@@ -6,23 +6,26 @@
 //! Approach. What is made of readings is decided in [`bias_policy::recal`]; here they are taken, and the table handed over. Each [`EVERY`]
 //! * the cycles and the time that the kernel side added up per CPU while tasks ran give the clock of CPUs that are counted;
 //! * a few CPUs that idle and of which that does not tell enough are asked by a spot check ([`spot`]): a moment of the calibration's
-//!   execute loop on a thread of the lowest priority. Only while something runs somewhere: on an idle machine the table decides nothing;
-//! * limits of the clock and counts of thermal throttling are read from sysfs ([`hints`]); where they change the CPU has to prove less.
+//!   execute loop on a thread of the lowest priority. Only while something runs somewhere: on an idle machine the table decides nothing. One
+//!   that seems to have changed is asked again each [`AGAIN`] until that is certain;
+//! * limits of the clock and counts of thermal throttling are read from sysfs ([`hints`]), at once where the kernel announces that something got
+//!   hot ([`thermal`]); where they change the CPU has to prove less.
 //!
 //! A new table is put in force by the kernel side in one step (`bpf/table.bpf.h`). Each change of an entry is logged with old, new and cause,
 //! and kept for `scx_bias status`, the last [`KEPT`] of them. Nothing is stored: the next start spot-checks the stored table as ever.
 //!
 //! Invariants. Without readings nothing changes and the status says so. The watching thread never waits for a measurement. At most
-//! [`SPOTS`] checks are made at a time, of some hundred microseconds each on hardware, 20 ms where a CPU seems to have changed.
+//! [`SPOTS`] checks are made at a time, of some hundred microseconds each on hardware, 20 ms and more where a CPU seems to have changed.
 //!
 //! Limits. CPUs that were not in the table stay out of it until the next start. With opted-in cgroups an idle CPU may be busy for the
-//! default scheduler: its check then takes too long and is dropped. Events of the hardware feedback interface are not listened to.
+//! default scheduler: its check then takes too long and is dropped.
 
 pub mod hints;
 mod report;
 pub mod spot;
 #[cfg(test)]
 mod tests;
+pub mod thermal;
 
 pub use report::{CpuRecal, Follows, Report, line};
 
@@ -36,14 +39,18 @@ use spot::Spots;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thermal::News;
 use tracing::{debug, info, warn};
 
 /// Between readings.
 pub const EVERY: Duration = Duration::from_millis(500);
 /// Changes that are kept for the status.
 pub const KEPT: usize = 128;
-/// Spot checks begun in a turn.
+/// Between looks at spot checks while an idle CPU seems to have changed.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Spot checks begun in a turn, and how many of them of CPUs that nothing is wrong with.
 const SPOTS: usize = 4;
+const RARE_SPOTS: usize = 2;
 /// Turns between looks at limits and throttling.
 const HINTS_EVERY: u64 = 4;
 /// A shorter count is no reading [ns].
@@ -100,12 +107,20 @@ pub struct Recalibrator {
     references: Vec<Reference>,
     spots: Box<dyn Spots>,
     hints: Hints,
+    /// They should be looked at in the next turn.
+    hinted: bool,
+    /// Why the kernel announces nothing; None if it does.
+    deaf: Option<String>,
     on: bool,
     started: Instant,
     /// When that was [ms since 1970].
     started_ms: u64,
     before: Option<(Instant, Vec<Reading>)>,
+    /// What came in the last interval, and how long that was [ns].
+    last: (u64, Vec<Reading>),
     due: Instant,
+    /// When to look at spot checks before that.
+    again: Option<Instant>,
     turns: u64,
     spot_checks: u64,
     changes: VecDeque<Change>,
@@ -136,11 +151,15 @@ impl Recalibrator {
             references: references.to_vec(),
             spots,
             hints,
+            hinted: false,
+            deaf: None,
             on,
             started: Instant::now(),
             started_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             before: None,
+            last: (1, Vec::new()),
             due: Instant::now(),
+            again: None,
             turns: 0,
             spot_checks: 0,
             changes: VecDeque::new(),
@@ -153,6 +172,26 @@ impl Recalibrator {
     #[must_use]
     pub fn table(&self) -> &CapacityTable {
         self.recal.table()
+    }
+
+    /// Is the table followed?
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// The kernel announces nothing, for this reason.
+    pub fn hears_nothing(&mut self, why: &anyhow::Error) {
+        self.deaf = Some(format!("{why:#}"));
+    }
+
+    /// The kernel announced something: it is looked at soon, with what else came in the same moment.
+    pub fn heard(&mut self, news: &News, now: Instant) {
+        if let News::Cpus(cpus) = news {
+            cpus.iter().for_each(|cpu| self.recal.trigger(*cpu, Trigger::Feedback));
+        }
+        self.hinted = true;
+        self.due = self.due.min(now + AGAIN);
     }
 
     /// Takes readings if it is time to; for how long from `now` it has nothing to do.
@@ -169,25 +208,22 @@ impl Recalibrator {
                 self.look(now, elapsed_ns, &deltas(&before, &readings), kernel);
             }
             self.before = Some((now, readings));
+        } else if self.again.is_some_and(|at| now >= at) {
+            self.look_again(now, kernel);
         }
-        self.due.saturating_duration_since(now)
+        let due = self.again.map_or(self.due, |at| at.min(self.due));
+        due.saturating_duration_since(now)
     }
 
     /// Makes of what came since the last look a new table, if need be, and asks for what it does not tell.
     fn look(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(Reading, bool)], kernel: &mut dyn Kernel) {
-        let now_ms = self.clock_ms(now);
         for (delta, _) in deltas.iter().filter(|(_, came_online)| *came_online) {
             self.recal.trigger(delta.cpu, Trigger::Hotplug);
         }
-        let deltas: Vec<Reading> = deltas.iter().map(|(delta, _)| *delta).collect();
-        let mut samples: Vec<Sample> = deltas.iter().filter_map(|delta| cycles(delta, elapsed_ns)).collect();
-        samples.extend(
-            self.spots
-                .collect()
-                .into_iter()
-                .map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }),
-        );
-        if self.turns.is_multiple_of(HINTS_EVERY) {
+        self.last = (elapsed_ns, deltas.iter().map(|(delta, _)| *delta).collect());
+        let mut samples: Vec<Sample> =
+            self.last.1.iter().filter_map(|delta| cycles(delta, elapsed_ns)).collect();
+        if std::mem::take(&mut self.hinted) || self.turns.is_multiple_of(HINTS_EVERY) {
             for hint in self.hints.look() {
                 if let Some(trigger) = hint.trigger {
                     self.recal.trigger(hint.cpu, trigger);
@@ -197,11 +233,27 @@ impl Recalibrator {
                 );
             }
         }
-        let changes = self.recal.turn(now_ms, &samples);
+        self.take_in(now, samples, kernel);
+        self.ask(now, Want::Rare);
+    }
+
+    /// The same for spot checks alone: a CPU that seems to have changed is asked again at once.
+    fn look_again(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        for (last, reading) in self.last.1.iter_mut().zip(kernel.readings()) {
+            last.busy = reading.busy;
+        }
+        self.take_in(now, Vec::new(), kernel);
+        self.ask(now, Want::Soon);
+    }
+
+    /// Takes in these samples and what spot checks found.
+    fn take_in(&mut self, now: Instant, mut samples: Vec<Sample>, kernel: &mut dyn Kernel) {
+        let found = self.spots.collect().into_iter();
+        samples.extend(found.map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }));
+        let changes = self.recal.turn(self.clock_ms(now), &samples);
         if !changes.is_empty() {
             self.apply(changes, kernel);
         }
-        self.ask(now_ms, elapsed_ns, &deltas);
     }
 
     fn clock_ms(&self, now: Instant) -> u64 {
@@ -233,9 +285,12 @@ impl Recalibrator {
         self.changes.drain(..surplus);
     }
 
-    /// Begins spot checks of idle CPUs.
-    fn ask(&mut self, now_ms: u64, elapsed_ns: u64, deltas: &[Reading]) {
-        let runs = |delta: &Reading| delta.ran_permille(elapsed_ns) >= IDLE_PERMILLE;
+    /// Begins spot checks of idle CPUs that are wanted at least so much.
+    fn ask(&mut self, now: Instant, least: Want) {
+        let now_ms = self.clock_ms(now);
+        let (elapsed_ns, deltas) = &self.last;
+        let runs = |delta: &Reading| delta.ran_permille(*elapsed_ns) >= IDLE_PERMILLE;
+        self.again = None;
         // What a table is for: something runs.
         if !deltas.iter().any(runs) {
             return;
@@ -249,13 +304,16 @@ impl Recalibrator {
         let wants =
             deltas.iter().map(|delta| (self.recal.wants_spot(delta.cpu, now_ms, delta.counted), delta.cpu));
         let mut wants: Vec<(Want, u64, u32)> = wants
-            .filter(|(want, cpu)| *want != Want::Nothing && is_idle(*cpu))
+            .filter(|(want, cpu)| *want >= least && is_idle(*cpu))
             .map(|(want, cpu)| (want, now_ms.saturating_sub(self.recal.seen(cpu).unwrap_or(0)), cpu))
             .collect();
         wants.sort_unstable_by(|a, b| b.cmp(a));
-        for (_, _, cpu) in wants.into_iter().take(SPOTS) {
-            self.spot_checks += u64::from(self.spots.ask(cpu, self.expected_ns(cpu)));
+        let urgent = wants.iter().filter(|(want, ..)| *want > Want::Rare).count();
+        for (_, _, cpu) in wants.iter().take(SPOTS.min(urgent + RARE_SPOTS)) {
+            self.spot_checks += u64::from(self.spots.ask(*cpu, self.expected_ns(*cpu)));
         }
+        // What is asked now may raise a suspicion, and one that is raised is followed up.
+        self.again = (!wants.is_empty()).then_some(now + AGAIN);
     }
 
     /// What a step of the loop should take on a CPU by the table; None if its calibration did not tell.

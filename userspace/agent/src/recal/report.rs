@@ -47,6 +47,9 @@ pub struct Report {
     pub changed: u64,
     /// Spot checks made since the start.
     pub spot_checks: u64,
+    /// Why events of heat and of the hardware feedback interface are not heard of; None if they are.
+    #[serde(default)]
+    pub deaf: Option<String>,
     /// The last changes, the newest last; their time is in ms since 1970.
     pub changes: Vec<Change>,
 }
@@ -80,6 +83,7 @@ impl Recalibrator {
             cpus: cpus.collect(),
             changed: self.changed,
             spot_checks: self.spot_checks,
+            deaf: self.deaf.clone(),
             changes: self.changes.iter().cloned().collect(),
         }
     }
@@ -104,6 +108,7 @@ pub fn line(change: &Change) -> String {
         Some(Trigger::Hotplug) => " after it came online",
         Some(Trigger::FrequencyPolicy) => " after its frequency limits changed",
         Some(Trigger::Thermal) => " after thermal throttling",
+        Some(Trigger::Feedback) => " after the hardware announced it",
     };
     format!(
         "CPU {}: {} {} became {} {} (execute/internal/external), by {cause}{trigger}",

@@ -5,7 +5,9 @@
 //!
 //! Approach. Each check has a thread of its own of policy SCHED_IDLE, pinned to the CPU, so that whoever wakes there goes first. It runs chunks of
 //! some 100 us (longer where reading the clock is dear) and stops as soon as the median of [`ENOUGH`] agrees with what is expected. If it does
-//! not, it goes on until the CPU has had [`PATIENCE`] to speed up; then the lower quartile of the later half counts.
+//! not, it goes on until the CPU has had [`PATIENCE`] to speed up, and twice as long each time while it still does: a governor that follows
+//! load as the kernel tracks it (schedutil; half-life 32 ms) takes a tenth of a second to give its all. Then the lower quartile of the later
+//! half counts.
 //!
 //! Invariants. A check that was disturbed, by others on the CPU or by the CPU's going away, gives no result. One check at a time of a CPU.
 
@@ -14,16 +16,20 @@ use crate::calibrate::thread;
 use bias_policy::samples::median;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::libc;
+use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Chunks after which a CPU that does as expected is let alone.
 const ENOUGH: usize = 3;
 /// How far off they may be.
 const AGREES: f64 = 0.03;
-/// How long a CPU that seems to be slow is given to speed up.
+/// How long a CPU that seems to be slow is given to speed up at first, and at most.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// A check that takes longer was disturbed.
-const DISTURBED: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(320);
+/// So much faster in the later half than in the earlier, it still speeds up.
+const SPEEDS_UP: f64 = 0.97;
+/// A check that takes so much longer than what it measured was disturbed.
+const DISTURBED: Duration = Duration::from_millis(80);
 /// Length of a chunk: this many readings of the clock, within these bounds.
 const CLOCK_READINGS: u32 = 200;
 const CHUNK: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(2));
@@ -84,24 +90,25 @@ impl Spots for Threads {
 fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
     lowest_priority();
     thread::pin(cpu).ok()?;
-    let start = Instant::now();
-    let step_ns = measure(chunk(), expected_ns, PATIENCE, |steps| {
+    let (start, run) = (Instant::now(), own_time()?);
+    let step_ns = measure(chunk(), expected_ns, |steps| {
         let start = Instant::now();
         execute(steps);
         start.elapsed()
     });
     // A CPU that goes offline sends its threads elsewhere.
     let stayed = nix::sched::sched_getcpu().is_ok_and(|at| u32::try_from(at) == Ok(cpu));
-    (stayed && start.elapsed() < DISTURBED).then_some(step_ns?)
+    let waited = start.elapsed().saturating_sub(own_time()?.saturating_sub(run));
+    (stayed && waited < DISTURBED).then_some(step_ns?)
+}
+
+/// For how long this thread has run.
+fn own_time() -> Option<Duration> {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
 /// The chunks of a check: `time` runs so many steps and tells how long they took.
-fn measure(
-    chunk: Duration,
-    expected_ns: Option<f64>,
-    patience: Duration,
-    mut time: impl FnMut(u64) -> Duration,
-) -> Option<f64> {
+fn measure(chunk: Duration, expected_ns: Option<f64>, mut time: impl FnMut(u64) -> Duration) -> Option<f64> {
     let step_ns = |steps: u64, took: Duration| took.as_nanos() as f64 / steps as f64;
     let chunk_ns = chunk.as_nanos() as f64;
     let fitting = |step_ns: f64| ((chunk_ns / step_ns.max(1e-3)) as u64).clamp(1, 1 << 40);
@@ -112,6 +119,7 @@ fn measure(
         steps = fitting(step_ns(steps, spent));
     }
     let mut samples = Vec::new();
+    let mut patience = PATIENCE;
     loop {
         let took = time(steps);
         spent += took;
@@ -124,17 +132,21 @@ fn measure(
             return Some(last);
         }
         if spent >= patience {
-            return settled(&samples);
+            let (earlier, later) = samples.split_at(samples.len() / 2);
+            let (earlier, later) = (quickest(earlier)?, quickest(later)?);
+            if later >= earlier * SPEEDS_UP || patience >= LONGEST {
+                return Some(later);
+            }
+            patience *= 2;
         }
     }
 }
 
-/// Time of a step of a CPU that did not do as expected: the lower quartile of the later half, when it had its time to speed up. Whatever disturbs a
-/// chunk makes it longer.
-fn settled(samples: &[f64]) -> Option<f64> {
-    let mut later = samples.get(samples.len() / 2..)?.to_vec();
-    later.sort_by(f64::total_cmp);
-    later.get(later.len() / 4).copied()
+/// The lower quartile: whatever disturbs a chunk makes it longer.
+fn quickest(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 4).copied()
 }
 
 /// Long enough that reading the clock does not count.
@@ -161,7 +173,7 @@ mod tests {
     /// Runs [`measure`] on a CPU whose n-th chunk takes so many ns a step; the result and how many chunks it took.
     fn run(expected: Option<f64>, step_ns: impl Fn(usize) -> f64) -> (f64, usize) {
         let mut chunks = 0;
-        let result = measure(CHUNK, expected, PATIENCE, |steps| {
+        let result = measure(CHUNK, expected, |steps| {
             chunks += 1;
             Duration::from_nanos((steps as f64 * step_ns(chunks)) as u64)
         });
@@ -186,6 +198,27 @@ mod tests {
         assert!((ns - 10.0).abs() < 0.05 && (20..30).contains(&chunks), "{ns} {chunks}");
         let (ns, chunks) = run(Some(10.0), |_| 30.0);
         assert!((ns - 30.0).abs() < 0.05 && chunks < 80, "{ns} {chunks}");
+    }
+
+    /// Schedutil gives 1.25 times the share of its capacity that the CPU was busy for of late; the calibration had it at full speed.
+    #[test]
+    fn a_governor_that_follows_load_is_waited_for() {
+        let (spent_ms, chunks) = (std::cell::Cell::new(0.0), std::cell::Cell::new(0));
+        let result = measure(CHUNK, Some(10.0), |steps| {
+            let load = 1.0 - 0.5f64.powf((spent_ms.get() + 1.0) / 32.0);
+            let took_ns = steps as f64 * 10.0 / (1.25 * load).clamp(0.2, 1.0);
+            spent_ms.set(spent_ms.get() + took_ns / 1e6);
+            chunks.set(chunks.get() + 1);
+            Duration::from_nanos(took_ns as u64)
+        });
+        assert!((result.unwrap() - 10.0).abs() < 0.4, "{result:?}");
+        assert!(spent_ms.get() < 100.0, "{} ms", spent_ms.get());
+    }
+
+    #[test]
+    fn a_cpu_that_gets_faster_for_ever_is_not_waited_for() {
+        let (ns, chunks) = run(Some(1.0), |chunk| 10_000.0 / chunk as f64);
+        assert!(ns > 1.0 && chunks < 1000, "{ns} {chunks}");
     }
 
     #[test]

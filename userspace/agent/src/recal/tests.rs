@@ -217,6 +217,46 @@ fn a_call_in_between_does_nothing_and_says_for_how_long() {
 }
 
 #[test]
+fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(6);
+    rig.made.khz[0] = 20_000;
+    rig.recal.heard(&News::Cpus(vec![0, 99]), rig.now);
+    assert!(rig.recal.turn(rig.now, &mut rig.made) <= AGAIN);
+    rig.turns(2);
+    let report = rig.recal.report();
+    assert_eq!((report.cpus[0].class, report.changes[0].trigger), (Class::Slow, Some(Trigger::Feedback)));
+    rig.recal.heard(&News::Somewhere, rig.now);
+    assert!(rig.recal.hinted);
+    rig.turns(1);
+    assert!(!rig.recal.hinted);
+}
+
+/// Nothing runs on it that its cycles could be counted of, and nothing will as long as its entry says that it is slow.
+#[test]
+fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_changed() {
+    let mut rig = Rig::new(true, true);
+    rig.turns(6);
+    rig.made.busy = [true, false, false, false];
+    // What they do at first is learned.
+    rig.turns(12);
+    rig.quick.borrow_mut().asked.clear();
+    rig.turns(12);
+    assert!(rig.made.tables.is_empty());
+    let asked = rig.quick.borrow().asked.len();
+    assert!((4..=9).contains(&asked), "{asked} checks of three CPUs in 6 s");
+    rig.quick.borrow_mut().step_ns[1] = 30.0;
+    let start = rig.now;
+    while rig.made.tables.is_empty() && rig.now - start < 5 * EVERY {
+        let pause = rig.recal.turn(rig.now, &mut rig.made);
+        rig.now += pause;
+        rig.made.pass(pause.as_nanos() as u64);
+    }
+    assert_eq!(rig.recal.table().get(1).unwrap().cost_permille[0], 3000);
+    assert!(rig.now - start <= 4 * EVERY + 2 * AGAIN, "{:?}", rig.now - start);
+}
+
+#[test]
 fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     let mut rig = Rig::new(true, true);
     rig.turns(5);

@@ -57,6 +57,7 @@ use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
 use crate::recal::Recalibrator;
+use crate::recal::thermal::{Listener, News};
 use crate::swaps::Swaps;
 use crate::topology::Topology;
 use follow::Follow;
@@ -127,7 +128,8 @@ fn run_once(
     let signals = signals.listen()?;
     let follow = optin.map(|optin| Follow::start(optin, &mut loaded));
     let swaps = Swaps::new(&options.table, loaded.counts(), &options.swaps);
-    let recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
+    let mut recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
+    let listener = listen(&mut recal);
     let server = Server::launch(None);
     if let Err(error) = &server {
         warn!("nobody can ask for the status, or command: {error:#}");
@@ -136,9 +138,16 @@ fn run_once(
         signals,
         questions: server.as_ref().map_or_else(|_| never(), |server| server.questions().clone()),
         bell: follow.as_ref().map_or_else(never, Follow::bell),
+        news: listener.as_ref().map_or_else(never, |listener| listener.news().clone()),
     };
     let running = Running::new(loaded, options, config, follow, swaps, recal);
     running.watch(&mut inputs, server.ok().as_ref())
+}
+
+/// Listens to what the kernel announces of CPUs, if the table is followed and it announces anything.
+fn listen(recal: &mut Recalibrator) -> Option<Listener> {
+    let listener = recal.is_on().then(Listener::open)?;
+    listener.map_err(|error| recal.hears_nothing(&error)).ok()
 }
 
 /// What the watching thread wakes up for.
@@ -148,6 +157,8 @@ enum Event {
     Asked(Question),
     /// Something happens in an opted-in cgroup.
     Hinted,
+    /// Something got hot, or cools.
+    Heated(News),
     /// Nothing came for long enough.
     Quiet,
 }
@@ -157,6 +168,7 @@ struct Inputs<'a> {
     signals: &'a mut Receiver<Signal>,
     questions: Receiver<Question>,
     bell: Receiver<()>,
+    news: Receiver<News>,
 }
 
 impl Inputs<'_> {
@@ -171,6 +183,10 @@ impl Inputs<'_> {
                 self.bell = never();
                 Event::Quiet
             }, |()| Event::Hinted),
+            recv(self.news) -> news => news.map_or_else(|_| {
+                self.news = never();
+                Event::Quiet
+            }, Event::Heated),
             recv(self.questions) -> asked => asked.map_or_else(|_| {
                 self.questions = never();
                 Event::Quiet
@@ -234,14 +250,17 @@ mod tests {
         let (stop, mut signals) = unbounded();
         let (ask, questions) = unbounded();
         let (rope, bell) = unbounded();
-        let mut inputs = Inputs { signals: &mut signals, questions, bell };
+        let (announce, news) = unbounded();
+        let mut inputs = Inputs { signals: &mut signals, questions, bell, news };
         assert_eq!(inputs.wait(SHORT), Event::Quiet);
         assert!(ask.send(Question::Tasks).is_ok());
         assert_eq!(inputs.wait(SHORT), Event::Asked(Question::Tasks));
         assert!(rope.send(()).is_ok());
         assert_eq!(inputs.wait(SHORT), Event::Hinted);
-        drop((ask, rope));
-        for _ in 0..2 {
+        assert!(announce.send(News::Somewhere).is_ok());
+        assert_eq!(inputs.wait(SHORT), Event::Heated(News::Somewhere));
+        drop((ask, rope, announce));
+        for _ in 0..3 {
             assert_eq!(inputs.wait(SHORT), Event::Quiet);
         }
         let quiet = Instant::now();

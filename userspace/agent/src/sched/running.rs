@@ -112,6 +112,9 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
     fn keep_up(&mut self, event: &Event) {
         self.manager.live(Instant::now());
         self.loaded.follow_hotplug(self.options);
+        if let Event::Heated(news) = event {
+            self.recal.heard(news, Instant::now());
+        }
         self.quiet = self.recal.turn(Instant::now(), &mut self.loaded).min(POLL);
         if self.loaded.has_new_table() {
             self.swaps.set_table(self.recal.table());

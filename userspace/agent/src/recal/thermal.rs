@@ -1,0 +1,204 @@
+//! What the kernel announces of CPUs that get hot or are let cool: events of the generic netlink family `thermal`.
+//!
+//! Problem. Limits in sysfs are read every two seconds ([`super::hints`]), and what Intel's hardware feedback interface (HFI) thinks of each CPU is not in
+//! sysfs at all.
+//!
+//! Approach. A thread sleeps until an event comes and passes on what it tells: CPUs whose capability the hardware feedback interface changed, or that
+//! a trip point was crossed or a cooling device set, which names no CPU. Either way it is only a reason to look: capabilities are ranks
+//! of the firmware's own, no costs. Since 6.10 or so the kernel turns the interface on only while somebody listens, so listening is what makes the events come.
+//!
+//! Numbers are those of the kernel's `include/uapi/linux/thermal.h`.
+//!
+//! Invariants. Any message is news or none. The thread ends with the listener, and wakes for nothing else.
+//!
+//! Limits. News that come faster than they are read are dropped: those that wait say the same. Kernels without CONFIG_THERMAL_NETLINK announce nothing.
+
+use std::io::PipeWriter;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use anyhow::{Context, Result, anyhow};
+use crossbeam::channel::{Receiver, bounded};
+use neli::attr::Attribute;
+use neli::consts::socket::NlFamily;
+use neli::genl::Genlmsghdr;
+use neli::nl::{NlPayload, Nlmsghdr};
+use neli::router::synchronous::NlRouter;
+use neli::socket::synchronous::NlSocketHandle;
+use neli::utils::Groups;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// The family, and its group of events.
+const FAMILY: &str = "thermal";
+const GROUP: &str = "event";
+/// Events (`enum thermal_genl_event`).
+const TRIP_UP: u8 = 5;
+const TRIP_DOWN: u8 = 6;
+const COOLING: u8 = 12;
+const CAPABILITY: u8 = 14;
+/// Attributes (`enum thermal_genl_attr`): the CPUs, and the number of each.
+const CPUS: u16 = 20;
+const CPU: u16 = 21;
+/// News that wait.
+const WAITING: usize = 8;
+
+type Message = Nlmsghdr<u16, Genlmsghdr<u8, u16>>;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The hardware thinks otherwise of these CPUs.
+    Cpus(Vec<u32>),
+    /// Something got hot, or cools; limits may have changed.
+    Somewhere,
+}
+
+/// Listens, until it is dropped.
+pub struct Listener {
+    news: Receiver<News>,
+    /// The thread ends when its other end finds this one closed.
+    _needed: PipeWriter,
+}
+
+impl Listener {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the kernel has no such events.
+    pub fn open() -> Result<Self> {
+        let socket = join()?;
+        let (end, needed) = std::io::pipe().context("cannot make a pipe")?;
+        let (sender, news) = bounded(WAITING);
+        let run = move || {
+            // SAFETY: the descriptor is the socket's, which lives as long as this closure.
+            let fd = unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) };
+            while wait(fd, end.as_fd()) {
+                let Ok((messages, _)) = socket.recv::<u16, Genlmsghdr<u8, u16>>() else { continue };
+                for message in messages.filter_map(Result::ok) {
+                    // Those that wait say the same.
+                    drop(news_in(&message).map(|news| sender.try_send(news)));
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("thermal".to_owned())
+            .spawn(run)
+            .context("cannot start a thread that listens")?;
+        Ok(Self { news, _needed: needed })
+    }
+
+    /// What was heard.
+    #[must_use]
+    pub const fn news(&self) -> &Receiver<News> {
+        &self.news
+    }
+}
+
+/// A socket that receives the events.
+fn join() -> Result<NlSocketHandle> {
+    let absent = |error: &dyn std::fmt::Display| anyhow!("this kernel has no thermal events ({error})");
+    let (router, _) =
+        NlRouter::connect(NlFamily::Generic, None, Groups::empty()).map_err(|error| absent(&error))?;
+    let group = router.resolve_nl_mcast_group(FAMILY, GROUP).map_err(|error| absent(&error))?;
+    NlSocketHandle::connect(NlFamily::Generic, None, Groups::new_groups(&[group]))
+        .map_err(|error| anyhow!("cannot listen to thermal events: {error}"))
+}
+
+/// Waits until there is something to read from `socket`: true; false once the other end of `end` is closed.
+fn wait(socket: BorrowedFd<'_>, end: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::POLLIN), PollFd::new(end, PollFlags::POLLIN)];
+    while poll(&mut fds, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
+    let [_, end] = fds;
+    !end.any().unwrap_or(true)
+}
+
+/// What a message tells, if it is worth a look.
+fn news_in(message: &Message) -> Option<News> {
+    let NlPayload::Payload(payload) = message.nl_payload() else { return None };
+    match *payload.cmd() {
+        TRIP_UP | TRIP_DOWN | COOLING => Some(News::Somewhere),
+        CAPABILITY => {
+            let attributes = payload.attrs().get_attr_handle();
+            let nested = attributes.get_nested_attributes::<u16>(CPUS).ok()?;
+            let numbers = nested.iter().filter(|attribute| *attribute.nla_type().nla_type() == CPU);
+            let cpus: Vec<u32> = numbers.filter_map(|number| number.get_payload_as().ok()).collect();
+            (!cpus.is_empty()).then_some(News::Cpus(cpus))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use neli::FromBytes;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    /// An attribute: length, type, payload, padding.
+    fn attribute(of: u16, payload: &[u8]) -> Vec<u8> {
+        let length = 4 + payload.len();
+        let mut bytes = [(length as u16).to_ne_bytes(), of.to_ne_bytes()].concat();
+        bytes.extend(payload);
+        bytes.resize(length.next_multiple_of(4), 0);
+        bytes
+    }
+
+    /// A message of the family with number 30, as the kernel writes it.
+    fn bytes(event: u8, attributes: &[u8]) -> Vec<u8> {
+        let mut bytes = (20 + attributes.len() as u32).to_ne_bytes().to_vec();
+        bytes.extend([30u16.to_ne_bytes(), [0; 2]].concat());
+        bytes.extend([0; 8]);
+        bytes.extend([event, 1, 0, 0]);
+        bytes.extend(attributes);
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<News> {
+        let message = Message::from_bytes(&mut Cursor::new(bytes)).ok()?;
+        news_in(&message)
+    }
+
+    #[test]
+    fn a_change_of_capability_names_its_cpus() {
+        const NESTED: u16 = 1 << 15;
+        let cpu = |cpu: u32, performance: u32| {
+            [(CPU, cpu), (22, performance), (23, 255)].map(|(of, n)| attribute(of, &n.to_ne_bytes())).concat()
+        };
+        for flag in [0, NESTED] {
+            let list = attribute(CPUS | flag, &[cpu(3, 0), cpu(12, 512)].concat());
+            assert_eq!(parse(&bytes(CAPABILITY, &list)), Some(News::Cpus(vec![3, 12])));
+        }
+        assert_eq!(parse(&bytes(CAPABILITY, &[])), None);
+    }
+
+    #[test]
+    fn what_names_no_cpu_is_a_reason_to_look_and_the_rest_is_not() {
+        for event in 0..=CAPABILITY {
+            let looks = [TRIP_UP, TRIP_DOWN, COOLING].contains(&event);
+            assert_eq!(parse(&bytes(event, &[])), looks.then_some(News::Somewhere));
+        }
+    }
+
+    /// On kernels without the family there is a reason, on others a listener whose thread ends with it.
+    #[test]
+    fn listening_works_or_says_why_not() {
+        match Listener::open() {
+            Ok(listener) => {
+                let news = listener.news().clone();
+                drop(listener);
+                // The thread has the other end; whatever came before is still to be had.
+                while news.recv().is_ok() {}
+            }
+            Err(error) => assert!(error.to_string().contains("thermal events"), "{error}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_news_or_none(event in any::<u8>(), rest in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = parse(&bytes(event, &rest));
+            let _ = parse(&rest);
+        }
+    }
+}
