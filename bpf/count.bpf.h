@@ -31,6 +31,7 @@
 #define BIAS_COUNT_BPF_H
 
 #include "state.bpf.h"
+#include "limit.bpf.h"
 
 /* Of the ticks of a task that runs long, so many are counted together while its profile is stable. */
 #define TICKS_TOGETHER 2
@@ -134,6 +135,8 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 {
 	if (!counting || !cpu_info_of(cpu)->counters || cctx->counting_pid == p->pid)
 		return;
+	if (limited && !tctx->inside)
+		return;
 	if (bias_profile_stable(&tctx->profile) && ++tctx->uncounted < sample_every)
 		return;
 	tctx->uncounted = 0;
@@ -182,6 +185,8 @@ int BPF_PROG(bias_count_tick)
 	    (p->flags & PF_KTHREAD))
 		return 0;
 	if (cctx->counting_pid == pid && cctx->run_stable && ++cctx->uncounted_ticks < TICKS_TOGETHER)
+		return 0;
+	if (!still_has_bias(p, cctx))
 		return 0;
 	if (!counters_read(cpu, &now)) {
 		cctx->counting_pid = 0;

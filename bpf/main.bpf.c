@@ -16,7 +16,8 @@
  *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h),
  *		scaled by nice and cpu.weight (group.bpf.h).
  *
- * Where only some cgroups are opted in, the agent is told who comes and goes (optin.bpf.h).
+ * Where only some cgroups are opted in, the agent is told who comes and goes (optin.bpf.h), or all are scheduled and only theirs
+ * counted (limit.bpf.h).
  *
  * The callbacks below only gather, ask and act. What is decided without the kernel is in
  * lib/include/bias, compiled here and tested on the host. What each CPU is worth comes from the agent,
@@ -30,6 +31,7 @@
 #include "group.bpf.h"
 #include "idle.bpf.h"
 #include "init.bpf.h"
+#include "limit.bpf.h"
 #include "move.bpf.h"
 #include "optin.bpf.h"
 #include "place.bpf.h"
@@ -230,6 +232,8 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	struct task_ctx *tctx = p->flags & PF_KTHREAD ? NULL : task_ctx_of(p);
 
+	if (tctx)
+		has_bias(p, tctx);
 	account_start(p, cpu, cctx, tctx);
 	if (tctx) {
 		arrived(tctx);

@@ -12,7 +12,7 @@
  * if it is ours itself.
  *
  * Invariants. A hint is never more than that: the agent looks for itself before it acts, and looks each second even if
- * none comes. Without opted-in cgroups nothing here is loaded, and the maps are not made.
+ * none comes. Without cgroups that were named nothing here is loaded, and the maps are not made.
  *
  * Limits. The move is announced before it happens. Cgroups deeper than MAX_DEPTH are not recognised. A task sent to an idle
  * CPU that a fair task takes in the same moment waits until that sleeps.

@@ -24,6 +24,7 @@ const volatile bool two_classes =
     false;			      /* false: every CPU counts as fast for good, nothing moves for speed */
 const volatile bool counting = false; /* some CPU has counters */
 const volatile bool partial = false;  /* only opted-in cgroups are ours, see optin.bpf.h */
+const volatile bool limited = false;  /* only their tasks have a bias, see limit.bpf.h */
 
 const volatile bool moving = true; /* CPUs move running tasks by themselves, see move.bpf.h */
 
@@ -167,6 +168,9 @@ struct task_ctx {
 	u64 moved_ns;		   /* when it last was, by the monotonic clock */
 	u64 lost_ns;		   /* time from such moves to running again, in all */
 	struct bias_work work;	   /* what it did of late */
+	u64 cgroup_id;		   /* where it was last seen, see limit.bpf.h */
+	u32 cgroup_epoch;	   /* which state of optin_cgroups that was compared with */
+	u32 inside;		   /* and whether it has a bias there */
 };
 
 struct {
@@ -239,6 +243,8 @@ struct {
 
 /* Hints there was no room for. */
 u64 optin_lost;
+/* Counts the changes of optin_cgroups, from 1 on. Written by the agent. */
+u32 cgroups_epoch;
 
 UEI_DEFINE(uei);
 

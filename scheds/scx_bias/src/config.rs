@@ -185,9 +185,10 @@ fn plain(error: &impl fmt::Display) -> String {
 }
 
 /// What stands in a template for an option that is not given and is no knob.
-const EXAMPLES: [(&str, &str); 11] = [
+const EXAMPLES: [(&str, &str); 12] = [
     ("cgroups", "[\"/sys/fs/cgroup/work.slice\"]"),
     ("capacity_file", "\"/var/lib/scx_bias/capacity.json\""),
+    ("whole_system", "false"),
     ("no_bias", "false"),
     ("no_recalibrate", "false"),
     ("no_swap", "false"),

@@ -73,6 +73,7 @@ impl RunSettings {
     fn over(self, beneath: Self) -> Self {
         Self {
             cgroups: if self.cgroups.is_empty() { beneath.cgroups } else { self.cgroups },
+            whole_system: self.whole_system.or(beneath.whole_system),
             capacity_file: self.capacity_file.or(beneath.capacity_file),
             numbers: self.numbers.over(beneath.numbers),
             no_bias: self.no_bias.or(beneath.no_bias),
@@ -97,6 +98,11 @@ impl RunSettings {
 
     fn check(&self) -> Result<(), Failure> {
         self.check_each()?;
+        if self.whole_system == Some(true) && self.cgroups.is_empty() {
+            return Err(Failure::usage(
+                "whole_system says what cgroups are for, and there are none: name one with --cgroup, or leave it out to schedule everything by bias",
+            ));
+        }
         self.numbers.knobs().map(drop).map_err(Failure::usage)
     }
 
@@ -108,6 +114,7 @@ impl RunSettings {
         let defaults = RunOptions::new(table);
         Ok(RunOptions {
             cgroups: self.cgroups.clone(),
+            whole_system: self.whole_system.unwrap_or(defaults.whole_system),
             capacity_file: self.capacity_file.clone(),
             knobs: self.numbers.knobs().map_err(Failure::usage)?,
             events: parse_events(&self.events)?,
@@ -263,6 +270,16 @@ mod tests {
         let settings = resolve(file, &["--cgroup", "/c", "--cgroup=d"]).unwrap();
         assert_eq!(settings.options(CapacityTable::default()).unwrap().cgroups, ["/c", "d"].map(Path::new));
         assert!(resolve("cgroups = '/a'", &[]).unwrap_err().message.contains("line 1"));
+    }
+
+    #[test]
+    fn the_whole_system_with_bias_in_cgroups_needs_cgroups() {
+        let options = resolve("cgroups = ['/a']", &["--whole-system"]).unwrap();
+        let options = options.options(CapacityTable::default()).unwrap();
+        assert!(options.schedules_everything() && options.limits_bias());
+        let refused = resolve("whole_system = true", &[]).unwrap_err().message;
+        assert!(refused.contains("configuration file") && refused.contains("--cgroup"), "{refused}");
+        assert!(resolve("whole_system = true", &["--whole-system=false"]).is_ok());
     }
 
     #[test]

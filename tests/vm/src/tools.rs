@@ -86,8 +86,9 @@ pub fn nextest() -> Result<PathBuf> {
     {
         return Ok(path);
     }
+    // Unoptimised: built in a third of the time, and what it does is wait for tests.
     let why = "which runs the tests";
-    Ok(cargo_install("cargo-nextest", NEXTEST, why)?.join("cargo-nextest"))
+    Ok(cargo_install("cargo-nextest", NEXTEST, &["--debug"], why)?.join("cargo-nextest"))
 }
 
 /// The folder of a `virtiofsd` program, which shows the host's files to kernels without 9p.
@@ -97,17 +98,20 @@ pub fn nextest() -> Result<PathBuf> {
 pub fn virtiofsd_folder() -> Result<PathBuf> {
     match find_program("virtiofsd") {
         Some(path) => Ok(path.parent().unwrap_or(Path::new("/")).to_path_buf()),
-        None => cargo_install("virtiofsd", VIRTIOFSD, "which shows the host's files to Debian's kernels"),
+        None => {
+            cargo_install("virtiofsd", VIRTIOFSD, &[], "which shows the host's files to Debian's kernels")
+        }
     }
 }
 
 /// Builds a published program into the cache; returns the folder it is in.
-fn cargo_install(name: &str, version: &str, why: &str) -> Result<PathBuf> {
+fn cargo_install(name: &str, version: &str, options: &[&str], why: &str) -> Result<PathBuf> {
     let folder = cache::entry("tools", &format!("{name}-{version}"), |folder| {
         let mut step = Step::new(format!("building {name} {version}, {why}; this takes minutes"));
         let log = cache::root()?.join("tools").join("log");
         let mut cargo = Command::new("cargo");
-        cargo.args(["install", "--locked", "--version", version, name, "--root"]).arg(folder);
+        cargo.args(["install", "--locked", "--version", version, name, "--root"]).arg(folder).args(options);
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
         // Built apart from the workspace: its folder, flags and lints are not ours to apply.
         cargo.current_dir("/").env("CARGO_TARGET_DIR", folder.join("target")).env_remove("RUSTFLAGS");
         run_logged(&mut step, &mut cargo, &log)?;

@@ -38,8 +38,9 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
     expect.at_least("questions answered during the flood", number("answered"), 2.0);
     expect.at_most("descriptors more than before", number("descriptors/1") - number("descriptors/0"), 0.0);
     expect.at_most("memory more than before [kB]", number("memory_kb/1") - number("memory_kb/0"), 32_768.0);
-    // The figure to reach is 1 s. Emulated on a busy host it took up to 1.4 s, most of it waiting for the host's CPUs.
-    expect.at_most("default scheduler after SIGKILL [s]", number("kill_s"), 5.0);
+    // The figure to reach is 1 s; a busy host takes the vCPUs away meanwhile (docs/results/agent.md).
+    expect.at_most("default scheduler after SIGKILL [s]", number("returned_s"), 2.0);
+    expect.at_most("the rest taken down [s]", number("kill_s"), 5.0);
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
     expect.judge();
 }
@@ -153,6 +154,7 @@ kill -TERM $bias; wait $bias; echo $? >$OUT/code
 "#;
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn the_rights_that_the_unit_leaves_are_enough() {
     let Some(results) = scenario().run(&format!("{PRETEND}\n{CONFINED}")) else { return };
     let mut expect = Expectations::default();

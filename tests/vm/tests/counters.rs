@@ -64,6 +64,7 @@ fn expect(results: &Results, expect: &mut Expectations, name: &str, cpus: &[u64]
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn poor_counters_cost_their_benefit_and_nothing_else() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 6).run(POOR) else { return };
     let mut all = Expectations::default();

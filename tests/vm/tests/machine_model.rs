@@ -69,6 +69,7 @@ fn calibration_finds_two_classes() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_orders_cpus_that_are_nearly_alike() {
     let Some(results) = Scenario::emulated("6.12", "NEAR", 3).strict().run(CALIBRATE) else { return };
     let mut expect = Expectations::default();
@@ -78,6 +79,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_one_class_where_all_are_alike() {
     let Some(results) = Scenario::emulated("6.12", "SYM", 3).strict().run(CALIBRATE) else { return };
     let mut expect = Expectations::default();

@@ -81,7 +81,9 @@ pub struct Report {
     pub memory_kb: [u64; 2],
     /// Part of a CPU that it took during the flood.
     pub flooded_cpu_share: f64,
-    /// Time from SIGKILL until the kernel was back to its default scheduler.
+    /// Time from SIGKILL until every task was back on the default scheduler; None if the kernel does not tell.
+    pub returned_s: Option<f64>,
+    /// The same until the kernel had taken down all of the other one.
     pub kill_s: f64,
     /// Time it took to load again.
     pub again_s: f64,
@@ -134,12 +136,7 @@ pub fn run(options: &Options) -> Result<Report> {
     let after = settled(pid, &before)?;
     loaded.check()?;
 
-    let start = Instant::now();
-    signal(pid, Signal::SIGKILL)?;
-    while SchedExt::system().state()? != "disabled" && start.elapsed() < options.timeout {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let kill_s = start.elapsed().as_secs_f64();
+    let (returned_s, kill_s) = end(pid, &group, options.timeout)?;
     loaded.crash()?;
     let start = Instant::now();
     let again = Loaded::start(SchedExt::system(), &options.scheduler, options.timeout)?;
@@ -161,9 +158,29 @@ pub fn run(options: &Options) -> Result<Report> {
         descriptors: [before.descriptors, after.descriptors],
         memory_kb: [before.memory_kb, after.memory_kb],
         flooded_cpu_share,
+        returned_s,
         kill_s,
         again_s,
     })
+}
+
+/// Kills the scheduler's process: after how long every task was back on the default scheduler, if that is told, and after how long the kernel had
+/// taken down all of the other one, seconds.
+fn end(pid: Pid, group: &Group, timeout: Duration) -> Result<(Option<f64>, f64)> {
+    let tells = group.is_on_ext().is_some();
+    let mut returned_s = None;
+    let start = Instant::now();
+    signal(pid, Signal::SIGKILL)?;
+    loop {
+        let disabled = SchedExt::system().state()? == "disabled";
+        if tells && returned_s.is_none() && group.is_on_ext() == Some(false) {
+            returned_s = Some(start.elapsed().as_secs_f64());
+        }
+        if disabled || start.elapsed() >= timeout {
+            return Ok((returned_s, start.elapsed().as_secs_f64()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// What the service manager is told first.
@@ -318,10 +335,12 @@ fn once(path: &Path) -> Option<String> {
 impl Report {
     /// For people.
     pub fn text(&self) -> String {
+        let returned =
+            self.returned_s.map_or_else(|| "at a time not told".to_owned(), |s| format!("in {s:.3} s"));
         format!(
             "ready after {:.2} s; longest wait for progress {:.2} s, {:.2} s while it was stopped, {:.2} s while its socket was flooded by {} \
              connections; then {} of {} questions were answered, the slowest in {:.2} s, and it took {:.1} % of a CPU; descriptors {} -> {}, \
-             memory {} -> {} kB; default scheduler {:.3} s after SIGKILL, loaded again in {:.2} s\n",
+             memory {} -> {} kB; after SIGKILL default scheduler {returned}, all taken down in {:.3} s, loaded again in {:.2} s\n",
             self.ready_s,
             self.calm_gap_s,
             self.stopped_gap_s,

@@ -148,6 +148,12 @@ pub struct Started {
     work: Vec<u64>,
 }
 
+/// What a task's `/proc/PID/sched` says of sched_ext: the kernel's `task_on_scx()`.
+fn enabled_in(text: &str) -> Option<bool> {
+    let line = text.lines().find(|line| line.starts_with("ext.enabled"))?;
+    Some(line.rsplit(':').next()?.trim() != "0")
+}
+
 /// Running tasks. Dropping it kills and reaps them.
 pub struct Group {
     phase: Shared<AtomicU64>,
@@ -226,6 +232,16 @@ impl Group {
         let slots = &self.slots.all()[..self.len];
         let tasks = slots.iter().zip(units).map(|(slot, units)| slot.window(units)).collect();
         Ok(Window { wall_ns: (end - started.at).as_nanos() as u64, tasks })
+    }
+
+    /// Does any of them run under sched_ext? None if the kernel does not tell.
+    pub fn is_on_ext(&self) -> Option<bool> {
+        let mut on_ext = false;
+        for pid in &self.pids {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/sched")).ok()?;
+            on_ext |= enabled_in(&text)?;
+        }
+        Some(on_ext)
     }
 
     /// How many tasks there are.
@@ -445,6 +461,15 @@ pub(crate) mod example {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernel_tells_who_runs_under_sched_ext() {
+        let text = |ext| {
+            format!("work (7, #threads: 1)\nse.exec_start   :   12.3\next.enabled      :        {ext}\n")
+        };
+        assert_eq!((enabled_in(&text(1)), enabled_in(&text(0))), (Some(true), Some(false)));
+        assert_eq!(enabled_in("work (7, #threads: 1)\npolicy : 0\n"), None);
+    }
 
     #[test]
     fn pinned_tasks_are_charged_to_their_cpu_only() {

@@ -64,6 +64,12 @@ pub struct RunSettings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
 
+    /// With --cgroup: schedule everything, and judge only the tasks of these cgroups by what they stall on. Nothing of theirs waits behind the
+    /// default scheduler then, and no thread's policy is changed; but everybody's tasks share the CPUs by scx_bias's rules
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_system: Option<bool>,
+
     /// Use the capacity table in this file instead of measuring. It must list every online CPU
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]

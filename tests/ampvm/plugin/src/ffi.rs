@@ -124,7 +124,7 @@ extern "C" fn end_of_quantum(index: c_uint, _: *mut c_void) {
     } else if enabled {
         pace(m, v);
     } else {
-        v.pacer.suspend();
+        rest(m, v);
     }
     m.publish(index, v);
 }
@@ -145,22 +145,37 @@ fn request_model(m: &Machine) {
 unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
     STATE.store(state::MODELLING, Release);
     if let Some(m) = machine() {
-        if m.priority == Priority::Realtime {
-            // All at once: an ordinary vCPU thread that holds a lock of QEMU's could otherwise be starved by
-            // one that has become real-time and waits for the lock.
-            for thread in m.threads.iter().map(|t| t.load(Relaxed)).filter(|t| *t != 0) {
-                host::realtime(thread, host::VCPU_RT_PRIORITY);
-            }
-        }
+        promote(m);
         m.page.header.state.store(state::MODELLING, Release);
     }
     register(id);
 }
 
+/// Makes all vCPU threads real-time ones, if that is wanted. All at once: an ordinary vCPU thread that holds a lock of QEMU's could otherwise
+/// be starved by one that has become real-time and waits for the lock.
+fn promote(m: &Machine) {
+    if m.priority == Priority::Realtime {
+        for thread in m.threads.iter().map(|t| t.load(Relaxed)).filter(|t| *t != 0) {
+            host::realtime(thread, host::VCPU_RT_PRIORITY);
+        }
+    }
+}
+
+/// Pacing is suspended: a vCPU thread that sleeps no more must not be a real-time one, or two that are busy on a host with two CPUs keep all others
+/// waiting for a tenth of a second each time.
+fn rest(m: &Machine, v: &mut Local) {
+    v.pacer.suspend();
+    if !v.resting && m.priority == Priority::Realtime {
+        host::short_slices();
+    }
+    (v.resting, v.thread_ready) = (true, false);
+}
+
 fn pace(m: &Machine, v: &mut Local) {
     if !v.thread_ready {
-        v.thread_ready = true;
+        (v.resting, v.thread_ready, v.demoted) = (false, true, false);
         host::prepare_thread(m.priority);
+        promote(m);
     }
     if !v.demoted && v.pacer.is_hopeless(v.account.model_ns()) {
         v.demoted = true;

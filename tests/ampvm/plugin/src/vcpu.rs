@@ -33,6 +33,8 @@ pub struct Local {
     pub slept_ns: u64,
     /// Host thread is set up (timer slack, priority).
     pub thread_ready: bool,
+    /// Pacing is suspended, and the host thread no more prepared for it.
+    pub resting: bool,
     /// It gave its real-time priority back.
     pub demoted: bool,
 }
@@ -79,6 +81,7 @@ impl Machine {
                 pacer: Pacer::default(),
                 slept_ns: 0,
                 thread_ready: false,
+                resting: false,
                 demoted: false,
             }))
         };

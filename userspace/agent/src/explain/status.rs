@@ -33,13 +33,14 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
     let scope = match report.scope {
         Scope::WholeSystem => "the whole system",
         Scope::Cgroups(_) => "opted-in cgroups",
+        Scope::BiasInCgroups(_) => "the whole system, with bias in opted-in cgroups only",
     };
     out.title(&format!(
         "scx_bias {} has been running for {}, for {scope}.",
         report.version,
         duration(report.uptime_s)
     ));
-    if let Scope::Cgroups(report) = &report.scope {
+    if let Scope::Cgroups(report) | Scope::BiasInCgroups(report) = &report.scope {
         out.title("Opted-in cgroups");
         cgroups::lines(report).iter().for_each(|line| out.item(line));
     }

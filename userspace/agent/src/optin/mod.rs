@@ -21,6 +21,7 @@
 //! keep SCHED_EXT, and run under scx_bias as anybody's who asks for that policy.
 
 pub mod cgroup;
+pub mod chosen;
 pub mod journal;
 mod look;
 pub mod plan;
@@ -41,7 +42,6 @@ use tracing::{info, warn};
 pub use report::{CgroupReport, Report, Request};
 
 use crate::failure::Failure;
-use bias_policy::ffi;
 use cgroup::Cgroup;
 use journal::{Remembered, Store};
 use plan::{Action, IDLE_NICE, Id, Journal, Plan, Previous, Tid, policy, reconcile};
@@ -54,9 +54,6 @@ const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a process that was seen leaving is watched. The hint comes before the move.
 const WATCHED: Duration = Duration::from_secs(2);
-/// Opted-in cgroups at most.
-pub const MOST_CGROUPS: usize = ffi::BIAS_MAX_OPTED_IN as usize;
-
 /// What the kernel side says should be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
@@ -144,14 +141,8 @@ impl<S: System> OptIn<S> {
     }
 
     fn opt_in(&mut self, cgroup: Cgroup) -> Result<(), Failure> {
-        if self.inside.iter().any(|other| other.path == cgroup.path && other.id == cgroup.id) {
+        if !chosen::admits(&self.inside, &cgroup)? {
             return Ok(());
-        }
-        if self.inside.len() >= MOST_CGROUPS {
-            return Err(Failure::usage(format!(
-                "cgroup {}: {MOST_CGROUPS} are opted in, the most there can be; opt in one above them",
-                cgroup.path
-            )));
         }
         self.gone.retain(|path| *path != cgroup.path);
         self.inside.push(cgroup);
@@ -178,16 +169,7 @@ impl<S: System> OptIn<S> {
     /// # Errors
     /// Usage failure when it was not opted in.
     pub fn remove(&mut self, path: &Path) -> Result<(), Failure> {
-        // One that is gone has the path it had.
-        let found = self
-            .system
-            .resolve(path)
-            .map_or_else(|_| path.to_string_lossy().into_owned(), |cgroup| cgroup.path);
-        let at = self.inside.iter().position(|cgroup| cgroup.path == found).ok_or_else(|| {
-            Failure::usage(format!(
-                "cgroup {found}: is not opted in; `scx_bias cgroup list` shows those that are"
-            ))
-        })?;
+        let at = chosen::position(&self.inside, path, self.system.resolve(path).ok())?;
         let cgroup = self.inside.remove(at);
         self.released.push(cgroup);
         self.quiet = false;

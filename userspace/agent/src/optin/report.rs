@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::OptIn;
+use super::cgroup::Cgroup;
 use super::plan::policy;
 use super::system::System;
 
@@ -36,7 +37,7 @@ pub struct Report {
 pub struct CgroupReport {
     /// Its folder.
     pub path: String,
-    /// Threads in it and below that run under scx_bias.
+    /// Threads in it and below that run under scx_bias, or have a bias there.
     pub threads: usize,
     /// Threads that do not, because they are real-time ones.
     pub real_time: usize,
@@ -45,6 +46,19 @@ pub struct CgroupReport {
 }
 
 impl CgroupReport {
+    /// A cgroup whose threads of some policies are `ours`.
+    pub(crate) fn of(system: &impl System, cgroup: &Cgroup, ours: impl Fn(u32) -> bool) -> Self {
+        let threads = system.threads(cgroup).unwrap_or_default();
+        let policies = threads.iter().filter_map(|tid| Some(system.attr(*tid)?.policy));
+        let mut report =
+            Self { path: cgroup.path.clone(), cpu_max: system.limited_by(cgroup), ..Self::default() };
+        for policy in policies {
+            report.threads += usize::from(ours(policy));
+            report.real_time += usize::from(policy != policy::EXT && !policy::is_switched(policy));
+        }
+        report
+    }
+
     /// What to know of it, in words; none if there is nothing.
     #[must_use]
     pub fn note(&self) -> Option<String> {
@@ -60,20 +74,8 @@ impl<S: System> OptIn<S> {
     /// What is so now.
     #[must_use]
     pub fn report(&self) -> Report {
-        let cgroups = self.inside.iter().map(|cgroup| {
-            let threads = self.system.threads(cgroup).unwrap_or_default();
-            let policies = threads.iter().filter_map(|tid| Some(self.system.attr(*tid)?.policy));
-            let mut report = CgroupReport {
-                path: cgroup.path.clone(),
-                cpu_max: self.system.limited_by(cgroup),
-                ..CgroupReport::default()
-            };
-            for policy in policies {
-                report.threads += usize::from(policy == policy::EXT);
-                report.real_time += usize::from(policy != policy::EXT && !policy::is_switched(policy));
-            }
-            report
-        });
+        let ours = |policy| policy == policy::EXT;
+        let cgroups = self.inside.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
         let notes = self.trouble.clone().into_iter().collect();
         Report { cgroups: cgroups.collect(), gone: self.gone.clone(), notes }
     }

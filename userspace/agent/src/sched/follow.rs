@@ -31,8 +31,8 @@ const MOST_ENDS: usize = 32;
 
 /// What kernels before 7.2 or so lack, and what comes of that.
 const NO_SERVER: &str = "this kernel gives sched_ext no share of a CPU that the default scheduler's threads keep busy (it has no ext \
-deadline server): opted-in threads can starve behind them, and after 30 s of that the kernel ends scx_bias. Leave CPUs to them, or start it \
-without --cgroup to schedule the whole system";
+deadline server): opted-in threads can starve behind them, and after 30 s of that the kernel ends scx_bias. Leave CPUs to them, or \
+add --whole-system to schedule everything and limit only bias to these cgroups";
 
 /// Opted-in cgroups, followed.
 pub(super) struct Follow<'a> {

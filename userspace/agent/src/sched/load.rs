@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::CapacityTable;
-use libbpf_rs::{Link, OpenObject, ProgramMut};
+use libbpf_rs::{Link, MapHandle, OpenObject, ProgramMut};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
@@ -79,7 +79,7 @@ impl<'object> Loaded<'object> {
         describe_machine(&mut open, options, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
-        prepare_opt_in(&mut open, !options.cgroups.is_empty())?;
+        prepare_cgroups(&mut open, options)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
         if options.verbose {
             programs::log_verified();
@@ -146,6 +146,21 @@ impl<'object> Loaded<'object> {
             self.hinting.push(program.attach()?);
         }
         Ok(hints)
+    }
+
+    /// The map of cgroups that have a bias.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub(super) fn cgroups(&self) -> Result<MapHandle> {
+        Ok(MapHandle::try_from(&self.skel.maps.optin_cgroups)?)
+    }
+
+    /// The kernel side looks at that map anew.
+    pub(super) fn cgroups_changed(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.cgroups_epoch = bss.cgroups_epoch.wrapping_add(1);
+        }
     }
 
     /// Hints that were lost since the start.
@@ -263,16 +278,19 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     Ok(())
 }
 
-/// Makes it a scheduler of opted-in cgroups only, or leaves out what that needs.
-fn prepare_opt_in(open: &mut OpenBpfSkel<'_>, partial: bool) -> Result<()> {
+/// Makes it a scheduler of opted-in cgroups only, or one of everything that judges only their tasks by what they stall on, or leaves out what that
+/// needs.
+fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
+    let (partial, limited) = (!options.schedules_everything(), options.limits_bias());
     let hints = partial && hints::require().is_ok();
     for program in [&mut open.progs.bias_optin_move, &mut open.progs.bias_optin_fork] {
         program.set_autoload(hints);
         program.set_autoattach(false);
     }
-    open.maps.optin_cgroups.set_autocreate(hints)?;
+    open.maps.optin_cgroups.set_autocreate(hints || limited)?;
     open.maps.optin_hints.set_autocreate(hints)?;
-    open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.partial = partial;
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    (ro.partial, ro.limited) = (partial, limited);
     let ops = open.struct_ops.bias_ops_mut();
     if !partial {
         // Only who shares its CPUs with the default scheduler has to give them up. Without it the program is not loaded.
@@ -282,7 +300,7 @@ fn prepare_opt_in(open: &mut OpenBpfSkel<'_>, partial: bool) -> Result<()> {
     let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
     if flag == 0 {
         return Err(Failure::kernel(
-            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup",
+            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup, or with --whole-system",
         )
         .into());
     }

@@ -10,12 +10,14 @@
 //! Limits. A change of the online CPUs is handled in place by the kernel side; CPUs that were not in the table count as
 //! fast ones until the next start.
 
+mod chosen;
 mod counting;
 mod desk;
 mod exit;
 mod follow;
 mod hints;
 pub mod knobs;
+mod limit;
 mod load;
 mod log;
 mod options;
@@ -60,7 +62,7 @@ use crate::recal::Recalibrator;
 use crate::recal::thermal::{Listener, News};
 use crate::swaps::Swaps;
 use crate::topology::Topology;
-use follow::Follow;
+use chosen::Chosen;
 use load::Loaded;
 use running::Running;
 use server::{Question, Server};
@@ -82,7 +84,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// [`Exit::Runtime`] when the kernel refuses or ends the scheduler.
 pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config) -> Result<ExitReport> {
     refuse_if_active()?;
-    let mut optin = opt_in(&options.cgroups)?;
+    let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
     let mut signals = Signals::catch()?;
     loop {
         let report = run_once(&mut options, counters, config, &mut signals, optin.as_mut())?;
@@ -126,7 +128,7 @@ fn run_once(
         warn!("rights that are not needed any more are kept: {error:#}");
     }
     let signals = signals.listen()?;
-    let follow = optin.map(|optin| Follow::start(optin, &mut loaded));
+    let scope = Chosen::start(optin, options, &mut loaded)?;
     let swaps = Swaps::new(&options.table, loaded.counts(), &options.swaps);
     let mut recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
     let listener = listen(&mut recal);
@@ -137,10 +139,10 @@ fn run_once(
     let mut inputs = Inputs {
         signals,
         questions: server.as_ref().map_or_else(|_| never(), |server| server.questions().clone()),
-        bell: follow.as_ref().map_or_else(never, Follow::bell),
+        bell: scope.bell(),
         news: listener.as_ref().map_or_else(never, |listener| listener.news().clone()),
     };
-    let running = Running::new(loaded, options, config, follow, swaps, recal);
+    let running = Running::new(loaded, options, config, scope, swaps, recal);
     running.watch(&mut inputs, server.ok().as_ref())
 }
 
@@ -235,7 +237,12 @@ fn describe(options: &RunOptions) -> String {
         0 => format!("{fast} CPUs of one class"),
         _ => format!("{fast} fast and {slow} slow CPUs"),
     };
-    machine + if options.cgroups.is_empty() { "" } else { ", for opted-in cgroups" }
+    let scope = match (options.schedules_everything(), options.limits_bias()) {
+        (false, _) => ", for opted-in cgroups",
+        (true, true) => ", with bias in opted-in cgroups only",
+        (true, false) => "",
+    };
+    machine + scope
 }
 
 #[cfg(test)]

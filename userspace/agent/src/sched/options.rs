@@ -39,6 +39,8 @@ pub struct RunOptions {
     pub verbose: bool,
     /// Schedule the threads of these cgroups only; everything if there are none.
     pub cgroups: Vec<PathBuf>,
+    /// Schedule everything all the same, and limit bias to them.
+    pub whole_system: bool,
     /// Where the table comes from, if the user named a file.
     pub capacity_file: Option<PathBuf>,
     /// The machine.
@@ -52,6 +54,18 @@ impl RunOptions {
     #[must_use]
     pub fn counting(&self) -> pmu::Options {
         pmu::Options { events: self.events.clone(), enabled: self.bias }
+    }
+
+    /// Is everything scheduled?
+    #[must_use]
+    pub fn schedules_everything(&self) -> bool {
+        self.cgroups.is_empty() || self.whole_system
+    }
+
+    /// Are only the tasks of some cgroups judged by what they stall on, of all that are scheduled?
+    #[must_use]
+    pub fn limits_bias(&self) -> bool {
+        !self.cgroups.is_empty() && self.whole_system
     }
 
     /// The defaults, for a machine described by `table`.
@@ -70,6 +84,7 @@ impl RunOptions {
             log_level: Level::INFO,
             verbose: false,
             cgroups: Vec::new(),
+            whole_system: false,
             capacity_file: None,
             table,
             references: Vec::new(),

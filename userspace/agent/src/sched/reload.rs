@@ -65,7 +65,7 @@ struct Setting {
     take: Option<fn(&mut RunOptions, &RunOptions)>,
 }
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 11] = [
     Setting {
         key: "thresholds_permille",
         show: |options| {
@@ -87,6 +87,7 @@ const SETTINGS: [Setting; 10] = [
         show: |options| options.log_level.as_str().to_lowercase(),
         take: Some(|old, new| old.log_level = new.log_level),
     },
+    Setting { key: "whole_system", show: |options| options.whole_system.to_string(), take: None },
     Setting { key: "no_bias", show: |options| (!options.bias).to_string(), take: None },
     Setting { key: "no_recalibrate", show: |options| (!options.recalibrate).to_string(), take: None },
     Setting { key: "no_swap", show: |options| (!options.swaps.enabled).to_string(), take: None },
@@ -139,7 +140,8 @@ pub fn differences(old: &RunOptions, new: &RunOptions) -> ReloadReport {
 
 /// Can the cgroups be changed without loading another scheduler?
 pub(super) fn can_change_cgroups(old: &RunOptions, new: &RunOptions) -> bool {
-    old.cgroups.is_empty() == new.cgroups.is_empty()
+    let decided = |options: &RunOptions| (options.schedules_everything(), options.limits_bias());
+    decided(old) == decided(new)
 }
 
 /// Takes over what can be.
@@ -216,7 +218,8 @@ mod tests {
         let with =
             |paths: &[&str]| RunOptions { cgroups: paths.iter().map(Into::into).collect(), ..options() };
         assert_eq!(differences(&with(&["/a"]), &with(&["/a", "/b"])).changed.len(), 1);
-        for (old, new) in [(with(&[]), with(&["/a"])), (with(&["/a"]), with(&[]))] {
+        let biased = RunOptions { whole_system: true, ..with(&["/a"]) };
+        for (old, new) in [(with(&[]), with(&["/a"])), (with(&["/a"]), with(&[])), (with(&["/a"]), biased)] {
             let report = differences(&old, &new);
             assert_eq!((report.changed.len(), report.needs_restart.len()), (0, 1));
         }

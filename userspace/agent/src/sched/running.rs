@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tracing::{info, warn};
 
-use super::follow::Follow;
+use super::chosen::Chosen;
 use super::load::Loaded;
 use super::options::RunOptions;
 use super::reload::{self, Config, ReloadReport};
@@ -17,7 +17,7 @@ use super::server::{Server, Source};
 use super::service::Manager;
 use super::signals::Signal;
 use super::stats::Stats;
-use super::status::{Machine, Scope, State, StatusReport};
+use super::status::{Machine, State, StatusReport};
 use super::{Event, ExitReport, Inputs, POLL, describe, monotonic_ns};
 use crate::failure::Failure;
 use crate::optin::{Report, Request};
@@ -27,7 +27,7 @@ use crate::swaps::{Swaps, SwapsReport, Urgency};
 /// What the watching thread has.
 pub(super) struct Running<'a, 'object, 'optin> {
     /// It goes before what it hears from.
-    follow: Option<Follow<'optin>>,
+    chosen: Chosen<'optin>,
     loaded: Loaded<'object>,
     options: &'a mut RunOptions,
     config: &'a dyn Config,
@@ -47,7 +47,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         loaded: Loaded<'object>,
         options: &'a mut RunOptions,
         config: &'a dyn Config,
-        follow: Option<Follow<'optin>>,
+        chosen: Chosen<'optin>,
         swaps: Swaps,
         recal: Recalibrator,
     ) -> Self {
@@ -55,7 +55,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         let urgency = Urgency::new(swaps.are_planned());
         let printed = (started, Stats::default());
         Self {
-            follow,
+            chosen,
             loaded,
             options,
             config,
@@ -78,12 +78,12 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
             self.urgency.raise();
             let pause = self.swaps.turn(monotonic_ns(), &mut self.loaded);
             let event = inputs.wait(self.patience().min(pause));
-            if event != Event::Quiet || self.options.stats_interval.is_some() || self.follow.is_some() {
+            if event != Event::Quiet || self.options.stats_interval.is_some() || self.chosen.is_urgent() {
                 self.urgency.lower();
             }
             if event == Event::Signal(Signal::Stop) {
                 self.manager.stopping();
-                self.follow.iter_mut().for_each(Follow::finish);
+                self.chosen.finish();
                 return Ok(self.loaded.detach());
             }
             if self.loaded.has_ended() {
@@ -105,7 +105,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         let now = Instant::now();
         let due = self.options.stats_interval.map(|interval| self.printed.0 + interval);
         let patience = due.map_or(self.quiet, |at| at.saturating_duration_since(now).min(self.quiet));
-        self.follow.as_ref().map_or(patience, |follow| patience.min(follow.patience()))
+        patience.min(self.chosen.patience())
     }
 
     /// With CPUs that come and go, with their speeds, with opted-in cgroups.
@@ -119,12 +119,10 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         if self.loaded.has_new_table() {
             self.swaps.set_table(self.recal.table());
         }
-        if let Some(follow) = &mut self.follow {
-            if *event == Event::Hinted {
-                follow.rang();
-            }
-            follow.tick();
+        if *event == Event::Hinted {
+            self.chosen.rang();
         }
+        self.chosen.tick(&mut self.loaded);
     }
 
     fn print_if_due(&mut self) {
@@ -134,17 +132,6 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
             println!("{}", now.since(&self.printed.1).line());
             self.printed = (Instant::now(), now);
         }
-    }
-
-    fn scope(&self) -> Scope {
-        self.follow.as_ref().map_or(Scope::WholeSystem, |follow| {
-            let mut report = follow.report();
-            let lost = self.loaded.hints_lost();
-            if lost > 0 {
-                report.notes.push(format!("{lost} events in cgroups came too fast to be told; threads that left then may keep SCHED_EXT"));
-            }
-            Scope::Cgroups(report)
-        })
     }
 
     fn take_over(&mut self) -> Result<ReloadReport, Failure> {
@@ -161,14 +148,13 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
 
     /// Opts in and lets go what differs from the configuration before; what was added or removed by command stays as it is.
     fn change_cgroups(&mut self, new: &[PathBuf]) -> Result<(), Failure> {
-        let Some(follow) = &mut self.follow else { return Ok(()) };
         let old = &self.options.cgroups;
         let mut added: Vec<&PathBuf> = Vec::new();
         for path in new.iter().filter(|path| !old.contains(path)) {
-            if let Err(failure) = follow.answer(&Request::Add(path.clone())) {
+            if let Err(failure) = self.chosen.answer(&Request::Add(path.clone()), &mut self.loaded) {
                 // As if nothing had been asked for.
                 for path in added {
-                    let _ = follow.answer(&Request::Remove(path.clone()));
+                    let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);
                 }
                 return Err(failure);
             }
@@ -176,7 +162,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         }
         for path in old.iter().filter(|path| !new.contains(path)) {
             // It may have been let go by command.
-            let _ = follow.answer(&Request::Remove(path.clone()));
+            let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);
         }
         Ok(())
     }
@@ -195,7 +181,7 @@ impl Source for Running<'_, '_, '_> {
         let loaded = &self.loaded;
         let uptime = self.started.elapsed();
         let machine = Machine::of(self.recal.table());
-        let state = State { scope: self.scope(), machine, recalibration: self.recal.report() };
+        let state = State { scope: self.chosen.scope(loaded), machine, recalibration: self.recal.report() };
         let swaps = self.swaps.summary();
         StatusReport {
             swaps,
@@ -204,10 +190,7 @@ impl Source for Running<'_, '_, '_> {
     }
 
     fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
-        self.follow.as_mut().map_or_else(
-            || Err(Failure::usage("this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH to limit it")),
-            |follow| follow.answer(request),
-        )
+        self.chosen.answer(request, &mut self.loaded)
     }
 
     fn tasks(&self) -> Result<Vec<TaskReport>> {

@@ -53,6 +53,8 @@ pub enum Scope {
     WholeSystem,
     /// The threads of opted-in cgroups.
     Cgroups(Report),
+    /// Everything, but only the tasks of these cgroups are judged by what they stall on.
+    BiasInCgroups(Report),
 }
 
 /// The CPUs by class.

@@ -1,0 +1,31 @@
+//! What a newcomer runs first: `cargo xtask demo` shows the CPUs, the table that was measured, and how much faster the same work ran.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+use bias_vm::build;
+use serde_json::Value;
+
+/// Exit codes that judge the host, not the demo: it was too slow for the promised speeds, or bias-bench gave up for that.
+const VOID: [i32; 2] = [123, 5];
+
+#[test]
+fn the_demo_shows_the_table_and_a_gain() {
+    let mut demo = build::cargo();
+    demo.args(["xtask", "demo", "--", "--mixes", "2compute", "--json"]);
+    let output = demo.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let code = output.status.code().unwrap_or(-1);
+    if VOID.contains(&code) {
+        eprintln!("NOT JUDGED, because the host was too slow ({code})");
+        return;
+    }
+    assert_eq!(code, 0, "-- stdout\n{text}\n-- stderr\n{}", String::from_utf8_lossy(&output.stderr));
+    let table = text.split("== The default scheduler").next().unwrap();
+    assert!(table.contains("fast") && table.contains("slow"), "{table}");
+    let json = &text[text.find("\n{").unwrap_or_else(|| panic!("no report in\n{text}"))..];
+    let report: Value = serde_json::from_str(json).unwrap();
+    let name = report["scheduler"].as_str().unwrap_or_default();
+    assert!(report["complete"] == true && name.starts_with("bias"), "{json}");
+    let stp = |side: &str| report[side][0]["stp"].as_f64().unwrap();
+    // Two tasks that execute have 2.00 on the fast CPUs; where they happen to be by default 0.80 to 2.00.
+    assert!(stp("other") > 1.9, "STP {} with scx_bias, {} without", stp("other"), stp("default"));
+}

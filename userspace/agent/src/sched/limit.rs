@@ -1,0 +1,145 @@
+//! Keeps the cgroups that have a bias, where everything is scheduled, and what the kernel side knows of them in step.
+//!
+//! Approach. The kernel side is told their numbers and finds out by itself who is in them (`bpf/limit.bpf.h`); no thread is touched. Each
+//! [`SWEEP`] it is seen whether they are still there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use bias_policy::ffi;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use tracing::warn;
+
+use super::load::Loaded;
+use crate::failure::Failure;
+use crate::optin::cgroup::Cgroup;
+use crate::optin::plan::policy;
+use crate::optin::system::{Linux, System};
+use crate::optin::{CgroupReport, Report, Request, chosen};
+
+/// Between looks.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// The cgroups that have a bias.
+pub(super) struct Limit {
+    system: Linux,
+    chosen: Vec<Cgroup>,
+    /// Paths of those that were removed from the machine.
+    gone: Vec<String>,
+    map: MapHandle,
+    /// What is in the map.
+    told: BTreeSet<u64>,
+    due: Instant,
+}
+
+impl Limit {
+    /// Limits bias to these cgroups.
+    ///
+    /// # Errors
+    /// Usage failure when a path names none; when the kernel side cannot be told.
+    pub(super) fn start(cgroups: &[PathBuf], loaded: &mut Loaded<'_>) -> Result<Self> {
+        let map = loaded.cgroups().context("cannot tell the kernel side which cgroups have a bias")?;
+        let mut this = Self {
+            system: Linux::new(PathBuf::from("/")),
+            chosen: Vec::new(),
+            gone: Vec::new(),
+            map,
+            told: BTreeSet::new(),
+            due: Instant::now() + SWEEP,
+        };
+        for path in cgroups {
+            this.add(path)?;
+        }
+        this.tell(loaded)?;
+        Ok(this)
+    }
+
+    /// How long nothing is to be done.
+    pub(super) fn patience(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now())
+    }
+
+    /// Looks if it is time to.
+    pub(super) fn tick(&mut self, loaded: &mut Loaded<'_>) {
+        if Instant::now() < self.due {
+            return;
+        }
+        self.due = Instant::now() + SWEEP;
+        let (system, gone) = (&self.system, &mut self.gone);
+        self.chosen.retain(|cgroup| {
+            let is_there = system.threads(cgroup).is_some();
+            if !is_there {
+                warn!("cgroup {} was removed from the machine", cgroup.path);
+                gone.push(cgroup.path.clone());
+            }
+            is_there
+        });
+        if let Err(failure) = self.tell(loaded) {
+            warn!("{failure}");
+        }
+    }
+
+    /// Does what is asked.
+    ///
+    /// # Errors
+    /// Usage failure for what is no cgroup, or was not chosen; runtime failure when the kernel side cannot be told.
+    pub(super) fn answer(&mut self, request: &Request, loaded: &mut Loaded<'_>) -> Result<Report, Failure> {
+        match request {
+            Request::List => {}
+            Request::Add(path) => self.add(path)?,
+            Request::Remove(path) => {
+                let at = chosen::position(&self.chosen, path, self.system.resolve(path).ok())?;
+                self.chosen.remove(at);
+            }
+        }
+        self.tell(loaded)?;
+        Ok(self.report())
+    }
+
+    /// What is so now.
+    pub(super) fn report(&self) -> Report {
+        let ours = |of| of == policy::EXT || policy::is_switched(of);
+        let cgroups = self.chosen.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
+        Report { cgroups: cgroups.collect(), gone: self.gone.clone(), notes: Vec::new() }
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let cgroup = self.system.resolve(path)?;
+        if chosen::admits(&self.chosen, &cgroup)? {
+            self.gone.retain(|path| *path != cgroup.path);
+            self.chosen.push(cgroup);
+        }
+        Ok(())
+    }
+
+    /// Brings the map in step, and has the kernel side look at it.
+    fn tell(&mut self, loaded: &mut Loaded<'_>) -> Result<(), Failure> {
+        let wanted: BTreeSet<u64> = self.chosen.iter().map(|cgroup| cgroup.id).collect();
+        if wanted == self.told {
+            return Ok(());
+        }
+        let result = self.put(&wanted);
+        loaded.cgroups_changed();
+        result.map_err(|error| {
+            Failure::runtime(format!(
+                "the kernel side cannot be told which cgroups have a bias ({error}); try again"
+            ))
+        })
+    }
+
+    fn put(&mut self, wanted: &BTreeSet<u64>) -> libbpf_rs::Result<()> {
+        let inside = ffi::BIAS_FOLLOW_INSIDE.to_ne_bytes();
+        let told = self.told.clone();
+        for id in told.difference(wanted) {
+            self.map.delete(&id.to_ne_bytes())?;
+            self.told.remove(id);
+        }
+        for id in wanted.difference(&told) {
+            self.map.update(&id.to_ne_bytes(), &inside, MapFlags::ANY)?;
+            self.told.insert(*id);
+        }
+        Ok(())
+    }
+}
