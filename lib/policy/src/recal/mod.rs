@@ -57,8 +57,9 @@ const FOLLOW_MS: u64 = 10_000;
 const HOME: f64 = 0.02;
 /// Readings that must agree to be taken as reference.
 const LEARN: usize = 3;
-/// No entry is scaled further.
-const RATIO_MAX: f64 = 64.0;
+/// No entry is scaled further down, or up: a CPU that seems to be faster than that was not measured right.
+const SLOWEST: f64 = 1.0 / 64.0;
+const FASTEST: f64 = 8.0;
 
 /// A reading of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -418,7 +419,7 @@ impl CpuState {
             }
             Evidence::Spot { .. } | Evidence::Limit { .. } => return,
         };
-        if !(1.0 / RATIO_MAX..=RATIO_MAX).contains(&ratio) {
+        if !(SLOWEST..=FASTEST).contains(&ratio) {
             return;
         }
         // A CPU with little to do may be clocked down for it.

@@ -15,7 +15,7 @@
 //! and kept for `scx_bias status`, the last [`KEPT`] of them. Nothing is stored: the next start spot-checks the stored table as ever.
 //!
 //! Invariants. Without readings nothing changes and the status says so. The watching thread never waits for a measurement. At most
-//! [`SPOTS`] checks are made at a time, of some hundred microseconds each on hardware, 20 ms and more where a CPU seems to have changed.
+//! [`SPOTS`] checks are made at a time, of some hundred microseconds each on hardware, 40 ms and more where a CPU seems to have changed.
 //!
 //! Limits. CPUs that were not in the table stay out of it until the next start. With opted-in cgroups an idle CPU may be busy for the
 //! default scheduler: its check then takes too long and is dropped.

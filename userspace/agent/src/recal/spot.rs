@@ -6,8 +6,9 @@
 //! Approach. Each check has a thread of its own of policy SCHED_IDLE, pinned to the CPU, so that whoever wakes there goes first. It runs chunks of
 //! some 100 us (longer where reading the clock is dear) and stops as soon as the median of [`ENOUGH`] agrees with what is expected. If it does
 //! not, it goes on until the CPU has had [`PATIENCE`] to speed up, and twice as long each time while it still does: a governor that follows
-//! load as the kernel tracks it (schedutil; half-life 32 ms) takes a tenth of a second to give its all. Then the lower quartile of the later
-//! half counts.
+//! load as the kernel tracks it (schedutil; half-life 32 ms) takes a tenth of a second to give its all. Then the mean of the later
+//! half counts. Time is the thread's own, so that whoever goes first costs nothing; and the mean, not a quantile, because a hypervisor may give a CPU
+//! its share in bursts, which nothing but a sum tells.
 //!
 //! Invariants. A check that was disturbed, by others on the CPU or by the CPU's going away, gives no result. One check at a time of a CPU.
 
@@ -24,7 +25,7 @@ const ENOUGH: usize = 3;
 /// How far off they may be.
 const AGREES: f64 = 0.03;
 /// How long a CPU that seems to be slow is given to speed up at first, and at most.
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_millis(320);
 /// So much faster in the later half than in the earlier, it still speeds up.
 const SPEEDS_UP: f64 = 0.97;
@@ -91,10 +92,10 @@ fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
     lowest_priority();
     thread::pin(cpu).ok()?;
     let (start, run) = (Instant::now(), own_time()?);
-    let step_ns = measure(chunk(), expected_ns, |steps| {
-        let start = Instant::now();
+    let step_ns = measure(chunk()?, expected_ns, |steps| {
+        let start = own_time()?;
         execute(steps);
-        start.elapsed()
+        Some(own_time()?.saturating_sub(start))
     });
     // A CPU that goes offline sends its threads elsewhere.
     let stayed = nix::sched::sched_getcpu().is_ok_and(|at| u32::try_from(at) == Ok(cpu));
@@ -108,20 +109,24 @@ fn own_time() -> Option<Duration> {
 }
 
 /// The chunks of a check: `time` runs so many steps and tells how long they took.
-fn measure(chunk: Duration, expected_ns: Option<f64>, mut time: impl FnMut(u64) -> Duration) -> Option<f64> {
+fn measure(
+    chunk: Duration,
+    expected_ns: Option<f64>,
+    mut time: impl FnMut(u64) -> Option<Duration>,
+) -> Option<f64> {
     let step_ns = |steps: u64, took: Duration| took.as_nanos() as f64 / steps as f64;
     let chunk_ns = chunk.as_nanos() as f64;
     let fitting = |step_ns: f64| ((chunk_ns / step_ns.max(1e-3)) as u64).clamp(1, 1 << 40);
     let mut steps = expected_ns.map_or(FIRST_STEPS, fitting);
     // The first chunk is cold, and tells how long it takes where that is not known.
-    let mut spent = time(steps);
+    let mut spent = time(steps)?;
     if expected_ns.is_none() {
         steps = fitting(step_ns(steps, spent));
     }
     let mut samples = Vec::new();
     let mut patience = PATIENCE;
     loop {
-        let took = time(steps);
+        let took = time(steps)?;
         spent += took;
         samples.push(step_ns(steps, took));
         let last = median(samples.get(samples.len().saturating_sub(ENOUGH)..)?)?;
@@ -133,7 +138,7 @@ fn measure(chunk: Duration, expected_ns: Option<f64>, mut time: impl FnMut(u64) 
         }
         if spent >= patience {
             let (earlier, later) = samples.split_at(samples.len() / 2);
-            let (earlier, later) = (quickest(earlier)?, quickest(later)?);
+            let (earlier, later) = (mean(earlier)?, mean(later)?);
             if later >= earlier * SPEEDS_UP || patience >= LONGEST {
                 return Some(later);
             }
@@ -142,18 +147,15 @@ fn measure(chunk: Duration, expected_ns: Option<f64>, mut time: impl FnMut(u64) 
     }
 }
 
-/// The lower quartile: whatever disturbs a chunk makes it longer.
-fn quickest(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 4).copied()
+fn mean(samples: &[f64]) -> Option<f64> {
+    (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
 /// Long enough that reading the clock does not count.
-fn chunk() -> Duration {
-    let start = Instant::now();
-    let end = (0..10).fold(start, |_, _| Instant::now());
-    (end.duration_since(start) / 10 * CLOCK_READINGS).clamp(CHUNK.0, CHUNK.1)
+fn chunk() -> Option<Duration> {
+    let start = own_time()?;
+    let end = (0..10).try_fold(start, |_, _| own_time())?;
+    Some((end.saturating_sub(start) / 10 * CLOCK_READINGS).clamp(CHUNK.0, CHUNK.1))
 }
 
 /// Behind everybody else on the CPU, if the kernel permits; it always has.
@@ -175,7 +177,7 @@ mod tests {
         let mut chunks = 0;
         let result = measure(CHUNK, expected, |steps| {
             chunks += 1;
-            Duration::from_nanos((steps as f64 * step_ns(chunks)) as u64)
+            Some(Duration::from_nanos((steps as f64 * step_ns(chunks)) as u64))
         });
         (result.unwrap(), chunks)
     }
@@ -197,7 +199,7 @@ mod tests {
         let (ns, chunks) = run(Some(10.0), |chunk| if chunk < 20 { 30.0 } else { 10.0 });
         assert!((ns - 10.0).abs() < 0.05 && (20..30).contains(&chunks), "{ns} {chunks}");
         let (ns, chunks) = run(Some(10.0), |_| 30.0);
-        assert!((ns - 30.0).abs() < 0.05 && chunks < 80, "{ns} {chunks}");
+        assert!((ns - 30.0).abs() < 0.05 && chunks < 150, "{ns} {chunks}");
     }
 
     /// Schedutil gives 1.25 times the share of its capacity that the CPU was busy for of late; the calibration had it at full speed.
@@ -209,7 +211,7 @@ mod tests {
             let took_ns = steps as f64 * 10.0 / (1.25 * load).clamp(0.2, 1.0);
             spent_ms.set(spent_ms.get() + took_ns / 1e6);
             chunks.set(chunks.get() + 1);
-            Duration::from_nanos(took_ns as u64)
+            Some(Duration::from_nanos(took_ns as u64))
         });
         assert!((result.unwrap() - 10.0).abs() < 0.4, "{result:?}");
         assert!(spent_ms.get() < 100.0, "{} ms", spent_ms.get());
@@ -221,16 +223,17 @@ mod tests {
         assert!(ns > 1.0 && chunks < 1000, "{ns} {chunks}");
     }
 
+    /// A vCPU that may run ahead for a moment and is then made to wait.
     #[test]
-    fn a_slow_cpu_whose_chunks_are_disturbed_is_not_taken_for_slower() {
-        let (ns, _) = run(Some(10.0), |chunk| if chunk % 3 == 0 { 30.0 } else { 55.0 + chunk as f64 });
-        assert!((ns - 30.0).abs() < 0.05, "{ns}");
+    fn a_cpu_that_gets_its_time_in_bursts_is_as_fast_as_on_the_whole() {
+        let (ns, _) = run(Some(10.0), |chunk| if chunk % 4 == 0 { 117.0 } else { 1.0 });
+        assert!((ns - 30.0).abs() < 2.0, "{ns}");
     }
 
     #[test]
     fn without_an_expectation_chunks_are_fitted_to_the_cpu() {
         let (ns, chunks) = run(None, |_| 10.0);
-        assert!((ns - 10.0).abs() < 0.05 && (100..=220).contains(&chunks), "{ns} {chunks}");
+        assert!((ns - 10.0).abs() < 0.05 && (200..=420).contains(&chunks), "{ns} {chunks}");
         // A clock that stands still ends, too: the steps grow no further, and patience is counted by the same clock.
         let (ns, _) = run(None, |_| 1e9);
         assert!((ns - 1e9).abs() < 1e7);
