@@ -232,6 +232,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	struct task_ctx *tctx = p->flags & PF_KTHREAD ? NULL : task_ctx_of(p);
 
+	/* First, for what is known of it may have to be forgotten. */
 	if (tctx)
 		has_bias(p, tctx);
 	account_start(p, cpu, cctx, tctx);

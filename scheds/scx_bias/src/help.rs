@@ -67,7 +67,8 @@ Tasks that ran in the interval, by their share of a CPU, then by gain. On a
 terminal q quits; a narrow one shows fewer columns.
   SHARE        Time it ran in the interval, of one CPU.
   KIND         fast: it belongs on fast CPUs. slow: on slow ones, for it gains
-               little. -: either way. ?: not counted yet.
+               little. -: either way. ?: not counted yet, or outside the
+               cgroups that bias is limited to (--whole-system).
   GAIN         Predicted time on a slow CPU over that on a fast one. 1.00x: it
                does not matter where it runs.
   EXE INT EXT  What its time on the best CPU consists of [%]: execution, stalls

@@ -9,7 +9,7 @@
 //! | evidence | reading | believed when |
 //! |---|---|---|
 //! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | downwards only of a CPU that was busy: a governor slows others by choice |
-//! | [`Evidence::Spot`] | time of a step of the calibration's execute loop | where no cycles are counted |
+//! | [`Evidence::Spot`] | time of a step of the calibration's execute loop | where no cycles were counted of late |
 //! | [`Evidence::Limit`] | share of the clock that a policy leaves | where there is neither |
 //!
 //! * [`Filter`]: a ratio counts once it was off in the same direction by more than [`TOLERANCE`] several times running; their median is

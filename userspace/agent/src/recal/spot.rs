@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_millis(320);
 /// So much faster in the later half than in the earlier, it still speeds up.
 const SPEEDS_UP: f64 = 0.97;
+/// Chunks at most, many times what that takes: a clock that stands still must end it, too.
+const MOST_CHUNKS: usize = 20_000;
 /// A check that takes so much longer than what it measured was disturbed.
 const DISTURBED: Duration = Duration::from_millis(80);
 /// Length of a chunk: this many readings of the clock, within these bounds.
@@ -136,6 +138,9 @@ fn measure(
         if expected_ns.is_some_and(|expected| (last / expected - 1.0).abs() <= AGREES) {
             return Some(last);
         }
+        if samples.len() >= MOST_CHUNKS {
+            return None;
+        }
         if spent >= patience {
             let (earlier, later) = samples.split_at(samples.len() / 2);
             let (earlier, later) = (mean(earlier)?, mean(later)?);
@@ -205,16 +210,21 @@ mod tests {
     /// Schedutil gives 1.25 times the share of its capacity that the CPU was busy for of late; the calibration had it at full speed.
     #[test]
     fn a_governor_that_follows_load_is_waited_for() {
-        let (spent_ms, chunks) = (std::cell::Cell::new(0.0), std::cell::Cell::new(0));
+        let spent_ms = std::cell::Cell::new(0.0);
         let result = measure(CHUNK, Some(10.0), |steps| {
             let load = 1.0 - 0.5f64.powf((spent_ms.get() + 1.0) / 32.0);
             let took_ns = steps as f64 * 10.0 / (1.25 * load).clamp(0.2, 1.0);
             spent_ms.set(spent_ms.get() + took_ns / 1e6);
-            chunks.set(chunks.get() + 1);
             Some(Duration::from_nanos(took_ns as u64))
         });
         assert!((result.unwrap() - 10.0).abs() < 0.4, "{result:?}");
         assert!(spent_ms.get() < 100.0, "{} ms", spent_ms.get());
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_gives_no_result() {
+        assert_eq!(measure(CHUNK, Some(10.0), |_| Some(Duration::ZERO)), None);
+        assert_eq!(measure(CHUNK, Some(10.0), |_| None), None);
     }
 
     #[test]
