@@ -20,7 +20,10 @@
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
  * Nor is it ahead of what runs: while those that have run for a tick or more are behind it on average, it waits
- * (bias_clock_waits()). This cannot be for ever, for they run.
+ * (bias_clock_waits()). This cannot be for ever, for they run. Who weighs next to nothing (SCHED_IDLE, nice 11 and more) is asked only
+ * where nobody else runs: alone on a CPU it gets ahead by seconds, and on the average with it the clock would run away
+ * from those that share another CPU, until all that is due to them is more than they may be behind, and their weights
+ * with it. (Found when spot checks ran on idle CPUs beside two tasks of nice 0 and 5.)
  *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
  * MAX_SCAN CPUs).
@@ -33,6 +36,9 @@
 
 #include "state.bpf.h"
 #include "group.bpf.h"
+
+/* Less than a tenth of nice 0. */
+#define LIGHT_WEIGHT 10
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
@@ -63,8 +69,8 @@ static __always_inline void follow_running(s32 cpu)
 static __always_inline void refresh_clock(void)
 {
 	u64 now = bpf_jiffies64(), vtime = vtime_now;
-	s64 sum = 0, behind = 0;
-	u32 nr = 0, i;
+	s64 sum = 0, behind = 0, behind_light = 0;
+	u32 nr = 0, nr_light = 0, i;
 
 	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
 		return;
@@ -73,10 +79,19 @@ static __always_inline void refresh_clock(void)
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
 		sum += READ_ONCE(cctx->weight);
-		if ((cctx->run_flags & RUN_BUSY) && (cctx->run_flags & RUN_TICKED)) {
+		if (!(cctx->run_flags & RUN_BUSY) || !(cctx->run_flags & RUN_TICKED))
+			continue;
+		if (cctx->run_flags & RUN_LIGHT) {
+			behind_light += (s64)(vtime - cctx->run_vtime);
+			nr_light++;
+		} else {
 			behind += (s64)(vtime - cctx->run_vtime);
 			nr++;
 		}
+	}
+	if (!nr) {
+		behind = behind_light;
+		nr = nr_light;
 	}
 	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
@@ -144,6 +159,8 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 		else
 			cctx->run_allowed = p->cpus_ptr->bits[0];
 	}
+	if (p->scx.weight < LIGHT_WEIGHT)
+		flags |= RUN_LIGHT;
 	cctx->run_flags = flags;
 	cctx->run_pid = p->pid;
 	/* A request is for the task that ran when it was made, or for one that comes back here, see swap.bpf.h. */

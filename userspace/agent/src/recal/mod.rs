@@ -48,6 +48,10 @@ pub const EVERY: Duration = Duration::from_millis(500);
 pub const KEPT: usize = 128;
 /// Between looks at spot checks while an idle CPU seems to have changed.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Such looks in a row at most, and turns until there may be more: where checks never agree, as on a busy host of virtual CPUs, they must not go on
+/// for ever.
+const AGAINS: u32 = 6;
+const AGAINS_EVERY: u64 = 10;
 /// Spot checks begun in a turn, and how many of them of CPUs that nothing is wrong with.
 const SPOTS: usize = 4;
 const RARE_SPOTS: usize = 2;
@@ -121,6 +125,8 @@ pub struct Recalibrator {
     due: Instant,
     /// When to look at spot checks before that.
     again: Option<Instant>,
+    /// How many of these looks may still be taken.
+    agains: u32,
     turns: u64,
     spot_checks: u64,
     changes: VecDeque<Change>,
@@ -160,6 +166,7 @@ impl Recalibrator {
             last: (1, Vec::new()),
             due: Instant::now(),
             again: None,
+            agains: AGAINS,
             turns: 0,
             spot_checks: 0,
             changes: VecDeque::new(),
@@ -202,6 +209,9 @@ impl Recalibrator {
         if now >= self.due {
             self.due = now + EVERY;
             self.turns += 1;
+            if self.turns.is_multiple_of(AGAINS_EVERY) {
+                self.agains = AGAINS;
+            }
             let readings = kernel.readings();
             if let Some((at, before)) = self.before.take() {
                 let elapsed_ns = u64::try_from(now.duration_since(at).as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -312,8 +322,11 @@ impl Recalibrator {
         for (_, _, cpu) in wants.iter().take(SPOTS.min(urgent + RARE_SPOTS)) {
             self.spot_checks += u64::from(self.spots.ask(*cpu, self.expected_ns(*cpu)));
         }
+        if least == Want::Soon && !wants.is_empty() {
+            self.agains = self.agains.saturating_sub(1);
+        }
         // What is asked now may raise a suspicion, and one that is raised is followed up.
-        self.again = (!wants.is_empty()).then_some(now + AGAIN);
+        self.again = (!wants.is_empty() && self.agains > 0).then_some(now + AGAIN);
     }
 
     /// What a step of the loop should take on a CPU by the table; None if its calibration did not tell.

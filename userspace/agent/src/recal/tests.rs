@@ -256,6 +256,27 @@ fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_cha
     assert!(rig.now - start <= 4 * EVERY + 2 * AGAIN, "{:?}", rig.now - start);
 }
 
+/// As on a busy host of virtual CPUs.
+#[test]
+fn checks_that_never_agree_are_not_repeated_for_ever() {
+    let mut rig = Rig::new(true, true);
+    rig.made.busy = [true, false, false, false];
+    rig.turns(16);
+    rig.quick.borrow_mut().asked.clear();
+    let start = rig.now;
+    let mut step_ns = 20.0;
+    while rig.now - start < 40 * EVERY {
+        step_ns = (step_ns * 1.7) % 100.0 + 20.0;
+        rig.quick.borrow_mut().step_ns = [10.0, step_ns, 25.0, 25.0];
+        let pause = rig.recal.turn(rig.now, &mut rig.made);
+        rig.now += pause;
+        rig.made.pass(pause.as_nanos() as u64);
+    }
+    // Each turn and six times in 5 s, and two others now and then.
+    let asked = rig.quick.borrow().asked.iter().filter(|cpu| **cpu == 1).count();
+    assert!((20..=80).contains(&asked), "{asked} checks of a CPU in 20 s");
+}
+
 #[test]
 fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     let mut rig = Rig::new(true, true);
