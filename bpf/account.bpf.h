@@ -20,8 +20,8 @@
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
  * Nor is it ahead of what runs: while those that have run for a tick or more are behind it on average, it waits
- * (bias_clock_waits()). This cannot be for ever, for they run. Who weighs next to nothing (SCHED_IDLE, nice 11 and more) is asked only
- * where nobody else runs: alone on a CPU it gets ahead by seconds, and on the average with it the clock would run away
+ * (bias_clock_waits()). This cannot be for ever, for they run. Who weighs next to nothing (SCHED_IDLE, nice 11 and more) is not
+ * asked: alone on a CPU it gets ahead by seconds, and on the average with it the clock would run away
  * from those that share another CPU, until all that is due to them is more than they may be behind, and their weights
  * with it. (Found when spot checks ran on idle CPUs beside two tasks of nice 0 and 5.)
  *
@@ -69,8 +69,8 @@ static __always_inline void follow_running(s32 cpu)
 static __always_inline void refresh_clock(void)
 {
 	u64 now = bpf_jiffies64(), vtime = vtime_now;
-	s64 sum = 0, behind = 0, behind_light = 0;
-	u32 nr = 0, nr_light = 0, i;
+	s64 sum = 0, behind = 0;
+	u32 nr = 0, i;
 
 	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
 		return;
@@ -79,19 +79,11 @@ static __always_inline void refresh_clock(void)
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
 		sum += READ_ONCE(cctx->weight);
-		if (!(cctx->run_flags & RUN_BUSY) || !(cctx->run_flags & RUN_TICKED))
-			continue;
-		if (cctx->run_flags & RUN_LIGHT) {
-			behind_light += (s64)(vtime - cctx->run_vtime);
-			nr_light++;
-		} else {
+		/* One comparison: the verifier follows each branch for each CPU. */
+		if ((cctx->run_flags & (RUN_BUSY | RUN_TICKED | RUN_LIGHT)) == (RUN_BUSY | RUN_TICKED)) {
 			behind += (s64)(vtime - cctx->run_vtime);
 			nr++;
 		}
-	}
-	if (!nr) {
-		behind = behind_light;
-		nr = nr_light;
 	}
 	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
