@@ -20,10 +20,7 @@
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
  * Nor is it ahead of what runs: while those that have run for a tick or more are behind it on average, it waits
- * (bias_clock_waits()). This cannot be for ever, for they run. Who weighs next to nothing (SCHED_IDLE, nice 11 and more) is not
- * asked: alone on a CPU it gets ahead by seconds, and on the average with it the clock would run away
- * from those that share another CPU, until all that is due to them is more than they may be behind, and their weights
- * with it. (Found when spot checks ran on idle CPUs beside two tasks of nice 0 and 5.)
+ * (bias_clock_waits()). This cannot be for ever, for they run.
  *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
  * MAX_SCAN CPUs).
@@ -36,9 +33,6 @@
 
 #include "state.bpf.h"
 #include "group.bpf.h"
-
-/* Less than a tenth of nice 0. */
-#define LIGHT_WEIGHT 10
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
@@ -79,8 +73,7 @@ static __always_inline void refresh_clock(void)
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
 		sum += READ_ONCE(cctx->weight);
-		/* One comparison: the verifier follows each branch for each CPU. */
-		if ((cctx->run_flags & (RUN_BUSY | RUN_TICKED | RUN_LIGHT)) == (RUN_BUSY | RUN_TICKED)) {
+		if ((cctx->run_flags & RUN_BUSY) && (cctx->run_flags & RUN_TICKED)) {
 			behind += (s64)(vtime - cctx->run_vtime);
 			nr++;
 		}
@@ -151,8 +144,6 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 		else
 			cctx->run_allowed = p->cpus_ptr->bits[0];
 	}
-	if (p->scx.weight < LIGHT_WEIGHT)
-		flags |= RUN_LIGHT;
 	cctx->run_flags = flags;
 	cctx->run_pid = p->pid;
 	/* A request is for the task that ran when it was made, or for one that comes back here, see swap.bpf.h. */

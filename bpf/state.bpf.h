@@ -76,7 +76,6 @@ enum run_flags {
 	RUN_ANYWHERE = 1 << 1, /* on every CPU; else on those of run_allowed */
 	RUN_TICKED = 1 << 2,   /* it was there at the last tick: worth a migration */
 	RUN_BUSY = 1 << 3,     /* some task of ours runs */
-	RUN_LIGHT = 1 << 4,    /* its weight is next to nothing */
 };
 
 /* A CPU's counters at a moment, and for how long [ns] their group was enabled and counted until then. */
