@@ -74,6 +74,17 @@ impl SchedExt {
     }
 }
 
+/// Does the kernel run this task under sched_ext (its `task_on_scx()`)? None if it does not tell, or the task is gone.
+pub fn runs(task: Pid) -> Option<bool> {
+    enabled_in(&std::fs::read_to_string(format!("/proc/{task}/sched")).ok()?)
+}
+
+/// What a task's `/proc/PID/sched` says of it.
+fn enabled_in(text: &str) -> Option<bool> {
+    let line = text.lines().find(|line| line.starts_with("ext.enabled"))?;
+    Some(line.rsplit(':').next()?.trim() != "0")
+}
+
 /// A scheduler that this process loaded.
 pub struct Loaded {
     kernel: SchedExt,

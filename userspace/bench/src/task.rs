@@ -16,7 +16,7 @@
 
 use crate::shared::{Shared, SharedZero};
 use crate::spec::{Kind, MAX_CPUS};
-use crate::{Error, Result, cpus, work};
+use crate::{Error, Result, cpus, sched, work};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
@@ -148,12 +148,6 @@ pub struct Started {
     work: Vec<u64>,
 }
 
-/// What a task's `/proc/PID/sched` says of sched_ext: the kernel's `task_on_scx()`.
-fn enabled_in(text: &str) -> Option<bool> {
-    let line = text.lines().find(|line| line.starts_with("ext.enabled"))?;
-    Some(line.rsplit(':').next()?.trim() != "0")
-}
-
 /// Running tasks. Dropping it kills and reaps them.
 pub struct Group {
     phase: Shared<AtomicU64>,
@@ -238,8 +232,7 @@ impl Group {
     pub fn is_on_ext(&self) -> Option<bool> {
         let mut on_ext = false;
         for pid in &self.pids {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/sched")).ok()?;
-            on_ext |= enabled_in(&text)?;
+            on_ext |= sched::runs(*pid)?;
         }
         Some(on_ext)
     }
@@ -461,15 +454,6 @@ pub(crate) mod example {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernel_tells_who_runs_under_sched_ext() {
-        let text = |ext| {
-            format!("work (7, #threads: 1)\nse.exec_start   :   12.3\next.enabled      :        {ext}\n")
-        };
-        assert_eq!((enabled_in(&text(1)), enabled_in(&text(0))), (Some(true), Some(false)));
-        assert_eq!(enabled_in("work (7, #threads: 1)\npolicy : 0\n"), None);
-    }
 
     #[test]
     fn pinned_tasks_are_charged_to_their_cpu_only() {

@@ -125,3 +125,11 @@ fn a_kernel_without_sched_ext_is_named() {
     let error = SchedExt::at(dir.path()).state().unwrap_err();
     assert_eq!(error.exit_code(), 3);
 }
+
+#[test]
+fn the_kernel_tells_who_runs_under_sched_ext() {
+    let text =
+        |ext| format!("work (7, #threads: 1)\nse.exec_start   :   12.3\next.enabled      :        {ext}\n");
+    assert_eq!((enabled_in(&text(1)), enabled_in(&text(0))), (Some(true), Some(false)));
+    assert_eq!(enabled_in("work (7, #threads: 1)\npolicy : 0\n"), None);
+}
