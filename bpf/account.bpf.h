@@ -11,19 +11,22 @@
  *
  * vtime_now, the machine's vtime, is where sleepers and newcomers start. It moves with the work done,
  * divided by the weight of all that is runnable (bias_clock_advance()): as fast as the average task does.
- * It is never behind all that competes: the head of a shared queue pulls it up when it is taken and,
- * while no queue forms, the least of the running tasks does.
+ * It does not stay behind all that competes: the head of a shared queue pulls it up when it is taken and,
+ * while no queue forms, the least of the running tasks does, by a slice at a time (bias_clock_follow()).
  * (The least alone would not do: it stands still while ever new tasks come, run briefly and go, and
  * whoever is ahead starves; found by a storm of forks in the VM. Nor would the most: a task of nice 19
  * alone on a CPU runs ahead 66 times as fast, and newcomers would wait until all had caught up.)
  * Nobody waits further ahead of vtime_now than bias_ahead_ns() allows, and nobody comes back further behind
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
- * Nor is it ahead of what runs: while those that have run for a tick or more are behind it on average, it waits
+ * Nor is it ahead of what runs: while the CPUs that are busy, from tick to tick, are behind it on average, by weight, it waits
  * (bias_clock_waits()). This cannot be for ever, for they run.
  *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
  * MAX_SCAN CPUs).
+ *
+ * Limits. One clock for all: where most CPUs have a task each and a few are shared by tasks that are confined to them, these
+ * fall behind, and further than MAX_LAG_SLICES they are all the same, whatever they weigh.
  *
  * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
  * never goes back.
@@ -34,11 +37,16 @@
 #include "state.bpf.h"
 #include "group.bpf.h"
 
+/* For so many jiffies after a tick a CPU whose task did not go to sleep is taken to be busy with ours. */
+#define RECENT_JIFFIES 64
+
 static __always_inline void advance_vtime_now(u64 vtime)
 {
+	u64 now = vtime_now;
+
 	/* Two CPUs may race; the loser's progress is at most one slice ahead and comes again. */
-	if (bias_vtime_before(vtime_now, vtime))
-		vtime_now = vtime;
+	if (!READ_ONCE(clock_waits) && bias_vtime_before(now, vtime))
+		vtime_now = bias_clock_follow(now, vtime, slice_ns);
 }
 
 /*
@@ -59,28 +67,35 @@ static __always_inline void follow_running(s32 cpu)
 	advance_vtime_now(least);
 }
 
-/* At a tick: add up the weight of what is runnable, and how far what runs is behind the clock, if nobody did of late. */
-static __always_inline void refresh_clock(void)
+/*
+ * At a tick on the CPU of @self: add up the weight of what is runnable, and how far what runs is behind the clock, if nobody did of
+ * late. What ran counts on while another scheduling class has its CPU, or the clock would leave it behind meanwhile.
+ */
+static __always_inline void refresh_clock(struct cpu_ctx *self)
 {
 	u64 now = bpf_jiffies64(), vtime = vtime_now;
 	s64 sum = 0, behind = 0;
-	u32 nr = 0, i;
+	u64 running = 0;
+	u32 i;
 
-	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
+	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN) {
+		self->ticked_at = now;
 		return;
+	}
 	WRITE_ONCE(total_weight_at, now);
 	bpf_for(i, 0, nr_cpus) {
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
 		sum += READ_ONCE(cctx->weight);
-		if ((cctx->run_flags & RUN_BUSY) && (cctx->run_flags & RUN_TICKED)) {
-			behind += (s64)(vtime - cctx->run_vtime);
-			nr++;
+		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES) {
+			behind += bias_clock_behind(vtime, cctx->run_vtime, cctx->run_weight, slice_ns);
+			running += cctx->run_weight;
 		}
 	}
+	self->ticked_at = now;
 	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
-	WRITE_ONCE(clock_waits, bias_clock_waits(behind, nr, slice_ns));
+	WRITE_ONCE(clock_waits, bias_clock_waits(behind, running, slice_ns));
 }
 
 /*
@@ -92,6 +107,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	u64 exec_ns = p->se.sum_exec_runtime;
 	u64 ran_ns = exec_ns - cctx->start_exec_ns;
 	u64 work_ns, vtime;
+	u32 weight;
 
 	if ((s64)ran_ns <= 0)
 		return;
@@ -100,9 +116,11 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	if (!READ_ONCE(clock_waits))
 		__sync_fetch_and_add(&vtime_now,
 				     bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
-	vtime = p->scx.dsq_vtime + bias_charge(work_ns, effective_weight(p));
+	weight = effective_weight(p);
+	vtime = p->scx.dsq_vtime + bias_charge(work_ns, weight);
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;
+	cctx->run_weight = weight;
 	cctx->ran_ns += ran_ns;
 	cctx->stats[cpu_is_slow(cpu) ? BIAS_STAT_RUN_SLOW_NS : BIAS_STAT_RUN_FAST_NS] += ran_ns;
 }
@@ -178,8 +196,10 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 			tctx->fast_ns += cctx->ran_ns;
 	}
 	cctx->run_flags = 0;
-	if (!runnable)
+	if (!runnable) {
+		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;
+	}
 }
 
 #endif

@@ -201,7 +201,10 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	bool serves_slow = two_classes && !cpu_is_slow(cpu);
 
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
-		if (!take_next(cpu) && serves_slow)
+		if (take_next(cpu))
+			return;
+		cctx->ticked_at = 0;
+		if (serves_slow)
 			pull_running(cpu);
 		return;
 	}
@@ -275,7 +278,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	account_again(p, cpu, cctx);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
-	refresh_clock();
+	refresh_clock(cctx);
 	average_tick(cctx);
 	if (cpu_is_slow(cpu)) {
 		offer_spare(cpu, cctx);
@@ -342,7 +345,10 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 
 void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 {
-	cpu_ctx_of(cpu)->run_flags = 0;
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	cctx->run_flags = 0;
+	cctx->ticked_at = 0;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)

@@ -93,6 +93,7 @@ struct cpu_ctx {
 	u32 run_flags;	 /* enum run_flags; 0 when no task of ours runs */
 	u32 run_speedup; /* its predicted speedup [permille], 0 if unknown */
 	u32 run_cost;	 /* what its work costs here [permille of the best CPU] */
+	u32 run_weight;	 /* its weight at the last account, from the top of the tree */
 
 	u32 move_to;	     /* where the running task shall go, see move.bpf.h; set by whoever asks */
 	s32 move_pid;	     /* for whom that is meant if the agent asks, see swap.bpf.h */
@@ -121,6 +122,8 @@ struct cpu_ctx {
 	/* What stretches added up to, for the agent, which takes their quotient for the CPU's speed. */
 	u64 seen_cycles;
 	u64 seen_ns;
+
+	u64 ticked_at; /* jiffies of the last tick; 0 when the task it was slept or nothing was left */
 
 	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
 

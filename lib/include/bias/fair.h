@@ -60,15 +60,42 @@ static inline u64 bias_clock_advance(u64 work_ns, u64 total, u32 nr_cpus)
 	return work_ns * BIAS_WEIGHT_NICE_0 / (total < most ? total : most);
 }
 
+/* For sums of time times weight, which have to fit: time counts in units of 2^BIAS_CLOCK_SHIFT ns there. */
+#define BIAS_CLOCK_SHIFT 10
+
 /*
- * Must the machine's vtime wait for what runs, @nr tasks that are @behind_ns behind it in all? The average of all that
- * competes is what it should be, and it counts the work of whoever competes at the moment: a sleeper that comes behind the
- * average and is served at once sets the others back for good, and when it sleeps again the clock would stay ahead of all
- * there is. Then nobody is owed enough to go first, and newcomers start behind everybody.
+ * How far a task of @weight (shifted) that runs is behind @now, times its weight, for bias_clock_waits(). Who is more than a slice
+ * ahead counts as a slice ahead: alone on a CPU it gets ahead for ever, and fast if its weight is small, and the clock would run
+ * away with it from those who share a CPU. Without a branch, for the verifier follows each of each CPU.
  */
-static inline bool bias_clock_waits(s64 behind_ns, u32 nr, u64 slice_ns)
+static inline s64 bias_clock_behind(u64 now, u64 vtime, u32 weight, u64 slice_ns)
 {
-	return behind_ns > (s64)(nr * (slice_ns / 8));
+	s64 over = (s64)(now - vtime + slice_ns); /* negative by what does not count */
+
+	return (((s64)(now - vtime) - (over & over >> 63)) >> BIAS_CLOCK_SHIFT) * (s64)weight;
+}
+
+/*
+ * Must the machine's vtime wait for what runs, tasks of @total weight (shifted) whose bias_clock_behind() add up to @behind?
+ * The average of all that competes is what it should be, and it counts the work of whoever competes at the moment: a sleeper that
+ * comes behind the average and is served at once sets the others back for good, and when it sleeps again the clock would stay
+ * ahead of all there is. Then nobody is owed enough to go first, and newcomers start behind everybody.
+ */
+static inline bool bias_clock_waits(s64 behind, u64 total, u64 slice_ns)
+{
+	return behind > (s64)((slice_ns / 8 >> BIAS_CLOCK_SHIFT) * total);
+}
+
+/*
+ * Where the machine's vtime goes, at @now, when the least of what is seen to compete is at @least: there, but no more than a slice at
+ * a time. What is seen may be wrong for a moment, for between two tasks, or while another scheduling class has it, a CPU
+ * seems to run nothing; and a task of little weight that is alone on a CPU is a hundred seconds ahead after one.
+ */
+static inline u64 bias_clock_follow(u64 now, u64 least, u64 slice_ns)
+{
+	if (!bias_vtime_before(now, least))
+		return now;
+	return bias_vtime_before(now + slice_ns, least) ? now + slice_ns : least;
 }
 
 /* Where a waking task may start: its own vtime, but no more than @lag_ns behind @now. */

@@ -130,11 +130,11 @@ proptest! {
             for (vtime, work) in run.iter_mut().zip(works) {
                 *vtime += work;
             }
-            let behind: i64 = run.iter().map(|vtime| clock.wrapping_sub(*vtime) as i64).sum();
+            let behind: i64 = run.iter().map(|vtime| c!(bias_clock_behind(clock, *vtime, BIAS_WEIGHT_NICE_0, slice))).sum();
             if !waits {
                 clock += c!(bias_clock_advance(works.iter().sum::<u64>() + more, weight(tasks), 2));
             }
-            waits = c!(bias_clock_waits(behind, 2, slice));
+            waits = c!(bias_clock_waits(behind, weight(2), slice));
             clock
         };
         for turn in 0..2_000 {
@@ -146,6 +146,41 @@ proptest! {
             // One round after it was seen to be ahead it waits.
             prop_assert!(ahead <= (slice / 8 + 2 * (burst + sleep)) as i64, "turn {turn}: {ahead} ns");
         }
+    }
+
+    /// A task of little weight, alone on a CPU, gets ahead many times as fast as the clock. It must not take the clock along while others
+    /// take turns on another CPU: they would be further behind than is remembered, and their weights forgotten. Not even if, every
+    /// now and then, none of them is seen to run.
+    #[test]
+    fn a_light_task_alone_does_not_drive_the_clock_away(light in 1u32..=100, slice_us in 1_000u64..50_000, unseen in 2u64..9) {
+        let slice = slice_us * 1000;
+        let (tick, light) = (slice / 4, light << BIAS_WEIGHT_SHIFT);
+        let total = u64::from(2 * BIAS_WEIGHT_NICE_0 + light);
+        let (mut clock, mut pair, mut alone, mut waits) = (1u64 << 40, [1u64 << 40; 2], 1u64 << 40, false);
+        for turn in 0..4_000u64 {
+            let runs = if pair[0] <= pair[1] { 0 } else { 1 };
+            pair[runs] += tick;
+            alone += c!(bias_charge(tick, light));
+            if !waits {
+                clock += c!(bias_clock_advance(2 * tick, total, 2));
+            }
+            let behind = c!(bias_clock_behind(clock, pair[runs], BIAS_WEIGHT_NICE_0, slice)) + c!(bias_clock_behind(clock, alone, light, slice));
+            waits = c!(bias_clock_waits(behind, total - u64::from(BIAS_WEIGHT_NICE_0), slice));
+            if turn % 4 == 0 && !waits {
+                let least = if turn / 4 % unseen == 0 { alone } else { pair[runs] };
+                clock = c!(bias_clock_follow(clock, least, slice));
+            }
+            let ahead = clock as i64 - (pair[0] / 2 + pair[1] / 2) as i64;
+            prop_assert!(ahead <= 3 * slice as i64, "turn {turn}: {ahead} ns of {slice}");
+        }
+    }
+
+    /// However wrong what was seen may be, the clock is off by a slice at most, and does not go back.
+    #[test]
+    fn the_clock_follows_by_a_slice_at_most(now in any::<u64>(), off in -(1i64 << 62)..1 << 62, slice in 1u64..1 << 40) {
+        let least = now.wrapping_add(off as u64);
+        let moved = c!(bias_clock_follow(now, least, slice)).wrapping_sub(now);
+        prop_assert_eq!(moved, (off.max(0) as u64).min(slice));
     }
 
     /// Whoever displaces another is not displaced by it in turn, at any vtime, and level tasks let each other be.

@@ -30,17 +30,24 @@ work light "--cpu 1"; work heavy "--cpu 1"; work heavy "--cpu 1"
 shares pinned
 for i in 1 2 3 4; do work light; work heavy; done
 shares free
-nice -n 5 "$BENCH" work compute --seconds 8 --cpu 1 --json >$OUT/nice5.json & five=$!
-"$BENCH" work compute --seconds 8 --cpu 1 --json >$OUT/nice0.json & zero=$!
-wait $five; wait $zero
+# NAME: nice 0 and nice 5 on one CPU.
+nices() {
+  nice -n 5 "$BENCH" work compute --seconds 8 --cpu 1 --json >$OUT/$1-5.json & five=$!
+  "$BENCH" work compute --seconds 8 --cpu 1 --json >$OUT/$1-0.json & zero=$!
+  wait $five; wait $zero
+}
+nices quiet
+# Beside tasks of next to no weight, alone on CPUs, and one of another scheduling class that takes theirs away at times.
+for cpu in 2 3; do taskset -c $cpu chrt -i 0 sh -c 'while :; do :; done' & idle="$idle $!"; done
+taskset -c 1 chrt -f 1 sh -c 'while :; do i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); done; sleep 0.1; done' & fifo=$!
+nices beside
+kill $idle $fifo
 kill -INT $scheduler; wait $scheduler
 cat /sys/kernel/sched_ext/state >$OUT/state
 "#;
 
-/// Without recalibration: while idle CPUs are checked, weights of tasks that share another CPU are off (docs/results/agent.md).
 fn shares(kernel: &str) {
-    let Some(results) =
-        Scenario::plain(kernel, "SYM", 5, "--capacity-file /run/capacity.json --no-recalibrate").run(GROUPS)
+    let Some(results) = Scenario::plain(kernel, "SYM", 5, "--capacity-file /run/capacity.json").run(GROUPS)
     else {
         return;
     };
@@ -50,8 +57,15 @@ fn shares(kernel: &str) {
         // Without groups it would be 2 (pinned) and 1 (free), by the number of tasks.
         expect.within(&format!("{name}: weight 300 against weight 100"), ratio, 3.0, 0.2);
     }
-    let ratio = results.number("nice0", "/cpu_ns") / results.number("nice5", "/cpu_ns");
-    expect.within("nice 0 against nice 5 (1024/335)", ratio, 1024.0 / 335.0, 0.2);
+    for name in ["quiet", "beside"] {
+        let cpu_ns = |nice: u32| results.number(&format!("{name}-{nice}"), "/cpu_ns");
+        expect.within(
+            &format!("{name}: nice 0 against nice 5 (1024/335)"),
+            cpu_ns(0) / cpu_ns(5),
+            1024.0 / 335.0,
+            0.2,
+        );
+    }
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
     expect.judge();
 }
