@@ -20,7 +20,11 @@ fn the_demo_shows_the_table_and_a_gain() {
     }
     assert_eq!(code, 0, "-- stdout\n{text}\n-- stderr\n{}", String::from_utf8_lossy(&output.stderr));
     let table = text.split("== The default scheduler").next().unwrap();
-    assert!(table.contains("fast") && table.contains("slow"), "{table}");
+    for (cpu, class, cost) in [(0, "fast", 1.0), (1, "fast", 1.0), (2, "slow", 2.5), (3, "slow", 2.5)] {
+        let (got_class, got_cost): (&str, f64) =
+            row(table, cpu).unwrap_or_else(|| panic!("no CPU {cpu} in\n{table}"));
+        assert!(got_class == class && (got_cost / cost - 1.0).abs() < 0.03, "CPU {cpu} in\n{table}");
+    }
     let json = &text[text.find("\n{").unwrap_or_else(|| panic!("no report in\n{text}"))..];
     let report: Value = serde_json::from_str(json).unwrap();
     let name = report["scheduler"].as_str().unwrap_or_default();
@@ -28,4 +32,13 @@ fn the_demo_shows_the_table_and_a_gain() {
     let stp = |side: &str| report[side][0]["stp"].as_f64().unwrap();
     // Two tasks that execute have 2.00 on the fast CPUs; where they happen to be by default 0.80 to 2.00.
     assert!(stp("other") > 1.9, "STP {} with scx_bias, {} without", stp("other"), stp("default"));
+}
+
+/// Class and cost of execution of a CPU in the table that is printed.
+fn row(table: &str, cpu: u32) -> Option<(&str, f64)> {
+    table.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (number, class, cost) = (words.next()?, words.next()?, words.next()?);
+        (number == cpu.to_string()).then(|| cost.parse().ok().map(|cost| (class, cost)))?
+    })
 }
