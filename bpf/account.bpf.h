@@ -19,17 +19,19 @@
  * Nobody waits further ahead of vtime_now than bias_ahead_ns() allows, and nobody comes back further behind
  * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
- * Nor is it ahead of what runs: while the CPUs that are busy, from tick to tick, are behind it on average, by weight, it waits
- * (bias_clock_waits()). This cannot be for ever, for they run.
+ * Nor is it ahead of what runs: while that is behind it on average, by weight, it waits (bias_clock_waits()). This cannot be
+ * for ever, for it runs. What counts is CPUs that somebody waits for, if there are any: where nobody waits nothing is to be
+ * shared, and whoever is alone there may be as far ahead or behind as it likes. Nor does it stay behind all of those
+ * (bias_clock_hurries()).
  *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
  * MAX_SCAN CPUs).
  *
- * Limits. One clock for all: where most CPUs have a task each and a few are shared by tasks that are confined to them, these
- * fall behind, and further than MAX_LAG_SLICES they are all the same, whatever they weigh.
- *
  * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
  * never goes back.
+ *
+ * Limits. One clock for all: where tasks are confined to CPUs that are in unequal demand, those of the most wanted fall behind it, and
+ * further than MAX_LAG_SLICES they are all the same, whatever they weigh.
  */
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H
@@ -42,11 +44,11 @@
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
-	u64 now = vtime_now;
+	u64 now = READ_ONCE(vtime_now);
 
-	/* Two CPUs may race; the loser's progress is at most one slice ahead and comes again. */
+	/* Of two CPUs that race one loses; its step is a slice at most, and comes again. */
 	if (!READ_ONCE(clock_waits) && bias_vtime_before(now, vtime))
-		vtime_now = bias_clock_follow(now, vtime, slice_ns);
+		__sync_val_compare_and_swap(&vtime_now, now, bias_clock_follow(now, vtime, slice_ns));
 }
 
 /*
@@ -68,34 +70,43 @@ static __always_inline void follow_running(s32 cpu)
 }
 
 /*
- * At a tick on the CPU of @self: add up the weight of what is runnable, and how far what runs is behind the clock, if nobody did of
- * late. What ran counts on while another scheduling class has its CPU, or the clock would leave it behind meanwhile.
+ * @self ticks; @wanted if somebody waits for its CPU. It counts for RECENT_JIFFIES, so that the clock does not leave what ran there behind
+ * while another scheduling class has the CPU.
  */
-static __always_inline void refresh_clock(struct cpu_ctx *self)
+static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool wanted)
 {
-	u64 now = bpf_jiffies64(), vtime = vtime_now;
-	s64 sum = 0, behind = 0;
-	u64 running = 0;
+	WRITE_ONCE(self->ticked_at, now);
+	WRITE_ONCE(self->wanted_mask, wanted ? ~0ull : 0);
+}
+
+/*
+ * At a tick: add up the weight of what is runnable, and where what runs is, seen from the clock, if nobody did of late. Returns 0. Global,
+ * so that the verifier looks at it once.
+ */
+__noinline int refresh_clock(u64 now)
+{
+	struct bias_clock_look look = bias_clock_look();
+	u64 vtime = vtime_now;
+	s64 sum = 0;
 	u32 i;
 
-	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN) {
-		self->ticked_at = now;
-		return;
-	}
+	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
+		return 0;
 	WRITE_ONCE(total_weight_at, now);
 	bpf_for(i, 0, nr_cpus) {
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
 		sum += READ_ONCE(cctx->weight);
-		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES) {
-			behind += bias_clock_behind(vtime, cctx->run_vtime, cctx->run_weight, slice_ns);
-			running += cctx->run_weight;
-		}
+		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES)
+			bias_clock_see(&look, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
+				       slice_ns, READ_ONCE(cctx->wanted_mask));
 	}
-	self->ticked_at = now;
 	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
-	WRITE_ONCE(clock_waits, bias_clock_waits(behind, running, slice_ns));
+	WRITE_ONCE(clock_waits, bias_clock_waits(&look, slice_ns));
+	if (!clock_waits)
+		__sync_fetch_and_add(&vtime_now, bias_clock_hurries(&look, slice_ns));
+	return 0;
 }
 
 /*
@@ -154,7 +165,7 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	cctx->ran_ns = 0;
 
 	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
-	cctx->run_vtime = p->scx.dsq_vtime;
+	cctx->run_vtime = cctx->began_vtime = p->scx.dsq_vtime;
 	if (!is_pinned(p)) {
 		flags |= RUN_MOVABLE;
 		if (!is_restricted(p))

@@ -179,6 +179,7 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 
 	scx_bpf_task_set_slice(p, waited_for ? slice_for(1, 1) : slice_ns);
 	cctx->yielded = 0;
+	cctx->began_vtime = p->scx.dsq_vtime;
 	stat_inc(BIAS_STAT_KEEP);
 	if (!waited_for)
 		follow_running(cpu);
@@ -273,12 +274,14 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	u64 now = bpf_jiffies64();
 
 	account(p, cpu, cctx);
 	account_again(p, cpu, cctx);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
-	refresh_clock(cctx);
+	refresh_clock(now);
+	note_tick(cctx, now, shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx));
 	average_tick(cctx);
 	if (cpu_is_slow(cpu)) {
 		offer_spare(cpu, cctx);

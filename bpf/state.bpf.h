@@ -88,6 +88,7 @@ struct readout {
 struct cpu_ctx {
 	/* What runs here, for other CPUs to read. */
 	u64 run_vtime;	 /* its vtime at the last account */
+	u64 began_vtime; /* its vtime when its slice began */
 	u64 run_allowed; /* the first 64 CPUs of its affinity */
 	s32 run_pid;	 /* the last task of ours that ran */
 	u32 run_flags;	 /* enum run_flags; 0 when no task of ours runs */
@@ -123,7 +124,8 @@ struct cpu_ctx {
 	u64 seen_cycles;
 	u64 seen_ns;
 
-	u64 ticked_at; /* jiffies of the last tick; 0 when the task it was slept or nothing was left */
+	u64 ticked_at;	 /* jiffies of the last tick; 0 when the task it was slept or nothing was left */
+	u64 wanted_mask; /* all bits if somebody waited for the CPU then */
 
 	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
 

@@ -37,11 +37,12 @@ nices() {
   wait $five; wait $zero
 }
 nices quiet
-# Beside tasks of next to no weight, alone on CPUs, and one of another scheduling class that takes theirs away at times.
-for cpu in 2 3; do taskset -c $cpu chrt -i 0 sh -c 'while :; do :; done' & idle="$idle $!"; done
+# Beside a task of next to no weight and one of much, each alone on a CPU, and one of another scheduling class that takes theirs away at times.
+taskset -c 2 chrt -i 0 sh -c 'while :; do :; done' & alone=$!
+taskset -c 3 nice -n -15 sh -c 'while :; do :; done' & alone="$alone $!"
 taskset -c 1 chrt -f 1 sh -c 'while :; do i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); done; sleep 0.1; done' & fifo=$!
 nices beside
-kill $idle $fifo
+kill $alone $fifo
 kill -INT $scheduler; wait $scheduler
 cat /sys/kernel/sched_ext/state >$OUT/state
 "#;
