@@ -9,29 +9,16 @@
  * no clock read and excludes other scheduling classes. It is called when a task stops, at every tick
  * and whenever a slice is renewed.
  *
- * vtime_now, the machine's vtime, is where sleepers and newcomers start. It moves with the work done,
- * divided by the weight of all that is runnable (bias_clock_advance()): as fast as the average task does.
- * It does not stay behind all that competes: the head of a shared queue pulls it up when it is taken and,
- * while no queue forms, the least of the running tasks does, by a slice at a time (bias_clock_follow()).
- * (The least alone would not do: it stands still while ever new tasks come, run briefly and go, and
- * whoever is ahead starves; found by a storm of forks in the VM. Nor would the most: a task of nice 19
- * alone on a CPU runs ahead 66 times as fast, and newcomers would wait until all had caught up.)
- * Nobody waits further ahead of vtime_now than bias_ahead_ns() allows, and nobody comes back further behind
- * than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
- *
- * Nor is it ahead of what runs: while that is behind it on average, by weight, it waits (bias_clock_waits()). This cannot be
- * for ever, for it runs. What counts is CPUs that somebody waits for, if there are any: where nobody waits nothing is to be
- * shared, and whoever is alone there may be as far ahead or behind as it likes. Nor does it stay behind all of those
- * (bias_clock_hurries()).
+ * vtime_now, the machine's vtime, is where sleepers and newcomers start, and how it moves and why is told in bias/clock.h. It is
+ * moved by work when that is charged, pulled up by the head of a shared queue when that is taken and, while no queue forms,
+ * by the least of the running tasks, and put right at ticks. Nobody waits further ahead of it than bias_ahead_ns() allows, and
+ * nobody comes back further behind than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
  *
  * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
  * MAX_SCAN CPUs).
  *
  * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
  * never goes back.
- *
- * Limits. One clock for all: where tasks are confined to CPUs that are in unequal demand, those of the most wanted fall behind it, and
- * further than MAX_LAG_SLICES they are all the same, whatever they weigh.
  */
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H

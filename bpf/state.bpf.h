@@ -14,6 +14,7 @@
 
 #include <scx/common.bpf.h>
 #include <bias/abi.h>
+#include <bias/clock.h>
 #include <bias/fair.h>
 
 /* Knobs, constant once loaded. Times are wall-clock times unless they say otherwise. */

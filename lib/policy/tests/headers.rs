@@ -194,6 +194,8 @@ proptest! {
         }
         let (got, due) = (ran[0] as f64 / ran[1] as f64, f64::from(weights[0]) / f64::from(weights[1]));
         prop_assert!((got / due - 1.0).abs() < 0.1, "{got} to 1, {due} is due");
+        let far = vtimes.map(|vtime| vtime.abs_diff(clock) / slice);
+        prop_assert!(far.iter().all(|slices| *slices <= 16), "the clock is {far:?} slices from the two");
     }
 
     /// However wrong what was seen may be, the clock is off by a slice at most, and does not go back.
