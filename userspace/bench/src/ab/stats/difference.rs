@@ -13,7 +13,7 @@ use super::MIN_PAIRS;
 use super::estimate::hodges_lehmann;
 use super::interval::{Interval, NORMAL_95, boot_error, resample, shortfall, student_t};
 use super::pairs::{Pair, is_infinite};
-use statrs::distribution::{ContinuousCDF, Normal};
+use distrs::Normal;
 
 /// Difference of two log-ratios, new minus old.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -86,7 +86,7 @@ fn p_of(estimate: f64, interval: Interval) -> f64 {
         (false, true) => estimate.abs() / half * NORMAL_95,
         (false, false) => f64::INFINITY,
     };
-    Normal::new(0.0, 1.0).map_or(1.0, |normal| 2.0 * normal.cdf(-deviations))
+    2.0 * Normal::cdf(-deviations, 0.0, 1.0)
 }
 
 #[cfg(test)]

@@ -26,10 +26,10 @@
 use super::MIN_PAIRS;
 use super::estimate::{Estimator, hodges_lehmann};
 use super::pairs::{Pair, is_infinite};
+use distrs::{Normal, StudentsT};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
 
 /// Fewest boots that are treated as a level of their own.
@@ -91,10 +91,10 @@ pub fn resample(values: &[f64], seed: u64) -> Vec<f64> {
     (0..repetitions).filter_map(&mut once).collect()
 }
 
-/// Student's t at 97.5 % for this many degrees of freedom.
+/// Student's t at 97.5 % for this many degrees of freedom. Between one and two it is up to 9 % too large, from three on less than a
+/// hundred thousandth off: intervals of few values that scatter unequally are rather too wide.
 pub fn student_t(freedom: f64) -> f64 {
-    let distribution = StudentsT::new(0.0, 1.0, freedom.max(1.0));
-    distribution.map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
+    StudentsT::ppf(0.975, freedom.max(1.0))
 }
 
 /// By how much resampled deviations of n values fall short: n values scatter less around their own mean than
@@ -107,7 +107,7 @@ pub fn shortfall(n: usize) -> f64 {
 /// Share of the resamples to leave out at each end, for n values.
 fn tail(n: usize) -> f64 {
     let end = student_t(n as f64 - 1.0) * shortfall(n);
-    Normal::new(0.0, 1.0).map_or(0.0, |normal| normal.cdf(-end))
+    Normal::cdf(-end, 0.0, 1.0)
 }
 
 /// Half-width of the 95 % interval of what boots add beyond their blocks; 0 for fewer than [`MIN_BOOTS`],
@@ -148,6 +148,10 @@ mod tests {
         for (freedom, t) in [(2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (39.0, 2.023)] {
             assert!((student_t(freedom) - t).abs() < 6e-4, "{freedom}: {}", student_t(freedom));
         }
+        // Whatever the data, there is one: as of the normal distribution, or of one degree of freedom.
+        assert!(
+            (student_t(f64::INFINITY) - 1.960).abs() < 6e-4 && (student_t(f64::NAN) - 12.706).abs() < 6e-4
+        );
         // 2.776 * sqrt(5 / 4) = 3.104 and 2.093 * sqrt(20 / 19) = 2.147 normal deviations.
         assert!(
             (tail(5) - 0.0010).abs() < 1e-4 && (tail(20) - 0.0158).abs() < 2e-4,
