@@ -36,6 +36,8 @@ enum Command {
     Run(RunArgs),
     /// Count the instructions a context switch costs
     Pingpong(PingpongArgs),
+    /// Count the instructions that a process executes, all threads, kernel included
+    Cost(CostArgs),
     /// Show the same mixes under the default scheduler and under another
     Demo(DemoArgs),
     /// Churn: forks, execs, affinity, nice, cgroup and policy changes, signals; fails if a task is lost
@@ -162,6 +164,18 @@ struct PingpongArgs {
     /// Rounds; the median is reported
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct CostArgs {
+    /// The process, e.g. a scheduler's agent
+    #[arg(long)]
+    pid: u32,
+    /// Seconds to count. Must be many times the period of what it does
+    #[arg(long, value_parser = seconds, default_value = "10")]
+    seconds: Duration,
     #[command(flatten)]
     output: Output,
 }

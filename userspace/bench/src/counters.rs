@@ -4,11 +4,12 @@
 //! without this PMU every `open` returns None; nothing else changes.
 
 use crate::{Error, Result};
-use perf_event_open_sys::bindings::perf_event_attr;
+use perf_event_open_sys::bindings::{self, perf_event_attr};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::PathBuf;
 
 /// Where the kernel describes the PMU.
 const PMU: &str = "/sys/bus/event_source/devices/amp";
@@ -98,6 +99,54 @@ impl MachineInstructions {
     }
 }
 
+/// Instructions of somebody's threads, and of those that they start meanwhile.
+pub struct ProcessInstructions {
+    files: Vec<File>,
+}
+
+impl ProcessInstructions {
+    /// Opens the event for each thread of process `pid`, by the VM's PMU or, without it, by the CPUs' own counters.
+    pub fn open(pid: u32) -> Result<Self> {
+        let (pmu, config) = match pmu_type()? {
+            Some(pmu) => (pmu, INSTRUCTIONS),
+            None => (bindings::PERF_TYPE_HARDWARE, bindings::PERF_COUNT_HW_INSTRUCTIONS.into()),
+        };
+        let mut files = Vec::new();
+        for tid in threads(pid)? {
+            match open_in(Event { inherit: true, ..Event::new(pmu, config) }, tid, -1, -1) {
+                Ok(file) => files.push(file),
+                // It has just ended.
+                Err(_) if !thread_folder(pid).join(tid.to_string()).exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ProcessInstructions { files })
+    }
+
+    /// Threads that are counted, without those that were started since.
+    pub fn threads(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Sum over the threads since `open`.
+    pub fn read(&mut self) -> Result<u64> {
+        self.files.iter_mut().map(read_event).sum()
+    }
+}
+
+fn thread_folder(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/task"))
+}
+
+/// Threads of a process.
+fn threads(pid: u32) -> Result<Vec<i32>> {
+    let folder = thread_folder(pid);
+    let entries = std::fs::read_dir(&folder).map_err(|e| {
+        Error::Usage(format!("there is no process {pid} to look at: {}: {e}", folder.display()))
+    })?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
 /// Counters of every CPU that somebody else holds: what a profiler beside a scheduler is.
 pub struct Held {
     _files: Vec<File>,
@@ -110,10 +159,10 @@ pub fn hold(cpus: &[usize], groups: usize, pinned: bool) -> Result<Option<Held>>
     let mut files = Vec::new();
     for &cpu in cpus {
         for _ in 0..groups {
-            let leader = open_in(Event { pmu, config: EVENTS[0], pinned }, -1, cpu as i32, -1)?;
+            let leader = open_in(Event { pinned, ..Event::new(pmu, EVENTS[0]) }, -1, cpu as i32, -1)?;
             for &config in &EVENTS[1..4] {
                 let group = leader.as_raw_fd();
-                files.push(open_in(Event { pmu, config, pinned: false }, -1, cpu as i32, group)?);
+                files.push(open_in(Event::new(pmu, config), -1, cpu as i32, group)?);
             }
             files.push(leader);
         }
@@ -133,7 +182,7 @@ fn pmu_type() -> Result<Option<u32>> {
 
 /// Opens one counting event: of the calling thread (`pid` 0, `cpu` -1) or of a CPU (`pid` -1).
 fn open_event(pmu: u32, config: u64, pid: i32, cpu: i32) -> Result<File> {
-    open_in(Event { pmu, config, pinned: false }, pid, cpu, -1)
+    open_in(Event::new(pmu, config), pid, cpu, -1)
 }
 
 /// What to open.
@@ -142,11 +191,19 @@ struct Event {
     config: u64,
     /// Never takes turns.
     pinned: bool,
+    /// Counts what the thread starts, too.
+    inherit: bool,
+}
+
+impl Event {
+    fn new(pmu: u32, config: u64) -> Self {
+        Event { pmu, config, pinned: false, inherit: false }
+    }
 }
 
 /// As [`open_event`], in the group led by the descriptor `group`, -1 for none.
 fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
-    let Event { pmu, config, pinned } = event;
+    let Event { pmu, config, pinned, inherit } = event;
     let mut attr = perf_event_attr {
         type_: pmu,
         size: size_of::<perf_event_attr>() as u32,
@@ -154,12 +211,15 @@ fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
         ..Default::default()
     };
     attr.set_pinned(pinned.into());
-    const CLOEXEC: std::ffi::c_ulong = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as _;
+    attr.set_inherit(inherit.into());
+    const CLOEXEC: std::ffi::c_ulong = bindings::PERF_FLAG_FD_CLOEXEC as _;
     // SAFETY: `attr` is a valid structure of the size it states, and outlives the call.
     let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, group, CLOEXEC) };
     if fd < 0 {
         let why = std::io::Error::last_os_error();
-        return Err(Error::Kernel(format!("opening amp event {config}: {why}; run as root")));
+        return Err(Error::Kernel(format!(
+            "opening a counter (event {config} of PMU {pmu}): {why}; run as root, where there are counters"
+        )));
     }
     // SAFETY: the descriptor was just opened and belongs to nobody else.
     Ok(unsafe { File::from_raw_fd(fd) })

@@ -7,7 +7,7 @@
 //! * the machine: [`cpus`] (which CPUs, pinning), [`counters`] (stall counters), [`shared`] and [`task`]
 //!   (processes that work side by side and publish their progress), [`sched`] (loading a scheduler),
 //!   [`cgroup`], [`files`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`demo`], [`storm`], [`survive`], each with
+//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`cost`], [`demo`], [`storm`], [`survive`], each with
 //!   plain options in and a serialisable report out. [`cli`] binds them to the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -15,6 +15,7 @@ pub mod ab;
 pub mod cgroup;
 pub mod cli;
 pub mod control;
+pub mod cost;
 mod counters;
 pub mod cpus;
 pub mod demo;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::{self, Sample, Until};
 use crate::sched::{self, SchedExt};
-use crate::{control, counters, cpus, demo, mix, once, pingpong, ratio, storm, survive};
+use crate::{control, cost, counters, cpus, demo, mix, once, pingpong, ratio, storm, survive};
 use serde::Serialize;
 use std::io::Write;
 
@@ -58,6 +58,10 @@ pub(super) fn run(command: Command) -> Result<u8> {
                 rounds: args.rounds.into(),
             };
             let report = pingpong::run(&options)?;
+            print(&args.output, &report, || report.text())
+        }
+        Command::Cost(args) => {
+            let report = cost::run(&cost::Options { pid: args.pid, time: args.seconds })?;
             print(&args.output, &report, || report.text())
         }
         Command::Demo(args) => {

@@ -1,0 +1,103 @@
+//! What a program costs that runs beside all others: instructions a second of all its threads, kernel included.
+//!
+//! Problem: a scheduler's agent works a little all the time. Its share of a CPU depends on how fast the CPU is (in the asymmetric VM fifty times
+//! too slow); instructions do not.
+//!
+//! Approach: a counter on each thread, which the threads that it starts inherit.
+//!
+//! Limits: a thread that another process starts on its behalf is not counted, nor work that the kernel does for it in threads of its own.
+
+use crate::counters::ProcessInstructions;
+use crate::{Error, Result, sched::SchedExt};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The process.
+    pub pid: u32,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// What it cost.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Format of this report.
+    pub schema: &'static str,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// The sched_ext scheduler that was active, or "default".
+    pub scheduler: String,
+    /// Its threads at the beginning.
+    pub threads: usize,
+    /// How long it was looked at.
+    pub wall_ns: u64,
+    /// Instructions in that time.
+    pub instructions: u64,
+    /// The same a second.
+    pub instructions_per_s: f64,
+}
+
+/// Counts.
+///
+/// # Errors
+/// There is no such process, it ends meanwhile, or there is no counter.
+pub fn run(options: &Options) -> Result<Report> {
+    let Options { pid, time } = *options;
+    let mut counters = ProcessInstructions::open(pid)?;
+    let name = name_of(pid)?;
+    let (before, begun) = (counters.read()?, Instant::now());
+    std::thread::sleep(time);
+    let (instructions, wall) = (counters.read()?.saturating_sub(before), begun.elapsed());
+    if name_of(pid)? != name {
+        return Err(Error::Runtime(format!("process {pid}, {name}, has become another one meanwhile")));
+    }
+    Ok(Report {
+        schema: "bias-bench.cost/1",
+        pid,
+        name,
+        scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
+        threads: counters.threads(),
+        wall_ns: wall.as_nanos() as u64,
+        instructions,
+        instructions_per_s: instructions as f64 / wall.as_secs_f64(),
+    })
+}
+
+fn name_of(pid: u32) -> Result<String> {
+    let path = format!("/proc/{pid}/comm");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|e| Error::failed(format!("process {pid} is not there any more: {path}"), e))?;
+    Ok(text.trim().to_owned())
+}
+
+impl Report {
+    /// For reading.
+    pub fn text(&self) -> String {
+        format!(
+            "{} ({}), {} threads: {:.3} million instructions a second over {:.1} s\n",
+            self.name,
+            self.pid,
+            self.threads,
+            self.instructions_per_s / 1e6,
+            self.wall_ns as f64 / 1e9
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_not_there_is_told() {
+        let gone = Options { pid: u32::MAX - 1, time: Duration::from_millis(1) };
+        let error = run(&gone).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("no process 4294967294"), "{error}");
+    }
+}
