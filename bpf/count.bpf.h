@@ -110,8 +110,7 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	cctx->seen_cycles += counts.cycles;
 	cctx->seen_ns += now->running_ns - start->running_ns;
 	bias_counts_scale(&counts, now->enabled_ns - start->enabled_ns, now->running_ns - start->running_ns);
-	bias_work_add(&tctx->work, counts.instructions, now_ns - cctx->count_start_ns,
-		      cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST);
+	bias_work_add(&tctx->work, counts.instructions, now_ns - cctx->count_start_ns, class_of(cpu));
 	bias_counts_correct(&counts, info->external_permille, info->internal_permille);
 	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns, cost);
 	windows = bias_window_full(&tctx->window, window_instructions);
@@ -119,8 +118,10 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 		return;
 	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_costs[copy][BIAS_SLOW],
 			    &class_costs[copy][BIAS_FAST]);
-	if (!tctx->profile.stable)
-		bias_work_forget(&tctx->work);
+	if (!tctx->profile.stable) {
+		bias_work_forget(&tctx->work, BIAS_FAST);
+		bias_work_forget(&tctx->work, BIAS_SLOW);
+	}
 	cctx->stats[BIAS_STAT_WINDOWS]++;
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
 		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);

@@ -39,7 +39,7 @@ static s32 init_cpu(u32 cpu)
 	u32 zero = 0;
 	struct scratch *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
 	struct bpf_cpumask *mask;
-	u32 class_ = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+	u32 class_ = class_of(cpu);
 	s32 err;
 
 	if (scratch) {

@@ -146,8 +146,9 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/*
-	 * The last task of a CPU stays; so does one that only makes way for a short per-CPU kthread, unless
-	 * others wait: kthreads that wake again and again must not give it the CPU each time.
+	 * The last task of a CPU stays; so does one that only makes way for a short kthread, unless
+	 * others wait: kthreads that wake again and again must not give it the CPU each time. In a queue it would go to whatever CPU ticks
+	 * next: a millisecond of a kernel worker on a fast CPU would send who gains most to a slow one.
 	 */
 	if ((enq_flags & SCX_ENQ_LAST) || (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) &&
 					   !pinned_waiting(cpu, cctx))) {
@@ -158,6 +159,8 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		/* select_cpu found nothing idle, but perhaps somebody who makes way. */
 		if (displaces(p->scx.dsq_vtime, cctx)) {
 			stat_inc(BIAS_STAT_WAKE_PREEMPT);
+			if (p->flags & PF_KTHREAD)
+				WRITE_ONCE(cctx->kthread_waiting, 1);
 			enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
 			return;
 		}

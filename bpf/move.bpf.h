@@ -245,6 +245,10 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	if (tctx) {
 		tctx->reason = reason_of(request);
 		tctx->moved_ns = bpf_ktime_get_ns();
+		/* The agent compares what is done there from now on with what was done here. */
+		tctx->swapped = !!(request & MOVE_AGENT);
+		if (tctx->swapped)
+			bias_work_forget(&tctx->work, class_of(to));
 		tctx->in_transit = 1;
 	}
 	stat_inc(BIAS_STAT_MOVED);

@@ -149,7 +149,7 @@ static __always_inline s32 busy_cpu_for(struct task_struct *p, s32 prev)
  */
 static __always_inline u64 class_handicap(s32 cpu, u32 class_)
 {
-	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+	u32 own = class_of(cpu);
 
 	return class_ == own ? 0 : borrow_gap_ns;
 }

@@ -198,7 +198,7 @@ static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
  */
 __noinline int take_from_llc(s32 cpu, u32 llc)
 {
-	u32 own = cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+	u32 own = class_of(cpu);
 	u32 other = own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
 
 	if (two_classes && shared_waiting(llc) && other_first(cpu, llc, own) &&

@@ -102,7 +102,7 @@ struct cpu_ctx {
 	s32 move_partner;    /* and who shall come here in exchange */
 	s32 seat_pid;	     /* who sits here: the last task that two ticks saw */
 	u32 seat_speedup;    /* its predicted speedup [permille] */
-	u32 kthread_waiting; /* a per-CPU kthread was queued locally; set by its waker */
+	u32 kthread_waiting; /* a kthread was queued locally; set by its waker */
 	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
 	u32 took_shared;     /* the task that runs next is the head of a shared queue */
 	u32 yielded;	     /* the running task called sched_yield */
@@ -171,7 +171,8 @@ struct task_ctx {
 	u32 uncounted;		   /* runs since one was counted */
 	u32 reason;		   /* enum bias_reason */
 	u32 in_transit;		   /* it was moved while it ran and has not run since */
-	u64 moved_ns;		   /* when it last was, by the monotonic clock */
+	u32 swapped;		   /* the last such move was the agent's wish */
+	u64 moved_ns;		   /* when it was, by the monotonic clock */
 	u64 lost_ns;		   /* time from such moves to running again, in all */
 	struct bias_work work;	   /* what it did of late */
 	u64 cgroup_id;		   /* where it was last seen, see limit.bpf.h */
@@ -293,6 +294,11 @@ static __always_inline const struct bias_speed *speed_of(s32 cpu)
 static __always_inline bool cpu_is_slow(s32 cpu)
 {
 	return two_classes && speed_of(cpu)->class_ == BIAS_SLOW;
+}
+
+static __always_inline enum bias_class class_of(s32 cpu)
+{
+	return cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
 }
 
 static __always_inline u32 llc_of(s32 cpu)

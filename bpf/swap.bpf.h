@@ -66,6 +66,8 @@ int bias_swap_look(struct bias_look *ctx)
 		look.flags |= BIAS_LOOK_MOVABLE;
 	if (!is_restricted(p))
 		look.flags |= BIAS_LOOK_ANYWHERE;
+	if (tctx->swapped)
+		look.flags |= BIAS_LOOK_SWAPPED;
 	bpf_rcu_read_lock();
 	look.allowed = p->cpus_ptr->bits[0];
 	bpf_rcu_read_unlock();

@@ -5,52 +5,47 @@
  * Problem. Whether a swap paid is told by what both tasks did before and after it: instructions in a time of running, at the old
  * place and at the new one. Kept since the task began, such sums would mix phases and places.
  *
- * Approach. One sum a task, of the class of CPUs where it is now: a change of class empties it, and so does a window that unsettles its
- * profile, for a task is often swapped just because its nature has changed. What was counted in more than
- * BIAS_WORK_NS of running is halved, so that the sum tells of the last BIAS_WORK_NS / 2 to BIAS_WORK_NS.
+ * Approach. Two sums a task, one for each class of CPUs: who is displaced again and again, and so is now here and now there, has a rate for both. A
+ * window that unsettles its profile empties them, for a task is often swapped just because its nature has changed; a swap that the agent asked for
+ * empties that of the class to which the task goes, so that what is found there later was done after it. What was counted in more than
+ * BIAS_WORK_NS of running is halved, so that a sum tells of the last BIAS_WORK_NS / 2 to BIAS_WORK_NS.
  *
- * Invariants (tests in lib/policy). A steady task's rate is kept by halving, to a part in a million. The sum is never of two classes. It never
- * covers more than BIAS_WORK_NS plus one stretch.
+ * Invariants (tests in lib/policy). A steady task's rate is kept by halving, to a part in a million. What is done on one class leaves the sum of the other
+ * alone. A sum never covers more than BIAS_WORK_NS plus one stretch.
  *
- * Limits. CPUs of a class count as equal.
+ * Limits. CPUs of a class count as equal. A sum may be as old as the task's last run on that class, if the task has not changed since.
  */
 #ifndef BIAS_SWAP_H
 #define BIAS_SWAP_H
 
 #include "bias.h"
+#include "dsq.h"
 
-/* What a task did of late on CPUs of one class. */
+/* What a task did of late on CPUs of each class. */
 struct bias_work {
-	u64 instructions;
-	u64 ran_ns; /* time in which these were counted */
-	u32 class_; /* enum bias_class */
-	u32 pad;
+	u64 instructions[BIAS_NR_CLASSES];
+	u64 ran_ns[BIAS_NR_CLASSES]; /* time in which these were counted */
 };
 
 /* More than this is not remembered [ns]. */
 #define BIAS_WORK_NS 200000000ull
 
 /* A stretch of @ran_ns with valid counts was run on a CPU of @class_. */
-static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 ran_ns, u32 class_)
+static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 ran_ns, enum bias_class class_)
 {
-	if (work->class_ != class_) {
-		work->instructions = 0;
-		work->ran_ns = 0;
-		work->class_ = class_;
+	if (work->ran_ns[class_] > BIAS_WORK_NS) {
+		work->instructions[class_] /= 2;
+		work->ran_ns[class_] /= 2;
 	}
-	if (work->ran_ns > BIAS_WORK_NS) {
-		work->instructions /= 2;
-		work->ran_ns /= 2;
-	}
-	work->instructions += instructions;
-	work->ran_ns += ran_ns;
+	work->instructions[class_] += instructions;
+	work->ran_ns[class_] += ran_ns;
 }
 
-/* The task has changed its nature: what it did before is no measure any more. */
-static inline void bias_work_forget(struct bias_work *work)
+/* What the task did on CPUs of @class_ is no measure any more. */
+static inline void bias_work_forget(struct bias_work *work, enum bias_class class_)
 {
-	work->instructions = 0;
-	work->ran_ns = 0;
+	work->instructions[class_] = 0;
+	work->ran_ns[class_] = 0;
 }
 
 /* A task as bias_swap_look tells of it: @pid is asked for. */
@@ -69,12 +64,13 @@ struct bias_look {
 	u32 pad;
 };
 
-_Static_assert(sizeof(struct bias_look) == 120, "looks are handed over as they lie: without padding");
+_Static_assert(sizeof(struct bias_look) == 128, "looks are handed over as they lie: without padding");
 
 enum bias_look_flags {
 	BIAS_LOOK_RUNNABLE = 1, /* it runs or waits for its CPU */
 	BIAS_LOOK_MOVABLE = 2,	/* it may run on several CPUs */
 	BIAS_LOOK_ANYWHERE = 4, /* on all */
+	BIAS_LOOK_SWAPPED = 8,	/* moved_ns is of a swap that the agent asked for */
 };
 
 /* Two tasks that shall change places, for bias_swap_ask: one from a slow CPU, one from a fast one. */

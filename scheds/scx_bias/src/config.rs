@@ -192,7 +192,7 @@ const EXAMPLES: [(&str, &str); 12] = [
     ("no_bias", "false"),
     ("no_recalibrate", "false"),
     ("no_swap", "false"),
-    ("swap_interval_ms", "100"),
+    ("swap_interval_ms", "50"),
     ("no_pull", "false"),
     ("events", "[\"external=cpu/event=0xa3,umask=0x5,cmask=5/\"]"),
     ("thresholds_permille", "[1200, 1800]"),

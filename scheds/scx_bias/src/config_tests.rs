@@ -38,6 +38,10 @@ fn every_option_stands_in_the_template_with_a_value_that_is_read() {
     );
     assert_eq!((settings.cgroups.len(), settings.events.len()), (1, 1));
     assert!(settings.capacity_file.is_some());
+    // The default of `--swap-interval-ms` stands in the loop, in the template and in the help.
+    let interval = bias_agent::swaps::SwapOptions::default().interval.as_millis();
+    assert_eq!(settings.swap_interval_ms.map(u128::from), Some(interval));
+    assert!(all().replace("\n# ", " ").contains(&format!("[20 to 10000; default {interval}]")));
     let options = all().lines().filter(|line| !line.starts_with('#') && line.contains('=')).count();
     assert_eq!(options, keys().len());
 }

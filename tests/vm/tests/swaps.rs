@@ -7,10 +7,10 @@
 mod common;
 
 use common::{Expectations, Results, Scenario};
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// `load OPTIONS...`: the scheduler, loaded unpaced. `worst NAME SECONDS`: two that compute, confined to slow CPUs, and two that chase, confined to
-/// fast ones, are all let go at once; leaves when that was. `unload NAME` leaves what came of it.
+/// `load OPTIONS...`: the scheduler, loaded unpaced. `worst NAME ROUNDS`: in each round two that compute, confined to slow CPUs, and two that chase,
+/// confined to fast ones, are all let go after 3 s; leaves a trace of the two seconds from then on. `unload NAME` leaves what came of it.
 const TOOLS: &str = r#"
 calibrate
 load() {
@@ -27,69 +27,129 @@ unload() {
   "$AMPCTL" stop
   kill -INT $scheduler; wait $scheduler; echo $? >$OUT/$1.code
 }
-# Without a process, which would disturb what is measured.
-uptime() { read -r now rest </proc/uptime; }
 CGROUPS=/sys/fs/cgroup
+TRACING=/sys/kernel/tracing
 into() { sh -c 'echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift; exec "$@"' sh "$@" >/dev/null & tasks="$tasks $!"; }
+traced() {
+  [ -d $TRACING/events ] || mount -t tracefs tracefs $TRACING
+  echo 0 >$TRACING/tracing_on
+  echo mono >$TRACING/trace_clock; echo 8192 >$TRACING/buffer_size_kb
+  echo 'prev_comm ~ "bias-bench*" || next_comm ~ "bias-bench*"' >$TRACING/events/sched/sched_switch/filter
+  echo 1 >$TRACING/events/sched/sched_switch/enable
+}
 worst() {
-  tasks=
+  traced
   echo +cpuset >$CGROUPS/cgroup.subtree_control; mkdir -p $CGROUPS/slow $CGROUPS/fast
-  echo 2-3 >$CGROUPS/slow/cpuset.cpus; echo 0-1 >$CGROUPS/fast/cpuset.cpus
-  for i in 1 2; do into slow $BENCH work compute --seconds $2; into fast $BENCH work chase --seconds $2; done
-  sleep 3
-  uptime; begun=$now
-  echo 0-3 >$CGROUPS/slow/cpuset.cpus; echo 0-3 >$CGROUPS/fast/cpuset.cpus
-  uptime
-  echo "{\"begun_s\": $begun, \"free_s\": $now}" >$OUT/$1.json
+  for round in $(seq $2); do
+    tasks=; computing=
+    echo 2-3 >$CGROUPS/slow/cpuset.cpus; echo 0-1 >$CGROUPS/fast/cpuset.cpus
+    for i in 1 2; do
+      into slow $BENCH work compute --seconds 5; computing="$computing $!"
+      into fast $BENCH work chase --seconds 5
+    done
+    sleep 3
+    echo >$TRACING/trace; echo 1 >$TRACING/tracing_on
+    echo 0-3 >$CGROUPS/slow/cpuset.cpus; echo 0-3 >$CGROUPS/fast/cpuset.cpus
+    # Without a process, which would disturb what is measured.
+    echo free >$TRACING/trace_marker
+    wait $tasks
+    echo 0 >$TRACING/tracing_on
+    { echo computing $computing; cat $TRACING/trace; } >$OUT/$1.$round.trace
+  done
 }
 "#;
 
-const WORST: &str = r#"
-load --no-pull
-worst alone 8
-sleep 3
-$BIAS top --json -n 1 -i 0.5 >$OUT/alone.top.json
-wait $tasks
-sleep 1
-unload alone
-load --no-pull --no-swap
-worst none 6
-wait $tasks
-unload none
-dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
-"#;
+/// Rounds of the worst placement; BIAS_VM_ROUNDS for more by hand.
+fn rounds() -> usize {
+    std::env::var("BIAS_VM_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
+}
 
-/// Swaps of a log, in the order in which they were asked for: when [ms], and the verdict.
-fn swaps(results: &Results, name: &str) -> Vec<(f64, String)> {
-    let report = results.json(&format!("{name}.swaps"));
-    let swaps = report["swaps"].as_array().cloned().unwrap_or_default();
-    let verdict = |swap: &Value| {
-        let judged = swap["ending"]["judged"]["verdict"].as_str();
-        judged.or(swap["ending"]["unjudged"].as_str()).unwrap_or("?").to_owned()
+/// Nothing runs beside.
+fn alone_script() -> String {
+    let rounds = rounds();
+    format!("{TOOLS}\nload --no-pull\nworst alone {rounds}\nunload alone\n{COMPLAINTS}")
+}
+
+/// Beside a shell that starts a program ten times a second, which takes a fifth of a CPU at this pace; then with no swaps.
+fn beside_script() -> String {
+    let rounds = rounds();
+    format!(
+        "{TOOLS}\nload --no-pull\n(while :; do sleep 0.1; done) & shell=$!\nworst beside {rounds}\nkill $shell\nunload beside\n\
+         load --no-pull --no-swap\nworst none 1\nunload none\n{COMPLAINTS}"
+    )
+}
+
+const COMPLAINTS: &str =
+    "dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true\n";
+
+/// Where tasks stay so long, they have come to stay [ms].
+const STAYED_MS: f64 = 300.0;
+
+/// When the last of those that compute had come to a fast CPU to stay, after they were let go [ms]; 0 if they were there.
+fn mended_ms(trace: &str) -> Option<f64> {
+    let mut lines = trace.lines();
+    let computing: Vec<&str> = lines.next()?.split_whitespace().skip(1).collect();
+    assert_eq!(computing.len(), 2, "{trace}");
+    let mut on_fast: BTreeMap<&str, bool> = BTreeMap::new();
+    let (mut since_ms, mut last_ms, mut free_ms) = (None, 0.0, None);
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let Some((place, what)) = line.split_once(": ") else { continue };
+        let (Some(cpu), Some(now_ms)) = (cpu_of(place), time_ms(place)) else { continue };
+        last_ms = now_ms;
+        if what.contains("free") && what.contains("mark_write") {
+            free_ms = Some(now_ms);
+        }
+        let Some(next) = what.split("next_pid=").nth(1).and_then(|rest| rest.split(' ').next()) else {
+            continue;
+        };
+        if !computing.contains(&next) {
+            continue;
+        }
+        on_fast.insert(next, cpu < 2);
+        let right = computing.iter().all(|pid| on_fast.get(pid) == Some(&true));
+        match since_ms {
+            Some(since_ms) if !right && now_ms - since_ms >= STAYED_MS => break,
+            _ if !right => since_ms = None,
+            None => since_ms = Some(now_ms),
+            _ => {}
+        }
+    }
+    let (since_ms, free_ms): (f64, f64) = (since_ms?, free_ms?);
+    (last_ms - since_ms >= STAYED_MS).then_some((since_ms - free_ms).max(0.0))
+}
+
+/// Of `TASK-PID [CPU] FLAGS SECONDS`.
+fn cpu_of(place: &str) -> Option<u32> {
+    place.rsplit_once('[')?.1.split_once(']')?.0.parse().ok()
+}
+
+fn time_ms(place: &str) -> Option<f64> {
+    place.split_whitespace().next_back()?.parse::<f64>().ok().map(|seconds| seconds * 1000.0)
+}
+
+#[test]
+fn when_a_placement_is_mended_is_read_from_a_trace() {
+    let switch = |ms: u32, cpu: u32, pid: u32| {
+        format!(
+            "      bias-bench-9     [00{cpu}] d..2. {}.{:03}000: sched_switch: prev_comm=sh prev_pid=9 prev_prio=120 prev_state=R ==> \
+             next_comm=bias-bench next_pid={pid} next_prio=120\n",
+            ms / 1000,
+            ms % 1000
+        )
     };
-    let asked_ms = |swap: &Value| swap["asked_ns"].as_f64().unwrap_or(0.0) / 1e6;
-    let mut swaps: Vec<_> = swaps.iter().map(|swap| (asked_ms(swap), verdict(swap))).collect();
-    swaps.sort_by(|a, b| a.0.total_cmp(&b.0));
-    swaps
-}
-
-/// The four tasks 3 s after they were let go: number, predicted speedup, share of their time on fast CPUs [permille].
-fn places(results: &Results) -> Vec<(u64, f64, f64)> {
-    let top = results.json("alone.top");
-    let rows = top["tasks"].as_array().cloned().unwrap_or_default();
-    let of_bench = rows.iter().filter(|row| row["name"] == "bias-bench");
-    let number = |row: &Value, name: &str| row[name].as_f64().unwrap_or(0.0);
-    let places: Vec<_> = of_bench
-        .map(|row| {
-            (
-                row["pid"].as_u64().unwrap_or(0),
-                number(row, "speedup_permille"),
-                number(row, "on_fast_permille"),
-            )
-        })
-        .collect();
-    assert_eq!(places.len(), 4, "{top:#}");
-    places
+    let mark = "              sh-7     [001] ..... 10.000000: tracing_mark_write: free\n";
+    let trace = |switches: &[(u32, u32, u32)]| {
+        let text: String = switches.iter().map(|(ms, cpu, pid)| switch(*ms, *cpu, *pid)).collect();
+        mended_ms(&format!("computing 21 22\n# tracer: nop\n{mark}{text}"))
+    };
+    // 33 chases. The second comes at 200 ms, leaves, and comes to stay.
+    let late = [(9950, 0, 21), (10_200, 1, 22), (10_210, 2, 22), (10_230, 1, 22), (10_900, 3, 33)];
+    assert_eq!(trace(&late), Some(230.0));
+    assert_eq!(trace(&late[..4]), None, "nobody knows whether it stays");
+    assert_eq!(trace(&[(9950, 0, 21), (9960, 1, 22), (11_000, 3, 33)]), Some(0.0));
+    assert_eq!(trace(&[(9950, 0, 21), (11_000, 3, 33)]), None);
+    // What is undone later is another matter.
+    assert_eq!(trace(&[(9950, 0, 21), (10_100, 1, 22), (11_000, 3, 22), (12_000, 3, 33)]), Some(100.0));
 }
 
 fn clean(results: &Results, expect: &mut Expectations, name: &str) {
@@ -100,50 +160,54 @@ fn clean(results: &Results, expect: &mut Expectations, name: &str) {
 
 #[test]
 fn swaps_alone_mend_the_worst_placement() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + WORST)) else {
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&alone_script()) else {
         return;
     };
     let mut expect = Expectations::default();
-    let free_ms = results.number("alone", "/free_s") * 1000.0;
-    let begun_ms = results.number("alone", "/begun_s") * 1000.0;
-    let swaps = swaps(&results, "alone");
-    let after: Vec<_> = swaps.iter().filter(|(at, _)| *at >= begun_ms).collect();
-    eprintln!(
-        "swaps after the tasks were let go [ms]: {:?}",
-        after.iter().map(|(at, _)| at - free_ms).collect::<Vec<_>>()
-    );
-    eprintln!("{}", results.text("alone.swaps.txt"));
-    // A task that another one displaces for a moment may come back on the right CPU by itself, so that one swap may do.
-    expect.at_least("swaps that were judged, where two are needed", after.len() as f64, 1.0);
-    // 500 ms are to be reached, see docs/results/agent.md; a host that is busy delays everything.
-    let first = after.first().map_or(f64::INFINITY, |(at, _)| at - free_ms);
-    expect.at_most("the first of them, after so many ms", first, 2000.0);
-    let regretted = after.iter().filter(|(_, verdict)| verdict == "regretted").count();
-    expect.at_most("of which regretted", regretted as f64, 0.0);
-    for (pid, speedup, share) in places(&results) {
-        let (what, right) = if speedup > 1800.0 { ("computes", share) } else { ("chases", 1000.0 - share) };
-        expect.at_least(
-            &format!("task {pid} {what}: permille of its time on the right CPUs, 3 s later"),
-            right,
-            800.0,
-        );
-    }
-    expect.at_most(
-        "moved by anybody else: idle pull",
-        results.number("alone.status", "/statistics/pull"),
-        0.0,
-    );
-    expect.at_most("taking turns", results.number("alone.status", "/statistics/rotate"), 0.0);
-    expect.at_most("for gain", results.number("alone.status", "/statistics/swap_gain"), 0.0);
+    judge_worst(&results, &mut expect, "alone");
+    expect.judge();
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 6).run(&beside_script()) else {
+        return;
+    };
+    let mut expect = Expectations::default();
+    judge_worst(&results, &mut expect, "beside");
     let none = results.number("none.status", "/statistics/moved");
     expect.at_most("with neither, moves", none, 0.0);
     let why = results.text("none.swaps.txt");
     expect.holds(&format!("and why is told: {why:?}"), why.contains("--no-swap"));
-    clean(&results, &mut expect, "alone");
     clean(&results, &mut expect, "none");
+    expect.judge();
+}
+
+fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
+    eprintln!("{name}: {}", results.text(&format!("{name}.swaps.txt")));
+    // A task that another one displaces for a moment may come back on the right CPU by itself, so that one swap may do.
+    let count = |pointer: &str| results.number(&format!("{name}.swaps"), &format!("/summary{pointer}"));
+    expect.at_least(&format!("{name}: swaps, where two a round are needed"), count("/tally/asked"), 1.0);
+    let mut mended: Vec<f64> = (1..=rounds())
+        .map(|round| mended_ms(&results.text(&format!("{name}.{round}.trace"))).unwrap_or(f64::INFINITY))
+        .collect();
+    eprintln!("{name}: best placement after so many ms: {mended:.0?}");
+    mended.sort_by(f64::total_cmp);
+    // 500 ms are to be reached, see docs/results/agent.md; a host that is busy delays everything.
+    expect.at_most(
+        &format!("{name}: best placement after so many ms, median"),
+        mended[mended.len() / 2],
+        1000.0,
+    );
+    expect.at_most(&format!("{name}: of these swaps, regretted"), count("/verdicts/regretted"), 0.0);
+    for (what, statistic) in [("idle pull", "pull"), ("taking turns", "rotate"), ("for gain", "swap_gain")] {
+        let moves = results.number(&format!("{name}.status"), &format!("/statistics/{statistic}"));
+        expect.at_most(&format!("{name}: moved by anybody else: {what}"), moves, 0.0);
+    }
+    clean(results, expect, name);
     let complaints = results.text("complaints");
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
-    expect.judge();
 }
 
 /// Tasks of both kinds that live for a fraction of a second, so that plans are made for tasks that end. Nobody measures time, so nothing is paced.
@@ -158,13 +222,13 @@ for lane in $lanes; do wait $lane; done
 sleep 4
 "$AMPCTL" start
 unload short
-dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
 "#;
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn tasks_that_end_before_their_turn_disturb_nothing() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT)) else {
+    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT + COMPLAINTS))
+    else {
         return;
     };
     let mut expect = Expectations::default();

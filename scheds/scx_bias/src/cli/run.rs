@@ -98,7 +98,7 @@ pub struct RunSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_swap: Option<bool>,
 
-    /// Time between the agent's glances where a swap may pay [20 to 10000; default 100]. Longer costs less; shorter mends a bad placement
+    /// Time between the agent's glances where a swap may pay [20 to 10000; default 50]. Longer costs less; shorter mends a bad placement
     /// sooner
     #[arg(long, value_name = "MILLISECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn what_is_handed_over_has_no_padding() {
         assert_eq!(size_of::<ffi::bias_swap_request>(), 2 * 8 + 4 * 4);
-        assert_eq!(size_of::<ffi::bias_work>(), 2 * 8 + 2 * 4);
+        assert_eq!(size_of::<ffi::bias_work>(), 2 * 2 * 8);
         let work = size_of::<ffi::bias_work>() + size_of::<ffi::bias_profile>();
         assert_eq!(size_of::<ffi::bias_look>(), 4 * 8 + work + 4 * 4 + 16 + 4);
     }

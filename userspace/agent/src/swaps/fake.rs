@@ -80,6 +80,10 @@ fn class_of(cpu: u32) -> Class {
     if cpu < 2 { Class::Fast } else { Class::Slow }
 }
 
+fn raw_class_of(cpu: u32) -> ffi::bias_class {
+    if class_of(cpu) == Class::Slow { ffi::BIAS_SLOW } else { ffi::BIAS_FAST }
+}
+
 impl Fake {
     /// A task a CPU, of these stacks.
     pub(super) fn new(stacks: &[[u32; COMPONENTS]]) -> Self {
@@ -107,8 +111,9 @@ impl Fake {
             movable: true,
             allowed: None,
             moved_ns: None,
+            swapped: false,
             lost_ns: 0,
-            work: Work { instructions: 0, ran_ns: 0, class: Class::Fast },
+            work: Work::default(),
             stack_permille: Some(stack),
             stable: true,
         };
@@ -125,7 +130,7 @@ impl Fake {
             one.stack = stack;
             one.task.stack_permille = Some(stack);
             one.work = ffi::bias_work::default();
-            one.task.work = Work { instructions: 0, ran_ns: 0, class: one.task.work.class };
+            one.task.work = Work::default();
         });
     }
 
@@ -150,13 +155,11 @@ impl Fake {
                 let stretch = left.min(20 * MS);
                 left -= stretch;
                 let work = stretch * 1000 / time_permille(one.stack, self.cost(one.task.cpu)).max(1);
-                let class =
-                    if class_of(one.task.cpu) == Class::Slow { ffi::BIAS_SLOW } else { ffi::BIAS_FAST };
+                let class = raw_class_of(one.task.cpu);
                 // SAFETY: the function only works on what the reference points to.
                 unsafe { ffi::bias_work_add(&mut one.work, work, stretch, class) };
             }
-            let class = if one.work.class_ == ffi::BIAS_SLOW { Class::Slow } else { Class::Fast };
-            one.task.work = Work { instructions: one.work.instructions, ran_ns: one.work.ran_ns, class };
+            one.task.work = Work::from(&one.work);
         }
     }
 
@@ -182,6 +185,10 @@ impl Fake {
             self.with(end.pid, |one| {
                 (one.task.cpu, one.task.moved_ns) = (to, Some(now_ns + MS));
                 one.task.lost_ns += MS;
+                one.task.swapped = true;
+                // SAFETY: as above.
+                unsafe { ffi::bias_work_forget(&mut one.work, raw_class_of(to)) };
+                one.task.work = Work::from(&one.work);
             });
         }
     }

@@ -1,6 +1,7 @@
 //! What the loop asks of the kernel side, and what it is told: a trait, so that tests can make a kernel up.
 
 use anyhow::Result;
+use bias_policy::audit::Rate;
 use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
@@ -18,15 +19,34 @@ pub struct Seat {
     pub waiting_since_ns: u64,
 }
 
-/// What a task did of late on CPUs of one class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a task did of late on CPUs of each class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
-    /// Instructions.
-    pub instructions: u64,
-    /// Time of running in which they were counted [ns].
-    pub ran_ns: u64,
-    /// Where.
-    pub class: Class,
+    /// On fast ones.
+    pub fast: Rate,
+    /// On slow ones.
+    pub slow: Rate,
+}
+
+impl Work {
+    /// On CPUs of `class`.
+    #[must_use]
+    pub fn on(&self, class: Class) -> Rate {
+        match class {
+            Class::Fast => self.fast,
+            Class::Slow => self.slow,
+        }
+    }
+}
+
+impl From<&ffi::bias_work> for Work {
+    fn from(raw: &ffi::bias_work) -> Self {
+        let of = |class: ffi::bias_class| Rate {
+            instructions: raw.instructions[class as usize],
+            ran_ns: raw.ran_ns[class as usize],
+        };
+        Self { fast: of(ffi::BIAS_FAST), slow: of(ffi::BIAS_SLOW) }
+    }
 }
 
 /// A task.
@@ -48,6 +68,8 @@ pub struct Task {
     pub allowed: Option<u64>,
     /// When it last changed its CPU while it ran [ns, monotonic].
     pub moved_ns: Option<u64>,
+    /// Was that a swap asked for here, and not a move of the kernel side's own?
+    pub swapped: bool,
     /// Time that all such changes took from it [ns].
     pub lost_ns: u64,
     /// What it did of late.
@@ -71,12 +93,9 @@ impl From<&ffi::bias_look> for Task {
             movable: has(ffi::BIAS_LOOK_MOVABLE),
             allowed: (!has(ffi::BIAS_LOOK_ANYWHERE)).then_some(raw.allowed),
             moved_ns: Some(raw.moved_ns).filter(|at| *at != 0),
+            swapped: has(ffi::BIAS_LOOK_SWAPPED),
             lost_ns: raw.lost_ns,
-            work: Work {
-                instructions: raw.work.instructions,
-                ran_ns: raw.work.ran_ns,
-                class: if raw.work.class_ == ffi::BIAS_SLOW { Class::Slow } else { Class::Fast },
-            },
+            work: Work::from(&raw.work),
             stack_permille: (raw.profile.speedup_permille != 0).then_some(raw.profile.stack.permille),
             // SAFETY: the function only reads what the reference points to.
             stable: unsafe { ffi::bias_profile_stable(&raw const raw.profile) },
@@ -187,12 +206,15 @@ mod tests {
         raw.profile.stack.permille = [1000, 0, 0];
         let task = Task::from(&raw);
         assert_eq!((task.stack_permille, task.moved_ns, task.allowed), (None, None, Some(5)));
-        assert!(!task.runnable && !task.movable && !task.stable);
+        assert!(!task.runnable && !task.movable && !task.swapped && !task.stable);
         raw.profile.speedup_permille = 2500;
         (raw.moved_ns, raw.profile.stable) = (3, ffi::BIAS_STABLE_WINDOWS);
-        raw.flags = ffi::BIAS_LOOK_ANYWHERE | ffi::BIAS_LOOK_MOVABLE | ffi::BIAS_LOOK_RUNNABLE;
+        raw.flags = ffi::BIAS_LOOK_ANYWHERE
+            | ffi::BIAS_LOOK_MOVABLE
+            | ffi::BIAS_LOOK_RUNNABLE
+            | ffi::BIAS_LOOK_SWAPPED;
         let task = Task::from(&raw);
         assert_eq!((task.stack_permille, task.moved_ns, task.allowed), (Some([1000, 0, 0]), Some(3), None));
-        assert!(task.runnable && task.movable && task.stable);
+        assert!(task.runnable && task.movable && task.swapped && task.stable);
     }
 }

@@ -11,8 +11,9 @@
 //!   [`bias_policy::audit`] judges it, delays tasks whose swaps do not pay, and learns. What it learnt of the slow CPUs' costs goes into the next plans and
 //!   to the kernel side; what migrations were measured to take is what the planner counts for them.
 //!
-//! Pace. A glance a fifth as often where tasks queue, for there each dispatch decides anew; half as often where all is well, or where what promises something never
-//! gets into a plan. An idle machine is glanced at, too, as a load may begin at any time.
+//! Pace. A glance a fifth as often where tasks keep queueing, for there each dispatch decides anew; half as often where all is well, or where what promises something never
+//! gets into a plan. An idle machine is glanced at, too, as a load may begin at any time. What passes must not delay what stays: a queue that one glance sees, a
+//! swap that gets lost or is refused once cost one interval, and only what repeats itself costs more.
 //!
 //! With the kernel side's swaps on, which is the default, there is little left to do here: what they cannot reach (large machines), and what they get wrong.
 //! Homogeneous loads: tasks of about equal gain are not swapped here; the kernel side rotates them (`rotate_gap`), which is all that is to be gained.
@@ -40,7 +41,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs, Ending, Record};
+use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs, Ending, Experiment, Record};
 use bias_policy::swap::{Limits, Swap, plan};
 use bias_policy::table::{CapacityTable, Class};
 use tracing::{debug, info, warn};
@@ -61,11 +62,14 @@ const FOREVER: Duration = Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 10;
 /// Plans may come to nothing so often in a row before they are made less often.
 const FRUITLESS: u32 = 5;
+/// Glances may find tasks queueing so often in a row before they are made less often: somebody who passes is displaced, or displaces, for a slice.
+const PASSING: u32 = 5;
 /// Tasks that are remembered.
 const MOST_TASKS: usize = 4096;
-/// How long a task waits whose swap was refused or came to nothing.
+/// How long a task waits whose swap was refused or came to nothing, from when it was asked for: the first time less than an interval, so that the next
+/// turn asks again.
 const REFUSALS: BackoffLimits =
-    BackoffLimits { base_ns: 50_000_000, most_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
+    BackoffLimits { base_ns: 25_000_000, most_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
 /// What a migration can be measured to take [ns]; beyond, the task waited for something else.
 const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
 
@@ -83,7 +87,7 @@ pub struct SwapOptions {
 
 impl Default for SwapOptions {
     fn default() -> Self {
-        Self { enabled: true, interval: Duration::from_millis(100) }
+        Self { enabled: true, interval: Duration::from_millis(50) }
     }
 }
 
@@ -102,11 +106,14 @@ pub struct Swaps {
     tally: Tally,
     /// Tasks that somebody waits for, by number, and when they were started.
     known: BTreeMap<u32, u64>,
+    /// Known tasks whose last swap, of then, is undone: no reason to rest.
+    passed: BTreeMap<u32, u64>,
     seats: Vec<Seat>,
     /// Up to here they were gone through for those that have ended.
     swept: u32,
     round: u64,
     fruitless: u32,
+    queued: u32,
     failures: u32,
     due_ns: u64,
 }
@@ -136,10 +143,12 @@ impl Swaps {
             history: History::default(),
             tally: Tally::default(),
             known: BTreeMap::new(),
+            passed: BTreeMap::new(),
             seats: Vec::new(),
             swept: 0,
             round: 0,
             fruitless: 0,
+            queued: 0,
             failures: 0,
             due_ns: 0,
         }
@@ -199,34 +208,43 @@ impl Swaps {
         kernel.glance(&mut seats);
         let passing_ns = self.limits.passing_ns;
         let sight = sight(&self.machine, &seats, now_ns, passing_ns, self.limits.min_gain_permille);
-        let asked = if sight == Sight::Promising { self.plan(now_ns, &seats, kernel) } else { Ok(0) };
+        let planned = if sight == Sight::Promising { self.plan(now_ns, &seats, kernel) } else { Ok(0) };
         self.seats = seats;
-        self.fruitless = match (sight, asked?) {
+        self.fruitless = match (sight, planned?) {
             (Sight::Promising, 0) => self.fruitless.saturating_add(1),
             _ => 0,
         };
+        self.queued = if sight == Sight::Queued { self.queued.saturating_add(1) } else { 0 };
         let idle = self.trials.is_empty();
         let times: u64 = match sight {
             Sight::Promising if self.fruitless <= FRUITLESS => 1,
             _ if !idle => 1,
+            Sight::Queued if self.queued > PASSING => 5,
+            Sight::Queued => 1,
             Sight::Promising | Sight::Settled => 2,
-            Sight::Queued => 5,
         };
         Ok(self.interval_ns.saturating_mul(times))
     }
 
-    /// Plans, and asks for what is planned. How many swaps that were.
+    /// Plans, and asks for what is planned: how many swaps, refused ones too, whose tasks wait before they are planned again.
     fn plan(&mut self, now_ns: u64, seats: &[Seat], kernel: &impl Kernel) -> Result<usize> {
         let mut reborn = Vec::new();
         let scene = Scene::gather(
             &self.machine,
             seats,
             |pid| {
-                let task = kernel.look(pid)?;
+                let mut task = kernel.look(pid)?;
                 if let (Some(start_ns), Some(task)) = (self.known.get(&pid), &task)
                     && *start_ns != task.start_ns
                 {
                     reborn.push(pid);
+                }
+                // A later move, whoever made it, is another matter.
+                if let Some(task) = &mut task
+                    && task.moved_ns.is_some()
+                    && task.moved_ns.as_ref() == self.passed.get(&pid)
+                {
+                    task.moved_ns = None;
                 }
                 Ok(task)
             },
@@ -235,12 +253,11 @@ impl Swaps {
         reborn.into_iter().for_each(|pid| self.forget(pid));
         let swaps = plan(&scene.snapshot(&self.machine, now_ns, self.round), &self.limits).swaps;
         self.round = self.round.wrapping_add(1);
-        let mut asked = 0;
         for swap in &swaps {
             let Some(trial) = self.trial(swap, &scene, now_ns) else { continue };
-            asked += usize::from(self.ask(trial, now_ns, kernel)?);
+            self.ask(trial, kernel)?;
         }
-        Ok(asked)
+        Ok(swaps.len())
     }
 
     /// Before this a task is not to be swapped [ns].
@@ -266,8 +283,8 @@ impl Swaps {
         })
     }
 
-    /// Asks for a swap; whether the kernel side did.
-    fn ask(&mut self, trial: Trial, now_ns: u64, kernel: &impl Kernel) -> Result<bool> {
+    /// Asks for a swap.
+    fn ask(&mut self, trial: Trial, kernel: &impl Kernel) -> Result<()> {
         let answer = kernel.ask(&Request { up: trial.up.end, down: trial.down.end })?;
         let pids = (trial.up.end.pid, trial.down.end.pid);
         match answer {
@@ -275,22 +292,21 @@ impl Swaps {
                 debug!("swap asked for: {} goes up, {} goes down, {:?}", pids.0, pids.1, trial.swap);
                 self.tally.asked += 1;
                 self.trials.push(trial);
-                Ok(true)
             }
             Err(why) => {
                 debug!("swap of {} and {} refused: {why:?}", pids.0, pids.1);
                 self.tally.refused += 1;
-                self.came_to_nothing(&trial, now_ns);
-                Ok(false)
+                self.came_to_nothing(&trial);
             }
         }
+        Ok(())
     }
 
     /// Both tasks wait before they are tried again.
-    fn came_to_nothing(&mut self, trial: &Trial, now_ns: u64) {
+    fn came_to_nothing(&mut self, trial: &Trial) {
         for end in [trial.up.end, trial.down.end] {
             self.remember(end);
-            self.refusals.note(end.pid, false, now_ns);
+            self.refusals.note(end.pid, false, trial.asked_ns);
         }
     }
 
@@ -324,20 +340,40 @@ impl Swaps {
             Stage::Undone => {
                 debug!("swap of {} and {} was not carried out", trial.up.end.pid, trial.down.end.pid);
                 self.tally.undone += 1;
-                self.came_to_nothing(trial, now_ns);
+                self.came_to_nothing(trial);
             }
             Stage::Over(experiment) => {
-                let record = self.audit.conclude(&experiment, now_ns);
-                debug!("swap judged: {record:?}");
-                self.learn(&record, kernel);
-                self.history.push(record, trial);
+                self.conclude(trial, &experiment, now_ns, kernel);
                 for (half, task) in [(&trial.up, &up), (&trial.down, &down)] {
                     self.refusals.note(half.end.pid, true, now_ns);
                     if task.is_some() { self.remember(half.end) } else { self.forget(half.end.pid) }
                 }
             }
+            Stage::Left(experiment) => {
+                self.conclude(trial, &experiment, now_ns, kernel);
+                self.came_to_nothing(trial);
+                for task in [&up, &down].into_iter().flatten() {
+                    self.thwarted(task);
+                }
+            }
         }
         Ok(true)
+    }
+
+    fn conclude(&mut self, trial: &Trial, experiment: &Experiment, now_ns: u64, kernel: &mut impl Kernel) {
+        let record = self.audit.conclude(experiment, now_ns);
+        debug!("swap judged: {record:?}");
+        self.learn(&record, kernel);
+        self.history.push(record, trial);
+    }
+
+    /// A swap of `task` is undone. If the kernel side did not mean it, and a queue in passing did it, the task need not rest: it waits as one whose swap
+    /// came to nothing.
+    fn thwarted(&mut self, task: &Task) {
+        let mine = task.moved_ns.filter(|_| task.swapped && self.known.contains_key(&task.pid));
+        if let Some(moved_ns) = mine {
+            self.passed.insert(task.pid, moved_ns);
+        }
     }
 
     /// What a swap taught of migrations, and what all taught of costs.
@@ -363,6 +399,7 @@ impl Swaps {
 
     fn forget(&mut self, pid: u32) {
         self.known.remove(&pid);
+        self.passed.remove(&pid);
         self.audit.backoffs.forget(pid);
         self.refusals.forget(pid);
     }

@@ -8,7 +8,7 @@ use bias_policy::swap::{Allowed, Cpu, CpuSet, Runner, Snapshot, State, WEIGHT_DE
 use super::kernel::{Seat, Task};
 use super::machine::Machine;
 
-/// A task has to have run this long on its class of CPUs before it is swapped [ns], or what it does afterwards could not be compared.
+/// A task has to have run this long on its class of CPUs, lately or until it was displaced from there, before it is swapped [ns], or what it does afterwards could not be compared.
 pub(super) const LEAST_BEFORE_NS: u64 = 50_000_000;
 
 /// Tasks where they sit.
@@ -53,7 +53,7 @@ impl Scene {
     }
 
     fn runner(&mut self, task: &Task, cpu: &Cpu, backoff_until_ns: u64) -> Runner {
-        let comparable = task.work.class == cpu.class && task.work.ran_ns >= LEAST_BEFORE_NS;
+        let comparable = task.work.on(cpu.class).ran_ns >= LEAST_BEFORE_NS;
         Runner {
             pid: task.pid,
             cpu: cpu.cpu,

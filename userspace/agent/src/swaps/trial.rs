@@ -6,8 +6,9 @@ use bias_policy::table::{COMPONENTS, Class};
 
 use super::kernel::{End, Task};
 
-/// A swap that was not seen to happen in this time did not [ns].
-pub(super) const GIVE_UP_NS: u64 = 90_000_000;
+/// A swap that was not seen to happen in this time did not [ns]: less than the loop's usual interval, so that the next turn can ask again. CPUs take some
+/// microseconds to make one; whoever displaces one of the two for longer has made the request void.
+pub(super) const GIVE_UP_NS: u64 = 40_000_000;
 /// Both tasks run for this long at their new places before they are compared [ns]: by then their caches are warm.
 pub(super) const MEASURE_NS: u64 = 500_000_000;
 /// And count for this long [ns].
@@ -31,11 +32,13 @@ pub(super) struct Half {
 }
 
 impl Half {
+    /// `task` is to go from `cpu` to one of `class`.
     pub(super) fn new(task: &Task, cpu: u32, class: Class) -> Self {
+        let from = if class == Class::Fast { Class::Slow } else { Class::Fast };
         Self {
             end: End { pid: task.pid, start_ns: task.start_ns, cpu },
             name: task.name.clone(),
-            before: Rate { instructions: task.work.instructions, ran_ns: task.work.ran_ns },
+            before: task.work.on(from),
             stack_permille: task.stack_permille,
             lost_ns: task.lost_ns,
             class,
@@ -55,13 +58,11 @@ impl Half {
     }
 
     fn observed(&self, now: Option<&Task>) -> Observed {
-        let after = now.filter(|now| now.work.class == self.class && self.is_alike(now));
+        // What it did there before it was moved was forgotten then.
+        let after = now.filter(|now| self.is_alike(now));
         Observed {
             before: self.before,
-            after: after.map_or_else(Rate::default, |now| Rate {
-                instructions: now.work.instructions,
-                ran_ns: now.work.ran_ns,
-            }),
+            after: after.map_or_else(Rate::default, |now| now.work.on(self.class)),
             lost_ns: now.map_or(0, |now| now.lost_ns.saturating_sub(self.lost_ns)),
         }
     }
@@ -89,6 +90,8 @@ pub(super) enum Stage {
     Undone,
     /// It can be judged, or never will be.
     Over(Box<Experiment>),
+    /// It was carried out, and a task has left its new place since.
+    Left(Box<Experiment>),
 }
 
 impl Trial {
@@ -116,9 +119,9 @@ impl Trial {
         let experiment = self.experiment(up, down);
         let counted = [experiment.up, experiment.down].iter().all(|one| one.after.ran_ns >= LEAST_AFTER_NS);
         // Whoever has left its new place again does nothing there any more.
-        let left =
-            class_of(up_now.cpu) != Some(self.up.class) || class_of(down_now.cpu) != Some(self.down.class);
-        if (since_ns >= MEASURE_NS && counted) || left || since_ns >= PATIENCE_NS {
+        if class_of(up_now.cpu) != Some(self.up.class) || class_of(down_now.cpu) != Some(self.down.class) {
+            Stage::Left(Box::new(experiment))
+        } else if (since_ns >= MEASURE_NS && counted) || since_ns >= PATIENCE_NS {
             Stage::Over(Box::new(experiment))
         } else {
             Stage::Open
