@@ -27,7 +27,10 @@
 
 #[cfg(test)]
 mod fake;
+mod follow;
 mod kernel;
+#[cfg(test)]
+mod luck_tests;
 mod machine;
 mod report;
 mod scene;
@@ -41,19 +44,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs, Ending, Experiment, Record};
+use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs};
 use bias_policy::swap::{Limits, Swap, plan};
 use bias_policy::table::{CapacityTable, Class};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 pub use kernel::{End, Kernel, Refusal, Request, Seat, Task, Work};
 pub use report::{SwapRecord, SwapSummary, SwapsReport, Tally};
 pub use urgent::Urgency;
 
+use follow::still;
 use machine::Machine;
 use report::History;
 use scene::Scene;
-use trial::{Half, Stage, Trial};
+use trial::{Half, Trial};
 use watch::{Sight, sight};
 
 /// Where nothing is to be done ever.
@@ -302,95 +306,6 @@ impl Swaps {
         Ok(())
     }
 
-    /// Both tasks wait before they are tried again.
-    fn came_to_nothing(&mut self, trial: &Trial) {
-        for end in [trial.up.end, trial.down.end] {
-            self.remember(end);
-            self.refusals.note(end.pid, false, trial.asked_ns);
-        }
-    }
-
-    fn follow_trials(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Result<()> {
-        let mut open = Vec::new();
-        let mut trials = std::mem::take(&mut self.trials).into_iter();
-        let mut result = Ok(());
-        for trial in trials.by_ref() {
-            match self.follow(&trial, now_ns, kernel) {
-                Ok(true) => {}
-                Ok(false) => open.push(trial),
-                Err(error) => {
-                    open.push(trial);
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        open.extend(trials);
-        self.trials = open;
-        result
-    }
-
-    /// Whether `trial` is over.
-    fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &mut impl Kernel) -> Result<bool> {
-        let up = still(&trial.up.end, kernel)?;
-        let down = still(&trial.down.end, kernel)?;
-        let class_of = |cpu| self.machine.cpu(cpu).map(|cpu| cpu.class);
-        match trial.stage(now_ns, up.as_ref(), down.as_ref(), class_of) {
-            Stage::Open => return Ok(false),
-            Stage::Undone => {
-                debug!("swap of {} and {} was not carried out", trial.up.end.pid, trial.down.end.pid);
-                self.tally.undone += 1;
-                self.came_to_nothing(trial);
-            }
-            Stage::Over(experiment) => {
-                self.conclude(trial, &experiment, now_ns, kernel);
-                for (half, task) in [(&trial.up, &up), (&trial.down, &down)] {
-                    self.refusals.note(half.end.pid, true, now_ns);
-                    if task.is_some() { self.remember(half.end) } else { self.forget(half.end.pid) }
-                }
-            }
-            Stage::Left(experiment) => {
-                self.conclude(trial, &experiment, now_ns, kernel);
-                self.came_to_nothing(trial);
-                for task in [&up, &down].into_iter().flatten() {
-                    self.thwarted(task);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    fn conclude(&mut self, trial: &Trial, experiment: &Experiment, now_ns: u64, kernel: &mut impl Kernel) {
-        let record = self.audit.conclude(experiment, now_ns);
-        debug!("swap judged: {record:?}");
-        self.learn(&record, kernel);
-        self.history.push(record, trial);
-    }
-
-    /// A swap of `task` is undone. If the kernel side did not mean it, and a queue in passing did it, the task need not rest: it waits as one whose swap
-    /// came to nothing.
-    fn thwarted(&mut self, task: &Task) {
-        let mine = task.moved_ns.filter(|_| task.swapped && self.known.contains_key(&task.pid));
-        if let Some(moved_ns) = mine {
-            self.passed.insert(task.pid, moved_ns);
-        }
-    }
-
-    /// What a swap taught of migrations, and what all taught of costs.
-    fn learn(&mut self, record: &Record, kernel: &mut impl Kernel) {
-        if record.lost_ns > 0 && matches!(record.ending, Ending::Judged(_)) {
-            let each_ns = (record.lost_ns / 2).clamp(MIGRATION_NS.0, MIGRATION_NS.1);
-            self.limits.migration_ns = (self.limits.migration_ns * 7 + each_ns) / 8;
-        }
-        if let Some(corrected) = self.machine.correct(&self.audit.correction) {
-            info!(
-                "swaps taught what slow CPUs cost: calibrated costs times {:?} permille",
-                self.audit.correction.factors_permille()
-            );
-            kernel.correct(&corrected);
-        }
-    }
-
     fn remember(&mut self, end: End) {
         if self.known.len() < MOST_TASKS || self.known.contains_key(&end.pid) {
             self.known.insert(end.pid, end.start_ns);
@@ -440,9 +355,4 @@ impl Swaps {
             swaps: self.history.from(first),
         }
     }
-}
-
-/// The task of `end`, unless it has ended.
-fn still(end: &End, kernel: &impl Kernel) -> Result<Option<Task>> {
-    Ok(kernel.look(end.pid)?.filter(|task| task.start_ns == end.start_ns))
 }

@@ -4,15 +4,14 @@
 
 use super::fake::{CHASE, Fake, Fate, LOOP, MS, table};
 use super::*;
-use bias_policy::audit::{Unjudged, Verdict};
-use proptest::prelude::*;
+use bias_policy::audit::{Ending, Unjudged, Verdict};
 
-fn swaps() -> Swaps {
+pub(super) fn swaps() -> Swaps {
     Swaps::new(&table(), true, &SwapOptions::default())
 }
 
 /// Lets the loop run for so long, called as it wishes to be.
-fn run(swaps: &mut Swaps, fake: &mut Fake, ms: u64) {
+pub(super) fn run(swaps: &mut Swaps, fake: &mut Fake, ms: u64) {
     let end_ns = fake.now_ns.get() + ms * MS;
     while fake.now_ns.get() < end_ns {
         let pause = swaps.turn(fake.now_ns.get(), fake).as_nanos() as u64;
@@ -20,7 +19,7 @@ fn run(swaps: &mut Swaps, fake: &mut Fake, ms: u64) {
     }
 }
 
-fn computers(fake: &Fake) -> Vec<Option<u32>> {
+pub(super) fn computers(fake: &Fake) -> Vec<Option<u32>> {
     [102, 103].map(|pid| fake.cpu_of(pid)).to_vec()
 }
 
@@ -190,7 +189,7 @@ fn refused_swaps_become_rare() {
 }
 
 /// The worst placement, until now held by affinities, so that plans came to nothing for long.
-fn released(swaps: &mut Swaps) -> Fake {
+pub(super) fn released(swaps: &mut Swaps) -> Fake {
     let mut fake = Fake::worst();
     for pid in 100..104 {
         fake.with(pid, |one| one.task.allowed = Some(if pid < 102 { 0b0011 } else { 0b1100 }));
@@ -397,122 +396,5 @@ fn a_verdict_of_each_kind_can_be_sent() {
         }
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<SwapsReport>(&json).unwrap(), report, "{json}");
-    }
-}
-
-/// What may happen between two turns.
-#[derive(Debug, Clone, Copy)]
-enum Chance {
-    Dies(u32),
-    Born(u32),
-    Sleeps(u32),
-    Wakes(u32),
-    Changes(u32),
-    Confined(u32, u64),
-    Fate(Fate),
-    Back,
-}
-
-fn chance() -> impl Strategy<Value = Chance> {
-    let pid = || 100u32..106;
-    prop_oneof![
-        pid().prop_map(Chance::Dies),
-        pid().prop_map(Chance::Born),
-        pid().prop_map(Chance::Sleeps),
-        pid().prop_map(Chance::Wakes),
-        pid().prop_map(Chance::Changes),
-        (pid(), any::<u64>()).prop_map(|(pid, cpus)| Chance::Confined(pid, cpus)),
-        prop::sample::select(vec![
-            Fate::Done,
-            Fate::Done,
-            Fate::Lost,
-            Fate::Death,
-            Fate::Error,
-            Fate::Refused(Refusal::Busy)
-        ])
-        .prop_map(Chance::Fate),
-        Just(Chance::Back),
-    ]
-}
-
-fn happens(fake: &mut Fake, chance: Chance) {
-    match chance {
-        Chance::Dies(pid) => fake.dies(pid),
-        Chance::Born(pid) => {
-            let free = (0..4).find(|cpu| !fake.people.borrow().iter().any(|one| one.task.cpu == *cpu));
-            if let (Some(cpu), None) = (free, fake.cpu_of(pid)) {
-                fake.born(pid, cpu, if pid % 2 == 0 { LOOP } else { CHASE });
-            }
-        }
-        Chance::Sleeps(pid) => fake.with(pid, |one| one.task.runnable = false),
-        Chance::Wakes(pid) => fake.with(pid, |one| one.task.runnable = true),
-        Chance::Changes(pid) => fake.changes(pid, if pid % 3 == 0 { CHASE } else { LOOP }),
-        Chance::Confined(pid, cpus) => fake.with(pid, |one| one.task.allowed = Some(cpus)),
-        Chance::Fate(fate) => fake.fate.set(fate),
-        Chance::Back => fake.now_ns.set(fake.now_ns.get() / 2),
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
-    /// The figure to reach (docs/results/agent.md): with two requests that get lost or are refused and a queue that passes, at any moments, the worst
-    /// placement is mended in 500 ms.
-    #[test]
-    fn bad_luck_delays_the_best_placement_by_little(
-        at_ms in 0u64..200, queue_ms in 0u64..100, wrong in 0usize..3, lost in any::<bool>()
-    ) {
-        let mut swaps = swaps();
-        let mut fake = released(&mut swaps);
-        let begun_ns = fake.now_ns.get();
-        fake.fate.set(if lost { Fate::Lost } else { Fate::Refused(Refusal::Elsewhere) });
-        let mut ms = 0;
-        while !computers(&fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)) {
-            let queue_ns = begun_ns + at_ms * MS;
-            let queued = (at_ms..at_ms + queue_ms).contains(&ms);
-            fake.waiting_since_ns = if queued { queue_ns } else { 0 };
-            // Two pairs, and two requests for each turn of bad luck.
-            if fake.asked.borrow().len() >= 2 * wrong {
-                fake.fate.set(Fate::Done);
-            }
-            run(&mut swaps, &mut fake, 1);
-            ms += 1;
-            prop_assert!(ms <= 500, "{:?} {:?}", fake.people, fake.asked);
-        }
-    }
-
-    /// Whatever happens: at most a swap a pair of CPUs and turn, only of tasks that were there, each trial ends, and what is kept is of the living
-    /// or is found out soon.
-    #[test]
-    fn luck_breaks_nothing(chances in prop::collection::vec((chance(), 1u64..700), 1..150)) {
-        let mut fake = Fake::worst();
-        let mut swaps = swaps();
-        for (chance, ms) in chances {
-            happens(&mut fake, chance);
-            fake.advance(ms * MS);
-            let before = fake.asked.borrow().len();
-            let living: Vec<(u32, u32)> = fake.people.borrow().iter().map(|one| (one.task.pid, one.task.cpu)).collect();
-            swaps.turn(fake.now_ns.get(), &mut fake);
-            let asked = fake.asked.borrow().iter().skip(before).copied().collect::<Vec<_>>();
-            prop_assert!(asked.len() <= 2, "{asked:?}");
-            for request in asked {
-                for end in [request.up, request.down] {
-                    prop_assert!(living.contains(&(end.pid, end.cpu)), "{request:?} {living:?}");
-                }
-                prop_assert!(request.up.cpu >= 2 && request.down.cpu < 2);
-            }
-            let summary = swaps.summary();
-            let ended = summary.verdicts.judged() + summary.verdicts.unjudged + summary.tally.undone;
-            prop_assert_eq!(summary.tally.asked, ended + swaps.trials.len() as u64);
-        }
-        if swaps.off.is_none() {
-            fake.fate.set(Fate::Done);
-            for _ in 0..400 {
-                fake.advance(500 * MS);
-                swaps.turn(fake.now_ns.get(), &mut fake);
-            }
-            prop_assert!(swaps.trials.is_empty(), "{:?}", swaps.trials);
-            prop_assert!(swaps.known.keys().all(|pid| fake.cpu_of(*pid).is_some()), "{:?}", swaps.known);
-        }
     }
 }

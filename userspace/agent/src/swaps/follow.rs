@@ -1,0 +1,105 @@
+//! What becomes of swaps that were asked for: each is a trial until it has come to nothing or is judged.
+
+use anyhow::Result;
+use bias_policy::audit::{Ending, Experiment, Record};
+use tracing::{debug, info};
+
+use super::kernel::{End, Kernel, Task};
+use super::trial::{Stage, Trial};
+use super::{MIGRATION_NS, Swaps};
+
+impl Swaps {
+    /// Both tasks wait before they are tried again.
+    pub(super) fn came_to_nothing(&mut self, trial: &Trial) {
+        for end in [trial.up.end, trial.down.end] {
+            self.remember(end);
+            self.refusals.note(end.pid, false, trial.asked_ns);
+        }
+    }
+
+    pub(super) fn follow_trials(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Result<()> {
+        let mut open = Vec::new();
+        let mut trials = std::mem::take(&mut self.trials).into_iter();
+        let mut result = Ok(());
+        for trial in trials.by_ref() {
+            match self.follow(&trial, now_ns, kernel) {
+                Ok(true) => {}
+                Ok(false) => open.push(trial),
+                Err(error) => {
+                    open.push(trial);
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        open.extend(trials);
+        self.trials = open;
+        result
+    }
+
+    /// Whether `trial` is over.
+    fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &mut impl Kernel) -> Result<bool> {
+        let up = still(&trial.up.end, kernel)?;
+        let down = still(&trial.down.end, kernel)?;
+        let class_of = |cpu| self.machine.cpu(cpu).map(|cpu| cpu.class);
+        match trial.stage(now_ns, up.as_ref(), down.as_ref(), class_of) {
+            Stage::Open => return Ok(false),
+            Stage::Undone => {
+                debug!("swap of {} and {} was not carried out", trial.up.end.pid, trial.down.end.pid);
+                self.tally.undone += 1;
+                self.came_to_nothing(trial);
+            }
+            Stage::Over(experiment) => {
+                self.conclude(trial, &experiment, now_ns, kernel);
+                for (half, task) in [(&trial.up, &up), (&trial.down, &down)] {
+                    self.refusals.note(half.end.pid, true, now_ns);
+                    if task.is_some() { self.remember(half.end) } else { self.forget(half.end.pid) }
+                }
+            }
+            Stage::Left(experiment) => {
+                self.conclude(trial, &experiment, now_ns, kernel);
+                self.came_to_nothing(trial);
+                for task in [&up, &down].into_iter().flatten() {
+                    self.thwarted(task);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn conclude(&mut self, trial: &Trial, experiment: &Experiment, now_ns: u64, kernel: &mut impl Kernel) {
+        let record = self.audit.conclude(experiment, now_ns);
+        debug!("swap judged: {record:?}");
+        self.learn(&record, kernel);
+        self.history.push(record, trial);
+    }
+
+    /// A swap of `task` is undone. If the kernel side did not mean it, and a queue in passing did it, the task need not rest: it waits as one whose swap
+    /// came to nothing.
+    fn thwarted(&mut self, task: &Task) {
+        let mine = task.moved_ns.filter(|_| task.swapped && self.known.contains_key(&task.pid));
+        if let Some(moved_ns) = mine {
+            self.passed.insert(task.pid, moved_ns);
+        }
+    }
+
+    /// What a swap taught of migrations, and what all taught of costs.
+    fn learn(&mut self, record: &Record, kernel: &mut impl Kernel) {
+        if record.lost_ns > 0 && matches!(record.ending, Ending::Judged(_)) {
+            let each_ns = (record.lost_ns / 2).clamp(MIGRATION_NS.0, MIGRATION_NS.1);
+            self.limits.migration_ns = (self.limits.migration_ns * 7 + each_ns) / 8;
+        }
+        if let Some(corrected) = self.machine.correct(&self.audit.correction) {
+            info!(
+                "swaps taught what slow CPUs cost: calibrated costs times {:?} permille",
+                self.audit.correction.factors_permille()
+            );
+            kernel.correct(&corrected);
+        }
+    }
+}
+
+/// The task of `end`, unless it has ended.
+pub(super) fn still(end: &End, kernel: &impl Kernel) -> Result<Option<Task>> {
+    Ok(kernel.look(end.pid)?.filter(|task| task.start_ns == end.start_ns))
+}
