@@ -7,6 +7,7 @@ use common::{Expectations, Scenario};
 use serde_json::Value;
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn speed_ratios_are_those_of_the_model() {
     // One boot for three ratios: each CPU against the first.
     let Some(results) = Scenario::emulated("6.12", "60:54:36:24", 4).run(

@@ -257,6 +257,7 @@ unload steady
 "#;
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn a_steady_mix_is_left_in_peace() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY)) else {
         return;

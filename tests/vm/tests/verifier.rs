@@ -57,6 +57,7 @@ fn programs_stay_within_their_budget_on_6_12() {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn programs_stay_within_their_budget_on_6_18() {
     stays_within_budget("6.18", false);
 }

@@ -123,7 +123,8 @@ pub struct TestArgs {
     /// Only the tests that need no VM: a minute instead of many.
     #[arg(long)]
     pub no_vm: bool,
-    /// Every scenario on every kernel: half an hour more. Without it each scenario runs on 6.12, and each kernel loads the scheduler.
+    /// Every scenario, on every kernel: an hour more. Without it those run that guard a promise, on 6.12, and the newest kernel verifies the
+    /// programs and shares its CPUs fairly.
     #[arg(long, conflicts_with = "no_vm")]
     pub full: bool,
     /// More for `cargo nextest run`, after `--`: a filter such as `-E 'test(demo)'`.
