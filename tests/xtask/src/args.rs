@@ -124,7 +124,7 @@ pub struct TestArgs {
     #[arg(long)]
     pub no_vm: bool,
     /// Every scenario, on every kernel: an hour more. Without it those run that guard a promise, on 6.12, and the newest kernel verifies the
-    /// programs and shares its CPUs fairly.
+    /// programs.
     #[arg(long, conflicts_with = "no_vm")]
     pub full: bool,
     /// More for `cargo nextest run`, after `--`: a filter such as `-E 'test(demo)'`.
