@@ -11,6 +11,8 @@
 //! * Only root and who runs the scheduler are listened to: the folder is 0700, the socket 0600, and the kernel tells who calls.
 //! * At most [`MOST_CLIENTS`]; one more takes the place of the one silent for longest. A request of more than [`MOST_BYTES`] is refused and its client
 //!   dropped, as is one that does not read its answer for [`PATIENCE`]. A client has one answer outstanding; its next request waits.
+//! * Who hangs up withdraws what it has asked, and is gone at once, even while nothing may be answered. Who only ends what it sends still gets its
+//!   answers.
 //! * Answering takes one part in [`SHARE`] of a CPU at most, after a burst of [`BURST`]. Nobody is forgotten meanwhile: clients take turns.
 //! * Without clients nothing wakes up.
 //!
@@ -45,6 +47,9 @@ const SHARE: u32 = 4;
 const BURST: Duration = Duration::from_millis(500);
 /// How long no client is taken on after the system refused one.
 const RECOVERY: Duration = Duration::from_millis(100);
+
+/// Nobody is at the other end any more.
+const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR).union(PollFlags::POLLNVAL);
 
 /// What answers: a line, without its end, from a client with this session, gets these bytes; None ends the service.
 pub(super) trait Answerer {
@@ -91,8 +96,8 @@ pub(super) struct Service<A: Answerer> {
 struct Ready {
     stop: bool,
     new: bool,
-    /// One for each client.
-    clients: Vec<bool>,
+    /// Of each client.
+    clients: Vec<PollFlags>,
 }
 
 impl<A: Answerer> Service<A> {
@@ -134,12 +139,10 @@ impl<A: Answerer> Service<A> {
         if listens {
             fds.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
-        let wishes: Vec<_> = self.clients.iter().map(|client| client.wish(pause.is_none())).collect();
-        for (client, wish) in self.clients.iter().zip(&wishes) {
-            if let Some(flags) = wish {
-                fds.push(PollFd::new(client.stream.as_fd(), *flags));
-            }
-        }
+        fds.extend(self.clients.iter().map(|client| {
+            // One that is waited for in no way is watched all the same: that it hangs up is always told.
+            PollFd::new(client.stream.as_fd(), client.wish(pause.is_none()))
+        }));
         let unread =
             self.clients.iter().any(|client| client.left.is_some()).then_some(Duration::from_secs(1));
         let at_once = (pause.is_none() && self.clients.iter().any(Client::is_due)).then_some(Duration::ZERO);
@@ -149,19 +152,22 @@ impl<A: Answerer> Service<A> {
             PollTimeout::try_from(patience.as_micros().div_ceil(1000) as i32).unwrap_or(PollTimeout::MAX)
         });
         poll(&mut fds, timeout)?;
-        let mut happened = fds.iter().map(|fd| fd.any().unwrap_or(true));
-        let stop = happened.next().unwrap_or(true);
-        let new = listens && happened.next().unwrap_or(false);
-        let clients = wishes.iter().map(|wish| wish.is_some() && happened.next().unwrap_or(false)).collect();
+        // Flags that nix does not know are as good as an error.
+        let mut happened = fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::POLLERR));
+        let stop = happened.next().is_none_or(|flags| !flags.is_empty());
+        let new = listens && happened.next().is_some_and(|flags| !flags.is_empty());
+        let clients = happened.collect();
         Ok(Ready { stop, new, clients })
     }
 
     /// A turn for each client, charged from `spent` on. None when the answerer has ended.
-    fn serve(&mut self, ready: &[bool], spent: &mut Duration) -> Option<()> {
+    fn serve(&mut self, ready: &[PollFlags], spent: &mut Duration) -> Option<()> {
         let mut left_out = None;
         for (at, (client, ready)) in self.clients.iter_mut().zip(ready).enumerate() {
             let now = Instant::now();
-            if *ready {
+            if ready.intersects(HUNG_UP) {
+                client.broken = true;
+            } else if !ready.is_empty() {
                 client.used = now;
                 client.exchange();
             }
@@ -256,10 +262,11 @@ impl<S: Default> Client<S> {
     }
 
     /// What to wait for: to write if there is an answer, else to read if `reading`.
-    fn wish(&self, reading: bool) -> Option<PollFlags> {
+    fn wish(&self, reading: bool) -> PollFlags {
         match &self.left {
-            Some(_) => Some(PollFlags::POLLOUT),
-            None => (reading && !self.ended && !self.is_due()).then_some(PollFlags::POLLIN),
+            Some(_) => PollFlags::POLLOUT,
+            None if reading && !self.ended && !self.is_due() => PollFlags::POLLIN,
+            None => PollFlags::empty(),
         }
     }
 

@@ -64,7 +64,7 @@ impl Service<Echo> {
     /// One round with everybody.
     fn round(&mut self) {
         self.take_on();
-        let ready = vec![true; self.clients.len()];
+        let ready = vec![PollFlags::POLLIN; self.clients.len()];
         self.serve(&ready, &mut cpu_time()).unwrap();
     }
 }
@@ -82,7 +82,8 @@ fn the_one_silent_for_longest_makes_room() {
     // The first says something, so the second has to go.
     streams[0].write_all(b"first\n").unwrap();
     std::thread::sleep(Duration::from_millis(1));
-    let spoken: Vec<_> = (0..MOST_CLIENTS).map(|at| at == 0).collect();
+    let mut spoken = vec![PollFlags::empty(); MOST_CLIENTS];
+    spoken[0] = PollFlags::POLLIN;
     service.serve(&spoken, &mut cpu_time()).unwrap();
     streams.push(connect());
     service.take_on();
@@ -129,4 +130,39 @@ fn who_does_not_read_is_dropped_in_time_and_memory_stays_bounded() {
     service.clients[0].give_up_if_slow(late);
     service.round();
     assert!(service.clients.is_empty());
+}
+
+/// On a slow machine a flood's questions were still being answered, and its descriptors held, long after all had gone.
+#[test]
+fn who_hangs_up_is_gone_at_once_and_who_only_ends_is_answered() {
+    let (folder, mut service) = echo();
+    let connect = || UnixStream::connect(folder.path().join("socket")).unwrap();
+    let (stop, _other_end) = UnixStream::pair().unwrap();
+    let (mut gone, mut ended, silent) = (connect(), connect(), connect());
+    for stream in [&mut gone, &mut ended] {
+        stream.write_all(b"one\ntwo\n").unwrap();
+    }
+    service.round();
+    assert_eq!(service.answerer.0, [b"one", b"one"]);
+    // With an answer unread the kernel would tell of an error instead.
+    gone.read_exact(&mut [0; 4]).unwrap();
+    // Nothing may be answered for seconds.
+    service.budget.spend(BURST);
+    service.budget.spend(BURST);
+    drop((gone, silent));
+    ended.shutdown(std::net::Shutdown::Write).unwrap();
+    let pause = service.budget.pause(Instant::now());
+    assert!(pause.is_some());
+    let ready = service.wait(&stop, pause).unwrap();
+    service.serve(&ready.clients, &mut cpu_time()).unwrap();
+    assert_eq!(service.clients.len(), 1);
+    assert_eq!(service.answerer.0.len(), 2);
+    service.budget = Budget::new(Instant::now());
+    while !service.clients.is_empty() {
+        service.round();
+    }
+    assert_eq!(service.answerer.0.len(), 3);
+    let mut heard = String::new();
+    ended.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "one\ntwo\n");
 }
