@@ -23,6 +23,9 @@ pub const SLICE_US: u32 = 50_000;
 /// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void
 /// nothing is judged: a busy host, or one whose own host takes its time away, must not fail a test, nor pass one in silence.
 const ATTEMPTS: usize = 2;
+/// Seconds for each minute that a scenario takes at most where the host is as fast as usual. Some are half as fast, and the
+/// end of time is for hangs, not for them.
+const SECONDS_A_MINUTE: u64 = 150;
 /// Exit code of bias-bench when it gave a measurement up because the host was too slow again and again.
 const VOID: i32 = 5;
 
@@ -88,7 +91,7 @@ impl Scenario {
         programs();
         let mut wish = Wish::new(kernel, Machine::parse(machine).unwrap());
         wish.emulation = emulation;
-        wish.timeout = Duration::from_secs(60 * minutes);
+        wish.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
         let mut vm = prepare::vm(&wish).unwrap();
         vm.keep_output = true;
         // bias-bench checks each measurement for itself, and repeats it.
@@ -160,6 +163,15 @@ impl Results {
         let elements =
             elements.unwrap_or_else(|| panic!("{name}.json has no array at {pointer}:\n{document:#}"));
         elements.iter().filter_map(|one| one[field].as_array()).flatten().filter_map(Value::as_f64).collect()
+    }
+
+    /// The number `field` of all elements of the array at a pointer.
+    pub fn numbers_at(&self, name: &str, pointer: &str, field: &str) -> Vec<f64> {
+        let document = self.json(name);
+        let elements = document.pointer(pointer).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let numbers: Vec<_> = elements.iter().filter_map(|one| one[field].as_f64()).collect();
+        assert!(!numbers.is_empty(), "{name}.json has no {field} at {pointer}:\n{document:#}");
+        numbers
     }
 
     /// A text file the script wrote to $OUT.
