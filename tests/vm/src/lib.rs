@@ -8,6 +8,7 @@
 //! output folder; see [`runner`].
 
 pub mod apt;
+pub mod awake;
 pub mod build;
 pub mod cache;
 pub mod exit;

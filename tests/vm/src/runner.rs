@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
+use crate::awake::Awake;
 use crate::guest::{self, Script};
 use crate::machine::Machine;
 use crate::ports::{Port, Sink};
@@ -154,6 +155,7 @@ impl Vm {
             .tempdir()
             .context("cannot make a temporary folder")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
+        let _awake = self.emulation.as_ref().map(|_| Awake::keep());
         let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, shared.as_ref());
         guest.kill();
