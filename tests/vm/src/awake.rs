@@ -1,60 +1,40 @@
 //! Keeps the host's CPUs from idling while a VM's speeds are paced.
 //!
-//! Problem: paced vCPUs sleep and wake a thousand times a second. A host that is itself a guest gives its CPU away whenever it idles, and
+//! Problem: paced vCPUs sleep and wake a thousand times a second. A host that is itself a guest gives its CPU away whenever it halts, and
 //! gets it back late: 9 to 36 % of its CPUs' time was stolen in paced runs, against 0 to 2 % while the same CPUs were busy without a
 //! pause. The vCPUs lacked that time, and what was measured was void.
 //!
-//! Approach: on each CPU a process spins under `SCHED_IDLE` for as long as the VM runs. Whatever else wants the CPU preempts it at once; what
-//! remains to be stolen was 0.2 to 1.2 %.
+//! Approach: as programs that measure latency do, ask the kernel for wakeups without delay (PM QoS, `/dev/cpu_dma_latency`) for as
+//! long as the VM runs: its idle loop then polls instead of halting. Spinning processes under `SCHED_IDLE` do the same at first sight, but
+//! where vCPUs fill a CPU the kernel's fair server gives a starved process 50 ms of each second, and the vCPUs lacked those.
 //!
-//! Invariants: the spinners never outlive this process (parent-death signal); without them a VM runs as well as the host lets it, so
-//! that nothing fails if they cannot be started.
+//! Invariants: the kernel withdraws the wish when the file is closed, however this process ends; where it cannot be made (no root, no
+//! cpuidle driver) a VM runs as well as the host lets it, so that nothing fails.
 //!
-//! Limits: only where the host says that it is a guest: on bare metal idle CPUs are waited for by nobody, and spinning costs power. Where
-//! two CPUs are threads of one core, the spinner of one slows the other; the host's speed is measured with them.
+//! Limits: only where the host says that it is a guest: on bare metal halted CPUs are waited for by nobody, and polling costs power.
 
-use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::fs::{self, File};
+use std::io::Write as _;
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-
-/// One spinner a CPU; they end when it is dropped.
-#[derive(Default)]
+/// The wish; withdrawn when it is dropped.
+#[derive(Debug)]
 pub struct Awake {
-    spinners: Vec<Child>,
+    _open: File,
 }
 
 impl Awake {
-    /// Starts them where they help.
+    /// Makes the wish where it helps and is allowed.
     #[must_use]
-    pub fn keep() -> Self {
+    pub fn keep() -> Option<Self> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        if is_guest(&cpuinfo) { Self::spin(&own_cpus()) } else { Self::default() }
+        if is_guest(&cpuinfo) { Self::wish("/dev/cpu_dma_latency") } else { None }
     }
 
-    fn spin(cpus: &[usize]) -> Self {
-        let start = |cpu: &usize| {
-            Command::new("setpriv")
-                .args(["--pdeathsig", "KILL", "--", "chrt", "--idle", "0", "taskset", "-c", &cpu.to_string()])
-                .args(["sh", "-c", "while :; do :; done"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .ok()
-        };
-        Self { spinners: cpus.iter().filter_map(start).collect() }
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        for spinner in &mut self.spinners {
-            // Errors mean that it has ended already, which is what is wanted.
-            let _ = spinner.kill();
-            let _ = spinner.wait();
-        }
+    fn wish(path: &str) -> Option<Self> {
+        // Microseconds, as a native 32-bit number.
+        let mut file = File::options().write(true).open(path).ok()?;
+        file.write_all(&0i32.to_ne_bytes()).ok()?;
+        Some(Self { _open: file })
     }
 }
 
@@ -64,18 +44,11 @@ fn is_guest(cpuinfo: &str) -> bool {
     flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// CPUs that this process may use.
-fn own_cpus() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
-    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn a_guest_is_told_by_its_flags() {
@@ -85,21 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn spinners_give_way_to_all_others_and_end_with_their_owner() {
-        let cpu = own_cpus()[0];
-        let awake = Awake::spin(&[cpu]);
-        let pid = awake.spinners[0].id();
-        // It becomes one program after the other; a host under load takes a while for that.
-        let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let policy = || {
-            stat().rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(38)?.parse::<u32>().ok())
-        };
-        let start = Instant::now();
-        while policy() != Some(5) && start.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(policy(), Some(5), "not SCHED_IDLE: {}", stat());
-        drop(awake);
-        assert_eq!(stat(), "");
+    fn the_wish_is_for_no_delay_and_one_that_cannot_be_made_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("latency");
+        assert!(Awake::wish(&path.to_string_lossy()).is_none());
+        fs::write(&path, "").unwrap();
+        assert!(Awake::wish(&path.to_string_lossy()).is_some());
+        assert_eq!(fs::read(&path).unwrap(), [0; 4]);
     }
 }

@@ -135,7 +135,7 @@ fn measure(vm: &Vm, emulation: &Emulation) -> Result<HostSpeed> {
         bail!("measuring the host's speed failed: {}", outcome.verdict.explanation().unwrap_or_default());
     }
     let host_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let total_mips_milli = hostspeed::best(&outcome.samples, host_cpus);
+    let total_mips_milli = hostspeed::typical(&outcome.samples, host_cpus);
     if total_mips_milli == 0 {
         bail!("measuring the host's speed failed: the emulation counted nothing");
     }

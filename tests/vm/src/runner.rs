@@ -155,7 +155,7 @@ impl Vm {
             .tempdir()
             .context("cannot make a temporary folder")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
-        let _awake = self.emulation.as_ref().map(|_| Awake::keep());
+        let _awake = self.emulation.as_ref().and_then(|_| Awake::keep());
         let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, shared.as_ref());
         guest.kill();

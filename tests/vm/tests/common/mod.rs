@@ -7,7 +7,7 @@ use bias_vm::runner::{Outcome, Vm};
 use bias_vm::{Machine, Verdict, build};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
 pub const PRETEND: &str = r#"
@@ -23,6 +23,11 @@ pub const SLICE_US: u32 = 50_000;
 /// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void
 /// nothing is judged: a busy host, or one whose own host takes its time away, must not fail a test, nor pass one in silence.
 const ATTEMPTS: usize = 2;
+/// Speeds of a repeated run, in thousandths of those that the host could not keep up with. All CPUs get slower alike, so that ratios stay.
+const SLOWER_PERMILLE: u32 = 750;
+/// Until when runs are repeated, in seconds since 1970; always, if it is not set. `cargo xtask test` sets it, so that a slow host
+/// does not take for ever.
+const REPEAT_UNTIL: &str = "BIAS_VM_REPEAT_UNTIL";
 /// Seconds for each minute that a scenario takes at most where the host is as fast as usual. Some are half as fast, and the
 /// end of time is for hangs, not for them.
 const SECONDS_A_MINUTE: u64 = 150;
@@ -104,26 +109,28 @@ impl Scenario {
         }
     }
 
-    /// Runs the script, again if the host was too slow, and fails the test unless it ends with 0. See [`ATTEMPTS`].
+    /// Runs the script, again and slower if the host was too slow, and fails the test unless it ends with 0. See [`ATTEMPTS`].
     /// None if every run was void, which is told: there is nothing to judge then.
     pub fn run(&self, script: &str) -> Option<Results> {
         let path = self.vm.out.join("scenario.sh");
         std::fs::write(&path, prelude(self.scheduler_options, self.slice_us) + script).unwrap();
         let path = path.canonicalize().unwrap();
         let command = ["sh".to_string(), path.to_string_lossy().into_owned()];
+        let mut vm = self.vm.clone();
         let mut attempt = 1;
         loop {
-            let outcome = self.vm.run(&command).unwrap();
+            let outcome = vm.run(&command).unwrap();
             match &outcome.verdict {
                 Verdict::Ended(0) => return Some(Results { out: self.vm.out.clone(), outcome }),
-                Verdict::Overran(_) | Verdict::Ended(VOID) if attempt == ATTEMPTS => {
+                Verdict::Overran(_) | Verdict::Ended(VOID) if attempt == ATTEMPTS || is_late() => {
                     let why = outcome.verdict.explanation().unwrap_or(&outcome.stderr);
                     eprintln!("NOT JUDGED, because every run was void: {}: {why}", self.name);
                     return None;
                 }
                 Verdict::Overran(_) | Verdict::Ended(VOID) => {
                     let why = outcome.verdict.explanation().unwrap_or(&outcome.stderr);
-                    eprintln!("{}: run {attempt} is void: {why}", self.name);
+                    vm.machine = vm.machine.scaled(SLOWER_PERMILLE).unwrap_or(vm.machine);
+                    eprintln!("{}: run {attempt} is void: {why}; again as {}", self.name, vm.machine);
                 }
                 other => panic!(
                     "{}: {other:?}\n-- stdout\n{}\n-- stderr\n{}",
@@ -133,6 +140,12 @@ impl Scenario {
             attempt += 1;
         }
     }
+}
+
+/// Has the time for repetitions run out?
+fn is_late() -> bool {
+    let until = std::env::var(REPEAT_UNTIL).ok().and_then(|text| text.parse().ok());
+    until.is_some_and(|until| SystemTime::now() > SystemTime::UNIX_EPOCH + Duration::from_secs(until))
 }
 
 /// What a script left behind.
