@@ -163,6 +163,12 @@ impl Machine {
         Ok(machine)
     }
 
+    /// This machine's speeds in thousandths of those of `asked`, which was slowed down to it.
+    #[must_use]
+    pub fn permille_of(&self, asked: &Self) -> u64 {
+        self.total_mips_milli() * 1000 / asked.total_mips_milli().max(1)
+    }
+
     /// The machine as arguments of the QEMU plugin, beginning with `mips=`.
     #[must_use]
     pub fn plugin_args(&self) -> String {

@@ -100,6 +100,9 @@ proptest! {
                 let exact = f64::from(*before) * f64::from(permille) / 1000.0;
                 prop_assert!((exact - f64::from(*after)).abs() < 1.0);
             }
+            // Each speed was rounded down by less than a thousandth, and so is the result.
+            let told = scaled.permille_of(&machine);
+            prop_assert!(told <= permille.into() && told + 2 >= permille.into(), "{told} of {permille}");
         }
     }
 }

@@ -65,7 +65,7 @@ fn placement_and_overhead_on_6_12() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 6).run(&format!("{MIXES}{PINGPONG}")) else {
         return;
     };
-    let mut expect = Expectations::default();
+    let mut expect = Expectations::of(&results);
     expect_placement(&results, &mut expect);
     expect_cheap_switches(&results, &mut expect);
     expect.judge();
@@ -75,7 +75,7 @@ fn placement_and_overhead_on_6_12() {
 #[ignore = "minutes more: cargo xtask test --full"]
 fn placement_on_7_3() {
     let Some(results) = Scenario::emulated("7.3", "2F2S", 6).run(MIXES) else { return };
-    let mut expect = Expectations::default();
+    let mut expect = Expectations::of(&results);
     expect_placement(&results, &mut expect);
     expect.judge();
 }

@@ -67,7 +67,8 @@ pub struct VmArgs {
     /// Guest memory in MiB. More costs the host that much; the guest needs about 300 for itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
-    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal throttling.
+    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal throttling. Slowed down with the
+    /// machine where the host is too slow for it.
     #[arg(long, value_name = "CPU:MIPS@S")]
     pub throttle: Vec<String>,
     /// More words for the guest kernel's command line (repeatable).

@@ -13,7 +13,7 @@ use crate::args::{Scale, VmArgs};
 
 /// Runs the command and returns the exit code.
 pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
-    let speed_changes =
+    let mut speed_changes =
         args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
     let mut vm = prepare::vm(&Wish {
         kernel: args.kernel.clone(),
@@ -31,6 +31,11 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     vm.memory_mib = args.memory;
     vm.tolerate_overrun = args.tolerate_overrun;
     vm.kernel_args.clone_from(&args.append);
+    // A machine that the host cannot keep up with was slowed down; its later speeds are, too.
+    for change in &mut speed_changes {
+        let scaled = u64::from(change.mips_milli) * vm.machine.permille_of(&args.machine) / 1000;
+        change.mips_milli = u32::try_from(scaled).unwrap_or(u32::MAX);
+    }
     vm.speed_changes = speed_changes;
     let outcome = vm.run(&args.command)?;
     Ok(report(&outcome))
