@@ -64,7 +64,7 @@ fn calibration_finds_two_classes() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 3).strict().run(CALIBRATE) else { return };
     let mut expect = Expectations::of(&results);
     let (classes, costs) = classes_and_costs(&results.json("table"));
-    expect.follows(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
+    expect.holds(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
     for cpu in [2, 3] {
         expect.within(&format!("execute cost of CPU {cpu}"), costs[cpu] as f64, 2500.0, 0.03);
     }
@@ -77,7 +77,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
     let Some(results) = Scenario::emulated("6.12", "NEAR", 3).strict().run(CALIBRATE) else { return };
     let mut expect = Expectations::of(&results);
     let (_, costs) = classes_and_costs(&results.json("table"));
-    expect.follows(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
+    expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
     expect.judge();
 }
 
@@ -87,7 +87,7 @@ fn calibration_finds_one_class_where_all_are_alike() {
     let Some(results) = Scenario::emulated("6.12", "SYM", 3).strict().run(CALIBRATE) else { return };
     let mut expect = Expectations::of(&results);
     let (classes, _) = classes_and_costs(&results.json("table"));
-    expect.follows(
+    expect.holds(
         &format!("one class: {classes:?}"),
         classes.len() == 4 && classes.iter().all(|c| *c == classes[0]),
     );

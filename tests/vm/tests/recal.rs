@@ -119,7 +119,7 @@ fn expect_entry(
 ) {
     let (seen, its_class) = entry(results, name, cpu as usize);
     expect.within(&format!("{name}: execute cost of CPU {cpu}"), seen, cost, 0.05);
-    expect.follows(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
+    expect.holds(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
     expect.at_most(
         &format!("{name}: ms until the table followed CPU {cpu}"),
         delay_ms(results, name, cpu),
@@ -137,7 +137,7 @@ fn expect_spot(
 ) {
     let (seen, its_class) = entry(results, name, cpu as usize);
     expect.within(&format!("{name}: execute cost of CPU {cpu}"), seen, cost, 0.15);
-    expect.follows(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
+    expect.holds(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
     eprintln!("{name}: CPU {cpu} at {seen:.3} for {cost:.3}, after {:.0} ms", delay_ms(results, name, cpu));
 }
 
@@ -170,7 +170,7 @@ fn expect_alone(expect: &mut Expectations, results: &Results) {
 fn expect_blind(expect: &mut Expectations, results: &Results) {
     expect_spot(expect, results, "blind.down", 1, (FAST / THROTTLED, "slow"));
     let by_spot = changes(results, "blind.down").iter().any(|change| change["cause"] == "spot-check");
-    expect.follows("blind.down: a spot check told", by_spot);
+    expect.holds("blind.down: a spot check told", by_spot);
     // Free to run anywhere, it is not drawn to the CPU that was fast.
     expect.at_most(
         "blind.freed: second task on fast CPUs",

@@ -231,7 +231,7 @@ fn tasks_that_end_before_their_turn_disturb_nothing() {
     else {
         return;
     };
-    let mut expect = Expectations::default();
+    let mut expect = Expectations::of(&results);
     eprintln!("{}", results.text("short.swaps.txt"));
     let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
     let verdicts =

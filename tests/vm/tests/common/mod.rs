@@ -238,12 +238,6 @@ impl Expectations {
         self.figure(met, &format!("{what}: {value:.3}, within {:.0} % of {expected:.3}", share * 100.0));
     }
 
-    /// What follows from figures, as a CPU's class does: judged where they are.
-    pub fn follows(&mut self, what: &str, met: bool) {
-        self.figure(met, what);
-    }
-
-    /// What holds on any machine.
     pub fn holds(&mut self, what: &str, met: bool) {
         self.broken += usize::from(!met);
         self.note(met, what);
