@@ -19,7 +19,7 @@ done
     ) else {
         return;
     };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     for (cpu, ratio) in [(1, 60.0 / 54.0), (2, 60.0 / 36.0), (3, 60.0 / 24.0)] {
         let number = |pointer: &str| results.number(&format!("ratio{cpu}"), pointer);
         expect.within(&format!("compute, CPU {cpu}"), number("/kinds/0/ratio"), ratio, 0.02);
@@ -62,7 +62,7 @@ const CALIBRATE: &str = "keep table $BIAS calibrate --force\n";
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_two_classes() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 3).strict().run(CALIBRATE) else { return };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     let (classes, costs) = classes_and_costs(&results.json("table"));
     expect.holds(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
     for cpu in [2, 3] {
@@ -75,7 +75,7 @@ fn calibration_finds_two_classes() {
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_orders_cpus_that_are_nearly_alike() {
     let Some(results) = Scenario::emulated("6.12", "NEAR", 3).strict().run(CALIBRATE) else { return };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     let (_, costs) = classes_and_costs(&results.json("table"));
     expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
     expect.judge();
@@ -85,7 +85,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_one_class_where_all_are_alike() {
     let Some(results) = Scenario::emulated("6.12", "SYM", 3).strict().run(CALIBRATE) else { return };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     let (classes, _) = classes_and_costs(&results.json("table"));
     expect.holds(
         &format!("one class: {classes:?}"),

@@ -163,7 +163,7 @@ fn swaps_alone_mend_the_worst_placement() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&alone_script()) else {
         return;
     };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     judge_worst(&results, &mut expect, "alone");
     expect.judge();
 }
@@ -174,7 +174,7 @@ fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 6).run(&beside_script()) else {
         return;
     };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     judge_worst(&results, &mut expect, "beside");
     let none = results.number("none.status", "/statistics/moved");
     expect.at_most("with neither, moves", none, 0.0);
@@ -231,7 +231,7 @@ fn tasks_that_end_before_their_turn_disturb_nothing() {
     else {
         return;
     };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     eprintln!("{}", results.text("short.swaps.txt"));
     let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
     let verdicts =
@@ -262,7 +262,7 @@ fn a_steady_mix_is_left_in_peace() {
     let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY)) else {
         return;
     };
-    let mut expect = Expectations::of(&results);
+    let mut expect = Expectations::default();
     let asked = results.number("steady.swaps", "/summary/tally/asked");
     expect.at_most("swaps a second", asked / 20.0, 2.0);
     let count = |name: &str| results.number("steady.swaps", &format!("/summary/verdicts/{name}"));

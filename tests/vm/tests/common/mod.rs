@@ -218,7 +218,7 @@ pub struct Expectations {
 }
 
 impl Expectations {
-    /// For figures that depend on the machine's speed: a machine slowed down too far is not judged by them; see [`JUDGED_FROM_PERMILLE`].
+    /// For figures that were seen to suffer from a slow machine: one slowed down too far is not judged by them; see [`JUDGED_FROM_PERMILLE`].
     pub fn of(results: &Results) -> Self {
         let slow = results.speed_permille < JUDGED_FROM_PERMILLE;
         let why = || format!("the machine was slowed down to {} ‰ for this host", results.speed_permille);
