@@ -11,7 +11,7 @@
 
 #define AMP_PAGE_BYTES (1 << 20)
 #define AMP_MAGIC      0x76706d6173616962ULL /* "biasampv" */
-#define AMP_VERSION    1
+#define AMP_VERSION    2
 #define AMP_MAX_VCPUS  64
 #define AMP_PCI_VENDOR 0x1af4
 #define AMP_PCI_DEVICE 0x1110
@@ -26,16 +26,18 @@ enum amp_event {
 	AMP_STALL_EXTERNAL = 2,
 	AMP_STALL_INTERNAL = 3,
 	AMP_LLC_MISSES = 4,
-	AMP_NR_EVENTS = 5,
+	AMP_TRANSFERS = 5,
+	AMP_NR_EVENTS = 6,
 };
 
 struct amp_header {
 	__u64 magic;
 	__u32 version;
 	__u32 nr_vcpus;
-	__u32 enable; /* the guest writes 1: modelling and pacing start */
+	__u32 enable; /* the guest writes 1: the model and virtual time start */
 	__u32 state;
-	__u64 reserved[29];
+	__u64 virtual_ns;
+	__u64 reserved[28];
 } __attribute__((aligned(256)));
 
 struct amp_vcpu {
@@ -44,12 +46,12 @@ struct amp_vcpu {
 	__u64 l2_hits;
 	__u64 llc_hits;
 	__u64 model_ns;
-	__u64 overrun_ns;
-	__u64 translate_ns;
-	__u64 slept_ns;
+	__u64 remote_misses;
+	__u64 queued_ns;
 	__u64 reserved[4];
-	__u32 mips_milli; /* writable by the host while the guest runs */
-	__u32 reserved2[31];
+	__u32 mips_milli; /* nominal, or capped by the host while the guest runs */
+	__u32 wanted_mips_milli; /* cpufreq: what the guest asks for; 0: nothing */
+	__u32 reserved2[30];
 } __attribute__((aligned(256)));
 
 struct amp_shared {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::{Page, state};
 
 /// The whole page as one JSON object: `state` ("light", "starting" or "modelling"), `enabled`, and `vcpus`, an
-/// array of objects whose keys are the fields of [`crate::Counters`].
+/// array of objects whose keys are the fields of [`crate::Counters`]; and `virtual_ns`.
 pub fn counters_json(page: &Page) -> String {
     let state = match page.header.state.load(Ordering::Relaxed) {
         state::LIGHT => "light",
@@ -14,7 +14,9 @@ pub fn counters_json(page: &Page) -> String {
         _ => "modelling",
     };
     let enabled = page.header.enable.load(Ordering::Relaxed) != 0;
-    let mut out = format!("{{\"state\":\"{state}\",\"enabled\":{enabled},\"vcpus\":[");
+    let mut out = format!("{{\"state\":\"{state}\",\"enabled\":{enabled},\"virtual_ns\":{},\"vcpus\":[",
+        page.header.virtual_ns.load(Ordering::Relaxed)
+    );
     for cpu in 0..page.nr_vcpus() {
         let Ok(c) = page.counters(cpu) else { continue };
         let comma = if cpu == 0 { "" } else { "," };
@@ -22,21 +24,22 @@ pub fn counters_json(page: &Page) -> String {
         let _ = write!(
             out,
             "{comma}\n {{\"cpu\":{cpu},\"instructions\":{},\"cycles\":{},\"stall_external\":{},\"stall_internal\":{},\
-             \"llc_misses\":{},\"branch_misses\":{},\"l2_hits\":{},\"llc_hits\":{},\"model_ns\":{},\"overrun_ns\":{},\
-             \"translate_ns\":{},\"slept_ns\":{},\"mips_milli\":{}}}",
+             \"llc_misses\":{},\"transfers\":{},\"branch_misses\":{},\"l2_hits\":{},\"llc_hits\":{},\"model_ns\":{},\
+             \"remote_misses\":{},\"queued_ns\":{},\"mips_milli\":{},\"wanted_mips_milli\":{}}}",
             c.instructions,
             c.cycles,
             c.stall_external,
             c.stall_internal,
             c.llc_misses,
+            c.transfers,
             c.branch_misses,
             c.l2_hits,
             c.llc_hits,
             c.model_ns,
-            c.overrun_ns,
-            c.translate_ns,
-            c.slept_ns,
-            c.mips_milli
+            c.remote_misses,
+            c.queued_ns,
+            c.mips_milli,
+            c.wanted_mips_milli
         );
     }
     out.push_str("]}");

@@ -2,7 +2,7 @@
 //!
 //! One file of [`PAGE_BYTES`] bytes is mapped three times: by the QEMU plugin, which writes the counters;
 //! by the guest, which sees it as BAR 2 of an ivshmem-plain PCI device and sets `enable`; and by the host
-//! side that runs the VM, which reads the overrun account and may change a vCPU's speed at any time.
+//! side that runs the VM, which reads the virtual clock and may cap a vCPU's speed at any time.
 //! `guest/amp_shared.h` is the same layout in C; a test compiles it and compares every offset.
 //!
 //! Every field is atomic and accessed relaxed: each has exactly one writer, and no reader needs two fields
@@ -33,12 +33,12 @@ pub const PAGE_BYTES: usize = 1 << 20;
 /// First eight bytes of a page that the plugin has set up: "biasampv" in memory order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"biasampv");
 /// Layout version; a reader refuses every other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most vCPUs a page has room for.
 pub const MAX_VCPUS: usize = 64;
 /// Slowest speed accepted, in MIPS/1000 (0.1 MIPS).
 pub const MIN_MIPS_MILLI: u32 = 100;
-/// Fastest speed accepted, in MIPS/1000 (10 000 MIPS: no pacing in practice).
+/// Fastest speed accepted, in MIPS/1000.
 pub const MAX_MIPS_MILLI: u32 = 10_000_000;
 /// PCI vendor and device id of ivshmem-plain.
 pub const PCI_ID: (u16, u16) = (0x1af4, 0x1110);
@@ -49,11 +49,11 @@ pub const PUBLISH_NOP: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x62, 0x69, 0x61, 0x73
 
 /// Values of [`Header::state`].
 pub mod state {
-    /// Booting: instructions are counted, nothing is modelled or paced.
+    /// Booting: instructions are counted, nothing is modelled, clocks are the host's.
     pub const LIGHT: u32 = 0;
     /// The guest has set `enable`; translations are being renewed.
     pub const STARTING: u32 = 1;
-    /// Caches and branches are modelled and vCPUs are paced.
+    /// Caches and branches are modelled. Clocks are the model's while [`super::Header::enable`] is set.
     pub const MODELLING: u32 = 2;
 }
 
@@ -71,10 +71,12 @@ pub enum Event {
     StallInternal = 3,
     /// Accesses that missed the last-level cache (a count, not cycles).
     LlcMisses = 4,
+    /// Cache lines that came from another CPU (a count); zero unless the machine tracks transfers.
+    Transfers = 5,
 }
 
 /// Number of perf events.
-pub const NR_EVENTS: usize = 5;
+pub const NR_EVENTS: usize = 6;
 
 /// Start of the page.
 #[repr(C, align(256))]
@@ -85,11 +87,13 @@ pub struct Header {
     pub version: AtomicU32,
     /// vCPUs in use, 1 to [`MAX_VCPUS`].
     pub nr_vcpus: AtomicU32,
-    /// Written by the guest: 1 starts modelling and pacing, 0 suspends the pacing.
+    /// Written by the guest: 1 starts the model and virtual time, 0 gives the clocks back to the host.
     pub enable: AtomicU32,
     /// Written by the plugin: one of [`state`].
     pub state: AtomicU32,
-    reserved: [u64; 29],
+    /// Written by the plugin: virtual time in ns since the model started. Stands still while `enable` is 0.
+    pub virtual_ns: AtomicU64,
+    reserved: [u64; 28],
 }
 
 /// One vCPU's part of the page. All but `mips_milli` is written by the plugin and only ever grows.
@@ -105,18 +109,19 @@ pub struct Vcpu {
     pub llc_hits: AtomicU64,
     /// Modelled busy time in ns since the model started; idle time is not in it.
     pub model_ns: AtomicU64,
-    /// Time in ns by which the host fell behind the model for good. Anything but a small share of
-    /// `model_ns` invalidates what was measured.
-    pub overrun_ns: AtomicU64,
-    /// Like `overrun_ns`, but spent translating code that ran for the first time: start-up, not steady state.
-    pub translate_ns: AtomicU64,
-    /// Time in ns the plugin made this vCPU wait. Near zero while busy means that the host has no reserve.
-    pub slept_ns: AtomicU64,
+    /// Last-level misses that another node's memory served.
+    pub remote_misses: AtomicU64,
+    /// Time in ns that last-level misses waited for their node's bandwidth; part of the external stalls.
+    pub queued_ns: AtomicU64,
     reserved: [u64; 4],
-    /// Speed in MIPS/1000. The host (or `ampctl speed`) may change it at any time; it holds from the next
-    /// quantum on. Values outside [`MIN_MIPS_MILLI`]..=[`MAX_MIPS_MILLI`] are ignored.
+    /// Speed in MIPS/1000 that the machine allows: its nominal speed, or what the host (or `ampctl speed`) has
+    /// capped it to, as heat would. Holds from the next quantum on. Values outside
+    /// [`MIN_MIPS_MILLI`]..=[`MAX_MIPS_MILLI`] are ignored.
     pub mips_milli: AtomicU32,
-    reserved2: [u32; 31],
+    /// Speed in MIPS/1000 that the guest's cpufreq driver asks for; 0 while there is none. The vCPU runs at the
+    /// lower of the two.
+    pub wanted_mips_milli: AtomicU32,
+    reserved2: [u32; 30],
 }
 
 /// The whole layout; the rest of the file up to [`PAGE_BYTES`] is reserved and zero.
@@ -137,14 +142,15 @@ pub struct Counters {
     pub stall_external: u64,
     pub stall_internal: u64,
     pub llc_misses: u64,
+    pub transfers: u64,
     pub branch_misses: u64,
     pub l2_hits: u64,
     pub llc_hits: u64,
     pub model_ns: u64,
-    pub overrun_ns: u64,
-    pub translate_ns: u64,
-    pub slept_ns: u64,
+    pub remote_misses: u64,
+    pub queued_ns: u64,
     pub mips_milli: u32,
+    pub wanted_mips_milli: u32,
 }
 
 const _: () = assert!(size_of::<Header>() == 256 && size_of::<Vcpu>() == 256);

@@ -132,11 +132,13 @@ impl Page {
                 counter.store(0, Ordering::Relaxed);
             }
             vcpu.mips_milli.store(*mips, Ordering::Relaxed);
+            vcpu.wanted_mips_milli.store(0, Ordering::Relaxed);
         }
         header.version.store(VERSION, Ordering::Relaxed);
         header.nr_vcpus.store(mips_milli.len().min(MAX_VCPUS) as u32, Ordering::Relaxed);
         header.enable.store(0, Ordering::Relaxed);
         header.state.store(crate::state::LIGHT, Ordering::Relaxed);
+        header.virtual_ns.store(0, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
     }
 
@@ -172,8 +174,8 @@ impl Page {
         Ok(self.vcpu(cpu)?.snapshot())
     }
 
-    /// Sets the speed of vCPU `cpu` in MIPS/1000, from its next quantum on. Stalls inside the core keep
-    /// their length in cycles, memory keeps its length in nanoseconds: what thermal throttling does.
+    /// Caps the speed of vCPU `cpu` in MIPS/1000, from its next quantum on. Penalties declared in cycles grow,
+    /// those in nanoseconds stay: what thermal throttling does.
     ///
     /// # Errors
     /// [`PageError::NoSuchVcpu`] or [`PageError::BadSpeed`].
@@ -183,18 +185,6 @@ impl Page {
         }
         self.vcpu(cpu)?.mips_milli.store(mips_milli, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Largest share of a vCPU's busy time that was overrun, in permille, and that vCPU. vCPUs busy for
-    /// less than 10 ms are left out, since one late wake-up would dominate them.
-    pub fn worst_overrun_permille(&self) -> (u64, usize) {
-        const MIN_BUSY_NS: u64 = 10_000_000;
-        (0..self.nr_vcpus())
-            .filter_map(|cpu| Some((cpu, self.counters(cpu).ok()?)))
-            .filter(|(_, c)| c.model_ns >= MIN_BUSY_NS)
-            .map(|(cpu, c)| (c.overrun_ns.saturating_mul(1000) / c.model_ns, cpu))
-            .max()
-            .unwrap_or((0, 0))
     }
 }
 
@@ -220,9 +210,8 @@ impl Vcpu {
             &self.l2_hits,
             &self.llc_hits,
             &self.model_ns,
-            &self.overrun_ns,
-            &self.translate_ns,
-            &self.slept_ns,
+            &self.remote_misses,
+            &self.queued_ns,
         ])
     }
 
@@ -236,14 +225,15 @@ impl Vcpu {
             stall_external: event(Event::StallExternal),
             stall_internal: event(Event::StallInternal),
             llc_misses: event(Event::LlcMisses),
+            transfers: event(Event::Transfers),
             branch_misses: get(&self.branch_misses),
             l2_hits: get(&self.l2_hits),
             llc_hits: get(&self.llc_hits),
             model_ns: get(&self.model_ns),
-            overrun_ns: get(&self.overrun_ns),
-            translate_ns: get(&self.translate_ns),
-            slept_ns: get(&self.slept_ns),
+            remote_misses: get(&self.remote_misses),
+            queued_ns: get(&self.queued_ns),
             mips_milli: self.mips_milli.load(Ordering::Relaxed),
+            wanted_mips_milli: self.wanted_mips_milli.load(Ordering::Relaxed),
         }
     }
 }

@@ -33,10 +33,11 @@ fn expectations() -> Vec<(String, u64)> {
         ("AMP_STALL_EXTERNAL".into(), ampvm_abi::Event::StallExternal as u64),
         ("AMP_STALL_INTERNAL".into(), ampvm_abi::Event::StallInternal as u64),
         ("AMP_LLC_MISSES".into(), ampvm_abi::Event::LlcMisses as u64),
+        ("AMP_TRANSFERS".into(), ampvm_abi::Event::Transfers as u64),
     ];
-    fields!(list, "amp_header", Header, magic version nr_vcpus enable state);
-    fields!(list, "amp_vcpu", Vcpu, events branch_misses l2_hits llc_hits model_ns overrun_ns translate_ns
-            slept_ns mips_milli);
+    fields!(list, "amp_header", Header, magic version nr_vcpus enable state virtual_ns);
+    fields!(list, "amp_vcpu", Vcpu, events branch_misses l2_hits llc_hits model_ns remote_misses
+            queued_ns mips_milli wanted_mips_milli);
     fields!(list, "amp_shared", Shared, header vcpus);
     list
 }

@@ -51,28 +51,13 @@ fn speeds_and_vcpus_out_of_range_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn overrun_is_a_share_of_busy_time_and_idle_vcpus_do_not_count() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = Page::create(&folder.path().join("shm")).unwrap();
-    page.init(&[60_000, 24_000, 24_000]);
-    assert_eq!(page.worst_overrun_permille(), (0, 0));
-    page.vcpus[0].model_ns.store(1_000_000_000, Relaxed);
-    page.vcpus[0].overrun_ns.store(5_000_000, Relaxed);
-    page.vcpus[1].model_ns.store(100_000_000, Relaxed);
-    page.vcpus[1].overrun_ns.store(4_000_000, Relaxed);
-    page.vcpus[2].model_ns.store(1_000, Relaxed);
-    page.vcpus[2].overrun_ns.store(1_000_000, Relaxed);
-    assert_eq!(page.worst_overrun_permille(), (40, 1));
-}
-
-#[test]
 fn json_lists_every_vcpu_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let page = Page::create(&folder.path().join("shm")).unwrap();
     page.init(&[60_000, 24_000]);
     page.vcpus[1].events[0].store(42, Relaxed);
     let json = counters_json(&page);
-    assert!(json.starts_with("{\"state\":\"light\",\"enabled\":false,\"vcpus\":["), "{json}");
+    assert!(json.starts_with("{\"state\":\"light\",\"enabled\":false,\"virtual_ns\":0,\"vcpus\":["), "{json}");
     assert!(json.contains("{\"cpu\":1,\"instructions\":42,"), "{json}");
     assert_eq!(json.matches("\"cpu\":").count(), 2);
     assert_eq!(json.matches('{').count(), json.matches('}').count());

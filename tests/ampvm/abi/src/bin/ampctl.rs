@@ -1,4 +1,4 @@
-//! `ampctl`: start the pacing, change a speed, or read the counters of the asymmetric VM, from inside the
+//! `ampctl`: start virtual time, change a speed, or read the counters of the asymmetric VM, from inside the
 //! guest (through the PCI device, for kernels that cannot take the module) or on the host (`--page`).
 
 use std::io::Write;
@@ -15,15 +15,14 @@ Control the asymmetric VM: speeds and counters of its vCPUs
 Usage: ampctl [--page FILE] COMMAND
 
 Commands:
-  start            begin modelling and pacing, and wait until they are in force (the amp_pmu module does the
-                   same when it loads; use this on kernels that cannot take the module)
-  stop             suspend the pacing; vCPUs run as fast as the host lets them
-  counters         print every vCPU's counters, overrun account and speed as JSON
+  start            begin the model and virtual time, and wait until they are in force (the amp_pmu module does
+                   the same when it loads; use this on kernels that cannot take the module)
+  stop             give the clocks back to the host; vCPUs run as fast as the host lets them
+  counters         print every vCPU's counters and speed, and the virtual clock, as JSON
   follow           the same on one line, for each line on standard input, until its end: reads without starting a
                    program, which a slow CPU takes long for
-  speed CPU MIPS   set the speed of one vCPU, 0.1 to 10000 MIPS. Lower throttles it as heat would: execution
-                   and stalls inside the core stretch, memory does not. Higher costs the host more; watch
-                   overrun_ns
+  speed CPU MIPS   cap the speed of one vCPU, 0.1 to 10000 MIPS. Lower throttles it as heat would: penalties in
+                   cycles grow, those in nanoseconds stay. Higher takes longer on the host
 
 Options:
   --page FILE      use this file, the one given to QEMU as mem-path, instead of the PCI device; this is how
