@@ -14,7 +14,8 @@ pub fn counters_json(page: &Page) -> String {
         _ => "modelling",
     };
     let enabled = page.header.enable.load(Ordering::Relaxed) != 0;
-    let mut out = format!("{{\"state\":\"{state}\",\"enabled\":{enabled},\"virtual_ns\":{},\"vcpus\":[",
+    let mut out = format!(
+        "{{\"state\":\"{state}\",\"enabled\":{enabled},\"virtual_ns\":{},\"vcpus\":[",
         page.header.virtual_ns.load(Ordering::Relaxed)
     );
     for cpu in 0..page.nr_vcpus() {

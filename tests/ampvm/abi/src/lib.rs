@@ -21,9 +21,13 @@
 //! ```
 
 mod json;
+mod machine;
 mod map;
 
 pub use json::counters_json;
+pub use machine::{
+    Geometry, LINE_BYTES, MAX_PENALTY_NS, MAX_WAYS, Machine, PRESETS, Penalty, SpecError, VcpuSpec,
+};
 pub use map::{Page, PageError};
 
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -57,7 +57,10 @@ fn json_lists_every_vcpu_in_use() {
     page.init(&[60_000, 24_000]);
     page.vcpus[1].events[0].store(42, Relaxed);
     let json = counters_json(&page);
-    assert!(json.starts_with("{\"state\":\"light\",\"enabled\":false,\"virtual_ns\":0,\"vcpus\":["), "{json}");
+    assert!(
+        json.starts_with("{\"state\":\"light\",\"enabled\":false,\"virtual_ns\":0,\"vcpus\":["),
+        "{json}"
+    );
     assert!(json.contains("{\"cpu\":1,\"instructions\":42,"), "{json}");
     assert_eq!(json.matches("\"cpu\":").count(), 2);
     assert_eq!(json.matches('{').count(), json.matches('}').count());

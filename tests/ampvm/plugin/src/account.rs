@@ -5,17 +5,19 @@
 //! to accumulators in millionths of a cycle and in picoseconds, with the fractions carried over.
 //!
 //! Units: `ns * mips_milli` is a time in millionths of a cycle, exactly.
-//! When a speed changes, stalls inside the core keep their length in cycles (they are clocked with the
-//! core) and stalls outside keep theirs in ns. That is what a lower clock does.
+//! When a speed changes, a [`Penalty`] in cycles is clocked with the core, one in ns keeps its length.
+//! A vCPU whose SMT siblings run executes at a share of its speed; penalties in ns keep their length. Its cycles are
+//! those it got of the core, so that instructions and stalls add up to them whoever else runs.
 //! Invariants (property-tested): every counter is monotonic; cycles = instructions + both stalls; at a
 //! constant speed model time is the crate's formula to the picosecond, however the lumps fall.
 
-use crate::args::{Config, VcpuSpec};
+use crate::args::{Penalty, VcpuSpec};
 
 /// Cycles that a PAUSE takes besides its own, as on recent cores. QEMU leaves its execution loop at every
-/// PAUSE, so at one cycle each a spinning vCPU could not keep up, and would take the host from the vCPU that
-/// it waits for.
+/// PAUSE, so at one cycle each a spinning vCPU would hold up its host's core.
 pub const PAUSE_CYCLES: u64 = 140;
+/// Cycles that a read of the time stamp counter takes, as on recent cores; the trap costs the host far more.
+pub const RDTSC_CYCLES: u64 = 25;
 /// Fractions of a cycle that are kept.
 const MICRO: u64 = 1_000_000;
 
@@ -32,8 +34,12 @@ pub struct Events {
     pub llc_hits: u64,
     /// Last-level misses.
     pub llc_misses: u64,
-    /// PAUSE instructions, kernel and user.
-    pub pauses: u64,
+    /// Those of the last-level misses that another node's memory served.
+    pub remote_misses: u64,
+    /// Lines that came from another CPU's cache.
+    pub transfers: u64,
+    /// Cycles of instructions that take long by themselves: PAUSE and RDTSC, kernel and user.
+    pub waits: u64,
 }
 
 /// A counter of whole cycles with a fraction.
@@ -56,31 +62,29 @@ impl Cycles {
 pub struct Account {
     seen: Events,
     mips_milli: u64,
-    branch_micro: u64,
-    l2_micro: u64,
-    llc_ns: u64,
-    mem_ns: u64,
+    /// Share of the speed that the vCPU has of its core, in thousandths.
+    share_permille: u64,
+    spec: VcpuSpec,
     internal: Cycles,
     external: Cycles,
     model_ps: u64,
-    /// Remainder of the division that turned cycles into `model_ps`, in micro-cycles * 1000 % mips_milli.
+    queued_ns: u64,
+    /// Remainder of the division that turned cycles into `model_ps`.
     rest: u64,
 }
 
 impl Account {
     /// Nothing executed yet.
-    pub fn new(spec: &VcpuSpec, config: &Config) -> Self {
-        let mips_milli = u64::from(spec.mips_milli.max(1));
+    pub fn new(spec: &VcpuSpec) -> Self {
         Self {
             seen: Events::default(),
-            mips_milli,
-            branch_micro: u64::from(spec.branch_ns) * mips_milli,
-            l2_micro: u64::from(spec.l2_ns) * mips_milli,
-            llc_ns: config.llc_ns.into(),
-            mem_ns: config.mem_ns.into(),
+            mips_milli: u64::from(spec.mips_milli.max(1)),
+            share_permille: 1000,
+            spec: *spec,
             internal: Cycles::default(),
             external: Cycles::default(),
             model_ps: 0,
+            queued_ns: 0,
             rest: 0,
         }
     }
@@ -88,28 +92,45 @@ impl Account {
     /// Takes in what happened since the last call. `now` must not be behind an earlier `now`; what is counts
     /// as nothing.
     pub fn settle(&mut self, now: &Events) {
-        let insns = now.insns.saturating_sub(self.seen.insns);
-        let branch = now.branch_misses.saturating_sub(self.seen.branch_misses);
-        let l2 = now.l2_hits.saturating_sub(self.seen.l2_hits);
-        let llc = now.llc_hits.saturating_sub(self.seen.llc_hits);
-        let mem = now.llc_misses.saturating_sub(self.seen.llc_misses);
-        let pauses = now.pauses.saturating_sub(self.seen.pauses);
+        let since = |f: fn(&Events) -> u64| f(now).saturating_sub(f(&self.seen));
+        let (insns, waits) = (since(|e| e.insns), since(|e| e.waits));
+        let internal = [(since(|e| e.branch_misses), self.spec.branch), (since(|e| e.l2_hits), self.spec.l2)];
+        let external = [
+            (since(|e| e.llc_hits), self.spec.llc),
+            (since(|e| e.llc_misses), self.spec.mem),
+            (since(|e| e.remote_misses), self.spec.remote),
+            (since(|e| e.transfers), self.spec.transfer),
+        ];
         self.seen = *now;
-
-        let internal = branch * self.branch_micro + l2 * self.l2_micro + pauses * PAUSE_CYCLES * MICRO;
-        let external_ns = llc * self.llc_ns + mem * self.mem_ns;
-        let external = external_ns * self.mips_milli;
-        self.internal.add(internal);
-        self.external.add(external);
-        // Clocked time in ps = micro-cycles * 1000 / mips_milli; 128 bits because lumps may be long.
-        let clocked =
-            (u128::from(insns) * u128::from(MICRO) + u128::from(internal)) * 1000 + u128::from(self.rest);
-        let rate = u128::from(self.mips_milli);
-        self.model_ps += (clocked / rate) as u64 + external_ns * 1000;
-        self.rest = (clocked % rate) as u64;
+        // What is clocked with the core, in millionths of a cycle, and what is not, in ps.
+        let (mut clocked, mut fixed_ps) = ((insns + waits) * MICRO, 0);
+        self.internal.add(waits * MICRO);
+        for (count, penalty) in internal {
+            self.internal.add(charge(count, penalty, self.mips_milli, &mut clocked, &mut fixed_ps));
+        }
+        for (count, penalty) in external {
+            self.external.add(charge(count, penalty, self.mips_milli, &mut clocked, &mut fixed_ps));
+        }
+        // Time in ps = micro-cycles * 1000 / mips_milli; 128 bits because lumps may be long.
+        let work = u128::from(clocked) * 1_000_000 + u128::from(self.rest);
+        let rate = u128::from(self.mips_milli * self.share_permille);
+        self.model_ps += (work / rate) as u64 + fixed_ps;
+        self.rest = (work % rate) as u64;
     }
 
-    /// Modelled time starts at zero again; counters go on. For the end of the unpaced boot.
+    /// The vCPU waited this long for something outside the core.
+    pub fn wait_outside(&mut self, ns: u64) {
+        self.external.add(ns * self.mips_milli);
+        self.model_ps += ns * 1000;
+        self.queued_ns += ns;
+    }
+
+    /// Time waited by [`Account::wait_outside`].
+    pub fn queued_ns(&self) -> u64 {
+        self.queued_ns
+    }
+
+    /// Modelled time starts at zero again; counters go on. For the end of the boot.
     pub fn restart_time(&mut self) {
         self.model_ps = 0;
         self.rest = 0;
@@ -121,6 +142,33 @@ impl Account {
             self.mips_milli = mips_milli.into();
             self.rest = 0;
         }
+    }
+
+    /// Changes the share of its core that the vCPU has, thousandths. Zero is ignored.
+    pub fn set_share(&mut self, share_permille: u32) {
+        if share_permille != 0 && u64::from(share_permille) != self.share_permille {
+            self.share_permille = share_permille.into();
+            self.rest = 0;
+        }
+    }
+
+    /// Instructions that would take this long at the speed and share in force.
+    pub fn insns_in(&self, ns: i64) -> u64 {
+        let rate = i128::from(self.mips_milli * self.share_permille);
+        (i128::from(ns.max(0)) * rate / 1_000_000_000) as u64
+    }
+
+    /// Instructions that would take as long as one such event.
+    pub fn insns_for(&self, penalty: Penalty) -> u64 {
+        match penalty {
+            Penalty::Cycles { milli } => u64::from(milli) / 1000,
+            Penalty::Ns(ns) => self.insns_in(ns.into()),
+        }
+    }
+
+    /// This vCPU's penalties.
+    pub fn spec(&self) -> &VcpuSpec {
+        &self.spec
     }
 
     /// The speed in force, MIPS/1000.
@@ -142,29 +190,54 @@ impl Account {
     pub fn counters(&self) -> [u64; ampvm_abi::NR_EVENTS] {
         let insns = self.seen.insns;
         let (internal, external) = (self.internal.whole, self.external.whole);
-        [insns, insns + internal + external, external, internal, self.seen.llc_misses]
+        [insns, insns + internal + external, external, internal, self.seen.llc_misses, self.seen.transfers]
+    }
+}
+
+/// Adds so many events to what is clocked or to what is not. Returns their price in millionths of a cycle.
+fn charge(count: u64, penalty: Penalty, mips_milli: u64, clocked: &mut u64, fixed_ps: &mut u64) -> u64 {
+    match penalty {
+        Penalty::Cycles { milli } => {
+            let micro = count * u64::from(milli) * (MICRO / 1000);
+            *clocked += micro;
+            micro
+        }
+        Penalty::Ns(ns) => {
+            *fixed_ps += count * u64::from(ns) * 1000;
+            count * u64::from(ns) * mips_milli
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
+    use ampvm_abi::Machine;
     use proptest::prelude::*;
 
-    fn config() -> Config {
-        crate::args::parse(["mips=60:24", "shm=/x"], 2).unwrap()
-    }
+    const SPEC: &str = "60:24,branch_ns=250:395,l2_cycles=3,remote_ns=100,transfer_ns=80";
 
     fn account(cpu: usize) -> Account {
-        let c = config();
-        Account::new(c.vcpus.get(cpu).unwrap(), &c)
+        Account::new(&Machine::parse(SPEC).unwrap().slots[cpu].unwrap())
     }
 
     fn lump() -> impl Strategy<Value = Events> {
-        (0_u64..5000, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50).prop_map(|(insns, b, l2, llc, mem)| {
-            Events { insns, branch_misses: b, l2_hits: l2, llc_hits: llc, llc_misses: mem, pauses: b % 3 }
-        })
+        (0_u64..5000, [0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..500])
+            .prop_map(
+                |(insns, [branch_misses, l2_hits, llc_hits, llc_misses, remote_misses, transfers, waits])| {
+                    Events {
+                        insns,
+                        branch_misses,
+                        l2_hits,
+                        llc_hits,
+                        llc_misses,
+                        remote_misses,
+                        transfers,
+                        waits,
+                    }
+                },
+            )
     }
 
     fn add(a: &mut Events, b: &Events) {
@@ -173,31 +246,39 @@ mod tests {
         a.l2_hits += b.l2_hits;
         a.llc_hits += b.llc_hits;
         a.llc_misses += b.llc_misses;
-        a.pauses += b.pauses;
+        a.remote_misses += b.remote_misses;
+        a.transfers += b.transfers;
+        a.waits += b.waits;
     }
 
     proptest! {
         #[test]
-        fn counters_are_monotonic_through_speed_changes(lumps in proptest::collection::vec((lump(), 0_u32..200_000), 0..60)) {
+        fn counters_are_monotonic_through_speed_changes(
+            lumps in prop::collection::vec((lump(), 0_u32..200_000, 0_u32..=1000, 0_u64..100_000), 0..60)) {
             let mut a = account(0);
             let mut now = Events::default();
             let (mut before, mut time) = (a.counters(), a.model_ns());
-            for (lump, mips_milli) in lumps {
+            for (lump, mips_milli, share, queue_ns) in lumps {
                 a.set_speed(mips_milli);
+                a.set_share(share);
                 add(&mut now, &lump);
                 a.settle(&now);
+                a.wait_outside(queue_ns);
                 let c = a.counters();
                 prop_assert!(c.iter().zip(&before).all(|(c, b)| c >= b));
-                prop_assert!(a.model_ns() >= time);
+                prop_assert!(a.model_ns() >= time + queue_ns);
                 prop_assert_eq!(c[1], c[0] + c[2] + c[3]);
                 (before, time) = (c, a.model_ns());
             }
         }
 
         #[test]
-        fn lumps_do_not_matter(lumps in proptest::collection::vec(lump(), 0..60), cpu in 0_usize..2) {
+        fn lumps_do_not_matter(lumps in prop::collection::vec(lump(), 0..60), cpu in 0_usize..2, share in 1_u32..=1000) {
             let (mut many, mut once) = (account(cpu), account(cpu));
             let mut now = Events::default();
+            for a in [&mut many, &mut once] {
+                a.set_share(share);
+            }
             for lump in &lumps {
                 add(&mut now, lump);
                 many.settle(&now);
@@ -208,34 +289,50 @@ mod tests {
         }
 
         #[test]
-        fn model_time_is_the_documented_formula(lump in lump(), cpu in 0_usize..2) {
+        fn model_time_is_the_documented_formula(lump in lump(), cpu in 0_usize..2, share in 100_u32..=1000) {
             let mut a = account(cpu);
+            a.set_share(share);
             a.settle(&lump);
-            let c = config();
-            let v = c.vcpus.get(cpu).unwrap();
-            let clocked = lump.insns + lump.pauses * PAUSE_CYCLES;
-            let ns = clocked as f64 * 1e6 / f64::from(v.mips_milli)
-                + (lump.branch_misses * u64::from(v.branch_ns) + lump.l2_hits * u64::from(v.l2_ns)) as f64
-                + (lump.llc_hits * 150 + lump.llc_misses * 600) as f64;
-            prop_assert!((a.model_ns() as f64 - ns).abs() <= 1.0);
-            let cycles = ns * f64::from(v.mips_milli) / 1e6;
-            prop_assert!((a.counters()[1] as f64 - cycles).abs() <= 2.0);
+            let (mips, branch_ns) = [(60.0, 250), (24.0, 395)][cpu];
+            let cycles = (lump.insns + lump.waits + 3 * lump.l2_hits) as f64;
+            let fixed = lump.branch_misses * branch_ns + lump.llc_hits * 150 + lump.llc_misses * 600
+                + lump.remote_misses * 100 + lump.transfers * 80;
+            let ns = cycles * 1000.0 / mips * 1000.0 / f64::from(share) + fixed as f64;
+            prop_assert!((a.model_ns() as f64 - ns).abs() <= 1.0, "{} for {}", a.model_ns(), ns);
+            let all = cycles + fixed as f64 * mips / 1000.0;
+            prop_assert!((a.counters()[1] as f64 - all).abs() <= 2.0);
+        }
+
+        /// The gate's budget: so many instructions take so long.
+        #[test]
+        fn a_budget_lasts_as_long_as_asked(ns in 0_i64..10_000_000, cpu in 0_usize..2, share in 1_u32..=1000) {
+            let mut a = account(cpu);
+            a.set_share(share);
+            let insns = a.insns_in(ns);
+            a.settle(&Events { insns, ..Events::default() });
+            let one = 1000.0 / [60.0, 24.0][cpu] * 1000.0 / f64::from(share);
+            prop_assert!(a.model_ns() as i64 <= ns && ns as f64 - a.model_ns() as f64 <= one + 1.0);
         }
     }
 
     #[test]
-    fn a_lower_clock_stretches_what_is_inside_the_core_only() {
-        let lump =
-            Events { insns: 600, branch_misses: 10, l2_hits: 10, llc_hits: 10, llc_misses: 10, pauses: 0 };
+    fn a_lower_clock_stretches_cycles_and_not_nanoseconds() {
+        let lump = Events {
+            insns: 600,
+            branch_misses: 10,
+            l2_hits: 10,
+            llc_hits: 10,
+            llc_misses: 10,
+            ..Events::default()
+        };
         let (mut full, mut half) = (account(0), account(0));
         half.set_speed(30_000);
         full.settle(&lump);
         half.settle(&lump);
-        let outside = 10 * 150 + 10 * 600;
-        assert_eq!(full.model_ns(), 10_000 + 10 * 250 + 10 * 50 + outside);
-        assert_eq!(half.model_ns(), 2 * (10_000 + 10 * 250 + 10 * 50) + outside);
-        assert_eq!(full.counters()[3], half.counters()[3], "the same cycles inside");
-        assert_eq!(full.counters()[2], 2 * half.counters()[2], "half the cycles outside");
+        let fixed = 10 * 250 + 10 * 150 + 10 * 600;
+        assert_eq!(full.model_ns(), 10_000 + 10 * 50 + fixed);
+        assert_eq!(half.model_ns(), 2 * (10_000 + 10 * 50) + fixed);
+        assert_eq!(full.counters()[2], 2 * half.counters()[2], "half the cycles outside the core");
     }
 
     #[test]

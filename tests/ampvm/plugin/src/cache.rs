@@ -14,12 +14,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::args::Geometry;
 
-/// Size of a line in bytes.
-pub const LINE_BYTES: usize = 64;
-/// log2 of [`LINE_BYTES`].
-pub const LINE_SHIFT: u32 = 6;
-/// Most ways supported; the scan for a victim is linear.
-pub const MAX_WAYS: usize = 32;
+/// log2 of [`ampvm_abi::LINE_BYTES`].
+pub const LINE_SHIFT: u32 = ampvm_abi::LINE_BYTES.trailing_zeros();
 
 /// Tag of a way that was never filled. No line has it: lines are addresses divided by 64.
 const EMPTY: u64 = u64::MAX;
@@ -92,6 +88,7 @@ impl Cache {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
+    use ampvm_abi::LINE_BYTES;
     use proptest::prelude::*;
 
     /// The obvious implementation: per set a list, most recent first.

@@ -2,6 +2,8 @@
 
 use ampvm_abi::PUBLISH_NOP;
 
+use crate::account::{PAUSE_CYCLES, RDTSC_CYCLES};
+
 /// How a translation block's last instruction chooses its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
@@ -34,9 +36,13 @@ pub fn is_publish(bytes: &[u8]) -> bool {
     bytes == PUBLISH_NOP
 }
 
-/// PAUSE, with which spinning code waits.
-pub fn is_pause(bytes: &[u8]) -> bool {
-    bytes == [0xf3, 0x90]
+/// Cycles that an instruction takes besides its own: PAUSE, with which spinning code waits, and RDTSC(P).
+pub fn extra_cycles(bytes: &[u8]) -> u64 {
+    match bytes {
+        [0xf3, 0x90] => PAUSE_CYCLES,
+        [0x0f, 0x31] | [0x0f, 0x01, 0xf9] => RDTSC_CYCLES,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -69,9 +75,15 @@ mod tests {
     }
 
     #[test]
-    fn pause_is_not_a_plain_nop() {
-        assert!(is_pause(&[0xf3, 0x90]));
-        assert!(!is_pause(&[0x90]) && !is_pause(&[0xf3, 0x0f, 0x1e, 0xfa]));
+    fn only_pause_and_rdtsc_take_long() {
+        assert_eq!(extra_cycles(&[0xf3, 0x90]), PAUSE_CYCLES);
+        assert_eq!(
+            (extra_cycles(&[0x0f, 0x31]), extra_cycles(&[0x0f, 0x01, 0xf9])),
+            (RDTSC_CYCLES, RDTSC_CYCLES)
+        );
+        for plain in [&[0x90][..], &[0xf3, 0x0f, 0x1e, 0xfa], &[0x0f, 0x01, 0xd0]] {
+            assert_eq!(extra_cycles(plain), 0);
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The adapters between QEMU and the model.
 //!
-//! While the guest boots, a translation block only adds its length to an inline counter and, once a
-//! quantum, calls [`end_of_quantum`]. When the guest sets `enable`, all translations are dropped and made
-//! again, with a callback for every user-space access and for every user-space branch's outcome.
+//! While the guest boots, a translation block only adds its length to an inline counter and calls [`end_of_budget`] now
+//! and then. When the guest sets `enable`, all translations are dropped and made again, with a callback for every
+//! user-space access and for every user-space branch's outcome, and virtual time takes over.
+//!
+//! The inline counter counts up to [`FULL`]. A quantum starts it so far below that the vCPU comes to the gate when its
+//! local time reaches the limit; stalls are added to it as the instructions they would have been.
 //!
 //! A branch's outcome is known when its successor starts: the branch stores its fall-through address in an
 //! inline slot (`pending`), and the next user-space block, if the slot is not zero, calls
@@ -11,7 +14,6 @@
 //! Nothing here may unwind into QEMU: the functions are `extern "C"`, which turns a panic into an abort, and
 //! contain nothing that panics.
 
-use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::null_mut;
@@ -25,25 +27,27 @@ use q::qemu_plugin_mem_rw::QEMU_PLUGIN_MEM_RW as READ_WRITE;
 use q::qemu_plugin_op::{QEMU_PLUGIN_INLINE_ADD_U64 as ADD, QEMU_PLUGIN_INLINE_STORE_U64 as STORE};
 use qemu_plugin_sys as q;
 
-use crate::account::PAUSE_CYCLES;
-use crate::args::Priority;
+use crate::args::Penalty;
 use crate::decode::{self, Branch};
-use crate::pacing::Pace;
+use crate::gate::Leave;
+use crate::interpose::{self, Role};
 use crate::vcpu::{Local, Machine};
-use crate::{cache, host};
+use crate::{cache, host, times};
 
-/// Instructions between two looks at the clock.
-pub const QUANTUM: u64 = 1000;
+/// Where the inline counter makes a vCPU stop.
+const FULL: u64 = 1 << 16;
+/// Instructions between two looks at the page while no virtual time is in force.
+const BOOT_BUDGET: u64 = 20_000;
 /// Marks a pending branch as indirect; user-space addresses leave the bit free.
 const INDIRECT: u64 = 1 << 63;
 
 /// What generated code updates without a call; one per vCPU in QEMU's scoreboard.
 #[repr(C)]
 pub struct Inline {
-    /// Instructions (and `hurry`) since the last quantum.
+    /// Counts up to [`FULL`].
     budget: u64,
-    /// PAUSE instructions executed since the start.
-    pauses: u64,
+    /// Cycles of PAUSE and RDTSC since the start.
+    waits: u64,
     /// Fall-through address of a branch whose outcome is not known yet, or 0.
     pending: u64,
 }
@@ -57,13 +61,9 @@ static STATE: AtomicU32 = AtomicU32::new(state::LIGHT);
 /// What QEMU calls us.
 pub static PLUGIN_ID: AtomicU64 = AtomicU64::new(0);
 
-thread_local! {
-    /// Blocks translated by this thread since its last quantum.
-    static TRANSLATED: Cell<u32> = const { Cell::new(0) };
-}
-
+/// The model, once it is installed.
 #[inline]
-fn machine() -> Option<&'static Machine> {
+pub fn machine() -> Option<&'static Machine> {
     // SAFETY: null, or leaked from a Box in `install` and never freed.
     unsafe { MACHINE.load(Relaxed).as_ref() }
 }
@@ -79,58 +79,100 @@ fn entry(offset: usize) -> q::qemu_plugin_u64 {
     q::qemu_plugin_u64 { score: SCOREBOARD.load(Relaxed), offset }
 }
 
-/// What was executed since the last quantum, up to the end of the block that is running: instructions, and
-/// PAUSEs since the start.
-fn executed(index: c_uint, v: &Local) -> (u64, u64) {
+/// Moves the inline counters into `events`, and prices everything up to the end of the running block but its last
+/// `ahead` instructions.
+fn settle(index: c_uint, v: &mut Local, ahead: u64) {
     let slots = inline_slots(index);
     // SAFETY: only this thread and the code it executes touch this vCPU's slots.
-    let (budget, pauses) = unsafe { ((*slots).budget, (*slots).pauses) };
-    let hurry = v.hurry + (pauses - v.events.pauses) * PAUSE_CYCLES;
-    (budget.saturating_sub(hurry), pauses)
-}
-
-/// Prices everything executed so far, except the last `ahead` instructions of the block that is running.
-fn settle(index: c_uint, v: &mut Local, ahead: u64) {
-    let (insns, pauses) = executed(index, v);
+    let (budget, waits) = unsafe { ((*slots).budget, (*slots).waits) };
+    v.not_insns += waits - v.events.waits;
+    v.events.insns += budget.saturating_sub(v.not_insns);
+    v.events.waits = waits;
+    v.not_insns = budget.max(v.not_insns);
     let mut events = v.events;
-    events.insns = (events.insns + insns).saturating_sub(ahead);
-    events.pauses = pauses;
+    events.insns = events.insns.saturating_sub(ahead);
     v.account.settle(&events);
 }
 
-/// Moves the inline counters into `events`.
-fn start_quantum(index: c_uint, v: &mut Local) {
-    let (insns, pauses) = executed(index, v);
-    v.events.insns += insns;
-    v.events.pauses = pauses;
-    v.hurry = 0;
-    // SAFETY: as in `executed`.
-    unsafe { (*inline_slots(index)).budget = 0 };
+/// Makes the vCPU stop after so many instructions.
+fn set_budget(index: c_uint, v: &mut Local, insns: u64) {
+    let start = FULL - insns.clamp(1, FULL);
+    v.not_insns = start;
+    // SAFETY: as in `settle`.
+    unsafe { (*inline_slots(index)).budget = start };
 }
 
-extern "C" fn end_of_quantum(index: c_uint, _: *mut c_void) {
+/// Adds a stall to the inline counter, as the instructions that it would have been.
+fn hurry(index: c_uint, v: &mut Local, insns: u64) {
+    v.not_insns += insns;
+    // SAFETY: as in `settle`.
+    unsafe { (*inline_slots(index)).budget += insns };
+}
+
+/// The time that a vCPU's thread sees while virtual time is in force, in ns.
+pub fn own_time(m: &Machine, index: c_uint) -> i64 {
+    // SAFETY: called on the vCPU's thread from within a helper of QEMU's, where no other reference lives.
+    let Some(v) = (unsafe { m.local(index) }) else { return m.gate.now() };
+    settle(index, v, 0);
+    v.local_ns().max(m.gate.now())
+}
+
+extern "C" fn end_of_budget(index: c_uint, _: *mut c_void) {
     let Some(m) = machine() else { return };
     // SAFETY: QEMU runs callbacks on the vCPU's thread, and this is the only reference until we return.
     let Some(v) = (unsafe { m.local(index) }) else { return };
-    start_quantum(index, v);
     settle(index, v, 0);
-    m.adopt_speed(index, v);
-    let enabled = m.page.header.enable.load(Relaxed) != 0;
-    if STATE.load(Relaxed) != state::MODELLING {
-        v.account.restart_time();
-        if enabled {
-            request_model(m);
-        }
-    } else if enabled {
-        pace(m, v);
+    follow_guest(m, v);
+    if m.gate.is_on() {
+        pass_gate(m, index, v);
     } else {
-        rest(m, v);
+        m.adopt_speed(index, v);
+        set_budget(index, v, BOOT_BUDGET);
     }
     m.publish(index, v);
 }
 
-fn paced(m: &Machine) -> bool {
-    STATE.load(Relaxed) == state::MODELLING && m.page.header.enable.load(Relaxed) != 0
+/// Waits until the vCPU may go on, and gives it a budget that ends with the quantum.
+fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
+    interpose::trap_tsc();
+    let slot = index as usize;
+    if v.epoch != m.gate.epoch() {
+        v.epoch = m.gate.epoch();
+        v.set_local_ns(m.gate.now());
+    }
+    loop {
+        let deeds = v.take_deeds();
+        let (leave, local_ns) = m.gate.pass(slot, v.local_ns(), deeds);
+        if local_ns > v.local_ns() {
+            v.set_local_ns(local_ns);
+        }
+        m.adopt_speed(index, v);
+        match leave {
+            Leave::Charge(owed) => v.pay(owed),
+            Leave::Run(ns) => return set_budget(index, v, v.account.insns_in(ns)),
+            Leave::OneBlock => return set_budget(index, v, 1),
+        }
+    }
+}
+
+/// Does what the guest asks for: starts the model, and switches virtual time on and off.
+fn follow_guest(m: &'static Machine, v: &mut Local) {
+    let enabled = m.page.header.enable.load(Relaxed) != 0;
+    match STATE.load(Relaxed) {
+        state::MODELLING if enabled != m.gate.is_on() => switch(m, enabled, v.local_ns()),
+        state::LIGHT if enabled => request_model(m),
+        _ => {}
+    }
+}
+
+/// Switches virtual time. `local_ns` is the time of the vCPU that does it.
+fn switch(m: &Machine, on: bool, local_ns: i64) {
+    let Some(times) = interpose::TIMES.get() else { return };
+    m.gate.switch(on, |now| {
+        let host = times::Instant { real_ns: host::real_ns(), tsc: interpose::raw_tsc() };
+        // A vCPU may be a quantum ahead of the machine's time, and must not see it go back.
+        if on { times.switch_on(now, host) } else { times.switch_off(now.max(local_ns) + m.quantum_ns, host) }
+    });
 }
 
 /// Once: drop every translation and come back with the callbacks of the full model.
@@ -142,64 +184,36 @@ fn request_model(m: &Machine) {
     }
 }
 
+/// QEMU calls this while no vCPU executes.
 unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
     STATE.store(state::MODELLING, Release);
-    if let Some(m) = machine() {
-        promote(m);
-        m.page.header.state.store(state::MODELLING, Release);
-    }
     register(id);
-}
-
-/// Makes all vCPU threads real-time ones, if that is wanted. All at once: an ordinary vCPU thread that holds a lock of QEMU's could otherwise
-/// be starved by one that has become real-time and waits for the lock.
-fn promote(m: &Machine) {
-    if m.priority == Priority::Realtime {
-        for thread in m.threads.iter().map(|t| t.load(Relaxed)).filter(|t| *t != 0) {
-            host::realtime(thread, host::VCPU_RT_PRIORITY);
+    let Some(m) = machine() else { return };
+    switch(m, true, 0);
+    // Each vCPU comes to the gate before it executes anything: from here on it must not read the host's counter.
+    for index in 0..m.vcpus.len() as u32 {
+        // SAFETY: no vCPU executes; slots of vCPUs that do not exist are never used.
+        unsafe { (*inline_slots(index)).budget += FULL };
+        // SAFETY: as above.
+        if let Some(v) = unsafe { m.local(index) } {
+            v.not_insns += FULL;
+            v.account.restart_time();
         }
     }
+    m.page.header.state.store(state::MODELLING, Release);
 }
 
-/// Pacing is suspended: a vCPU thread that sleeps no more must not be a real-time one, or two that are busy on a host with two CPUs keep all others
-/// waiting for a tenth of a second each time.
-fn rest(m: &Machine, v: &mut Local) {
-    v.pacer.suspend();
-    if !v.resting && m.priority == Priority::Realtime {
-        host::short_slices();
-    }
-    (v.resting, v.thread_ready) = (true, false);
-}
-
-fn pace(m: &Machine, v: &mut Local) {
-    if !v.thread_ready {
-        (v.resting, v.thread_ready, v.demoted) = (false, true, false);
-        host::prepare_thread(m.priority);
-        promote(m);
-    }
-    if !v.demoted && v.pacer.is_hopeless(v.account.model_ns()) {
-        v.demoted = true;
-        host::short_slices();
-    }
-    let now = host::now_ns();
-    if let Pace::SleepUntil(due) = v.pacer.look(v.account.model_ns(), now, TRANSLATED.take()) {
-        host::sleep_until(due);
-        v.slept_ns += (host::now_ns() - now).max(0) as u64;
-    }
-}
-
-/// Notes which host thread runs a vCPU.
+/// A vCPU's thread begins.
 pub extern "C" fn vcpu_created(_: q::qemu_plugin_id_t, index: c_uint) {
-    if let Some(thread) = machine().and_then(|m| m.threads.get(index as usize)) {
-        thread.store(nix::unistd::gettid().as_raw(), Relaxed);
-    }
+    interpose::set_role(Role::Vcpu(index));
 }
 
 extern "C" fn publish_now(index: c_uint, remaining: *mut c_void) {
     let Some(m) = machine() else { return };
-    // SAFETY: as in `end_of_quantum`.
+    // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
     settle(index, v, remaining as u64);
+    follow_guest(m, v);
     m.publish(index, v);
 }
 
@@ -211,14 +225,29 @@ unsafe extern "C" fn memory_access(
 ) {
     let line = vaddr >> cache::LINE_SHIFT;
     let Some(m) = machine() else { return };
-    // SAFETY: as in `end_of_quantum`.
+    // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
     if v.last_line == line {
         return;
     }
     v.last_line = line;
-    if !v.l1.access(line, line) {
+    let own = m.vcpus.get(index as usize).and_then(|vcpu| m.l1.get(vcpu.core));
+    if own.is_some_and(|l1| !l1.access(line, line)) {
         missed_l1(m, v, index, info, vaddr);
+    }
+}
+
+/// The physical address of the access that a callback reports; the virtual one where there is none.
+///
+/// # Safety
+/// To be called in a memory callback, for the access it reports.
+unsafe fn physical(info: q::qemu_plugin_meminfo_t, vaddr: u64) -> u64 {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match q::qemu_plugin_get_hwaddr(info, vaddr) {
+            at if at.is_null() => vaddr,
+            at => q::qemu_plugin_hwaddr_phys_addr(at),
+        }
     }
 }
 
@@ -227,36 +256,50 @@ unsafe extern "C" fn memory_access(
 #[inline(never)]
 fn missed_l1(m: &Machine, v: &mut Local, index: c_uint, info: q::qemu_plugin_meminfo_t, vaddr: u64) {
     let line = vaddr >> cache::LINE_SHIFT;
-    // SAFETY: in a memory callback, for the access it reports.
-    let physical = unsafe {
-        match q::qemu_plugin_get_hwaddr(info, vaddr) {
-            at if at.is_null() => vaddr,
-            at => q::qemu_plugin_hwaddr_phys_addr(at),
-        }
-    };
+    // SAFETY: called by the memory callback.
+    let physical = unsafe { physical(info, vaddr) };
     let tag = physical >> cache::LINE_SHIFT;
-    if v.l2.access(line, tag) {
+    let Some(vcpu) = m.vcpus.get(index as usize) else { return };
+    let (Some(l2), Some(llc)) = (m.l2.get(vcpu.core), m.llc.get(vcpu.llc)) else { return };
+    let spec = *v.account.spec();
+    if l2.access(line, tag) {
         v.events.l2_hits += 1;
-        return;
+        return hurry(index, v, v.account.insns_for(spec.l2));
     }
-    let hurry = if m.llc.access(line, tag) {
+    let mut stall = spec.llc;
+    if llc.access(line, tag) {
         v.events.llc_hits += 1;
-        m.llc_hurry
     } else {
+        stall = spec.mem;
         v.events.llc_misses += 1;
-        m.mem_hurry
-    };
-    v.hurry += hurry;
-    // SAFETY: as in `executed`.
-    unsafe { (*inline_slots(index)).budget += hurry };
+        let remote = m.map.node_of(physical) != vcpu.node;
+        v.events.remote_misses += u64::from(remote);
+        // The upper half counts the other nodes' lines.
+        v.requests += if remote { 1 << 32 } else { 1 };
+        if remote {
+            hurry(index, v, v.account.insns_for(spec.remote));
+        }
+    }
+    hurry(index, v, v.account.insns_for(stall));
+}
+
+/// Every access, kernel and user: who holds the line?
+unsafe extern "C" fn line_access(index: c_uint, info: q::qemu_plugin_meminfo_t, vaddr: u64, _: *mut c_void) {
+    let Some(m) = machine() else { return };
+    // SAFETY: as in `end_of_budget`; in a memory callback.
+    let (v, physical, is_write) =
+        unsafe { (m.local(index), physical(info, vaddr), q::qemu_plugin_mem_is_store(info)) };
+    if let (Some(v), Some(lines)) = (v, &m.gate.lines) {
+        lines.access(index as usize, physical >> cache::LINE_SHIFT, is_write, &mut v.shared);
+    }
 }
 
 extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
     let Some(m) = machine() else { return };
-    // SAFETY: as in `end_of_quantum`.
+    // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
     let slots = inline_slots(index);
-    // SAFETY: as in `executed`.
+    // SAFETY: as in `settle`.
     let pending = unsafe { std::mem::replace(&mut (*slots).pending, 0) };
     let here = here as u64;
     let miss = if pending & INDIRECT == 0 {
@@ -264,60 +307,58 @@ extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
     } else {
         v.predictor.indirect(pending, here)
     };
-    v.events.branch_misses += u64::from(miss);
+    if miss {
+        v.events.branch_misses += 1;
+        let stall: Penalty = v.account.spec().branch;
+        hurry(index, v, v.account.insns_for(stall));
+    }
 }
 
+/// A vCPU halts. QEMU's lock is held.
 extern "C" fn idle(_: q::qemu_plugin_id_t, index: c_uint) {
     let Some(m) = machine() else { return };
-    // SAFETY: as in `end_of_quantum`.
+    // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
     settle(index, v, 0);
-    if paced(m) {
-        v.pacer.idle(v.account.model_ns(), host::now_ns(), TRANSLATED.take());
-    }
+    interpose::set_asleep(true);
+    let deeds = v.take_deeds();
+    m.gate.halt(index as usize, v.local_ns(), deeds);
     m.publish(index, v);
 }
 
+/// A vCPU runs again. QEMU's lock is held.
 extern "C" fn resumed(_: q::qemu_plugin_id_t, index: c_uint) {
     let Some(m) = machine() else { return };
-    // SAFETY: as in `end_of_quantum`.
+    // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
-    if paced(m) {
-        settle(index, v, 0);
-        v.pacer.resumed(v.account.model_ns(), host::now_ns());
+    settle(index, v, 0);
+    interpose::set_asleep(false);
+    let local_ns = m.gate.resume(index as usize);
+    if m.gate.is_on() {
+        v.epoch = m.gate.epoch();
+        v.set_local_ns(local_ns);
+        // It comes to the gate before its first block.
+        set_budget(index, v, 0);
     }
 }
 
 extern "C" fn translated(_: q::qemu_plugin_id_t, tb: *mut q::qemu_plugin_tb) {
-    TRANSLATED.set(TRANSLATED.get().saturating_add(1));
     // SAFETY: QEMU passes a block that is valid during this call; so are its instructions.
     unsafe {
         let insns = q::qemu_plugin_tb_n_insns(tb);
         let vaddr = q::qemu_plugin_tb_vaddr(tb);
-        let model_user = vaddr >> 63 == 0 && STATE.load(Relaxed) == state::MODELLING;
+        let modelling = STATE.load(Relaxed) == state::MODELLING;
+        let model_user = modelling && vaddr >> 63 == 0;
+        let model_lines = modelling && machine().is_some_and(|m| m.gate.lines.is_some());
         let (budget, pending) = (entry(offset_of!(Inline, budget)), entry(offset_of!(Inline, pending)));
-        let pauses = entry(offset_of!(Inline, pauses));
+        let waits = entry(offset_of!(Inline, waits));
         if model_user {
             let here = vaddr as *mut c_void;
-            q::qemu_plugin_register_vcpu_tb_exec_cond_cb(
-                tb,
-                Some(branch_resolved),
-                NO_REGS,
-                NE,
-                pending,
-                0,
-                here,
-            );
+            let call = Some(branch_resolved as _);
+            q::qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, call, NO_REGS, NE, pending, 0, here);
         }
-        q::qemu_plugin_register_vcpu_tb_exec_cond_cb(
-            tb,
-            Some(end_of_quantum),
-            NO_REGS,
-            GE,
-            budget,
-            QUANTUM,
-            null_mut(),
-        );
+        let call = Some(end_of_budget as _);
+        q::qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, call, NO_REGS, GE, budget, FULL, null_mut());
         q::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, ADD, budget, insns as u64);
         for k in 0..insns {
             let insn = q::qemu_plugin_tb_get_insn(tb, k);
@@ -328,21 +369,20 @@ extern "C" fn translated(_: q::qemu_plugin_id_t, tb: *mut q::qemu_plugin_tb) {
                 let remaining = (insns - 1 - k) as *mut c_void;
                 q::qemu_plugin_register_vcpu_insn_exec_cb(insn, Some(publish_now), NO_REGS, remaining);
             }
-            if decode::is_pause(bytes) {
-                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, pauses, 1);
-                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, budget, PAUSE_CYCLES);
+            let extra = decode::extra_cycles(bytes);
+            if extra > 0 {
+                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, waits, extra);
+                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, budget, extra);
             }
+            let mem = |call| q::qemu_plugin_register_vcpu_mem_cb(insn, call, NO_REGS, READ_WRITE, null_mut());
             if model_user {
-                q::qemu_plugin_register_vcpu_mem_cb(
-                    insn,
-                    Some(memory_access),
-                    NO_REGS,
-                    READ_WRITE,
-                    null_mut(),
-                );
+                mem(Some(memory_access));
                 if k + 1 == insns {
                     mark_branch(insn, bytes, pending);
                 }
+            }
+            if model_lines {
+                mem(Some(line_access));
             }
         }
     }

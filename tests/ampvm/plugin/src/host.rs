@@ -1,66 +1,53 @@
-//! The host threads that QEMU runs on: their priorities and their clock.
+//! What the plugin needs of the host: the real clock, futexes, and a way to wake QEMU's main loop.
 //!
-//! Pacing needs sleeps that end on time also while something else runs on the host, and a scheduler under
-//! test needs timer interrupts that arrive. Real-time priority gives both; without the right to it, pacing
-//! is as good as the host is idle, and the overrun account tells.
+//! The plugin stands in for some functions of libc (see `interpose`), so it must not call them by name.
 
-use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use nix::libc;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
-
-use crate::args::Priority;
-
-/// Niceness of vCPU threads where real-time priority is not wanted or not allowed.
-const HIGH_NICE: c_int = -20;
-/// Their slice: the shortest the kernel grants.
-const SLICE_NS: u64 = 100_000;
-/// Real-time priorities: the main loop delivers timer interrupts, so it goes before the vCPUs.
-pub const VCPU_RT_PRIORITY: c_int = 1;
-/// See [`VCPU_RT_PRIORITY`].
-pub const MAIN_LOOP_RT_PRIORITY: c_int = 2;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// Monotonic real time in ns.
-pub fn now_ns() -> i64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
+pub fn real_ns() -> i64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` outlives the call. By number, because the function of that name is ours.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut t) };
+    t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-/// Sleeps until `due` (as [`now_ns`]); a signal may end it early.
-pub fn sleep_until(due: i64) {
-    let at = TimeSpec::new(due / 1_000_000_000, due % 1_000_000_000);
-    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
+/// Sleep until the word is no longer `seen`. Return false if `patience` ran out first.
+pub fn futex_wait(word: &AtomicU32, seen: u32, patience: Duration) -> bool {
+    let t = libc::timespec { tv_sec: 0, tv_nsec: patience.as_nanos() as i64 };
+    let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: word and timeout outlive the call.
+    let r = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, seen, &raw const t) };
+    !(r != 0 && nix::errno::Errno::last() == nix::errno::Errno::ETIMEDOUT)
 }
 
-/// Makes the calling thread, a vCPU's, wake on time.
-pub fn prepare_thread(priority: Priority) {
-    let _ = nix::sys::prctl::set_timerslack(1);
-    match priority {
-        // Usually done already, by `model_started`.
-        Priority::Realtime if realtime(0, VCPU_RT_PRIORITY) => {}
-        Priority::Normal => {}
-        _ => short_slices(),
+/// Wake the thread that sleeps on the word.
+pub fn futex_wake(word: &AtomicU32) {
+    let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, 1) };
+}
+
+/// The event file on which the main loop's poll also waits.
+pub fn main_event() -> Option<&'static EventFd> {
+    static EVENT: OnceLock<Option<EventFd>> = OnceLock::new();
+    let make = || EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC).ok();
+    EVENT.get_or_init(make).as_ref()
+}
+
+/// Make the main loop look at the clock.
+pub fn kick_main() {
+    if let Some(event) = main_event() {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: eight bytes to an event file. By number, because `write` is ours. A full counter wakes it, too.
+        unsafe {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(event);
+            libc::syscall(libc::SYS_write, fd, one.as_ptr(), one.len());
+        }
     }
-}
-
-/// A large share and short slices: a waking thread preempts ordinary work at once, yet starves nobody.
-pub fn short_slices() {
-    // SAFETY: all zero bytes are a valid sched_attr.
-    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
-    attr.size = size_of::<libc::sched_attr>() as u32;
-    attr.sched_policy = libc::SCHED_OTHER as u32;
-    attr.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    attr.sched_nice = HIGH_NICE;
-    attr.sched_runtime = SLICE_NS;
-    // SAFETY: `attr` outlives the call; process 0 is the calling thread. Kernels before 6.12 ignore the slice.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
-}
-
-/// Gives a thread (0: the calling one), but not threads it makes, a real-time priority. False: not allowed.
-pub fn realtime(thread: libc::pid_t, priority: c_int) -> bool {
-    // SAFETY: all zero bytes are a valid sched_param.
-    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
-    param.sched_priority = priority;
-    // SAFETY: `param` outlives the call.
-    unsafe { libc::sched_setscheduler(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &param) == 0 }
 }

@@ -1,14 +1,17 @@
 //! Installation: what QEMU looks up and calls first.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use ampvm_abi::Page;
+use nix::libc;
 use qemu_plugin_sys as q;
 
-use crate::args::{self, Priority};
-use crate::ffi::{Inline, MACHINE, PLUGIN_ID, QUANTUM, SCOREBOARD, register, vcpu_created};
+use crate::args;
+use crate::ffi::{Inline, MACHINE, PLUGIN_ID, SCOREBOARD, register, vcpu_created};
 use crate::host;
+use crate::interpose::{self, Role, TIMES};
+use crate::times::{Instant, Times};
 use crate::vcpu::Machine;
 
 /// Plugin API this was written for; QEMU refuses to load a plugin whose version it does not know.
@@ -58,35 +61,67 @@ unsafe fn install(
     }
     // SAFETY: system emulation, so this member of the union is the valid one.
     let cpus = unsafe { info.__bindgen_anon_1.system };
-    if cpus.max_vcpus != cpus.smp_vcpus {
-        return Err(
-            "vCPUs cannot be added later; use -smp N without maxcpus (the guest can still offline them)"
-                .into(),
-        );
-    }
     let mut words = Vec::new();
     for k in 0..usize::try_from(argc).unwrap_or(0) {
         // SAFETY: the caller's contract.
         let word = unsafe { CStr::from_ptr(*argv.add(k)) };
         words.push(word.to_str().map_err(|_| format!("argument {word:?} is not UTF-8"))?);
     }
-    let config = args::parse(words, usize::try_from(cpus.smp_vcpus).unwrap_or(0))?;
+    let config = args::parse(words, usize::try_from(cpus.max_vcpus).unwrap_or(0))?;
+    if !is_preloaded() {
+        return Err("the plugin keeps the machine's time only if it is also preloaded; start QEMU with LD_PRELOAD=PLUGIN".into());
+    }
+    if host::main_event().is_none() {
+        return Err("this host has no event file left; raise the limit on open files".into());
+    }
+    if !interpose::prepare_tsc() {
+        return Err(
+            "this host does not let RDTSC trap (PR_SET_TSC), which virtual time needs; use another host, or \
+                    allow prctl in its sandbox"
+                .into(),
+        );
+    }
     let page = Page::open(&config.shm).map_err(|e| e.to_string())?;
-    let speeds: Vec<u32> = config.vcpus.iter().map(|v| v.mips_milli).collect();
-    page.init(&speeds);
-    let machine = Box::leak(Box::new(Machine::new(&config, page, QUANTUM)));
-    MACHINE.store(machine, Release);
+    page.init(&config.machine.slots.iter().flatten().map(|v| v.mips_milli).collect::<Vec<_>>());
+    let now = Instant { real_ns: host::real_ns(), tsc: interpose::raw_tsc() };
+    let _ = TIMES.set(Times::new(now, program_code()));
+    // QEMU installs plugins on the thread that becomes its main loop.
+    interpose::set_role(Role::Main);
     // SAFETY: a plain constructor.
     SCOREBOARD.store(unsafe { q::qemu_plugin_scoreboard_new(size_of::<Inline>()) }, Release);
     PLUGIN_ID.store(id, Relaxed);
-    if config.priority == Priority::Realtime {
-        // QEMU installs plugins on the thread that becomes its main loop. vCPUs follow when they are paced.
-        host::realtime(0, host::MAIN_LOOP_RT_PRIORITY);
-    } else if config.priority == Priority::High {
-        host::short_slices();
-    }
+    MACHINE.store(Box::leak(Box::new(Machine::new(&config, page))), Release);
     // SAFETY: as in `register`.
     unsafe { q::qemu_plugin_register_vcpu_init_cb(id, Some(vcpu_created)) };
     register(id);
     Ok(())
+}
+
+/// Does QEMU find our functions before libc's?
+fn is_preloaded() -> bool {
+    // SAFETY: the name ends in NUL.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"clock_gettime".as_ptr()) };
+    found == interpose::clock_gettime as *mut c_void
+}
+
+/// Where the main program's code lies.
+fn program_code() -> std::ops::Range<usize> {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> c_int {
+        // SAFETY: the loader passes a valid description; `out` is the range below.
+        unsafe {
+            let (info, out) = (&*info, &mut *out.cast::<std::ops::Range<usize>>());
+            let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+            for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0)
+            {
+                let start = (info.dlpi_addr + header.p_vaddr) as usize;
+                *out = start..start + header.p_memsz as usize;
+            }
+        }
+        // The first object is the program; a result that is not zero ends the walk.
+        1
+    }
+    let mut range = 0..0;
+    // SAFETY: `range` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut range).cast()) };
+    range
 }

@@ -1,43 +1,41 @@
-//! QEMU TCG plugin that gives every vCPU its own speed and stalls.
+//! QEMU TCG plugin of the asymmetric VM: gives every vCPU a speed, caches, a branch predictor and stalls, and the
+//! machine a time of its own.
 //!
-//! Problem: to test a scheduler for unequal cores one needs unequal cores. Approach: a vCPU's *modelled*
-//! time is computed from what it executes,
+//! Problem: test schedulers on unequal cores with stall counters on any host, without KVM or a hardware PMU, and get the
+//! same figures on each. Approach: count what each vCPU executes, price it, and drive the guest's clocks from the sum.
+//! The host only decides how long that takes. The library is loaded twice: preloaded, so that QEMU takes its clocks from
+//! `interpose`, and as a plugin.
 //!
-//! ```text
-//! model_ns = instructions * 1000 / mips  +  branch_misses * branch_ns  +  l2_hits * l2_ns
-//!          + llc_hits * llc_ns  +  llc_misses * mem_ns  +  pauses * 140 cycles
-//! ```
+//! Modules: [`args`] what `-plugin` accepts; [`cache`], [`branch`], [`memory`] and [`lines`] the sources of stalls;
+//! [`account`] events to time and counters; [`clock`] virtual time; [`times`] the guest's clocks; [`decode`] the few
+//! x86 instructions that matter. All these are pure. `gate` makes vCPUs wait for each other; `ffi`, `install` and
+//! `interpose` talk to QEMU, `host` to the host.
 //!
-//! and the vCPU's thread sleeps whenever modelled time is ahead of real time, so the guest's clocks stay
-//! ordinary wall clocks. Speed and internal stalls are per vCPU; memory is equally far from all of them.
+//! Invariants: counters only grow, also when a speed changes; no clock goes back; nothing here panics once installed (a
+//! panic would take QEMU down), so lookups on hot paths are total.
 //!
-//! Modules: [`args`] what `-plugin` accepts; [`cache`] and [`branch`] the two predictors of stalls;
-//! [`account`] events to time and counters; [`pacing`] time to sleeps and the overrun account; [`decode`]
-//! the few x86 instructions that matter. All these are pure. `ffi` and `install` talk to QEMU, `host` to
-//! the host's scheduler.
-//!
-//! Invariants: counters only grow, also when a speed changes; idle time earns no credit; time the host
-//! could not deliver is either caught up within [`pacing::CATCH_UP_NS`] or shown as overrun; nothing here
-//! panics once installed (a panic would take QEMU down), so lookups on hot paths are total.
-//!
-//! Limits: one instruction takes one cycle, stalls do not overlap, only user-space accesses and branches
-//! are modelled, no prefetching, no TLB, no SMT, no bandwidth. `../README.md` has the figures.
+//! Limits: one instruction takes one cycle, stalls do not overlap, only user-space accesses and branches are modelled,
+//! no prefetching, no TLB. `../README.md` has the figures.
 
-// The users of some items, `ffi` and `vcpu`, are not in the test binary.
+// The users of some items, `ffi` and others, are not in the test binary.
 #![cfg_attr(test, allow(dead_code))]
 
 mod account;
 mod args;
 mod branch;
 mod cache;
+mod clock;
 mod decode;
 // The test binary is not loaded by QEMU, so it must not refer to QEMU's symbols.
 #[cfg(not(test))]
 mod ffi;
-#[cfg(not(test))]
+mod gate;
 mod host;
 #[cfg(not(test))]
 mod install;
-mod pacing;
 #[cfg(not(test))]
+mod interpose;
+mod lines;
+mod memory;
+mod times;
 mod vcpu;

@@ -1,0 +1,106 @@
+//! What a machine's text may say, and what it then means.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use ampvm_abi::{Machine, PRESETS, Penalty};
+use proptest::prelude::*;
+
+fn milli(cycles: u32) -> Penalty {
+    Penalty::Cycles { milli: cycles }
+}
+
+#[test]
+fn every_preset_is_a_machine_and_its_written_form_the_same_one() {
+    for (name, text, why) in PRESETS {
+        let machine = Machine::parse(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(Machine::parse(text).unwrap(), machine, "{name}");
+        assert_eq!(Machine::parse(&machine.to_string()).unwrap(), machine, "{name}");
+        assert!(!why.is_empty());
+    }
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let machine = Machine::parse("2F2S").unwrap();
+    let (fast, slow) = (machine.slots[0].unwrap(), machine.slots[3].unwrap());
+    assert_eq!((fast.branch, fast.l2), (milli(15_000), milli(3_000)));
+    assert_eq!((slow.branch, slow.l2), (milli(9_487), milli(1_897)), "the square root of 0.4");
+    assert_eq!((slow.llc, slow.mem), (Penalty::Ns(150), Penalty::Ns(600)));
+    assert_eq!((machine.l1.sets(), machine.l2.sets(), machine.llc.sets()), (32, 128, 256));
+    assert_eq!(machine.quantum_ns, 200_000);
+    let real = Machine::parse("3000:3000:1200:1200").unwrap();
+    assert_eq!((real.slots[0].unwrap().mem, real.quantum_ns), (Penalty::Ns(80), 20_000));
+}
+
+#[test]
+fn a_users_option_replaces_the_presets() {
+    let machine = Machine::parse("2S,remote_ns=7,mem_ns=300").unwrap();
+    assert_eq!(machine.slots[5].unwrap().remote, Penalty::Ns(7));
+    assert_eq!(machine.to_string(), "60x8,nodes=2,remote_ns=7,mem_ns=300");
+}
+
+#[test]
+fn topology_becomes_qemus() {
+    let smp = |text: &str| Machine::parse(text).unwrap().smp_args();
+    assert_eq!(smp("2F2S"), "4,sockets=1,dies=1,cores=4,threads=1");
+    assert_eq!(smp("SPLIT"), "8,sockets=1,dies=2,cores=4,threads=1");
+    assert_eq!(smp("2S"), "8,sockets=2,dies=1,cores=4,threads=1");
+    let hybrid = Machine::parse("P2E4").unwrap();
+    assert_eq!(hybrid.cpus(), 8);
+    assert_eq!(hybrid.smp_args(), "1,maxcpus=12,sockets=1,dies=1,cores=6,threads=2");
+    let devices = hybrid.cpu_devices("max");
+    assert_eq!(devices.len(), 7);
+    assert_eq!(devices[0], "max-x86_64-cpu,socket-id=0,die-id=0,core-id=0,thread-id=1");
+    assert_eq!(devices[6], "max-x86_64-cpu,socket-id=0,die-id=0,core-id=5,thread-id=0");
+    assert!(Machine::parse("2F2S").unwrap().cpu_devices("max").is_empty());
+}
+
+#[test]
+fn each_impossible_machine_is_named_in_one_line() {
+    for (bad, names) in [
+        ("", "neither a speed"),
+        ("3F3S", "preset (2F2S"),
+        ("60:abc", "\"abc\""),
+        ("60x65", "repeat count"),
+        ("60x64:60", "65 CPUs"),
+        ("0.5", "outside 1 to 10000"),
+        ("60,mem_ns", "key=value"),
+        ("60,colour=red", "unknown"),
+        ("60,mem_ns=1000001", "mem_ns"),
+        ("60,mem_cycles=-1", "cycles"),
+        ("60,mem_ns=1,mem_cycles=1", "exclude"),
+        ("60:60:60,mem_ns=1:2", "2 values"),
+        ("60,l1=8192", "l1"),
+        ("60,llc=196608/16", "llc"),
+        ("60x4,threads=2,smt_share=1.2", "smt_share"),
+        ("60x4,threads=2,smt_share=0", "smt_share"),
+        ("60:24,threads=2", "threads of core 0 differ"),
+        ("60:60,threads=2,mem_ns=1:2", "threads of core 0 differ"),
+        ("-:60,threads=2", "no first thread"),
+        ("-", "no first thread"),
+        ("60:60,nodes=4", "4 node(s)"),
+        ("60x3,sockets=2", "2 socket(s)"),
+        ("60x8,nodes=4,sockets=2", "do not nest"),
+        ("60x4:60:-:60:-,threads=2,nodes=2", "several nodes"),
+    ] {
+        let error = Machine::parse(bad).unwrap_err().to_string();
+        assert!(error.contains(names) && !error.contains('\n'), "{bad}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_accepted_is_sane(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|sockets|mem_ns|mem_cycles|l1|smt_share|quantum_us)=[0-9:./]{1,6}){0,4}") {
+        if let Ok(machine) = Machine::parse(&text) {
+            prop_assert_eq!(&Machine::parse(&machine.to_string()).unwrap(), &machine);
+            prop_assert!(machine.cpus() >= 1 && machine.slots.len() <= 64);
+            for groups in [machine.nodes, machine.sockets, machine.llcs] {
+                prop_assert!(machine.slots.len() % (groups * machine.threads) == 0);
+            }
+            for g in [machine.l1, machine.l2, machine.llc] {
+                prop_assert!(g.sets().is_power_of_two() && g.sets() * g.ways * 64 == g.bytes);
+            }
+            prop_assert!(machine.quantum_ns > 0 && machine.smt_share_permille <= 1000);
+            prop_assert!(machine.total_mips_milli() >= 1000);
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Where vCPU threads and QEMU's main loop wait for each other: [`Clock`] with a lock and a place to sleep.
+//!
+//! Problem: QEMU stops all vCPUs for its exclusive sections. A vCPU that waits here for ever would wait for the very
+//! vCPU that waits for it. Approach: a wait ends after [`PATIENCE`] and the vCPU executes one more block, at whose
+//! start QEMU can stop it. What it executes counts in its local time as ever.
+//!
+//! The main loop's deadline is known only while it polls. A vCPU that arms a timer writes to an event file of the main
+//! loop ([`Gate::notify_main`]), and from then on the deadline is unknown until the main loop has polled again: the
+//! quantum's end waits for it, so a timer is not late because the host was slow to run the main loop.
+//!
+//! Lock order: QEMU's lock before this one. Nothing here takes QEMU's.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, MainLoop, State};
+use crate::host;
+use crate::lines::{Lines, Use};
+use crate::memory::Nodes;
+
+/// Longest wait before a vCPU executes one more block.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// What a vCPU must know without the lock.
+#[derive(Default)]
+struct Place {
+    /// Counts wake-ups: a futex.
+    bell: AtomicU32,
+    /// Share of its quantum in which the vCPU's SMT siblings ran, in thousandths.
+    rivals_permille: AtomicU32,
+}
+
+/// What the lock protects.
+struct Inner {
+    clock: Clock,
+    nodes: Nodes,
+    /// What each vCPU has still to charge itself for.
+    owed: Vec<Owed>,
+    /// Accesses to shared lines in this quantum.
+    uses: Vec<(usize, Vec<(u64, Use)>)>,
+    /// Speed changes to come, soonest last: (time in ns, vCPU, MIPS/1000).
+    throttles: Vec<(i64, usize, u32)>,
+}
+
+/// What a vCPU did in a quantum that concerns the others.
+#[derive(Debug, Default)]
+pub struct Deeds {
+    /// Lines asked of memory; see [`Nodes::request`].
+    pub requests: u64,
+    /// Accesses to shared lines.
+    pub uses: Vec<(u64, Use)>,
+}
+
+/// What a vCPU has to charge itself for because of the others.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// Time in ns that it waited for memory.
+    pub wait_ns: u64,
+    /// Lines that it took from other CPUs, in thousandths.
+    pub transfers_milli: u64,
+}
+
+/// The meeting place.
+pub struct Gate {
+    inner: Mutex<Inner>,
+    places: Vec<Place>,
+    /// Owners of lines, if they are tracked.
+    pub lines: Option<Lines>,
+    threads_per_core: usize,
+    /// Virtual time is in force.
+    on: AtomicBool,
+    /// Counts the times it came into force: a vCPU that has an older number starts afresh.
+    epoch: AtomicU32,
+    /// Copy of the clock's time.
+    now_ns: AtomicI64,
+    /// A vCPU has woken the main loop since it began to poll.
+    main_notified: AtomicBool,
+}
+
+/// What a vCPU does after it came to the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// Run for this many ns of local time.
+    Run(i64),
+    /// Charge this, then come back.
+    Charge(Owed),
+    /// Execute one block, then come back.
+    OneBlock,
+}
+
+impl Gate {
+    /// A gate for vCPUs whose clocks are still the host's.
+    pub fn new(
+        vcpus: usize,
+        quantum_ns: i64,
+        threads_per_core: usize,
+        nodes: Nodes,
+        lines: Option<Lines>,
+    ) -> Self {
+        let inner = Inner {
+            clock: Clock::new(vcpus, quantum_ns),
+            nodes,
+            owed: vec![Owed::default(); vcpus],
+            uses: Vec::new(),
+            throttles: Vec::new(),
+        };
+        Self {
+            inner: Mutex::new(inner),
+            places: (0..vcpus).map(|_| Place::default()).collect(),
+            lines,
+            threads_per_core: threads_per_core.max(1),
+            on: AtomicBool::new(false),
+            epoch: AtomicU32::new(0),
+            now_ns: AtomicI64::new(0),
+            main_notified: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Return true while virtual time is in force.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Acquire)
+    }
+
+    /// See the field.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// The machine's time in ns.
+    pub fn now(&self) -> i64 {
+        self.now_ns.load(SeqCst)
+    }
+
+    /// Speed changes to apply when their time comes, as (time in ns, vCPU, MIPS/1000).
+    pub fn set_throttles(&self, mut throttles: Vec<(i64, usize, u32)>) {
+        throttles.sort_unstable_by(|a, b| b.cmp(a));
+        self.lock().throttles = throttles;
+    }
+
+    /// Take the next speed change that is due by now.
+    pub fn due_throttle(&self) -> Option<(usize, u32)> {
+        let mut inner = self.lock();
+        let now = inner.clock.now();
+        inner.throttles.pop_if(|(at, ..)| *at <= now).map(|(_, cpu, mips_milli)| (cpu, mips_milli))
+    }
+
+    /// Put virtual time in force or suspend it. `at_switch` runs with all clocks stopped.
+    pub fn switch(&self, on: bool, at_switch: impl FnOnce(i64)) {
+        let mut inner = self.lock();
+        if self.on.load(Relaxed) == on {
+            return;
+        }
+        if on {
+            inner.clock.level();
+            self.epoch.fetch_add(1, Relaxed);
+        }
+        at_switch(inner.clock.now());
+        self.on.store(on, Release);
+        // The main loop sleeps by the other clock: it must poll again.
+        inner.clock.set_main(MainLoop::Busy);
+        drop(inner);
+        host::kick_main();
+        self.places.iter().for_each(ring);
+    }
+
+    /// A vCPU of this local time comes to the gate with what it did since the last time, and waits there.
+    /// Return what it does next and its local time, which is later than it said if it was taken for halted.
+    pub fn pass(&self, cpu: usize, local_ns: i64, deeds: Deeds) -> (Leave, i64) {
+        let Some(place) = self.places.get(cpu) else { return (Leave::OneBlock, local_ns) };
+        let mut inner = self.lock();
+        inner.clock.resume(cpu);
+        inner.take_in(cpu, deeds);
+        let mut may_run = inner.clock.arrive(cpu, local_ns);
+        loop {
+            if !may_run {
+                self.advance(&mut inner);
+            }
+            let local = inner.clock.local(cpu);
+            if let Some(owed) = inner.owed.get_mut(cpu).filter(|owed| **owed != Owed::default()) {
+                return (Leave::Charge(std::mem::take(owed)), local);
+            }
+            may_run = inner.clock.arrive(cpu, local_ns);
+            if may_run {
+                return (Leave::Run(inner.clock.limit() - local), local);
+            }
+            let seen = place.bell.load(SeqCst);
+            drop(inner);
+            let rung = host::futex_wait(&place.bell, seen, PATIENCE);
+            inner = self.lock();
+            let is_late = !rung && !inner.clock.arrive(cpu, local_ns);
+            if is_late || !self.is_on() {
+                return (Leave::OneBlock, inner.clock.local(cpu));
+            }
+        }
+    }
+
+    /// End the quantum and open the next one, as far as that is possible now.
+    fn advance(&self, inner: &mut Inner) {
+        loop {
+            let ended = inner.clock.end_quantum();
+            if let Some(elapsed) = ended {
+                self.now_ns.store(inner.clock.now(), SeqCst);
+                self.share_out(inner, elapsed);
+            }
+            if self.main_notified.load(SeqCst) {
+                inner.clock.set_main(MainLoop::Busy);
+            }
+            if inner.clock.is_due() {
+                inner.clock.set_main(MainLoop::Busy);
+                host::kick_main();
+            }
+            let opened = inner.clock.open_quantum();
+            if opened {
+                self.ring_runnable(inner);
+            }
+            if !(opened && inner.clock.is_over()) {
+                return;
+            }
+        }
+    }
+
+    /// What the vCPUs of a core or of a node take from each other, by what they did in the quantum that ended.
+    fn share_out(&self, inner: &mut Inner, elapsed: i64) {
+        let busy: Vec<_> =
+            (0..self.places.len()).map(|cpu| inner.clock.take_busy_permille(cpu, elapsed)).collect();
+        for (place, rivals) in self.places.iter().zip(rivals(&busy, self.threads_per_core)) {
+            place.rivals_permille.store(rivals, Relaxed);
+        }
+        for (cpu, delay) in inner.nodes.settle(elapsed) {
+            if let Some(owed) = inner.owed.get_mut(cpu) {
+                owed.wait_ns += delay as u64;
+            }
+        }
+        if let Some(lines) = self.lines.as_ref().filter(|_| !inner.uses.is_empty()) {
+            let milli = lines.settle(std::mem::take(&mut inner.uses), inner.owed.len());
+            inner.owed.iter_mut().zip(milli).for_each(|(owed, milli)| owed.transfers_milli += milli);
+        }
+    }
+
+    fn ring_runnable(&self, inner: &Inner) {
+        for (cpu, place) in self.places.iter().enumerate() {
+            if inner.clock.state(cpu) == State::Running && inner.clock.local(cpu) < inner.clock.limit() {
+                ring(place);
+            }
+        }
+    }
+
+    /// Share of the last quantum in which a vCPU's siblings ran, in thousandths of one sibling.
+    pub fn rivals_permille(&self, cpu: usize) -> u32 {
+        self.places.get(cpu).map_or(0, |place| place.rivals_permille.load(Relaxed))
+    }
+
+    /// A vCPU runs again. Return its local time.
+    pub fn resume(&self, cpu: usize) -> i64 {
+        self.lock().clock.resume(cpu)
+    }
+
+    /// A vCPU halts.
+    pub fn halt(&self, cpu: usize, local_ns: i64, deeds: Deeds) {
+        let mut inner = self.lock();
+        inner.take_in(cpu, deeds);
+        inner.clock.halt(cpu, local_ns);
+        self.after_halt(&mut inner);
+    }
+
+    /// A kicked vCPU sleeps again without having run.
+    pub fn sleep_again(&self, cpu: usize) {
+        let mut inner = self.lock();
+        if inner.clock.state(cpu) == State::Waking {
+            inner.clock.sleep_again(cpu);
+            self.after_halt(&mut inner);
+        }
+    }
+
+    fn after_halt(&self, inner: &mut Inner) {
+        if !self.is_on() {
+            return;
+        }
+        match inner.clock.is_idle() {
+            true => host::kick_main(),
+            false => self.advance(inner),
+        }
+    }
+
+    /// Somebody whose time is `at` kicks a halted vCPU.
+    pub fn wake(&self, cpu: usize, at: i64) {
+        self.lock().clock.wake(cpu, at);
+    }
+
+    /// A vCPU writes to an event file: the main loop's deadline may change.
+    pub fn notify_main(&self) {
+        self.main_notified.store(true, SeqCst);
+    }
+
+    /// The main loop looks at its events: whatever is notified from here on, it will see in another look.
+    pub fn main_looks(&self) {
+        self.main_notified.store(false, SeqCst);
+    }
+
+    /// The main loop sleeps, in virtual time until the deadline.
+    pub fn main_polls(&self, deadline: i64) {
+        let mut inner = self.lock();
+        inner.clock.set_main(MainLoop::Polling(deadline));
+        if !inner.clock.is_idle() {
+            self.advance(&mut inner);
+        }
+    }
+
+    /// The main loop has events to handle.
+    pub fn main_works(&self) {
+        self.lock().clock.set_main(MainLoop::Busy);
+    }
+
+    /// Time that is left until the main loop's deadline if the machine is idle; None while some vCPU is awake.
+    pub fn idle_left(&self) -> Option<i64> {
+        let inner = self.lock();
+        let MainLoop::Polling(deadline) = inner.clock.main() else { return None };
+        inner.clock.is_idle().then(|| (deadline - inner.clock.now()).max(0))
+    }
+
+    /// Move an idle machine's time on by `by_ns`, or to the deadline.
+    pub fn idle_by(&self, by_ns: i64) {
+        let mut inner = self.lock();
+        let to = inner.clock.now() + by_ns;
+        inner.clock.idle_to(to);
+        self.now_ns.store(inner.clock.now(), SeqCst);
+        if inner.clock.is_idle() {
+            self.share_out(&mut inner, i64::MAX);
+        }
+    }
+}
+
+impl Inner {
+    fn take_in(&mut self, cpu: usize, deeds: Deeds) {
+        self.nodes.request(cpu, deeds.requests);
+        if !deeds.uses.is_empty() {
+            self.uses.push((cpu, deeds.uses));
+        }
+    }
+}
+
+fn ring(place: &Place) {
+    place.bell.fetch_add(1, SeqCst);
+    host::futex_wake(&place.bell);
+}
+
+/// For each vCPU the running shares of the other vCPUs on its core, added up.
+fn rivals(busy_permille: &[u32], threads_per_core: usize) -> Vec<u32> {
+    let cores = busy_permille.chunks(threads_per_core.max(1));
+    cores.flat_map(|core| core.iter().map(|own| core.iter().sum::<u32>() - own)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_are_rivals_and_others_are_not() {
+        assert_eq!(rivals(&[1000, 500, 0, 700], 2), [500, 1000, 700, 0]);
+        assert_eq!(rivals(&[1000, 500], 1), [0, 0]);
+    }
+}

@@ -1,0 +1,359 @@
+//! The functions of libc that QEMU finds here instead, and the time stamp counter.
+//!
+//! Problem: QEMU takes the guest's clocks from the host's. Approach: this library is preloaded, so QEMU's calls of the
+//! functions below come here first. Threads other than vCPUs and the main loop get what libc would have given.
+//!
+//! | function | what it does here |
+//! |---|---|
+//! | `clock_gettime` | CLOCK_MONOTONIC follows virtual time: every timer and clock of the machine does |
+//! | `ppoll` | the main loop's timeout is in virtual time; while all vCPUs are halted, it moves time on |
+//! | `write` | a vCPU that wakes the main loop makes its deadline unknown |
+//! | `pthread_cond_wait`, `_broadcast` | a kicked vCPU holds time up until its thread has run |
+//! | RDTSC | traps (`PR_SET_TSC`), and is answered from virtual time |
+//!
+//! Idle time costs the host little: it passes as in reality for the first moments, since the guest may wait for a disk
+//! of the host, then ever faster ([`idle_ns`]).
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use nix::libc::{
+    self, clockid_t, nfds_t, pollfd, pthread_cond_t, pthread_mutex_t, sigset_t, size_t, ssize_t, timespec,
+};
+
+use crate::ffi::{machine, own_time};
+use crate::host;
+use crate::times::Times;
+
+/// Most descriptors of the main loop's poll; QEMU has about ten.
+const MAX_FDS: usize = 256;
+/// Longest sleep of an idle main loop between two looks at the clock, in real ns.
+const LONGEST_NAP_NS: i64 = 5_000_000;
+
+/// What a host thread is to the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A thread of QEMU's that the guest's clocks do not concern.
+    Other,
+    /// The main loop.
+    Main,
+    /// A vCPU.
+    Vcpu(u32),
+}
+
+thread_local! {
+    static ROLE: Cell<Role> = const { Cell::new(Role::Other) };
+    /// The vCPU has announced that it halts and has not resumed.
+    static ASLEEP: Cell<bool> = const { Cell::new(false) };
+    /// RDTSC traps on this thread.
+    static TRAPS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Tell what the calling thread is.
+pub fn set_role(role: Role) {
+    ROLE.set(role);
+}
+
+/// Tell whether the calling vCPU sleeps.
+pub fn set_asleep(asleep: bool) {
+    ASLEEP.set(asleep);
+}
+
+/// Clocks as QEMU sees them.
+pub static TIMES: OnceLock<Times> = OnceLock::new();
+
+/// CLOCK_MONOTONIC as QEMU sees it on this thread, in ns; None where it is the host's.
+fn guest_monotonic() -> Option<i64> {
+    let (times, m) = (TIMES.get()?, machine()?);
+    let virtual_ns = match ROLE.get() {
+        Role::Other => return None,
+        Role::Main => m.gate.now(),
+        Role::Vcpu(index) if m.gate.is_on() => own_time(m, index),
+        Role::Vcpu(_) => 0,
+    };
+    Some(if m.gate.is_on() { times.on_ns(virtual_ns) } else { times.off_ns(host::real_ns()) })
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(id: clockid_t, out: *mut timespec) -> c_int {
+    if id == libc::CLOCK_MONOTONIC
+        && let Some(ns) = guest_monotonic()
+        // SAFETY: the caller's promise.
+        && let Some(out) = unsafe { out.as_mut() }
+    {
+        (out.tv_sec, out.tv_nsec) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, id, out) as c_int }
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    // An event file takes eight bytes. What else has eight does no harm.
+    if count == 8
+        && matches!(ROLE.get(), Role::Vcpu(_))
+        && let Some(m) = machine()
+    {
+        m.gate.notify_main();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_write, fd, buffer, count) as ssize_t }
+}
+
+/// libc's own function of this name.
+fn original(slot: &AtomicPtr<c_void>, name: &'static std::ffi::CStr) -> *mut c_void {
+    let known = slot.load(Acquire);
+    if !known.is_null() {
+        return known;
+    }
+    // The version matters: the condition variables of glibc 2.2.5 are another type.
+    // SAFETY: both strings end in NUL.
+    let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
+    slot.store(found, Release);
+    found
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    if ASLEEP.get()
+        && let (Role::Vcpu(index), Some(m)) = (ROLE.get(), machine())
+    {
+        if let Some(known) = m.halt_conds.get(index as usize) {
+            known.store(cond.cast(), Relaxed);
+        }
+        m.gate.sleep_again(index as usize);
+    }
+    let real = original(&REAL, c"pthread_cond_wait");
+    if real.is_null() {
+        return libc::ENOSYS;
+    }
+    // SAFETY: libc's function has this type; the caller's promise covers the arguments.
+    unsafe {
+        let real: extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int =
+            std::mem::transmute(real);
+        real(cond, mutex)
+    }
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    if let Some(m) = machine()
+        && let Some(cpu) = m.halt_conds.iter().position(|known| known.load(Relaxed) == cond.cast())
+    {
+        let at = match ROLE.get() {
+            Role::Vcpu(index) if m.gate.is_on() => own_time(m, index),
+            _ => m.gate.now(),
+        };
+        m.gate.wake(cpu, at);
+    }
+    let real = original(&REAL, c"pthread_cond_broadcast");
+    if real.is_null() {
+        return libc::ENOSYS;
+    }
+    // SAFETY: as in `pthread_cond_wait`.
+    unsafe {
+        let real: extern "C" fn(*mut pthread_cond_t) -> c_int = std::mem::transmute(real);
+        real(cond)
+    }
+}
+
+unsafe fn real_ppoll(fds: &mut [pollfd], timeout: *const timespec, mask: *const sigset_t) -> c_int {
+    // The kernel writes what is left of the timeout back.
+    // SAFETY: the caller's promise.
+    let mut left = unsafe { timeout.as_ref().copied() };
+    let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // The kernel's signal set has eight bytes.
+    // SAFETY: the slice is valid, the mask by the caller's promise.
+    unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), left, mask, 8_usize) as c_int }
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let count = count as usize;
+    // SAFETY: the caller's promise; an empty slice for null.
+    let fds = if count == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(fds, count) } };
+    // SAFETY: the caller's promise.
+    let wanted = unsafe { timeout.as_ref() }.map(|t| t.tv_sec.saturating_mul(1_000_000_000) + t.tv_nsec);
+    let main = ROLE.get() == Role::Main && wanted != Some(0) && count < MAX_FDS;
+    // SAFETY: the caller's promise.
+    unsafe { if main { main_poll(fds, wanted, mask) } else { real_ppoll(fds, timeout, mask) } }
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    _: size_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { ppoll(fds, count, timeout, mask) }
+}
+
+/// The main loop's sleep. `wanted` is its timeout in ns of the clock in force.
+unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset_t) -> c_int {
+    let (Some(m), Some(event)) = (machine(), host::main_event()) else { return 0 };
+    trap_tsc();
+    let mut all = [pollfd { fd: -1, events: 0, revents: 0 }; MAX_FDS];
+    let Some(all) = all.get_mut(..=fds.len()) else { return 0 };
+    all[..fds.len()].copy_from_slice(fds);
+    let own = pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(event), events: libc::POLLIN, revents: 0 };
+    if let Some(last) = all.last_mut() {
+        *last = own;
+    }
+    let on = m.gate.is_on();
+    let clock = || if on { m.gate.now() } else { host::real_ns() };
+    let deadline = wanted.map_or(i64::MAX, |ns| clock().saturating_add(ns));
+    let (mut idle_since, mut passed) = (host::real_ns(), 0);
+    let mut nap = Some(0);
+    let ready = loop {
+        m.gate.main_looks();
+        let t = nap.map(|ns: i64| timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 });
+        let t = t.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: valid descriptors and mask by the caller's promise.
+        let mut ready = unsafe { real_ppoll(all, t, mask) };
+        if ready > 0 && all.last().is_some_and(|last| last.revents != 0) {
+            let _ = event.read();
+            ready -= 1;
+        }
+        // A switch of the clock makes the deadline meaningless: QEMU looks again.
+        if ready != 0 || m.gate.is_on() != on || clock() >= deadline {
+            break ready;
+        }
+        if !on {
+            nap = wanted.map(|_| (deadline - clock()).max(0));
+            continue;
+        }
+        m.gate.main_polls(deadline);
+        nap = match m.gate.idle_left() {
+            None => {
+                (idle_since, passed) = (host::real_ns(), 0);
+                None
+            }
+            Some(left) => {
+                let real = host::real_ns() - idle_since;
+                let due = idle_ns(real);
+                m.gate.idle_by(due - passed);
+                passed = due;
+                (left > 0).then(|| (real_for(passed + left) - real).clamp(0, LONGEST_NAP_NS))
+            }
+        };
+        if clock() >= deadline {
+            break 0;
+        }
+    };
+    m.gate.main_works();
+    if ready > 0 {
+        for (to, from) in fds.iter_mut().zip(all.iter()) {
+            to.revents = from.revents;
+        }
+    } else {
+        fds.iter_mut().for_each(|fd| fd.revents = 0);
+    }
+    ready
+}
+
+/// How much virtual time passes in an idle machine within so much real time: t + t^3 in ms.
+fn idle_ns(real_ns: i64) -> i64 {
+    let ms = real_ns as f64 / 1e6;
+    ((ms + ms * ms * ms) * 1e6) as i64
+}
+
+/// The inverse of [`idle_ns`], rounded up.
+fn real_for(idle: i64) -> i64 {
+    let (mut low, mut high) = (0, idle.max(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if idle_ns(middle) >= idle { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+/// Make RDTSC trap on the calling thread, once virtual time has been in force.
+pub fn trap_tsc() {
+    if !TRAPS.get() && TIMES.get().is_some_and(Times::is_set) {
+        TRAPS.set(true);
+        // SAFETY: changes what RDTSC does on this thread; the handler is installed.
+        unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+    }
+}
+
+/// Install the handler. False if this host does not let RDTSC trap.
+pub fn prepare_tsc() -> bool {
+    // SAFETY: a handler of the right type; RDTSC is made to trap and not to, on this thread only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_segv as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) == 0
+            && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) == 0
+            && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) == 0
+    }
+}
+
+/// A trapped RDTSC or RDTSCP, of QEMU for its guest or of the C library for itself. Anything else is a crash.
+extern "C" fn on_segv(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid context; the instruction pointer of a trapped instruction is readable.
+    unsafe {
+        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let at = registers[libc::REG_RIP as usize] as *const u8;
+        let length = match (*at, *at.add(1)) {
+            (0x0f, 0x31) => 2,
+            (0x0f, 0x01) if *at.add(2) == 0xf9 => 3,
+            _ => {
+                libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+                return;
+            }
+        };
+        let in_qemu = TIMES.get().is_some_and(|times| times.is_qemu(at as usize));
+        let tsc = match (in_qemu, guest_monotonic(), TIMES.get()) {
+            (true, Some(ns), Some(times)) => times.tsc(ns),
+            _ => raw_tsc(),
+        };
+        registers[libc::REG_RAX as usize] = (tsc & 0xffff_ffff) as i64;
+        registers[libc::REG_RDX as usize] = (tsc >> 32) as i64;
+        if length == 3 {
+            registers[libc::REG_RCX as usize] = 0;
+        }
+        registers[libc::REG_RIP as usize] += length;
+    }
+}
+
+/// The host's counter, also where it traps.
+pub fn raw_tsc() -> u64 {
+    // SAFETY: as in `trap_tsc`.
+    unsafe {
+        if TRAPS.get() {
+            libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE);
+        }
+        let tsc = std::arch::x86_64::_rdtsc();
+        if TRAPS.get() {
+            libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV);
+        }
+        tsc
+    }
+}

@@ -1,0 +1,134 @@
+//! The guest's clocks as functions of virtual time or of the host's, without a jump where one takes over.
+//!
+//! Invariants (property-tested): through any sequence of switches the monotonic clock and the time stamp counter never
+//! go back, and the counter runs at one rate.
+//!
+//! Limits: QEMU turns a counter that goes back into a lasting offset, so a vCPU that another one is ahead of sees the
+//! other's latest time: what it measures is wrong by up to a quantum at either end.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+/// The host's clocks at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Instant {
+    /// CLOCK_MONOTONIC in ns.
+    pub real_ns: i64,
+    /// The time stamp counter.
+    pub tsc: u64,
+}
+
+/// Where the counter starts and how fast it runs.
+#[derive(Debug, Clone, Copy)]
+struct Counter {
+    start: Instant,
+    hz: u64,
+}
+
+/// See the module.
+pub struct Times {
+    /// When the plugin was installed.
+    installed: Instant,
+    /// Set when virtual time takes over for the first time.
+    counter: OnceLock<Counter>,
+    /// Monotonic clock at virtual time zero.
+    on_base_ns: AtomicI64,
+    /// Monotonic clock less the host's, while virtual time is suspended.
+    off_offset_ns: AtomicI64,
+    /// The latest counter that was shown to a vCPU.
+    latest_tsc: AtomicU64,
+    /// Where QEMU's code lies.
+    qemu: std::ops::Range<usize>,
+}
+
+impl Times {
+    /// Clocks that are the host's. `qemu` is where the program's code lies.
+    pub fn new(installed: Instant, qemu: std::ops::Range<usize>) -> Self {
+        Self {
+            installed,
+            counter: OnceLock::new(),
+            on_base_ns: AtomicI64::new(0),
+            off_offset_ns: AtomicI64::new(0),
+            latest_tsc: AtomicU64::new(0),
+            qemu,
+        }
+    }
+
+    /// Return true once virtual time has been in force.
+    pub fn is_set(&self) -> bool {
+        self.counter.get().is_some()
+    }
+
+    /// Return true if the address is in QEMU's own code.
+    pub fn is_qemu(&self, address: usize) -> bool {
+        self.qemu.contains(&address)
+    }
+
+    /// Virtual time takes over at `virtual_ns`.
+    pub fn switch_on(&self, virtual_ns: i64, now: Instant) {
+        let measure = || {
+            let ns = (now.real_ns - self.installed.real_ns).max(1) as u128;
+            let ticks = u128::from(now.tsc.saturating_sub(self.installed.tsc));
+            Counter { start: now, hz: (ticks * 1_000_000_000 / ns) as u64 }
+        };
+        self.counter.get_or_init(measure);
+        self.on_base_ns.store(self.off_ns(now.real_ns) - virtual_ns, Relaxed);
+    }
+
+    /// The host's clock takes over again at `virtual_ns`, which is the latest that any vCPU has seen.
+    pub fn switch_off(&self, virtual_ns: i64, now: Instant) {
+        self.off_offset_ns.store(self.on_ns(virtual_ns) - now.real_ns, Relaxed);
+    }
+
+    /// The monotonic clock while virtual time is in force.
+    pub fn on_ns(&self, virtual_ns: i64) -> i64 {
+        self.on_base_ns.load(Relaxed) + virtual_ns
+    }
+
+    /// The monotonic clock while the host's is in force.
+    pub fn off_ns(&self, real_ns: i64) -> i64 {
+        self.off_offset_ns.load(Relaxed) + real_ns
+    }
+
+    /// The counter when the monotonic clock shows this.
+    pub fn tsc(&self, monotonic_ns: i64) -> u64 {
+        let Some(counter) = self.counter.get() else { return 0 };
+        let ns = i128::from(monotonic_ns - counter.start.real_ns);
+        let ticks = ns * i128::from(counter.hz) / 1_000_000_000;
+        let tsc = (i128::from(counter.start.tsc) + ticks) as u64;
+        self.latest_tsc.fetch_max(tsc, Relaxed).max(tsc)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn clocks_go_on_through_every_switch(steps in prop::collection::vec((any::<bool>(), 0_i64..1_000_000_000), 1..50)) {
+            let host = |real_ns: i64| Instant { real_ns, tsc: 1 << 40 | (real_ns as u64 * 5 / 2) };
+            let times = Times::new(host(1_000_000_000), 0..0);
+            let (mut real, mut virtual_ns, mut on) = (6_000_000_000_i64, 0, true);
+            times.switch_on(0, host(real));
+            let (mut mono, mut tsc) = (times.on_ns(0), times.tsc(times.on_ns(0)));
+            prop_assert!(tsc.abs_diff(host(real).tsc) < 10);
+            for (switch, ns) in steps {
+                // Either clock may be the faster one.
+                if on { virtual_ns += ns; real += ns / 3 } else { real += ns }
+                if switch {
+                    on = !on;
+                    if on { times.switch_on(virtual_ns, host(real)) } else { times.switch_off(virtual_ns, host(real)) }
+                }
+                let now = if on { times.on_ns(virtual_ns) } else { times.off_ns(real) };
+                let counter = times.tsc(now);
+                prop_assert!(now >= mono && counter >= tsc);
+                prop_assert!(((counter - tsc) as i64 - (now - mono) * 5 / 2).abs() <= 3);
+                (mono, tsc) = (now, counter);
+            }
+        }
+    }
+}
