@@ -1,7 +1,7 @@
 //! What the scheduler does where counters are few, taken, or not the same on every CPU: it says so, uses what there is, and
 //! places tasks no worse than without.
 //!
-//! The guest's PMU is loaded again with parameters that make it poor (`tests/ampvm/guest/amp_pmu.c`).
+//! The guest's PMU is loaded again with parameters that make it poor (`tests/ampvm/guest/amp_main.c`).
 #![allow(missing_docs)]
 
 mod common;

@@ -119,9 +119,15 @@ PMU_EVENT_ATTR_STRING(cycles, amp_attr_cycles, "event=0x1");
 PMU_EVENT_ATTR_STRING(stall_external, amp_attr_stall_external, "event=0x2");
 PMU_EVENT_ATTR_STRING(stall_internal, amp_attr_stall_internal, "event=0x3");
 PMU_EVENT_ATTR_STRING(llc_misses, amp_attr_llc_misses, "event=0x4");
+PMU_EVENT_ATTR_STRING(transfers, amp_attr_transfers, "event=0x5");
 static struct attribute *amp_event_attrs[] = {
-    &amp_attr_instructions.attr.attr,	&amp_attr_cycles.attr.attr,	&amp_attr_stall_external.attr.attr,
-    &amp_attr_stall_internal.attr.attr, &amp_attr_llc_misses.attr.attr, NULL,
+    &amp_attr_instructions.attr.attr,
+    &amp_attr_cycles.attr.attr,
+    &amp_attr_stall_external.attr.attr,
+    &amp_attr_stall_internal.attr.attr,
+    &amp_attr_llc_misses.attr.attr,
+    &amp_attr_transfers.attr.attr,
+    NULL,
 };
 static const struct attribute_group amp_event_group = {.name = "events", .attrs = amp_event_attrs};
 
@@ -153,9 +159,9 @@ static int amp_check(struct pci_dev *dev, const struct amp_shared *page)
 			page->header.version, AMP_VERSION);
 		return -EPROTO;
 	}
-	if (page->header.nr_vcpus < num_possible_cpus()) {
+	if (page->header.nr_vcpus < nr_cpu_ids) {
 		dev_err(&dev->dev, "amp: page has %u vCPUs, the kernel %u; boot with -smp without maxcpus\n",
-			page->header.nr_vcpus, num_possible_cpus());
+			page->header.nr_vcpus, nr_cpu_ids);
 		return -EINVAL;
 	}
 	return 0;
