@@ -12,6 +12,7 @@
  * ever multiplexed). Refused: sampling (there is no overflow interrupt), and filters by privilege.
  * Real PMUs have few counters, and hybrid machines other events on each kind of core. The parameters below
  * make this one as poor, to test who lives on it.
+ * What the kernel is told of its unequal cores is in amp_hybrid.c.
  * Contexts: the callbacks run with interrupts off, on the CPU whose counters they read.
  */
 #include <linux/module.h>
@@ -19,7 +20,7 @@
 #include <linux/perf_event.h>
 #include <linux/smp.h>
 
-#include "amp_shared.h"
+#include "amp.h"
 
 #define AMP_BAR 2
 
@@ -194,6 +195,8 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 	err = perf_pmu_register(&amp_pmu, "amp", -1);
 	if (err)
 		goto forget;
+	/* Before the model: rebuilding domains takes long at a modelled pace. */
+	amp_hybrid_start(&dev->dev, page);
 	WRITE_ONCE(page->header.enable, 1);
 	return 0;
 
@@ -207,6 +210,7 @@ unmap:
 static void amp_remove(struct pci_dev *dev)
 {
 	WRITE_ONCE(amp_page->header.enable, 0);
+	amp_hybrid_stop();
 	perf_pmu_unregister(&amp_pmu);
 	memunmap(amp_page);
 	amp_page = NULL;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * cpufreq driver "amp": the guest asks for the speed of its vCPUs.
+ *
+ * Problem: schedulers meet kernels whose governor moves the clock under them.
+ * Approach: each CPU has a policy from freq_min_permille of its nominal speed
+ * up to that speed. A switch stores the wanted speed in the shared page and
+ * nothing else, so schedutil may switch from the scheduler itself, for any
+ * CPU. The plugin runs a vCPU at the lower of this speed and the host's cap;
+ * a speed in MIPS/1000 is the clock in kHz.
+ *
+ * Heat is a cap by the host. The guest is not told of it, as with hardware
+ * that throttles itself: the frequency files keep showing what was asked for.
+ *
+ * Not modelled: frequency invariance, for which x86 reads APERF and MPERF,
+ * which a TCG guest lacks. Utilisation is therefore not scaled by the clock,
+ * schedutil takes its formula for such machines, and there is no
+ * energy-aware scheduling. Nor are turbo, shared clock domains, voltages, or
+ * the time that a switch takes.
+ */
+#include <linux/cpufreq.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/notifier.h>
+#include <linux/slab.h>
+#include <asm/cpufeature.h>
+
+#include "amp.h"
+
+/* Speeds between the lowest and the highest, both included. */
+#define AMP_LEVELS 16
+/* The plugin ignores speeds below this. */
+#define AMP_MIN_KHZ 100
+/* As amd-pstate says of itself. */
+#define AMP_LATENCY_NS 20000
+#define AMP_DELAY_US   1000
+
+static unsigned int freq_min_permille = 100;
+module_param(freq_min_permille, uint, 0444);
+MODULE_PARM_DESC(freq_min_permille,
+		 "lowest speed that cpufreq can ask for, in thousandths of the nominal one (default 100)");
+
+static struct amp_shared *amp_page;
+static const u32 *amp_nominal_khz;
+static struct notifier_block *amp_tsc_block;
+
+static void amp_freq_want(unsigned int cpu, u32 khz)
+{
+	WRITE_ONCE(amp_page->vcpus[cpu].wanted_mips_milli, khz);
+}
+
+static unsigned int amp_freq_get(unsigned int cpu)
+{
+	return READ_ONCE(amp_page->vcpus[cpu].wanted_mips_milli);
+}
+
+static int amp_freq_target_index(struct cpufreq_policy *policy, unsigned int index)
+{
+	amp_freq_want(policy->cpu, policy->freq_table[index].frequency);
+	return 0;
+}
+
+/* Runs with interrupts off, perhaps on another CPU than the policy's. */
+static unsigned int amp_freq_fast_switch(struct cpufreq_policy *policy, unsigned int target_khz)
+{
+	const struct cpufreq_frequency_table *level = policy->freq_table;
+
+	/* The levels ascend. The lowest that suffices, else the highest. */
+	while (level->frequency < target_khz && level[1].frequency != CPUFREQ_TABLE_END)
+		level++;
+	amp_freq_want(policy->cpu, level->frequency);
+	return level->frequency;
+}
+
+static void amp_freq_fill(struct cpufreq_frequency_table *levels, u32 max_khz)
+{
+	u32 min_khz = div_u64((u64)max_khz * min(freq_min_permille, 1000U), 1000);
+	unsigned int used = 0;
+
+	min_khz = clamp(min_khz, min_t(u32, AMP_MIN_KHZ, max_khz), max_khz);
+	for (unsigned int i = 0; i < AMP_LEVELS; i++) {
+		u32 khz = min_khz + div_u64((u64)(max_khz - min_khz) * i, AMP_LEVELS - 1);
+
+		/* The core warns about a table with the same speed twice. */
+		if (used && levels[used - 1].frequency == khz)
+			continue;
+		levels[used++].frequency = khz;
+	}
+	levels[used].frequency = CPUFREQ_TABLE_END;
+}
+
+static int amp_freq_init(struct cpufreq_policy *policy)
+{
+	struct cpufreq_frequency_table *levels;
+	unsigned int cpu = policy->cpu;
+
+	if (cpu >= AMP_MAX_VCPUS || !amp_nominal_khz[cpu])
+		return -ENODEV;
+	levels = kcalloc(AMP_LEVELS + 1, sizeof(*levels), GFP_KERNEL);
+	if (!levels)
+		return -ENOMEM;
+	amp_freq_fill(levels, amp_nominal_khz[cpu]);
+	policy->freq_table = levels;
+	policy->cpuinfo.transition_latency = AMP_LATENCY_NS;
+	policy->transition_delay_us = AMP_DELAY_US;
+	policy->fast_switch_possible = true;
+	policy->dvfs_possible_from_any_cpu = true;
+	amp_freq_want(cpu, amp_nominal_khz[cpu]);
+	return 0;
+}
+
+static void amp_freq_exit(struct cpufreq_policy *policy)
+{
+	amp_freq_want(policy->cpu, 0);
+	kfree(policy->freq_table);
+	policy->freq_table = NULL;
+}
+
+static struct cpufreq_driver amp_freq_driver = {
+    .name = "amp",
+    /* The TSC times delays, and it does not follow the clock. */
+    .flags = CPUFREQ_CONST_LOOPS,
+    .init = amp_freq_init,
+    .exit = amp_freq_exit,
+    .verify = cpufreq_generic_frequency_table_verify,
+    .target_index = amp_freq_target_index,
+    .fast_switch = amp_freq_fast_switch,
+    .get = amp_freq_get,
+};
+
+/*
+ * TCG offers no invariant TSC, so the kernel expects the TSC to follow the
+ * clock: at the first switch it would give the TSC up, and fast switching
+ * beside its notifier is refused. The VM's TSC does not follow the clock.
+ */
+static int amp_freq_keep_tsc(struct device *dev)
+{
+	if (boot_cpu_has(X86_FEATURE_CONSTANT_TSC))
+		return 0;
+	amp_tsc_block = amp_symbol("time_cpufreq_notifier_block");
+	if (!amp_tsc_block) {
+		dev_warn(dev,
+			 "amp: cpufreq=1 would make the kernel give up the TSC, and CONFIG_KALLSYMS_ALL is "
+			 "missing to prevent it\n");
+		return -EOPNOTSUPP;
+	}
+	cpufreq_unregister_notifier(amp_tsc_block, CPUFREQ_TRANSITION_NOTIFIER);
+	return 0;
+}
+
+static void amp_freq_release_tsc(void)
+{
+	if (amp_tsc_block)
+		cpufreq_register_notifier(amp_tsc_block, CPUFREQ_TRANSITION_NOTIFIER);
+	amp_tsc_block = NULL;
+}
+
+int amp_freq_on(struct device *dev, struct amp_shared *page, const u32 *khz)
+{
+	int err;
+
+	amp_page = page;
+	amp_nominal_khz = khz;
+	err = amp_freq_keep_tsc(dev);
+	if (err)
+		return err;
+	err = cpufreq_register_driver(&amp_freq_driver);
+	if (err) {
+		amp_freq_release_tsc();
+		dev_warn(dev, "amp: the kernel refuses the cpufreq driver (%d); is another one active?\n",
+			 err);
+	}
+	return err;
+}
+
+void amp_freq_off(void)
+{
+	cpufreq_unregister_driver(&amp_freq_driver);
+	amp_freq_release_tsc();
+}
