@@ -36,6 +36,8 @@ pub struct Script<'a> {
     pub config: Option<&'a Path>,
     /// The guest's PMU module; loading it starts the emulation. The command finds it in `AMP_PMU`, to load it with other parameters.
     pub module: Option<&'a Path>,
+    /// The module's parameters.
+    pub module_params: &'a [String],
     /// A program that starts the emulation where there is no module.
     pub starter: Option<&'a Path>,
     /// The command and its arguments.
@@ -112,9 +114,10 @@ mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
         );
     }
     if let Some(module) = script.module {
+        let params: String = script.module_params.iter().map(|word| format!(" {}", quote(word))).collect();
         let _ = writeln!(
             text,
-            "export AMP_PMU={}\ninsmod \"$AMP_PMU\" 2>\"$run/insmod.log\" || fail \"the guest refuses the PMU module: $(cat \"$run/insmod.log\")\"",
+            "export AMP_PMU={}\ninsmod \"$AMP_PMU\"{params} 2>\"$run/insmod.log\" || fail \"the guest refuses the PMU module: $(cat \"$run/insmod.log\")\"",
             quote_path(module)
         );
     } else if let Some(starter) = script.starter {
@@ -150,9 +153,11 @@ mod tests {
             env: &[("A".into(), "it's $HOME".into())],
             config: Some(Path::new("/co'nfig")),
             module: Some(Path::new("/m.ko")),
+            module_params: &["it's=1".into(), "asym=1".into()],
             starter: None,
             command: &["sh".into(), "-c".into(), "echo \"$0\"; exit 3".into()],
         });
+        assert!(text.contains(r#"insmod "$AMP_PMU" 'it'\''s=1' 'asym=1' 2>"#), "{text}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("script");
         std::fs::write(&path, text).unwrap();

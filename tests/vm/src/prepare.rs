@@ -79,6 +79,7 @@ pub fn vm(wish: &Wish) -> Result<Vm> {
             None => new_run_folder()?,
         },
         env: Vec::new(),
+        module_params: Vec::new(),
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),
         tolerate_overrun: false,

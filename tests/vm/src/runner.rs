@@ -89,6 +89,8 @@ pub struct Vm {
     pub out: PathBuf,
     /// Extra environment of the command.
     pub env: Vec<(String, String)>,
+    /// Parameters that the guest's module is loaded with.
+    pub module_params: Vec<String>,
     /// Speeds to change while the command runs.
     pub speed_changes: Vec<SpeedChange>,
     /// More words for the kernel's command line.
@@ -194,6 +196,7 @@ impl Vm {
             env: &self.env,
             config: self.config.as_deref(),
             module: self.emulation.as_ref().and_then(|emulation| emulation.module.as_deref()),
+            module_params: &self.module_params,
             starter: self.emulation.as_ref().and_then(|emulation| emulation.starter.as_deref()),
             command,
         });

@@ -11,6 +11,9 @@ use bias_vm::runner::{Outcome, SpeedChange};
 
 use crate::args::{Scale, VmArgs};
 
+/// The module's parameters for a kernel that knows of its unequal cores.
+const DEFAULT_HYBRID: [&str; 3] = ["cpufreq=1", "itmt=1", "asym=1"];
+
 /// Runs the command and returns the exit code.
 pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     let mut speed_changes =
@@ -37,6 +40,18 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
         change.mips_milli = u32::try_from(scaled).unwrap_or(u32::MAX);
     }
     vm.speed_changes = speed_changes;
+    if args.default_hybrid {
+        if vm.emulation.as_ref().is_none_or(|emulation| emulation.module.is_none()) {
+            return Err(coded(
+                USAGE,
+                format!(
+                    "--default-hybrid needs the guest's module, and there is none for kernel {}; 6.12 has one",
+                    args.kernel
+                ),
+            ));
+        }
+        vm.module_params = DEFAULT_HYBRID.map(String::from).to_vec();
+    }
     let outcome = vm.run(&args.command)?;
     Ok(report(&outcome))
 }
