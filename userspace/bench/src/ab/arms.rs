@@ -3,7 +3,8 @@
 //! Problem: the default scheduler, scx_bias, a fixed placement and somebody else's scheduler must all be named on one
 //! command line, and time constants must be stretched alike where a machine's time is stretched.
 //!
-//! Approach: an arm is one of four kinds. `default` loads nothing. `best-static` and `worst-static` load nothing and pin
+//! Approach: an arm is one of five kinds. `default` loads nothing. `default-hybrid` is the same in a kernel that
+//! was told of its unequal cores. `best-static` and `worst-static` load nothing and pin
 //! the tasks of a mix where [`super::placement`] says. `eater-30` loads nothing and slows everything down by a known amount. Everything else is a command that loads a sched_ext scheduler:
 //! `scx_bias` stands for the program beside this one, and `NAME=COMMAND` for any other. In a command `{us:1000}`
 //! (also `ms`, `ns`) becomes that time multiplied by the run's stretch factor: the arm's knob. The default scheduler
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 const BIAS_SLICE_US: u32 = 10_000;
 /// Longest name of an arm.
 const MAX_NAME: usize = 40;
+/// The arm of a kernel that knows of its unequal cores.
+const HYBRID: &str = "default-hybrid";
 
 /// What an arm does to the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ const MAX_NAME: usize = 40;
 pub enum Kind {
     /// The kernel's own scheduler, tasks free.
     Default,
+    /// The same in a kernel that knows of its unequal cores.
+    DefaultHybrid,
     /// The kernel's own scheduler, every task of a mix pinned where throughput is predicted to be best.
     BestStatic,
     /// The same, where it is predicted to be worst.
@@ -49,7 +54,7 @@ impl Arm {
         Arm { name: "default".into(), kind: Kind::Default }
     }
 
-    /// Reads `default`, `best-static`, `worst-static`, `scx_bias`, `NAME=scx_bias OPTIONS` or `NAME=COMMAND`.
+    /// Reads `default`, `default-hybrid`, `best-static`, `worst-static`, `scx_bias`, `NAME=scx_bias OPTIONS` or `NAME=COMMAND`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, command) = match text.split_once('=') {
             Some((name, command)) => (name.trim(), Some(command.trim())),
@@ -73,6 +78,10 @@ impl Arm {
             ("worst-static", None) => Kind::WorstStatic,
             // Whatever this machine is configured to run it with is not what is compared.
             ("scx_bias", None) => Kind::Command(with_slice("scx_bias --no-config")),
+            (HYBRID, None) => Kind::DefaultHybrid,
+            (other, None) if other.strip_prefix(HYBRID).is_some_and(|rest| rest.starts_with('-')) => {
+                Kind::DefaultHybrid
+            }
             (other, None) if other.starts_with("default-") => Kind::Default,
             (other, None) => match other.strip_prefix("eater-").map(str::parse) {
                 Some(Ok(permille @ 1..=500)) => Kind::Eater(permille),
@@ -83,7 +92,7 @@ impl Arm {
                 }
                 None => {
                     return Err(format!(
-                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), scx_bias, best-static, worst-static, eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
+                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), default-hybrid (in a kernel that knows of its unequal cores), scx_bias, best-static, worst-static, eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
                     ));
                 }
             },
@@ -175,6 +184,15 @@ mod tests {
     fn known_arms_and_commands() {
         assert_eq!(Arm::parse("default").unwrap().kind, Kind::Default);
         assert_eq!(Arm::parse("default-2").unwrap().kind, Kind::Default);
+        for (name, kind) in [
+            ("default-hybrid", Kind::DefaultHybrid),
+            ("default-hybrid-2", Kind::DefaultHybrid),
+            ("default-hybrids", Kind::Default),
+        ] {
+            assert_eq!(Arm::parse(name).unwrap().kind, kind, "{name}");
+        }
+        let hybrid = Arm::parse("default-hybrid").unwrap();
+        assert!(hybrid.has_knob() && !hybrid.is_static() && hybrid.command(1.0).is_none());
         assert!(Arm::parse("worst-static").unwrap().is_static());
         assert_eq!(Arm::parse("eater-30").unwrap().kind, Kind::Eater(30));
         let ours = Arm::parse("scx_bias").unwrap();

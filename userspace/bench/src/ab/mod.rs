@@ -9,7 +9,7 @@
 //! * pure: [`arms`] (what is compared), [`order`] (in which order), [`metric`] (what is measured, and which direction is
 //!   better), [`stats`] (estimates, intervals, verdicts), [`placement`] (best and worst static placement);
 //! * files: [`sample`] (what is stored of a run, and which of it counts), [`store`], [`plan`] and [`suites`] (what to run);
-//! * the machine: [`workload`] (what a cell does), [`knobs`], [`eaters`], [`usage`], [`energy`], [`stage`] (one machine, one arm at a time);
+//! * the machine: [`workload`] (what a cell does), [`knobs`], [`eaters`], [`hybrid`], [`usage`], [`energy`], [`stage`] (one machine, one arm at a time);
 //! * the run: [`runner`] (order of events, tested without a machine), [`boot`] (inside the machine), [`vm`] and
 //!   [`session`] (from the host);
 //! * the result: [`report`], [`compare`].
@@ -19,6 +19,7 @@ pub mod boot;
 pub mod compare;
 pub mod eaters;
 pub mod energy;
+pub mod hybrid;
 pub mod knobs;
 pub mod metric;
 pub mod order;

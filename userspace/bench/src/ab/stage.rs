@@ -7,10 +7,10 @@
 //! proves afterwards that it stayed. In the asymmetric VM the emulation is suspended while a scheduler loads: nobody
 //! measures that, and it takes ten seconds at 60 MIPS. scx_bias measures the CPUs when it starts and would find them all
 //! alike then, so it calibrates once, before, into a file that it is given. The default scheduler's time constants are files of debugfs, which
-//! are set for arms without a scheduler and put back afterwards. Overrun of the emulation is read before and after every
+//! are set for arms without a scheduler and put back afterwards. What the kernel knows of unequal cores comes and goes with the arm `default-hybrid`. Overrun of the emulation is read before and after every
 //! cell from `ampctl`, whose path the VM leaves in `AMPCTL`.
 //!
-//! Invariants: dropping the stage unloads the scheduler and restores the knobs. A cell during which a vCPU lacked more
+//! Invariants: dropping the stage unloads the scheduler and restores the knobs and the kernel's knowledge. A cell during which a vCPU lacked more
 //! than [`emulation::OVERRUN_LIMIT_PERMILLE`] of its time is void.
 //!
 //! Limits: on a real machine nothing tells of other load; the blocks' order and the statistics have to cope.
@@ -18,6 +18,7 @@
 use super::arms::{Arm, Kind as ArmKind};
 use super::eaters::Eaters;
 use super::energy;
+use super::hybrid::Hybrid;
 use super::knobs::Knobs;
 use super::placement::{self, Classes};
 use super::plan::Plan;
@@ -55,6 +56,7 @@ pub struct Machine<'a> {
     loaded: Option<(String, Loaded)>,
     knobs: Option<Knobs>,
     eaters: Option<(u32, Eaters)>,
+    hybrid: Option<Hybrid>,
     counting: Option<Counting>,
     meter: Option<energy::Meter>,
     /// scx_bias's capacity table, measured before it was first loaded.
@@ -98,6 +100,7 @@ impl<'a> Machine<'a> {
             loaded: None,
             knobs: None,
             eaters: None,
+            hybrid: None,
             counting: plan.bpf_stats.then(Counting::on).transpose()?,
             meter: None,
             table: None,
@@ -172,7 +175,11 @@ impl<'a> Machine<'a> {
         match (&self.loaded, &arm.kind) {
             (Some((name, _)), _) => *name == arm.name,
             (None, ArmKind::Command(_)) => false,
-            (None, _) => self.knobs.is_some() && self.eaters.as_ref().map(|(n, _)| *n) == eaten(arm),
+            (None, kind) => {
+                self.knobs.is_some()
+                    && self.eaters.as_ref().map(|(n, _)| *n) == eaten(arm)
+                    && self.hybrid.is_some() == (*kind == ArmKind::DefaultHybrid)
+            }
         }
     }
 
@@ -248,6 +255,11 @@ impl Stage for Machine<'_> {
             Some(command) => self.load(arm, &command).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?,
             None => {
                 self.knobs = Some(Knobs::stretch(self.plan.stretch)?);
+                if arm.kind == ArmKind::DefaultHybrid {
+                    let suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
+                    self.hybrid = Some(Hybrid::on()?);
+                    clear_up(suspended.is_some());
+                }
                 self.eaters = eaten(arm).map(|n| Ok::<_, Error>((n, Eaters::start(n)?))).transpose()?;
             }
         }
@@ -310,6 +322,11 @@ impl Stage for Machine<'_> {
         // Dropping them puts the old values back.
         self.knobs = None;
         self.eaters = None;
+        if self.hybrid.is_some() {
+            let suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;
+            self.hybrid = None;
+            clear_up(suspended.is_some());
+        }
         match self.loaded.take() {
             Some((_, loaded)) => {
                 let suspended = self.emulation.as_ref().map(Emulation::suspend).transpose()?;

@@ -53,8 +53,9 @@ pub(super) struct AbArgs {
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     cells: Vec<String>,
     /// Arms, separated by commas; the first is what the others are compared with. default, scx_bias, best-static,
-    /// worst-static; default,default-2 compares the default with itself; eater-30 is the default with 30
-    /// thousandths of every CPU eaten, to see whether a known slowdown is found
+    /// worst-static; default-hybrid is the default in a kernel that knows of its unequal cores (VM only);
+    /// default,default-2 compares the default with itself; eater-30 is the default with 30 thousandths of every
+    /// CPU eaten, to see whether a known slowdown is found
     #[arg(long, value_delimiter = ',', value_name = "ARMS")]
     arms: Vec<String>,
     /// One more arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground. {us:5000} in it is a time that

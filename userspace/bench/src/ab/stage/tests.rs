@@ -107,6 +107,17 @@ fn an_arm_that_dies_or_is_replaced_midway_is_named_with_the_remedy() {
 }
 
 #[test]
+fn the_hybrid_arm_is_refused_where_the_kernel_cannot_be_told() {
+    if std::path::Path::new("/sys/module/amp_pmu").exists() {
+        return;
+    }
+    let kernel = Kernel::new();
+    let outcome = block(&kernel, "default-hybrid".into(), false);
+    let why = &outcome.failed_arms["default-hybrid"];
+    assert!(why.contains("amp_pmu") && !why.contains('\n'), "{why}");
+}
+
+#[test]
 fn an_interrupt_while_an_arm_loads_is_not_its_failure() {
     let kernel = Kernel::new();
     let outcome = block(&kernel, "x=sleep 1000".into(), true);
