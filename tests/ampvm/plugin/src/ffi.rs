@@ -191,7 +191,9 @@ unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
     let Some(m) = machine() else { return };
     switch(m, true, 0);
     // Each vCPU comes to the gate before it executes anything: from here on it must not read the host's counter.
-    for index in 0..m.vcpus.len() as u32 {
+    // SAFETY: a plain question. Slots after the last vCPU have no place in the scoreboard.
+    let slots = unsafe { q::qemu_plugin_num_vcpus() };
+    for index in 0..slots as u32 {
         // SAFETY: no vCPU executes; slots of vCPUs that do not exist are never used.
         unsafe { (*inline_slots(index)).budget += FULL };
         // SAFETY: as above.
