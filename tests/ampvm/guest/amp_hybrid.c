@@ -158,6 +158,11 @@ static int amp_switch_scheduler(unsigned int *parts)
 	bool use_itmt = *parts & AMP_ITMT, use_asym = *parts & AMP_ASYM, unequal;
 	int err = 0, asym_err = 0;
 
+	amp_fastest_khz(&unequal);
+	if (use_asym && cpu_smt_possible()) {
+		dev_info(amp_dev, "amp: cores have siblings, so no capacities are set\n");
+		use_asym = false;
+	}
 	if (use_itmt || use_asym)
 		err = amp_find_itmt(use_itmt ? "itmt" : "asym");
 	if (!err && use_asym)
@@ -169,8 +174,7 @@ static int amp_switch_scheduler(unsigned int *parts)
 		amp_kernel.set_capacity = NULL;
 		use_asym = false;
 	}
-	amp_fastest_khz(&unequal);
-	use_asym = use_asym && unequal && !cpu_smt_possible();
+	use_asym = use_asym && unequal;
 	use_itmt = use_itmt && unequal;
 	if (!err && (use_itmt || use_asym || amp_told)) {
 		err = amp_tell(use_itmt, use_asym);
