@@ -338,6 +338,8 @@ const KERNEL_ARGS: &[&str] = &[
     "rcupdate.rcu_cpu_stall_timeout=100",
     "random.trust_cpu=on",
     "loglevel=5",
+    // Debian's kernels would begin with schedutil, ours with performance. A comparison wants one of them.
+    "cpufreq.default_governor=performance",
 ];
 
 /// The search path with `folder` before everything else.
