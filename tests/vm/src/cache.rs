@@ -43,16 +43,9 @@ pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
 }
 
 /// A held lock; released when dropped or when the process ends in any way.
-pub struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
+struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
 
 /// Takes the lock `name`, waiting for another process if need be; `waiting` is called once before waiting.
-///
-/// # Errors
-/// The lock file cannot be made or locked.
-pub fn lock(name: &str, waiting: impl FnOnce()) -> Result<Lock> {
-    lock_in(&root()?, name, waiting)
-}
-
 fn lock_in(folder: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
     let path = folder.join(format!("{name}.lock"));
     let mut waiting = Some(waiting);

@@ -1,7 +1,7 @@
 //! Exit codes of the project's programs, and of a run in the VM.
 //!
-//! A run in the VM ends with the command's own code. The codes 120 to 123 say that the command did not get to
-//! the end undisturbed; no common program uses them.
+//! A run in the VM ends with the command's own code. The codes 120 to 122 say that the command did not get to
+//! its end; no common program uses them.
 
 /// All went well.
 pub const OK: i32 = 0;
@@ -17,8 +17,6 @@ pub const VM_SETUP: i32 = 120;
 pub const VM_PANIC: i32 = 121;
 /// The guest did not start the command, or the command did not end, in time.
 pub const VM_HANG: i32 = 122;
-/// The host could not execute the guest at the speed that was promised: figures of this run are void.
-pub const VM_OVERRUN: i32 = 123;
 /// Interrupted from the keyboard.
 pub const INTERRUPTED: i32 = 130;
 

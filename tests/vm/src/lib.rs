@@ -8,12 +8,10 @@
 //! output folder; see [`runner`].
 
 pub mod apt;
-pub mod awake;
 pub mod build;
 pub mod cache;
 pub mod exit;
 pub mod guest;
-pub mod hostspeed;
 pub mod interrupt;
 pub mod kernels;
 pub mod machine;

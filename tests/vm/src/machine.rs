@@ -7,10 +7,9 @@
 //! [`Machine::parse`] is the only way in, and [`Machine`]'s `Display` writes the text back.
 //!
 //! Invariants (property-tested): parsing the written form gives the same machine; every machine has 1 to
-//! [`MAX_CPUS`] CPUs, each between [`MIN_MIPS_MILLI`] and [`MAX_MIPS_MILLI`]; scaling keeps the order and the
-//! ratios of the speeds.
+//! [`MAX_CPUS`] CPUs, each between [`MIN_MIPS_MILLI`] and [`MAX_MIPS_MILLI`].
 //!
-//! Limits: the text says what the emulation offers, not whether this host can keep up; see `hostspeed`.
+//! Limits: the text does not tell how long the host takes for a second of the machine: the faster its CPUs, the longer.
 
 use std::fmt;
 
@@ -28,7 +27,7 @@ pub const PRESETS: &[(&str, &str, &str)] = &[
     ("2F2S", "60:60:24:24", "two fast, two slow: the usual machine"),
     ("1F3S", "60:24:24:24", "one fast, three slow"),
     ("1F2S", "60:24:24", "one fast, two slow"),
-    ("4F4S", "60:60:60:60:24:24:24:24", "four fast, four slow; wants a quick host"),
+    ("4F4S", "60:60:60:60:24:24:24:24", "four fast, four slow; takes twice as long as 2F2S"),
     ("NEAR", "60:58:56:54", "a symmetric part whose cores differ by a few percent"),
     ("SYM", "60:60:60:60", "all equal: the scheduler must find one class"),
 ];
@@ -143,30 +142,10 @@ impl Machine {
         self.mips_milli.len()
     }
 
-    /// Sum of the vCPUs' speeds, in thousandths of a MIPS: what the host must be able to execute.
+    /// Sum of the vCPUs' speeds, in thousandths of a MIPS: what the host executes for a second of the busy machine.
     #[must_use]
     pub fn total_mips_milli(&self) -> u64 {
         self.mips_milli.iter().map(|&mips| u64::from(mips)).sum()
-    }
-
-    /// The same machine with all speeds multiplied by `permille` / 1000, rounded to a thousandth of a MIPS.
-    ///
-    /// # Errors
-    /// A speed would leave the permitted range.
-    pub fn scaled(&self, permille: u32) -> Result<Self> {
-        let mut machine = self.clone();
-        for mips in &mut machine.mips_milli {
-            let scaled = u64::from(*mips) * u64::from(permille) / 1000;
-            *mips = u32::try_from(scaled).unwrap_or(u32::MAX);
-            check_speed(*mips, &text_mips(*mips))?;
-        }
-        Ok(machine)
-    }
-
-    /// This machine's speeds in thousandths of those of `asked`, which was slowed down to it.
-    #[must_use]
-    pub fn permille_of(&self, asked: &Self) -> u64 {
-        self.total_mips_milli() * 1000 / asked.total_mips_milli().max(1)
     }
 
     /// The machine as arguments of the QEMU plugin, beginning with `mips=`.
@@ -221,7 +200,7 @@ fn join(items: impl Iterator<Item = String>) -> String {
 }
 
 /// A speed as text: `60`, `57.5`.
-fn text_mips(mips_milli: u32) -> String {
+pub(crate) fn text_mips(mips_milli: u32) -> String {
     let (whole, rest) = (mips_milli / 1000, mips_milli % 1000);
     if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}").trim_end_matches('0').to_string() }
 }

@@ -4,15 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
-use crate::hostspeed::{self, HostSpeed, Scaling};
 use crate::kernels::{self, FileSharing, Kernel};
 use crate::machine::Machine;
 use crate::packages::{self, Consent};
-use crate::progress::Step;
 use crate::runner::{Emulation, Vm};
-use crate::verdict::Verdict;
 use crate::{build, qemu, tools};
 
 /// Guest memory unless asked otherwise, in MiB.
@@ -27,26 +24,23 @@ pub struct Wish {
     pub kernel: String,
     /// The machine.
     pub machine: Machine,
-    /// What to do if the host is too slow for it.
-    pub scaling: Scaling,
     /// Whether cores are to be unequal at all.
     pub emulation: bool,
     /// Whether to ask before installing packages.
     pub consent: Consent,
     /// The output folder; `None` for a new one.
     pub out: Option<PathBuf>,
-    /// Time the command may take.
+    /// Wall time the command may take.
     pub timeout: Duration,
 }
 
 impl Wish {
-    /// A wish for the usual: emulation, scaled down if need be, five minutes, packages installed without asking.
+    /// A wish for the usual: emulation, five minutes, packages installed without asking.
     #[must_use]
     pub fn new(kernel: &str, machine: Machine) -> Self {
         Self {
             kernel: kernel.to_string(),
             machine,
-            scaling: Scaling::Down,
             emulation: true,
             consent: Consent::Given,
             out: None,
@@ -58,7 +52,7 @@ impl Wish {
 /// Prepares the host and everything the VM needs.
 ///
 /// # Errors
-/// Something is missing and cannot be installed, built or fetched; or the host is too slow for the machine.
+/// Something is missing and cannot be installed, built or fetched.
 pub fn vm(wish: &Wish) -> Result<Vm> {
     kernels::check(&wish.kernel)?;
     packages::ensure(wish.consent)?;
@@ -82,11 +76,10 @@ pub fn vm(wish: &Wish) -> Result<Vm> {
         module_params: Vec::new(),
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),
-        tolerate_overrun: false,
         keep_output: false,
     };
     if wish.emulation {
-        emulate(&mut vm, &kernel, wish)?;
+        emulate(&mut vm, &kernel)?;
     }
     Ok(vm)
 }
@@ -98,50 +91,13 @@ fn sharing_folder(kernel: &Kernel) -> Result<Option<PathBuf>> {
     }
 }
 
-fn emulate(vm: &mut Vm, kernel: &Kernel, wish: &Wish) -> Result<()> {
+fn emulate(vm: &mut Vm, kernel: &Kernel) -> Result<()> {
     let built = build::emulator()?;
-    // For programs in the guest that ask the emulation whether it kept its promise.
+    // For programs in the guest that suspend the emulation or read its counters.
     vm.env.push(("AMPCTL".into(), built.ampctl.to_string_lossy().into_owned()));
-    let emulation = Emulation {
-        plugin: built.plugin.clone(),
-        module: kernel.module.clone(),
-        starter: Some(built.ampctl),
-    };
-    if wish.scaling != Scaling::Ignore {
-        let speed = hostspeed::ensure(&built.plugin, || measure(vm, &emulation))?;
-        let (machine, remark) = hostspeed::fit(&wish.machine, &speed, wish.scaling)?;
-        if let Some(remark) = remark {
-            eprintln!("xtask: {remark}");
-        }
-        vm.machine = machine;
-    }
-    vm.emulation = Some(emulation);
+    vm.emulation =
+        Some(Emulation { plugin: built.plugin, module: kernel.module.clone(), starter: Some(built.ampctl) });
     Ok(())
-}
-
-/// Boots unpaced and lets every vCPU work. Two more vCPUs than host CPUs show what the host does when overloaded.
-fn measure(vm: &Vm, emulation: &Emulation) -> Result<HostSpeed> {
-    let mut step = Step::new("measuring once how fast this host executes the emulation");
-    step.note("boots a VM and keeps all its CPUs busy");
-    let vcpus = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) + 2;
-    let vcpus = vcpus.min(crate::machine::MAX_CPUS);
-    let mut vm = vm.clone();
-    vm.machine = Machine::parse(&format!("10000x{vcpus},mem_ns=0,llc_ns=0,branch_ns=0,l2_ns=0"))?;
-    vm.emulation = Some(emulation.clone());
-    vm.keep_output = true;
-    vm.timeout = Duration::from_secs(120);
-    let outcome = vm.run(&hostspeed::load(vcpus))?;
-    // Nobody can keep up with this machine, so an overrun is what success looks like.
-    if !matches!(outcome.verdict, Verdict::Ended(_) | Verdict::Overran(_)) {
-        bail!("measuring the host's speed failed: {}", outcome.verdict.explanation().unwrap_or_default());
-    }
-    let host_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let total_mips_milli = hostspeed::typical(&outcome.samples, host_cpus);
-    if total_mips_milli == 0 {
-        bail!("measuring the host's speed failed: the emulation counted nothing");
-    }
-    step.done(&format!("{} million instructions a second", total_mips_milli / 1000));
-    Ok(HostSpeed { total_mips_milli, vcpus, host: hostspeed::host_identity() })
 }
 
 /// A new folder for a run; the oldest of many are removed.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::guest;
-use crate::verdict::{self, Account, Evidence, Late, Verdict};
+use crate::verdict::{self, Evidence, Late, Verdict};
 
 /// What the watch saw.
 #[derive(Default)]
@@ -14,33 +14,10 @@ pub struct Watched {
     pub boot: Duration,
     /// Start to end of the command.
     pub command: Duration,
-    /// Host processor time of the VM from start to end of the command.
-    pub cpu_time: Duration,
-    /// What the VM had done and cost, once a second while the command ran.
-    pub samples: Vec<Sample>,
+    /// Virtual time when the command ended: how long the guest thinks it took.
+    pub virtual_time: Duration,
     /// What ran out of time.
     pub late: Option<Late>,
-    /// The vCPUs' accounts when the command started.
-    pub before: Vec<Account>,
-    /// The vCPUs' accounts when the command ended.
-    pub after: Vec<Account>,
-}
-
-/// A look at a running VM.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
-    /// Host processor time of the VM since power-on.
-    pub cpu_time: Duration,
-    /// Instructions of all vCPUs since the emulation started.
-    pub instructions: u64,
-}
-
-impl Watched {
-    /// What each vCPU did during the command.
-    #[must_use]
-    pub fn accounts(&self) -> Vec<Account> {
-        self.after.iter().zip(&self.before).map(|(after, before)| after.since(before)).collect()
-    }
 }
 
 /// The run's private folder below the output folder.
@@ -100,12 +77,10 @@ impl RunFolder {
         crashed.then(|| "QEMU crashed while the guest booted".to_string())
     }
 
-    /// Judges the run from what it left behind and what the watch saw; by the accounts of the vCPUs, too, unless overrun is
-    /// tolerated.
+    /// Judges the run from what it left behind and what the watch saw.
     #[must_use]
-    pub fn judge(&self, watched: &Watched, tolerate_overrun: bool) -> Verdict {
+    pub fn judge(&self, watched: &Watched) -> Verdict {
         let failed = self.text(&self.path.join(guest::FAILED));
-        let accounts = watched.accounts();
         verdict::judge(&Evidence {
             started: self.has(guest::STARTED),
             failed: Some(failed.as_str()).filter(|text| !text.is_empty()),
@@ -113,7 +88,6 @@ impl RunFolder {
             late: watched.late,
             console: &self.text(&self.console()),
             launcher: &self.text(&self.launcher_log()),
-            accounts: if tolerate_overrun { &[] } else { &accounts },
         })
     }
 }

@@ -1,14 +1,16 @@
 //! Runs one command in the VM.
 //!
-//! Problem: a command's success must mean that it ran, undisturbed, at the promised speeds. QEMU alone tells
-//! none of it: a guest that panics, hangs or lags looks like one that works.
+//! Problem: a command's success must mean that it ran to its end. QEMU alone does not tell: a guest that panics or
+//! hangs looks like one that works.
 //!
 //! Approach: virtme-run (of virtme-ng) boots the kernel on the host's own files, read-only, under TCG; the plugin needs TCG, so KVM
 //! is never used. A script in the run's folder ([`crate::guest`]) starts the emulation and the command and leaves
 //! marks; the watch here looks at the marks, the clock and Ctrl-C, and [`crate::verdict`] judges.
 //!
 //! Invariants: QEMU never outlives this process, however that ends (parent-death signals all the way down);
-//! one VM at a time (a lock, because two would distort each other); nothing but the output folder is written.
+//! nothing but the output folder is written.
+//!
+//! VMs may run at the same time. Each keeps its own virtual time, so neither distorts what the other measures.
 //!
 //! Limits: the guest sees the host's `/` read-only except `/tmp`, `/run` and other state folders, which are empty there.
 
@@ -21,24 +23,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use crate::awake::Awake;
 use crate::guest::{self, Script};
-use crate::machine::Machine;
+use crate::interrupt;
+use crate::machine::{Machine, text_mips};
 use crate::ports::{Port, Sink};
 use crate::process::Guest;
-use crate::run_folder::{RunFolder, Sample, Watched};
+use crate::run_folder::{RunFolder, Watched};
 use crate::shared::Shared;
-use crate::verdict::{Account, Late, Verdict};
-use crate::{cache, interrupt};
+use crate::verdict::{Late, Verdict};
 
 /// Boots in all, when QEMU itself fails.
 const BOOT_ATTEMPTS: usize = 3;
-/// Time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
+/// Wall time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
 const BOOT_LIMIT: Duration = Duration::from_secs(90);
+/// The same for each vCPU besides, because the host executes them all.
+const BOOT_LIMIT_PER_VCPU: Duration = Duration::from_secs(5);
 /// Time between two looks at a running guest.
 const WATCH_PERIOD: Duration = Duration::from_millis(25);
-/// Time between two samples of what the VM did.
-const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 /// Time QEMU has to end after the command did.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
 
@@ -47,16 +48,16 @@ const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
 pub struct Emulation {
     /// The QEMU plugin.
     pub plugin: PathBuf,
-    /// The guest's PMU module for this kernel, if it has one; loading it starts the pacing.
+    /// The guest's PMU module for this kernel, if it has one; loading it starts the model.
     pub module: Option<PathBuf>,
-    /// Program that starts the pacing where there is no module.
+    /// Program that starts the model where there is no module.
     pub starter: Option<PathBuf>,
 }
 
-/// A change of one vCPU's speed while the command runs.
+/// A change of one vCPU's speed while the command runs; the plugin makes it, by its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeedChange {
-    /// When, counted from the start of the command.
+    /// When, in virtual time since the model started, which is just before the command does.
     pub after: Duration,
     /// The vCPU.
     pub vcpu: usize,
@@ -83,7 +84,7 @@ pub struct Vm {
     pub emulation: Option<Emulation>,
     /// Guest memory in MiB.
     pub memory_mib: u32,
-    /// Time the command may take.
+    /// Wall time the command may take.
     pub timeout: Duration,
     /// Folder shared with the guest, writable on both sides; `OUT` in the guest.
     pub out: PathBuf,
@@ -95,9 +96,6 @@ pub struct Vm {
     pub speed_changes: Vec<SpeedChange>,
     /// More words for the kernel's command line.
     pub kernel_args: Vec<String>,
-    /// Whether a run counts although the host was too slow for the machine: for commands that check each measurement
-    /// themselves, as bias-bench does.
-    pub tolerate_overrun: bool,
     /// Whether the command's output is kept instead of passed on.
     pub keep_output: bool,
 }
@@ -111,6 +109,8 @@ pub struct Outcome {
     pub boot: Duration,
     /// Start to end of the command.
     pub command: Duration,
+    /// The same by the guest's clocks; zero without the emulation.
+    pub virtual_time: Duration,
     /// The command's standard output, if kept.
     pub stdout: String,
     /// The command's standard error, if kept.
@@ -121,12 +121,6 @@ pub struct Outcome {
     pub out: PathBuf,
     /// How QEMU itself failed before the command started, if it did.
     pub early_failure: Option<String>,
-    /// Host processor time that the VM took during the command.
-    pub cpu_time: Duration,
-    /// What the VM had done and cost, once a second while the command ran.
-    pub samples: Vec<Sample>,
-    /// What each vCPU did during the command; empty without the emulation.
-    pub vcpus: Vec<Account>,
 }
 
 impl Vm {
@@ -136,7 +130,6 @@ impl Vm {
     /// # Errors
     /// The run could not be attempted: the output folder is not writable, virtme-run does not start, Ctrl-C.
     pub fn run(&self, command: &[String]) -> Result<Outcome> {
-        let _lock = cache::lock("vm", || eprintln!("xtask: another VM is running; waiting for it to end"))?;
         for _ in 1..BOOT_ATTEMPTS {
             let outcome = self.run_once(command)?;
             let Some(failure) = &outcome.early_failure else { return Ok(outcome) };
@@ -157,16 +150,16 @@ impl Vm {
             .tempdir()
             .context("cannot make a temporary folder")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
-        let _awake = self.emulation.as_ref().and_then(|_| Awake::keep());
         let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, shared.as_ref());
         guest.kill();
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
         let watched = watched?;
         Ok(Outcome {
-            verdict: run.judge(&watched, self.tolerate_overrun),
+            verdict: run.judge(&watched),
             boot: watched.boot,
             command: watched.command,
+            virtual_time: watched.virtual_time,
             stdout: String::from_utf8_lossy(&stdout).into_owned(),
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
@@ -174,9 +167,6 @@ impl Vm {
             early_failure: run.early_failure().or_else(|| {
                 matches!(watched.late, Some(Late::Boot(_))).then(|| "it hung while booting".to_string())
             }),
-            cpu_time: watched.cpu_time,
-            vcpus: watched.accounts(),
-            samples: watched.samples,
         })
     }
 
@@ -257,7 +247,12 @@ impl Vm {
             let shared = comma(&run.shared());
             add(
                 "-plugin",
-                format!("{},{},shm={shared}", comma(&emulation.plugin), self.machine.plugin_args()),
+                format!(
+                    "{},{}{},shm={shared}",
+                    comma(&emulation.plugin),
+                    self.machine.plugin_args(),
+                    throttle_args(&self.speed_changes)
+                ),
             );
             add(
                 "-object",
@@ -270,33 +265,32 @@ impl Vm {
 
     /// Waits until the guest is done, late, gone or unwanted.
     fn watch(&self, guest: &mut Guest, run: &RunFolder, shared: Option<&Shared>) -> Result<Watched> {
-        let accounts = || shared.map(|shared| shared.accounts(self.machine.cpus())).unwrap_or_default();
+        let virtual_time = || shared.map(Shared::virtual_time).unwrap_or_default();
+        let boot_limit = BOOT_LIMIT + BOOT_LIMIT_PER_VCPU * self.machine.cpus() as u32;
         let mut watched = Watched::default();
         let power_on = Instant::now();
         let mut started: Option<Instant> = None;
+        let mut started_virtual = Duration::ZERO;
         let mut ended: Option<Instant> = None;
-        let mut changes = self.speed_changes.clone();
         loop {
             interrupt::check()?;
             // Asked before looking at the marks: a guest that is gone leaves no more of them.
             let gone = guest.is_gone()?;
             if started.is_none() && run.has(guest::STARTED) {
                 started = Some(Instant::now());
+                started_virtual = virtual_time();
                 watched.boot = power_on.elapsed();
-                watched.before = accounts();
-                watched.cpu_time = guest.cpu_time();
             }
             if ended.is_none() && run.has(guest::EXIT_CODE) {
                 ended = Some(Instant::now());
                 watched.command = started.map(|start| start.elapsed()).unwrap_or_default();
-                watched.after = accounts();
-                watched.cpu_time = guest.cpu_time().saturating_sub(watched.cpu_time);
+                watched.virtual_time = virtual_time().saturating_sub(started_virtual);
             }
             if gone || ended.is_some_and(|end| end.elapsed() > POWER_OFF_LIMIT) {
                 return Ok(watched);
             }
             watched.late = match started {
-                None if power_on.elapsed() > BOOT_LIMIT => Some(Late::Boot(BOOT_LIMIT.as_secs())),
+                None if power_on.elapsed() > boot_limit => Some(Late::Boot(boot_limit.as_secs())),
                 Some(start) if ended.is_none() && start.elapsed() > self.timeout => {
                     Some(Late::Command(self.timeout.as_secs()))
                 }
@@ -305,25 +299,18 @@ impl Vm {
             if watched.late.is_some() {
                 return Ok(watched);
             }
-            if let (Some(start), Some(shared)) = (started, shared) {
-                if ended.is_none() && start.elapsed() >= SAMPLE_PERIOD * (watched.samples.len() as u32 + 1) {
-                    let instructions = accounts().iter().map(|account| account.instructions).sum();
-                    watched.samples.push(Sample { cpu_time: guest.cpu_time(), instructions });
-                }
-                apply_due(&mut changes, start.elapsed(), shared)?;
-            }
             std::thread::sleep(WATCH_PERIOD);
         }
     }
 }
 
-/// Applies the speed changes whose time has come and takes them off the list.
-fn apply_due(changes: &mut Vec<SpeedChange>, elapsed: Duration, shared: &Shared) -> Result<()> {
-    for change in changes.iter().filter(|change| change.after <= elapsed) {
-        shared.set_speed(change.vcpu, change.mips_milli)?;
-    }
-    changes.retain(|change| change.after > elapsed);
-    Ok(())
+/// Changes of speed as an argument of the QEMU plugin, with the comma before it; empty if there are none.
+fn throttle_args(changes: &[SpeedChange]) -> String {
+    let one = |change: &SpeedChange| {
+        format!("{}:{}@{}", change.vcpu, text_mips(change.mips_milli), change.after.as_secs_f64())
+    };
+    let list: Vec<_> = changes.iter().map(one).collect();
+    if list.is_empty() { String::new() } else { format!(",throttle={}", list.join("+")) }
 }
 
 /// Words on the guest kernel's command line, each with its reason in the list's order: no mitigations (they cost
@@ -357,4 +344,21 @@ fn comma(path: &Path) -> String {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_speed_reach_the_plugin() {
+        let change = |vcpu, mips_milli, after_ms| SpeedChange {
+            after: Duration::from_millis(after_ms),
+            vcpu,
+            mips_milli,
+        };
+        assert_eq!(throttle_args(&[]), "");
+        let changes = [change(0, 20_000, 3000), change(11, 12_500, 4250)];
+        assert_eq!(throttle_args(&changes), ",throttle=0:20@3+11:12.5@4.25");
+    }
 }

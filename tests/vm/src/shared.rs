@@ -1,11 +1,11 @@
 //! The host's view of the page that the plugin and the guest share.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ampvm_abi::Page;
 use anyhow::{Context as _, Result};
-
-use crate::verdict::Account;
 
 /// The page of one running VM.
 pub struct Shared {
@@ -25,30 +25,9 @@ impl Shared {
         Ok(Self { page })
     }
 
-    /// What each of the first `vcpus` vCPUs did since the emulation started. One that the page does not have yet
-    /// did nothing.
+    /// Virtual time since the model started.
     #[must_use]
-    pub fn accounts(&self, vcpus: usize) -> Vec<Account> {
-        (0..vcpus)
-            .map(|vcpu| match self.page.counters(vcpu) {
-                Ok(counters) => Account {
-                    vcpu,
-                    instructions: counters.instructions,
-                    behind_ns: counters.overrun_ns,
-                    busy_ns: counters.model_ns,
-                },
-                Err(_) => Account { vcpu, ..Account::default() },
-            })
-            .collect()
-    }
-
-    /// Changes a vCPU's speed, in thousandths of a MIPS, at once.
-    ///
-    /// # Errors
-    /// There is no such vCPU, or the speed is out of range.
-    pub fn set_speed(&self, vcpu: usize, mips_milli: u32) -> Result<()> {
-        self.page
-            .set_speed(vcpu, mips_milli)
-            .with_context(|| format!("cannot change the speed of vCPU {vcpu}"))
+    pub fn virtual_time(&self) -> Duration {
+        Duration::from_nanos(self.page.header.virtual_ns.load(Ordering::Relaxed))
     }
 }

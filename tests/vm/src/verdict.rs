@@ -2,8 +2,8 @@
 //!
 //! Pure: [`judge`] sees texts and flags, so every ending is tested without booting anything.
 //!
-//! Invariant: a run counts as ended only if the command's exit code arrived and the emulation kept its promise;
-//! everything else is a distinct failure with an explanation and the console's last lines.
+//! Invariant: a run counts as ended only if the command's exit code arrived; everything else is a distinct failure
+//! with an explanation and the console's last lines.
 
 use crate::exit;
 
@@ -11,45 +11,6 @@ use crate::exit;
 const CONSOLE_LINES: usize = 12;
 /// Longest line that an explanation repeats, in characters.
 const LINE_CHARS: usize = 160;
-/// A run is refused when a vCPU fell behind its modelled time by more than this share of it, in thousandths.
-pub const OVERRUN_LIMIT_PERMILLE: u64 = 20;
-/// Falling behind by less than this does not void a run, in nanoseconds: first executions of code and a few preemptions
-/// by the host cost as much, and nothing that short is measured.
-pub const OVERRUN_GRACE_NS: u64 = 100_000_000;
-
-/// What one vCPU did, and how far it fell behind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// The vCPU.
-    pub vcpu: usize,
-    /// Instructions it executed.
-    pub instructions: u64,
-    /// Host time it lacked, in nanoseconds.
-    pub behind_ns: u64,
-    /// Time it should have been busy, in nanoseconds.
-    pub busy_ns: u64,
-}
-
-impl Account {
-    /// What happened between an earlier account and this one.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            vcpu: self.vcpu,
-            instructions: self.instructions.saturating_sub(earlier.instructions),
-            behind_ns: self.behind_ns.saturating_sub(earlier.behind_ns),
-            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
-        }
-    }
-
-    /// Whether this voids the run.
-    #[must_use]
-    pub fn is_excessive(&self) -> bool {
-        self.behind_ns > OVERRUN_GRACE_NS
-            && self.behind_ns.saturating_mul(1000) > self.busy_ns.saturating_mul(OVERRUN_LIMIT_PERMILLE)
-    }
-}
-
 /// What ran out of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
@@ -74,14 +35,12 @@ pub struct Evidence<'a> {
     pub console: &'a str,
     /// What virtme-ng and QEMU said.
     pub launcher: &'a str,
-    /// What each vCPU did during the command.
-    pub accounts: &'a [Account],
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The command ended with this code and nothing disturbed it.
+    /// The command ended with this code.
     Ended(i32),
     /// The VM or the command could not be started; says why.
     SetUpFailed(String),
@@ -89,8 +48,6 @@ pub enum Verdict {
     Panicked(String),
     /// Something did not end in time; says what.
     Hung(String),
-    /// The host was too slow for the promised speeds; says where.
-    Overran(String),
 }
 
 impl Verdict {
@@ -102,18 +59,15 @@ impl Verdict {
             Self::SetUpFailed(_) => exit::VM_SETUP,
             Self::Panicked(_) => exit::VM_PANIC,
             Self::Hung(_) => exit::VM_HANG,
-            Self::Overran(_) => exit::VM_OVERRUN,
         }
     }
 
-    /// Why the command did not end undisturbed; `None` if it did.
+    /// Why the command did not end; `None` if it did.
     #[must_use]
     pub fn explanation(&self) -> Option<&str> {
         match self {
             Self::Ended(_) => None,
-            Self::SetUpFailed(text) | Self::Panicked(text) | Self::Hung(text) | Self::Overran(text) => {
-                Some(text)
-            }
+            Self::SetUpFailed(text) | Self::Panicked(text) | Self::Hung(text) => Some(text),
         }
     }
 }
@@ -128,7 +82,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         return Verdict::Panicked(format!("{line}\n{}", tail("console", evidence.console)));
     }
     if let (Some(code), None) = (evidence.exit_code, evidence.late) {
-        return judge_overrun(code, evidence.accounts);
+        return Verdict::Ended(code);
     }
     match evidence.late {
         Some(Late::Boot(seconds)) => Verdict::Hung(format!(
@@ -136,7 +90,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             tail("console", evidence.console)
         )),
         Some(Late::Command(seconds)) => Verdict::Hung(format!(
-            "the command did not end within {seconds} s (raise --timeout if it needs longer)\n{}",
+            "the command did not end within {seconds} s of real time (raise --timeout if it needs longer)\n{}",
             tail("console", evidence.console)
         )),
         None if evidence.started => Verdict::Panicked(format!(
@@ -150,29 +104,6 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             tail("console", evidence.console)
         )),
     }
-}
-
-fn judge_overrun(code: i32, accounts: &[Account]) -> Verdict {
-    let excessive: Vec<_> = accounts.iter().filter(|account| account.is_excessive()).collect();
-    if excessive.is_empty() {
-        return Verdict::Ended(code);
-    }
-    let list: Vec<_> = excessive
-        .iter()
-        .map(|account| {
-            format!(
-                "vCPU {} lacked {} of {} ms",
-                account.vcpu,
-                account.behind_ns / 1_000_000,
-                account.busy_ns / 1_000_000
-            )
-        })
-        .collect();
-    Verdict::Overran(format!(
-        "this host was too slow, so the figures are void ({}); the command ended with {code}. \
-         Stop other work on the host, or choose slower CPUs (--machine, --scale)",
-        list.join(", ")
-    ))
 }
 
 /// The line that names a panic, in words of the kernel.
@@ -203,9 +134,6 @@ fn tail(name: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    const BEHIND: Account =
-        Account { vcpu: 2, instructions: 0, behind_ns: 300_000_000, busy_ns: 1_000_000_000 };
-
     fn ended(code: i32) -> Evidence<'static> {
         Evidence { started: true, exit_code: Some(code), ..Evidence::default() }
     }
@@ -214,20 +142,6 @@ mod tests {
     fn the_commands_own_code_is_returned() {
         assert_eq!(judge(&ended(0)), Verdict::Ended(0));
         assert_eq!(judge(&ended(42)).code(), 42);
-    }
-
-    #[test]
-    fn an_overrun_voids_a_run_that_went_well() {
-        let verdict = judge(&Evidence { accounts: &[BEHIND], ..ended(0) });
-        assert_eq!(verdict.code(), exit::VM_OVERRUN);
-        assert!(verdict.explanation().is_some_and(|text| text.contains("vCPU 2")));
-    }
-
-    #[test]
-    fn a_little_lateness_does_not() {
-        let short = Account { behind_ns: OVERRUN_GRACE_NS, busy_ns: 1, ..BEHIND };
-        let small = Account { busy_ns: 300_000_000 * 1000 / OVERRUN_LIMIT_PERMILLE, ..BEHIND };
-        assert_eq!(judge(&Evidence { accounts: &[short, small], ..ended(5) }), Verdict::Ended(5));
     }
 
     #[test]

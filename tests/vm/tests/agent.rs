@@ -16,13 +16,11 @@ fn stop_s() -> u64 {
 
 #[test]
 fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
-    let Some(results) = scenario().run(&format!(
+    let results = scenario().run(&format!(
         "{PRETEND}\nkeep control $BENCH control --scheduler-cmd \"nice -n -20 $SCHED\" --stop {} --clients 1000 --flood 5\n\
          cat /sys/kernel/sched_ext/state >$OUT/state\n",
         stop_s()
-    )) else {
-        return;
-    };
+    ));
     eprintln!("{:#}", results.json("control"));
     let mut expect = Expectations::default();
     let told = results.json("control")["told"].as_str().unwrap().to_owned();
@@ -80,7 +78,7 @@ cat /sys/kernel/sched_ext/state >$OUT/state
 
 #[test]
 fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
-    let Some(results) = scenario().run(&format!("{PRETEND}\n{RELOADS}")) else { return };
+    let results = scenario().run(&format!("{PRETEND}\n{RELOADS}"));
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     let slices = [text("first"), text("second"), text("third")];
@@ -156,7 +154,7 @@ kill -TERM $bias; wait $bias; echo $? >$OUT/code
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn the_rights_that_the_unit_leaves_are_enough() {
-    let Some(results) = scenario().run(&format!("{PRETEND}\n{CONFINED}")) else { return };
+    let results = scenario().run(&format!("{PRETEND}\n{CONFINED}"));
     let mut expect = Expectations::default();
     expect.holds(&format!("loads: {}", results.text("log")), results.text("state").trim() == "enabled");
     let status = results.text("status");

@@ -66,7 +66,7 @@ fn expect(results: &Results, expect: &mut Expectations, name: &str, cpus: &[u64]
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn poor_counters_cost_their_benefit_and_nothing_else() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 6).run(POOR) else { return };
+    let results = Scenario::emulated("6.12", "2F2S", 6).run(POOR);
     let mut all = Expectations::default();
     // Equal treatment gives 3.3, full knowledge 3.9; the default gets 2.8 to 3.9 by luck.
     expect(&results, &mut all, "one_cpu", &[0], "CPU", 2.9);

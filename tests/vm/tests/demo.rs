@@ -4,21 +4,14 @@
 use bias_vm::build;
 use serde_json::Value;
 
-/// Exit codes that judge the host, not the demo: it was too slow for the promised speeds, or bias-bench gave up for that.
-const VOID: [i32; 2] = [123, 5];
-
 #[test]
 fn the_demo_shows_the_table_and_a_gain() {
     let mut demo = build::cargo();
     demo.args(["xtask", "demo", "--", "--mixes", "2compute", "--json"]);
     let output = demo.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let code = output.status.code().unwrap_or(-1);
-    if VOID.contains(&code) {
-        eprintln!("NOT JUDGED, because the host was too slow ({code})");
-        return;
-    }
-    assert_eq!(code, 0, "-- stdout\n{text}\n-- stderr\n{}", String::from_utf8_lossy(&output.stderr));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n-- stdout\n{text}\n-- stderr\n{stderr}", output.status);
     let table = text.split("== The default scheduler").next().unwrap();
     // How exact the table is, `machine_model` judges, in runs that count; here one on a busy host has to tell the classes apart.
     for (cpu, class, cost) in [(0, "fast", 1.0), (1, "fast", 1.0), (2, "slow", 2.5), (3, "slow", 2.5)] {

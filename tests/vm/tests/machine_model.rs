@@ -10,15 +10,13 @@ use serde_json::Value;
 #[ignore = "minutes more: cargo xtask test --full"]
 fn speed_ratios_are_those_of_the_model() {
     // One boot for three ratios: each CPU against the first.
-    let Some(results) = Scenario::emulated("6.12", "60:54:36:24", 4).run(
+    let results = Scenario::emulated("6.12", "60:54:36:24", 4).run(
         r#"
 for cpu in 1 2 3; do
   keep ratio$cpu $BENCH ratio --cpus 0,$cpu --kinds compute,chase,stalled
 done
 "#,
-    ) else {
-        return;
-    };
+    );
     let mut expect = Expectations::default();
     for (cpu, ratio) in [(1, 60.0 / 54.0), (2, 60.0 / 36.0), (3, 60.0 / 24.0)] {
         let number = |pointer: &str| results.number(&format!("ratio{cpu}"), pointer);
@@ -61,7 +59,7 @@ const CALIBRATE: &str = "keep table $BIAS calibrate --force\n";
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_two_classes() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 3).strict().run(CALIBRATE) else { return };
+    let results = Scenario::emulated("6.12", "2F2S", 3).run(CALIBRATE);
     let mut expect = Expectations::default();
     let (classes, costs) = classes_and_costs(&results.json("table"));
     expect.holds(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
@@ -74,7 +72,7 @@ fn calibration_finds_two_classes() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_orders_cpus_that_are_nearly_alike() {
-    let Some(results) = Scenario::emulated("6.12", "NEAR", 3).strict().run(CALIBRATE) else { return };
+    let results = Scenario::emulated("6.12", "NEAR", 3).run(CALIBRATE);
     let mut expect = Expectations::default();
     let (_, costs) = classes_and_costs(&results.json("table"));
     expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
@@ -84,7 +82,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_one_class_where_all_are_alike() {
-    let Some(results) = Scenario::emulated("6.12", "SYM", 3).strict().run(CALIBRATE) else { return };
+    let results = Scenario::emulated("6.12", "SYM", 3).run(CALIBRATE);
     let mut expect = Expectations::default();
     let (classes, _) = classes_and_costs(&results.json("table"));
     expect.holds(

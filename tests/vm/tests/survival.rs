@@ -20,11 +20,8 @@ fn scenario(kernel: &str) -> Scenario {
 
 fn storm(kernel: &str) {
     let seconds = from_environment("BIAS_VM_STORM_S", 10);
-    let Some(results) =
-        scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds {seconds}\n{AFTERWARDS}"))
-    else {
-        return;
-    };
+    let results =
+        scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds {seconds}\n{AFTERWARDS}"));
     let mut expect = Expectations::default();
     let report = results.json("storm");
     expect.holds("no failure", report["failures"].as_array().is_some_and(Vec::is_empty));
@@ -59,9 +56,9 @@ fn from_environment(name: &str, default: u64) -> u64 {
 fn killed_and_unplugged(kernel: &str) {
     // Loading beside busy tasks takes 10 s on two host cores, so there are few unless asked for.
     let kills = from_environment("BIAS_VM_KILLS", 2);
-    let Some(results) = scenario(kernel).run(&format!(
+    let results = scenario(kernel).run(&format!(
         "{PRETEND}\nkeep survive $BENCH survive --scheduler-cmd \"nice -n -20 $SCHED\" --kills {kills} --hotplug 1 --hotplugs 3\n{AFTERWARDS}"
-    )) else { return };
+    ));
     let mut expect = Expectations::default();
     let report = results.json("survive");
     expect.holds("every kill was survived", report["kills"].as_u64() == Some(kills));
@@ -107,11 +104,8 @@ fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
 
 /// The one object loads, schedules and goes.
 fn loads(kernel: &str) {
-    let Some(results) =
-        scenario(kernel).run(&format!("{PRETEND}\nunder work work compute --seconds 1\n{AFTERWARDS}"))
-    else {
-        return;
-    };
+    let results =
+        scenario(kernel).run(&format!("{PRETEND}\nunder work work compute --seconds 1\n{AFTERWARDS}"));
     let mut expect = Expectations::default();
     expect_clean(&results, &mut expect);
     expect.judge();

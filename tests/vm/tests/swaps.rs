@@ -160,9 +160,7 @@ fn clean(results: &Results, expect: &mut Expectations, name: &str) {
 
 #[test]
 fn swaps_alone_mend_the_worst_placement() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&alone_script()) else {
-        return;
-    };
+    let results = Scenario::emulated("6.12", "2F2S", 5).run(&alone_script());
     let mut expect = Expectations::default();
     judge_worst(&results, &mut expect, "alone");
     expect.judge();
@@ -171,9 +169,7 @@ fn swaps_alone_mend_the_worst_placement() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 6).run(&beside_script()) else {
-        return;
-    };
+    let results = Scenario::emulated("6.12", "2F2S", 6).run(&beside_script());
     let mut expect = Expectations::default();
     judge_worst(&results, &mut expect, "beside");
     let none = results.number("none.status", "/statistics/moved");
@@ -227,10 +223,7 @@ unload short
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn tasks_that_end_before_their_turn_disturb_nothing() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT + COMPLAINTS))
-    else {
-        return;
-    };
+    let results = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT + COMPLAINTS));
     let mut expect = Expectations::default();
     eprintln!("{}", results.text("short.swaps.txt"));
     let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
@@ -259,9 +252,7 @@ unload steady
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn a_steady_mix_is_left_in_peace() {
-    let Some(results) = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY)) else {
-        return;
-    };
+    let results = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY));
     let mut expect = Expectations::default();
     let asked = results.number("steady.swaps", "/summary/tally/asked");
     expect.at_most("swaps a second", asked / 20.0, 2.0);

@@ -32,7 +32,7 @@ fn stays_within_budget(kernel: &str, counted: bool) {
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
     let budget: Budget = toml::from_str(&text).unwrap();
-    let Some(results) = Scenario::emulated(kernel, "2F2S", 3).run(SCRIPT) else { return };
+    let results = Scenario::emulated(kernel, "2F2S", 3).run(SCRIPT);
     let mut expect = Expectations::default();
     expect.holds("loaded", results.text("state").trim() == "enabled");
     let log = results.text("bias.log");

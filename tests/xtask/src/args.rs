@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bias_vm::Machine;
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 
 /// Build, test and try scx_bias in a virtual machine with unequal cores.
 ///
@@ -30,6 +30,9 @@ pub enum Command {
     /// Run every test: units on the host, scenarios in the VM.
     Test(TestArgs),
     /// Run a command in the VM as root, with the host's files visible read-only.
+    ///
+    /// The command's exit code is returned. 120: the VM could not be set up. 121: the guest panicked. 122: it hung or
+    /// the time was up.
     Vm(VmArgs),
     /// Install what is missing and fetch the tools, without running anything.
     Setup,
@@ -40,9 +43,6 @@ pub enum Command {
 }
 
 /// `cargo xtask vm`.
-///
-/// The command's exit code is returned. 120: the VM could not be set up. 121: the guest panicked. 122: it hung or
-/// the time was up. 123: the host was too slow for the promised speeds, so figures of this run are void.
 #[derive(ClapArgs)]
 pub struct VmArgs {
     /// Kernel to boot: a version of tests/ampvm/kernel/kernels.toml (6.12, 6.18, 7.0, 7.2, 7.3) or an image's path.
@@ -50,15 +50,13 @@ pub struct VmArgs {
     #[arg(long, default_value = "6.12")]
     pub kernel: String,
     /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset (2F2S, 1F3S, 1F2S, 4F4S, NEAR, SYM), then optional
-    /// ,key=value: mem_ns, llc_ns, branch_ns, l2_ns (penalties), sockets, threads. Faster CPUs finish sooner but
-    /// overrun sooner on a slow or busy host; below about 20 MIPS the guest's own timer tick shows.
+    /// ,key=value: mem_ns, llc_ns, branch_ns, l2_ns (penalties), sockets, threads. The guest's
+    /// clocks follow the model: the more MIPS, the longer the host takes for a second of them. Below about 20 MIPS the
+    /// guest's own timer tick shows.
     #[arg(long, value_name = "SPEC", default_value = "2F2S")]
     pub machine: Machine,
-    /// What to do when this host is too slow for the machine. `down` slows all CPUs by one factor, which keeps
-    /// ratios but lengthens runs; `refuse` ends with 120; `force` runs it and risks 123.
-    #[arg(long, value_enum, default_value_t = Scale::Down)]
-    pub scale: Scale,
-    /// Seconds the command may take. Raising it only delays the news of a hang.
+    /// Wall-clock seconds the command may take, however little time passes in the guest. Raising it only delays the
+    /// news of a hang.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub timeout: u64,
     /// Folder shared with the guest, writable on both sides; `$OUT` there. Default: a new one below target/vm.
@@ -67,9 +65,9 @@ pub struct VmArgs {
     /// Guest memory in MiB. More costs the host that much; the guest needs about 300 for itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
-    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal throttling. Slowed down with the
-    /// machine where the host is too slow for it.
-    #[arg(long, value_name = "CPU:MIPS@S")]
+    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal throttling. SECONDS are
+    /// the guest's, since the model started, which is just before the command does.
+    #[arg(long, value_name = "CPU:MIPS@S", conflicts_with = "no_emulation")]
     pub throttle: Vec<String>,
     /// More words for the guest kernel's command line (repeatable).
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
@@ -81,24 +79,9 @@ pub struct VmArgs {
     /// Run without the emulation: all CPUs as fast as the host allows, no stalls, no amp events. Boots faster.
     #[arg(long)]
     pub no_emulation: bool,
-    /// Return the command's exit code even if the host was too slow: for commands that check each measurement
-    /// themselves and repeat what was disturbed, such as bias-bench mix, ratio, demo and ab.
-    #[arg(long)]
-    pub tolerate_overrun: bool,
     /// The command and its arguments, after `--`.
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<String>,
-}
-
-/// What to do when the host is too slow.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Scale {
-    /// Slow all CPUs down by one factor.
-    Down,
-    /// Do not run.
-    Refuse,
-    /// Run all the same.
-    Force,
 }
 
 /// `cargo xtask kernel`.

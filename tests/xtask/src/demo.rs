@@ -23,9 +23,7 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     wish.timeout = TIME_LIMIT;
     bias_vm::packages::ensure(consent)?;
     test::programs()?;
-    let mut vm = prepare::vm(&wish)?;
-    // Each measurement of the demo checks the emulation for itself, and is repeated if it was disturbed.
-    vm.tolerate_overrun = true;
+    let vm = prepare::vm(&wish)?;
     let programs = target_folder().join("release");
     let script = vm.out.join("demo.sh");
     fs::write(&script, guest_script(&programs, args))

@@ -1,16 +1,14 @@
 //! `cargo xtask test`: everything from nothing, ending with the runner's summary.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use bias_vm::build::{self, cargo, target_folder, workspace};
 use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent};
-use bias_vm::prepare::{self, Wish};
 use bias_vm::progress::{Step, run_logged};
-use bias_vm::{Machine, tools};
+use bias_vm::tools;
 
 use crate::args::TestArgs;
 
@@ -21,13 +19,8 @@ const FULL: &str = "not (package(bias_vm) & binary(canary))";
 /// Exit code of nextest when tests ran and some failed.
 const NEXTEST_FAILED: i32 = 100;
 
-/// For so long after the start, scenarios for which the host was too slow are run once more; nothing is judged by those that come later.
-/// This is what all tests take together on a host of usual speed.
-const REPEAT_FOR: Duration = Duration::from_secs(45 * 60);
-
 /// Sets up, builds and tests.
 pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
-    let repeat_until = SystemTime::now() + REPEAT_FOR;
     packages::ensure(consent)?;
     let nextest = tools::nextest()?;
     let nextest = || {
@@ -39,10 +32,6 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
         prepare_kernels(args.full)?;
     }
     programs()?;
-    if !args.no_vm {
-        // Measures the host's speed if that is not known yet, so that no test has to.
-        prepare::vm(&Wish::new("6.12", Machine::parse("2F2S")?))?;
-    }
     meson()?;
     must(
         "the examples in the documentation",
@@ -53,8 +42,6 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     }
     let mut command = nextest();
     command.arg("--workspace");
-    let seconds = repeat_until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    command.env("BIAS_VM_REPEAT_UNTIL", seconds.to_string());
     if args.no_vm {
         command.arg("-E").arg(format!("not ({VM_TESTS})"));
     } else if std::env::var_os("CI").is_some() {

@@ -4,41 +4,29 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bias_vm::exit::{USAGE, coded};
-use bias_vm::hostspeed::Scaling;
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Wish};
 use bias_vm::runner::{Outcome, SpeedChange};
 
-use crate::args::{Scale, VmArgs};
+use crate::args::VmArgs;
 
 /// The module's parameters for a kernel that knows of its unequal cores.
 const DEFAULT_HYBRID: [&str; 3] = ["cpufreq=1", "itmt=1", "asym=1"];
 
 /// Runs the command and returns the exit code.
 pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
-    let mut speed_changes =
+    let speed_changes =
         args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
     let mut vm = prepare::vm(&Wish {
         kernel: args.kernel.clone(),
         machine: args.machine.clone(),
-        scaling: match args.scale {
-            Scale::Down => Scaling::Down,
-            Scale::Refuse => Scaling::Refuse,
-            Scale::Force => Scaling::Ignore,
-        },
         emulation: !args.no_emulation,
         consent,
         out: args.out.clone(),
         timeout: Duration::from_secs(args.timeout),
     })?;
     vm.memory_mib = args.memory;
-    vm.tolerate_overrun = args.tolerate_overrun;
     vm.kernel_args.clone_from(&args.append);
-    // A machine that the host cannot keep up with was slowed down; its later speeds are, too.
-    for change in &mut speed_changes {
-        let scaled = u64::from(change.mips_milli) * vm.machine.permille_of(&args.machine) / 1000;
-        change.mips_milli = u32::try_from(scaled).unwrap_or(u32::MAX);
-    }
     vm.speed_changes = speed_changes;
     if args.default_hybrid {
         if vm.emulation.as_ref().is_none_or(|emulation| emulation.module.is_none()) {
@@ -61,8 +49,12 @@ pub fn report(outcome: &Outcome) -> i32 {
     if let Some(text) = outcome.verdict.explanation() {
         eprintln!("xtask: {text}\nxtask: the whole console is in {}", outcome.console.display());
     }
+    let in_guest = match outcome.virtual_time {
+        Duration::ZERO => String::new(),
+        time => format!(" ({:.1} s in the guest)", time.as_secs_f64()),
+    };
     eprintln!(
-        "xtask: boot {:.1} s, command {:.1} s, output folder {}",
+        "xtask: boot {:.1} s, command {:.1} s{in_guest}, output folder {}",
         outcome.boot.as_secs_f64(),
         outcome.command.as_secs_f64(),
         outcome.out.display()

@@ -7,7 +7,7 @@ use bias_vm::runner::{Outcome, Vm};
 use bias_vm::{Machine, Verdict, build};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
 pub const PRETEND: &str = r#"
@@ -20,26 +20,13 @@ END
 
 /// Slice of scx_bias in the emulating VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
 pub const SLICE_US: u32 = 50_000;
-/// Runs that are void because the host was too slow are repeated, and said so; so many runs in all. If all are void
-/// nothing is judged: a busy host, or one whose own host takes its time away, must not fail a test, nor pass one in silence.
-const ATTEMPTS: usize = 2;
-/// Speeds of a repeated run, in thousandths of those that the host could not keep up with. All CPUs get slower alike, so that ratios stay.
-const SLOWER_PERMILLE: u32 = 750;
-/// Figures are for the machine that a scenario names. Ticks, switches and the agent take the more of a machine the slower it is; so one that was
-/// slowed down to less than this share, in thousandths, shows its figures without being judged by them.
-const JUDGED_FROM_PERMILLE: u64 = 750;
-/// Until when runs are repeated, in seconds since 1970; always, if it is not set. `cargo xtask test` sets it, so that a slow host
-/// does not take for ever.
-const REPEAT_UNTIL: &str = "BIAS_VM_REPEAT_UNTIL";
-/// Seconds for each minute that a scenario takes at most where the host is as fast as usual. Some are half as fast, and the
+/// Wall-clock seconds for each minute that a scenario takes at most where the host is as fast as usual. Some are half as fast, and the
 /// end of time is for hangs, not for them.
 const SECONDS_A_MINUTE: u64 = 150;
-/// Exit code of bias-bench when it gave a measurement up because the host was too slow again and again.
-const VOID: i32 = 5;
 
-/// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), $SPEED_PERMILLE (how fast
-/// the machine is, in thousandths of what the scenario names), and `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
-fn prelude(scheduler_options: &str, slice_us: Option<u32>, speed_permille: u64) -> String {
+/// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), and
+/// `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
+fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
     // Where cores are emulated, loading is not (it takes ten seconds that nobody measures), so the scheduler is given the table
     // that it would measure: the same calibration, done before at the pace of the machine.
     let (slice, under, calibrate) = match slice_us {
@@ -53,8 +40,7 @@ fn prelude(scheduler_options: &str, slice_us: Option<u32>, speed_permille: u64) 
     let release = build::target_folder().join("release");
     let program = |name: &str| quote(&release.join(name).to_string_lossy());
     format!(
-        // A repeated run shares the folder; solo rates of the void one belong to another boot.
-        "rm -f \"$OUT\"/*.json\nSPEED_PERMILLE={speed_permille}\nBENCH={}\nBIAS={}\nSCHED=\"$BIAS {slice} {scheduler_options}\"\n\
+        "BENCH={}\nBIAS={}\nSCHED=\"$BIAS {slice} {scheduler_options}\"\n\
          keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ code=$?; echo \"FAILED: $name ($code)\" >&2; exit $code; }}\n}}\n\
          {calibrate}under() {{ calibrate; name=$1; shift; keep \"$name\" \"$BENCH\" {under} --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
         program("bias-bench"),
@@ -73,23 +59,15 @@ pub struct Scenario {
     vm: Vm,
     /// What was run, for messages.
     name: String,
-    /// The machine that was asked for.
-    wanted: Machine,
     scheduler_options: &'static str,
     /// Slice of the scheduler; its own default if None.
     slice_us: Option<u32>,
 }
 
 impl Scenario {
-    /// A guest with the emulation of unequal cores: what is measured in it counts only if the host kept up.
+    /// A guest with the emulation of unequal cores, whose clocks are the model's: a busy host does not show in them.
     pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
         Self::new(kernel, machine, minutes, true)
-    }
-
-    /// For scripts that measure with something else than bias-bench: an overrun anywhere voids the run.
-    pub fn strict(mut self) -> Self {
-        self.vm.tolerate_overrun = false;
-        self
     }
 
     /// A guest whose CPUs run as fast as the host lets them: for behaviour, not for figures. `options` are the scheduler's.
@@ -101,69 +79,39 @@ impl Scenario {
         programs();
         let mut wish = Wish::new(kernel, Machine::parse(machine).unwrap());
         wish.emulation = emulation;
-        let wanted = wish.machine.clone();
         wish.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
         let mut vm = prepare::vm(&wish).unwrap();
         vm.keep_output = true;
-        // bias-bench checks each measurement for itself, and repeats it.
-        vm.tolerate_overrun = true;
         Scenario {
             vm,
             name: format!("{machine} on {kernel}"),
-            wanted,
             scheduler_options: "",
             slice_us: emulation.then_some(SLICE_US),
         }
     }
 
-    /// Runs the script, again and slower if the host was too slow, and fails the test unless it ends with 0. See [`ATTEMPTS`].
-    /// None if every run was void, which is told: there is nothing to judge then.
-    pub fn run(&self, script: &str) -> Option<Results> {
+    /// Runs the script, and fails the test unless it ends with 0.
+    pub fn run(&self, script: &str) -> Results {
         let path = self.vm.out.join("scenario.sh");
-        let mut vm = self.vm.clone();
-        let mut attempt = 1;
-        loop {
-            let speed_permille = vm.machine.permille_of(&self.wanted);
-            let prelude = prelude(self.scheduler_options, self.slice_us, speed_permille);
-            std::fs::write(&path, prelude + script).unwrap();
-            let full_path = path.canonicalize().unwrap().to_string_lossy().into_owned();
-            let outcome = vm.run(&["sh".to_string(), full_path]).unwrap();
-            match &outcome.verdict {
-                Verdict::Ended(0) => {
-                    return Some(Results { out: vm.out, outcome, speed_permille });
-                }
-                Verdict::Overran(_) | Verdict::Ended(VOID) if attempt == ATTEMPTS || is_late() => {
-                    let why = outcome.verdict.explanation().unwrap_or(&outcome.stderr);
-                    eprintln!("NOT JUDGED, because every run was void: {}: {why}", self.name);
-                    return None;
-                }
-                Verdict::Overran(_) | Verdict::Ended(VOID) => {
-                    let why = outcome.verdict.explanation().unwrap_or(&outcome.stderr);
-                    vm.machine = vm.machine.scaled(SLOWER_PERMILLE).unwrap_or(vm.machine);
-                    eprintln!("{}: run {attempt} is void: {why}; again as {}", self.name, vm.machine);
-                }
-                other => panic!(
-                    "{}: {other:?}\n-- stdout\n{}\n-- stderr\n{}",
-                    self.name, outcome.stdout, outcome.stderr
-                ),
-            }
-            attempt += 1;
-        }
+        std::fs::write(&path, prelude(self.scheduler_options, self.slice_us) + script).unwrap();
+        let path = path.canonicalize().unwrap().to_string_lossy().into_owned();
+        let outcome = self.vm.run(&["sh".to_string(), path]).unwrap();
+        assert_eq!(
+            outcome.verdict,
+            Verdict::Ended(0),
+            "{}\n-- stdout\n{}\n-- stderr\n{}",
+            self.name,
+            outcome.stdout,
+            outcome.stderr
+        );
+        Results { out: self.vm.out.clone(), outcome }
     }
-}
-
-/// Has the time for repetitions run out?
-fn is_late() -> bool {
-    let until = std::env::var(REPEAT_UNTIL).ok().and_then(|text| text.parse().ok());
-    until.is_some_and(|until| SystemTime::now() > SystemTime::UNIX_EPOCH + Duration::from_secs(until))
 }
 
 /// What a script left behind.
 pub struct Results {
     out: PathBuf,
     pub outcome: Outcome,
-    /// The machine's speeds, in thousandths of those that were asked for.
-    speed_permille: u64,
 }
 
 impl Results {
@@ -209,58 +157,36 @@ impl Results {
 #[derive(Default)]
 pub struct Expectations {
     lines: Vec<String>,
-    /// Figures out of bounds.
-    missed: usize,
-    /// What does not hold.
-    broken: usize,
-    /// Why figures are not judged, if they are not.
-    lenient: Option<String>,
+    failed: usize,
 }
 
 impl Expectations {
-    /// For figures that were seen to suffer from a slow machine: one slowed down too far is not judged by them; see [`JUDGED_FROM_PERMILLE`].
-    pub fn of(results: &Results) -> Self {
-        let slow = results.speed_permille < JUDGED_FROM_PERMILLE;
-        let why = || format!("the machine was slowed down to {} ‰ for this host", results.speed_permille);
-        Self { lenient: slow.then(why), ..Self::default() }
-    }
-
     pub fn at_least(&mut self, what: &str, value: f64, bound: f64) {
-        self.figure(value >= bound, &format!("{what}: {value:.3}, at least {bound:.3}"));
+        self.note(value >= bound, &format!("{what}: {value:.3}, at least {bound:.3}"));
     }
 
     pub fn at_most(&mut self, what: &str, value: f64, bound: f64) {
-        self.figure(value <= bound, &format!("{what}: {value:.3}, at most {bound:.3}"));
+        self.note(value <= bound, &format!("{what}: {value:.3}, at most {bound:.3}"));
     }
 
     pub fn within(&mut self, what: &str, value: f64, expected: f64, share: f64) {
         let met = (value / expected - 1.0).abs() <= share;
-        self.figure(met, &format!("{what}: {value:.3}, within {:.0} % of {expected:.3}", share * 100.0));
+        self.note(met, &format!("{what}: {value:.3}, within {:.0} % of {expected:.3}", share * 100.0));
     }
 
     pub fn holds(&mut self, what: &str, met: bool) {
-        self.broken += usize::from(!met);
         self.note(met, what);
     }
 
-    fn figure(&mut self, met: bool, line: &str) {
-        self.missed += usize::from(!met);
-        self.note(met, line);
-    }
-
     fn note(&mut self, met: bool, line: &str) {
+        self.failed += usize::from(!met);
         self.lines.push(format!("{} {line}", if met { "  ok  " } else { "MISSED" }));
     }
 
-    /// Prints everything, and fails the test if anything was missed in a run that counts.
+    /// Prints everything, and fails the test if anything was missed.
     pub fn judge(self) {
         let text = self.lines.join("\n");
         eprintln!("{text}");
-        let mut failed = self.broken + self.missed;
-        if let Some(why) = self.lenient.filter(|_| self.missed > 0) {
-            eprintln!("NOT JUDGED, because {why}: {} figure(s) missed", self.missed);
-            failed = self.broken;
-        }
-        assert!(failed == 0, "{failed} expectation(s) missed:\n{text}");
+        assert!(self.failed == 0, "{} expectation(s) missed:\n{text}", self.failed);
     }
 }

@@ -61,8 +61,6 @@ impl Vm {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("vm").args(["--kernel", &self.kernel, "--machine", &self.machine]);
         command.args(["--timeout", &self.timeout.as_secs().max(1).to_string()]);
-        // Samples tell for themselves whether they count.
-        command.arg("--tolerate-overrun");
         if !self.emulation {
             command.arg("--no-emulation");
         }
