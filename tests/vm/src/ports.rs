@@ -1,6 +1,6 @@
 //! The command's output on its way from the guest: one abstract Unix socket a stream, copied as it comes.
 
-use std::io::{Read as _, Write};
+use std::io::Read as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+
+use crate::progress::StatusLine;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -32,11 +34,11 @@ pub struct Port {
 }
 
 impl Port {
-    /// Listens, and copies whatever the first peer sends to `sink`.
+    /// Listens, and copies whatever the first peer sends to `sink`, clear of `line`.
     ///
     /// # Errors
     /// The socket cannot be made.
-    pub fn open(sink: Sink) -> Result<Self> {
+    pub fn open(sink: Sink, line: Arc<StatusLine>) -> Result<Self> {
         let socket = format!("scx-bias-vm-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let address = SocketAddr::from_abstract_name(&socket).context("cannot name a socket")?;
         let listener = UnixListener::bind_addr(&address).context("cannot listen for the guest's output")?;
@@ -44,7 +46,7 @@ impl Port {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
             let stop = Arc::clone(&stop);
-            move || accept(&listener, &stop).map(|stream| copy(stream, sink)).unwrap_or_default()
+            move || accept(&listener, &stop).map(|stream| copy(stream, sink, &line)).unwrap_or_default()
         });
         Ok(Self { socket, stop, thread })
     }
@@ -71,7 +73,7 @@ fn accept(listener: &UnixListener, stop: &AtomicBool) -> Option<UnixStream> {
     }
 }
 
-fn copy(mut stream: UnixStream, sink: Sink) -> Vec<u8> {
+fn copy(mut stream: UnixStream, sink: Sink, line: &StatusLine) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut buffer = [0; 8192];
     loop {
@@ -85,25 +87,22 @@ fn copy(mut stream: UnixStream, sink: Sink) -> Vec<u8> {
         // A closed pipe on our side is not the guest's fault: keep draining so that the command can end.
         match sink {
             Sink::Keep => kept.extend_from_slice(bytes),
-            Sink::Stdout => forward(&mut std::io::stdout(), bytes),
-            Sink::Stderr => forward(&mut std::io::stderr(), bytes),
+            Sink::Stdout => line.write(&mut std::io::stdout(), bytes),
+            Sink::Stderr => line.write(&mut std::io::stderr(), bytes),
         }
     }
-}
-
-fn forward(to: &mut impl Write, bytes: &[u8]) {
-    let _ = to.write_all(bytes).and_then(|()| to.flush());
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn everything_sent_is_kept_and_a_port_nobody_used_ends() {
-        let port = Port::open(Sink::Keep).unwrap();
-        let unused = Port::open(Sink::Keep).unwrap();
+        let port = Port::open(Sink::Keep, Arc::default()).unwrap();
+        let unused = Port::open(Sink::Keep, Arc::default()).unwrap();
         let address = SocketAddr::from_abstract_name(&port.socket).unwrap();
         let mut peer = UnixStream::connect_addr(&address).unwrap();
         let data: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();

@@ -1,8 +1,9 @@
 //! Progress of long work: a spinner with the last line of output on a terminal, plain lines elsewhere.
 
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -66,6 +67,75 @@ impl Drop for Step {
     }
 }
 
+/// A line about a command, on the terminal that shows the command's own output.
+///
+/// It stands only below whole lines, and goes before more output comes. Without a terminal there is none.
+#[derive(Default)]
+pub struct StatusLine(Mutex<Line>);
+
+#[derive(Default)]
+struct Line {
+    /// The line stands on the terminal.
+    is_shown: bool,
+    /// The output has ended within a line.
+    is_within: bool,
+}
+
+impl StatusLine {
+    /// Shows `text` in place of what was there.
+    pub fn show(&self, text: &str) {
+        let mut stderr = std::io::stderr();
+        if stderr.is_terminal() {
+            put(&mut stderr, self.line().shown(text).as_bytes());
+        }
+    }
+
+    /// Takes the line away.
+    pub fn wipe(&self) {
+        put(&mut std::io::stderr(), self.line().wiped().as_bytes());
+    }
+
+    /// Passes output on, and takes the line away before.
+    pub fn write(&self, to: &mut impl Write, bytes: &[u8]) {
+        let mut line = self.line();
+        put(&mut std::io::stderr(), line.before(bytes).as_bytes());
+        put(to, bytes);
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    /// What puts `text` on the terminal: nothing within a line of output.
+    fn shown(&mut self, text: &str) -> String {
+        self.is_shown |= !self.is_within;
+        if self.is_within { String::new() } else { format!("{WIPE}{text}") }
+    }
+
+    /// What takes the line away before these bytes of output.
+    fn before(&mut self, bytes: &[u8]) -> &'static str {
+        self.is_within = bytes.last().is_some_and(|&last| last != b'\n');
+        self.wiped()
+    }
+
+    /// What takes the line away.
+    fn wiped(&mut self) -> &'static str {
+        if std::mem::take(&mut self.is_shown) { WIPE } else { "" }
+    }
+}
+
+/// Back to the start of the line, and erase it.
+const WIPE: &str = "\r\x1b[K";
+
+/// Writes at once. A closed pipe on our side is not the writer's fault, so that errors are passed over.
+fn put(to: &mut impl Write, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        let _ = to.write_all(bytes).and_then(|()| to.flush());
+    }
+}
+
 /// Runs a command as part of a step: its output goes to `log`, its last line to the screen.
 ///
 /// # Errors
@@ -109,4 +179,21 @@ pub fn run_logged(step: &mut Step, command: &mut Command, log: &Path) -> Result<
         bail!("{program} failed ({status}); its last lines (all in {}):\n{}", log.display(), tail.join("\n"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_stands_below_whole_lines_and_goes_before_output() {
+        let mut line = Line::default();
+        assert_eq!(line.shown("a"), format!("{WIPE}a"));
+        assert_eq!(line.before(b"half"), WIPE);
+        assert_eq!(line.shown("b"), "", "it would end a line that is not its own");
+        assert_eq!(line.before(b" a line\n"), "", "what is not there needs no wiping");
+        assert_eq!(line.shown("c"), format!("{WIPE}c"));
+        assert_eq!(line.wiped(), WIPE);
+        assert_eq!(line.wiped(), "");
+    }
 }

@@ -19,6 +19,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -28,6 +29,7 @@ use crate::interrupt;
 use crate::machine::{Machine, text_mips};
 use crate::ports::{Port, Sink};
 use crate::process::Guest;
+use crate::progress::StatusLine;
 use crate::run_folder::{RunFolder, Watched};
 use crate::shared::Shared;
 use crate::verdict::{Late, Verdict};
@@ -40,6 +42,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(90);
 const BOOT_LIMIT_PER_VCPU: Duration = Duration::from_secs(5);
 /// Time between two looks at a running guest.
 const WATCH_PERIOD: Duration = Duration::from_millis(25);
+/// Time between two updates of the line that shows virtual time.
+const STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// Time QEMU has to end after the command did.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
 
@@ -143,7 +147,8 @@ impl Vm {
         let shared = self.emulation.is_some().then(|| Shared::create(&run.shared())).transpose()?;
         let (out_sink, err_sink) =
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
-        let (stdout, stderr) = (Port::open(out_sink)?, Port::open(err_sink)?);
+        let line = Arc::new(StatusLine::default());
+        let (stdout, stderr) = (Port::open(out_sink, line.clone())?, Port::open(err_sink, line.clone())?);
         // Short, because virtiofsd's socket lies in it and a socket's path has 107 bytes at most.
         let scratch = tempfile::Builder::new()
             .prefix("scx-bias-")
@@ -151,7 +156,8 @@ impl Vm {
             .context("cannot make a temporary folder")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
         let mut guest = Guest::start(launcher, &run.console())?;
-        let watched = self.watch(&mut guest, &run, shared.as_ref());
+        let watched = self.watch(&mut guest, &run, shared.as_ref(), &line);
+        line.wipe();
         guest.kill();
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
         let watched = watched?;
@@ -264,7 +270,13 @@ impl Vm {
     }
 
     /// Waits until the guest is done, late, gone or unwanted.
-    fn watch(&self, guest: &mut Guest, run: &RunFolder, shared: Option<&Shared>) -> Result<Watched> {
+    fn watch(
+        &self,
+        guest: &mut Guest,
+        run: &RunFolder,
+        shared: Option<&Shared>,
+        line: &StatusLine,
+    ) -> Result<Watched> {
         let virtual_time = || shared.map(Shared::virtual_time).unwrap_or_default();
         let boot_limit = BOOT_LIMIT + BOOT_LIMIT_PER_VCPU * self.machine.cpus() as u32;
         let mut watched = Watched::default();
@@ -272,6 +284,7 @@ impl Vm {
         let mut started: Option<Instant> = None;
         let mut started_virtual = Duration::ZERO;
         let mut ended: Option<Instant> = None;
+        let mut shown = power_on;
         loop {
             interrupt::check()?;
             // Asked before looking at the marks: a guest that is gone leaves no more of them.
@@ -299,9 +312,22 @@ impl Vm {
             if watched.late.is_some() {
                 return Ok(watched);
             }
+            if let (Some(start), Some(_), None) = (started, shared, ended)
+                && !self.keep_output
+                && shown.elapsed() >= STATUS_PERIOD
+            {
+                shown = Instant::now();
+                line.show(&pace(virtual_time().saturating_sub(started_virtual), start.elapsed()));
+            }
             std::thread::sleep(WATCH_PERIOD);
         }
     }
+}
+
+/// How far the guest's clocks have come, and how fast they go, in words.
+fn pace(virtual_time: Duration, wall: Duration) -> String {
+    let (virtual_s, wall_s) = (virtual_time.as_secs_f64(), wall.as_secs_f64());
+    format!("{virtual_s:.1} s in the guest, {:.2} s of it a second", virtual_s / wall_s.max(0.001))
 }
 
 /// Changes of speed as an argument of the QEMU plugin, with the comma before it; empty if there are none.
@@ -360,5 +386,11 @@ mod tests {
         assert_eq!(throttle_args(&[]), "");
         let changes = [change(0, 20_000, 3000), change(11, 12_500, 4250)];
         assert_eq!(throttle_args(&changes), ",throttle=0:20@3+11:12.5@4.25");
+    }
+
+    #[test]
+    fn the_pace_is_guest_time_by_wall_time() {
+        let pace = pace(Duration::from_secs(3), Duration::from_secs(12));
+        assert_eq!(pace, "3.0 s in the guest, 0.25 s of it a second");
     }
 }

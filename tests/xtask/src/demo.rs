@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use bias_vm::Machine;
 use bias_vm::build::target_folder;
 use bias_vm::guest::quote;
 use bias_vm::packages::Consent;
@@ -13,8 +14,12 @@ use bias_vm::prepare::{self, Wish};
 use crate::args::DemoArgs;
 use crate::{test, vm};
 
-/// Longest time the comparison may take in the guest.
+/// Longest wall time the comparison may take.
 const TIME_LIMIT: Duration = Duration::from_secs(1200);
+/// Seconds of the guest that it takes: 36 for the mixes, the rest to calibrate and to measure each kind of work alone.
+const GUEST_S: u64 = 50;
+/// Million instructions that hosts execute a second, from slow to fast.
+const HOST_MIPS: [u64; 2] = [60, 100];
 
 /// Sets up, builds, boots and compares.
 pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
@@ -29,14 +34,22 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     fs::write(&script, guest_script(&programs, args))
         .with_context(|| format!("cannot write {}", script.display()))?;
     eprintln!(
-        "xtask: booting the VM: {} CPUs at {} MIPS, kernel {}; ends by itself, Ctrl-C ends it sooner",
+        "xtask: booting the VM: {} CPUs at {} MIPS, kernel {}; {}ends by itself, Ctrl-C ends it sooner",
         vm.machine.cpus(),
         vm.machine,
-        args.kernel
+        args.kernel,
+        // What else is to be shown may take any time.
+        if args.bench.is_empty() { estimate(&vm.machine) } else { String::new() },
     );
     let script = script.canonicalize().context("cannot find the output folder")?;
     let outcome = vm.run(&["sh".to_string(), script.to_string_lossy().into_owned()])?;
     Ok(vm::report(&outcome))
+}
+
+/// How long it takes, roughly, in words: as if all CPUs executed all the time.
+fn estimate(machine: &Machine) -> String {
+    let [most, least] = HOST_MIPS.map(|mips| GUEST_S * machine.total_mips_milli() / 1000 / mips);
+    format!("takes {least} to {most} s on most hosts, ")
 }
 
 /// What the guest does: calibrate, show the table, compare.
