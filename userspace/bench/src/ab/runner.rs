@@ -1,6 +1,6 @@
 //! The order of events of one boot: blocks, visits, cells, repetitions.
 //!
-//! Problem: what is measured must not depend on who measures. Voids, failing arms, an interrupt and the end of the time
+//! Problem: what is measured must not depend on who measures. Failing arms, an interrupt and the end of the time
 //! budget can come at any point, and none may bias or lose what was measured.
 //!
 //! Approach: the runner knows no machine. It tells a [`Stage`] which arm to make active and which cell to run, gives
@@ -8,12 +8,11 @@
 //! one.
 //!
 //! Invariants:
-//! * a void sample is measured again at once, [`CELL_TRIES`] times in all, and stays on record. If none of them counts the
-//!   block is void: it is broken off and run again as a whole with the next attempt number, [`MAX_ATTEMPTS`] times in all;
 //! * the arm is proved to have been active after every visit, before its samples count;
 //! * whatever happens, the stage is left on the default scheduler.
 //!
-//! Limits: an arm that fails is dropped for the rest of the boot, and the block it failed in is repeated without it.
+//! Limits: an arm that fails is dropped for the rest of the boot, and the block it failed in is repeated without it, with
+//! the next attempt number.
 
 use super::arms::Arm;
 use super::order;
@@ -23,12 +22,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// How often a block is tried before it is given up as void.
-pub const MAX_ATTEMPTS: u32 = 3;
-
-/// How often a cell is run in one visit until it counts.
-pub const CELL_TRIES: u32 = 3;
 
 /// Why a run is incomplete whose time was over. Nothing went wrong: the user wanted it so.
 pub const BUDGET_USED: &str = "the time budget is used up";
@@ -42,8 +35,6 @@ pub struct Measured {
     pub metrics: BTreeMap<String, f64>,
     /// Raw figures.
     pub detail: Value,
-    /// Why this must not be judged.
-    pub void: Option<String>,
 }
 
 /// The machine, as far as the runner knows it.
@@ -116,10 +107,6 @@ pub struct Job {
 pub struct Outcome {
     /// Blocks that are whole.
     pub blocks_done: u32,
-    /// Attempts that were void.
-    pub blocks_void: u32,
-    /// Blocks given up after [`MAX_ATTEMPTS`].
-    pub blocks_lost: u32,
     /// Arms that failed, and how.
     pub failed_arms: BTreeMap<String, String>,
     /// Why not all blocks were run, if so.
@@ -138,7 +125,6 @@ struct Place {
 /// How one attempt at a block, or one visit of it, ended.
 enum Attempt {
     Whole,
-    Void,
     Failed { arm: usize, why: Error },
     Interrupted,
 }
@@ -187,7 +173,6 @@ impl Boot<'_> {
     /// Runs one block until it is whole; false if the run is over.
     fn block(&mut self, block: u32, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<bool> {
         let mut attempt = self.job.tried.get(&block).copied().unwrap_or(0) + 1;
-        let mut void = 0;
         loop {
             let ended = self.attempt(block, attempt, stage, sink)?;
             sink.block_end()?;
@@ -200,16 +185,8 @@ impl Boot<'_> {
                     self.outcome.incomplete = Some(INTERRUPTED.into());
                     return Ok(false);
                 }
-                Attempt::Void => {
-                    self.outcome.blocks_void += 1;
-                    void += 1;
-                    if void == MAX_ATTEMPTS {
-                        self.outcome.blocks_lost += 1;
-                        return Ok(true);
-                    }
-                }
                 Attempt::Failed { arm, why } => {
-                    // Not an attempt of the others'; but the number must be new, its samples are on record.
+                    // The number must be new: its samples are on record.
                     let arm = self.arms.remove(arm);
                     self.active = None;
                     let _ = stage.leave();
@@ -236,20 +213,18 @@ impl Boot<'_> {
             let at = Place { block, attempt, visit: visit as u32, arm: index };
             let mut samples = Vec::new();
             let ended = self.visit(&at, stage, sink, &mut samples);
-            // What a void visit yielded is kept, what a failed or interrupted one did is not its arm's for sure.
-            if matches!(ended, Attempt::Whole | Attempt::Void) {
-                for sample in &samples {
-                    sink.sample(sample)?;
-                }
-            }
+            // What a failed or interrupted visit yielded is not its arm's for sure.
             if !matches!(ended, Attempt::Whole) {
                 return Ok(ended);
+            }
+            for sample in &samples {
+                sink.sample(sample)?;
             }
         }
         Ok(Attempt::Whole)
     }
 
-    /// Runs every cell once under one arm, a void one again at once; `samples` gets all of them.
+    /// Runs every cell once under one arm; `samples` gets all of them.
     fn visit(
         &mut self,
         at: &Place,
@@ -273,29 +248,17 @@ impl Boot<'_> {
         }
         self.active = Some(at.arm);
         for (cell, name) in self.job.cells.iter().enumerate() {
-            let mut tries = 1;
-            loop {
-                if stage.interrupted() {
-                    return Attempt::Interrupted;
+            if stage.interrupted() {
+                return Attempt::Interrupted;
+            }
+            self.tell(sink, at.block, format!("{}: {name}", arm.name));
+            match stage.run(&arm, cell) {
+                Ok(measured) => samples.push(self.sample(at, &arm, name, measured)),
+                // If the arm is at fault its own word is the better explanation.
+                Err(why) => {
+                    let why = stage.check().err().unwrap_or(why);
+                    return failed(stage, why);
                 }
-                self.tell(sink, at.block, format!("{}: {name}", arm.name));
-                let measured = match stage.run(&arm, cell) {
-                    Ok(measured) => measured,
-                    // If the arm is at fault its own word is the better explanation.
-                    Err(why) => {
-                        let why = stage.check().err().unwrap_or(why);
-                        return failed(stage, why);
-                    }
-                };
-                let void = measured.void.is_some();
-                samples.push(self.sample(at, &arm, name, measured));
-                if !void {
-                    break;
-                }
-                if tries == CELL_TRIES {
-                    return stage.check().map_or_else(|why| failed(stage, why), |()| Attempt::Void);
-                }
-                tries += 1;
             }
             self.done += 1;
         }
@@ -311,7 +274,6 @@ impl Boot<'_> {
             attempt: at.attempt,
             arm: arm.name.clone(),
             cell: cell.into(),
-            void: measured.void,
             metrics: measured.metrics.into_iter().filter(|(_, value)| !value.is_nan()).collect(),
             detail: measured.detail,
         }
@@ -319,11 +281,7 @@ impl Boot<'_> {
 
     fn tell(&self, sink: &mut dyn Sink, block: u32, what: String) {
         let a_block = 2 * self.arms.len() * self.job.cells.len();
-        let left = self
-            .job
-            .blocks
-            .len()
-            .saturating_sub((self.outcome.blocks_done + self.outcome.blocks_lost) as usize);
+        let left = self.job.blocks.len().saturating_sub(self.outcome.blocks_done as usize);
         let this = self.done - (self.done / a_block.max(1)) * a_block;
         let total = (self.done + left * a_block).saturating_sub(this);
         sink.progress(&Progress { boot: self.job.boot, block, done: self.done, total, what });

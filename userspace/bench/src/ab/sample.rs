@@ -1,10 +1,10 @@
 //! What is stored of a run, and which of it counts.
 //!
-//! Problem: raw figures must outlive the program that judged them, and a disturbed block must neither be
+//! Problem: raw figures must outlive the program that judged them, and a block that was broken off must neither be
 //! judged nor vanish.
-//! Approach: one [`Sample`] a cell and visit, one [`Run`] that says how they were made. A disturbed block is
+//! Approach: one [`Sample`] a cell and visit, one [`Run`] that says how they were made. A block that was broken off is
 //! repeated as a whole with the next `attempt`; [`valid_blocks`] takes the last attempt of each block if all
-//! of it is there and none of it is void, and [`Tally`] counts the rest.
+//! of it is there, and [`Tally`] counts the rest.
 //! Invariants: a valid block has every cell of its boot in exactly two visits of each of its arms, two arms at least, so its
 //! pairs are complete.
 //! Limits: which cells a block should have is read off the samples. An arm that a block has nothing of is not missed: it
@@ -13,10 +13,10 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Format of a line of `samples.jsonl`.
-pub const SAMPLE_SCHEMA: &str = "bias-bench.sample/1";
+/// Format of a line of `samples.jsonl`. In format 1 samples could be void.
+pub const SAMPLE_SCHEMA: &str = "bias-bench.sample/2";
 /// Format of `run.json`.
-pub const RUN_SCHEMA: &str = "bias-bench.run/1";
+pub const RUN_SCHEMA: &str = "bias-bench.run/2";
 /// A block visits each arm on the way there and on the way back.
 const VISITS_PER_ARM: usize = 2;
 
@@ -38,9 +38,6 @@ pub struct Sample {
     pub arm: String,
     /// Cell that was run.
     pub cell: String,
-    /// Why this sample must not be judged; None if it may be.
-    #[serde(default)]
-    pub void: Option<String>,
     /// Figures by metric, at least 0. Infinite (null in JSON) is the worst there is: nothing got done.
     #[serde(default, deserialize_with = "null_is_infinite")]
     pub metrics: BTreeMap<String, f64>,
@@ -106,8 +103,6 @@ pub struct Run {
     pub incomplete_why: Option<String>,
     /// Blocks done so far.
     pub blocks_done: u32,
-    /// Attempts at blocks that were void so far.
-    pub blocks_void: u32,
     /// Arms that failed and were dropped, with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_arms: BTreeMap<String, String>,
@@ -136,7 +131,6 @@ impl Default for Run {
             complete: false,
             incomplete_why: None,
             blocks_done: 0,
-            blocks_void: 0,
             failed_arms: BTreeMap::new(),
         }
     }
@@ -184,14 +178,10 @@ pub struct Block<'a> {
 pub struct Tally {
     /// Blocks that may be judged.
     pub used: usize,
-    /// Attempts with a void sample.
-    pub void_attempts: usize,
     /// Blocks whose last attempt is not all there.
     pub incomplete: usize,
     /// Boots with a block that may be judged.
     pub boots: usize,
-    /// Void samples by reason, without what follows a colon in it.
-    pub void_reasons: BTreeMap<String, usize>,
 }
 
 /// Samples of one attempt by (visit, arm, cell); of equal ones the later counts.
@@ -204,10 +194,6 @@ fn attempts(samples: &[Sample]) -> BTreeMap<(u32, u32), BTreeMap<u32, Attempt<'_
         attempt.insert((s.visit, s.arm.as_str(), s.cell.as_str()), s);
     }
     blocks
-}
-
-fn is_void(attempt: &Attempt<'_>) -> bool {
-    attempt.values().any(|s| s.void.is_some())
 }
 
 /// True if every arm that is there has two visits of every cell expected, and there are arms to compare.
@@ -223,7 +209,7 @@ fn is_complete(attempt: &Attempt<'_>, cells: &BTreeSet<&str>) -> bool {
         && visits.values().all(|&n| n == VISITS_PER_ARM)
 }
 
-/// The blocks that may be judged: the last attempt of each, if it is complete and nothing in it is void.
+/// The blocks that may be judged: the last attempt of each, if it is complete.
 pub fn valid_blocks(samples: &[Sample]) -> Vec<Block<'_>> {
     let mut cells: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for s in samples {
@@ -231,7 +217,7 @@ pub fn valid_blocks(samples: &[Sample]) -> Vec<Block<'_>> {
     }
     let last = |(key, mut tries): (_, BTreeMap<u32, _>)| Some((key, tries.pop_last()?.1));
     let blocks = attempts(samples).into_iter().filter_map(last);
-    let valid = blocks.filter(|((boot, _), attempt)| !is_void(attempt) && is_complete(attempt, &cells[boot]));
+    let valid = blocks.filter(|((boot, _), attempt)| is_complete(attempt, &cells[boot]));
     valid
         .map(|((boot, block), attempt)| Block { boot, block, samples: attempt.into_values().collect() })
         .collect()
@@ -241,18 +227,11 @@ impl Tally {
     /// Counts what became of the blocks of these samples.
     pub fn of(samples: &[Sample]) -> Tally {
         let valid = valid_blocks(samples);
-        let blocks = attempts(samples);
-        let mut tally = Tally { used: valid.len(), ..Tally::default() };
-        tally.boots = valid.iter().map(|b| b.boot).collect::<BTreeSet<_>>().len();
-        tally.void_attempts = blocks.values().flat_map(BTreeMap::values).filter(|a| is_void(a)).count();
-        let last_is_void =
-            |tries: &&BTreeMap<u32, Attempt<'_>>| tries.values().next_back().is_some_and(is_void);
-        tally.incomplete = blocks.len() - valid.len() - blocks.values().filter(last_is_void).count();
-        for reason in samples.iter().filter_map(|s| s.void.as_ref()) {
-            let kind = reason.split(':').next().unwrap_or_default();
-            *tally.void_reasons.entry(kind.to_string()).or_default() += 1;
+        Tally {
+            used: valid.len(),
+            incomplete: attempts(samples).len() - valid.len(),
+            boots: valid.iter().map(|b| b.boot).collect::<BTreeSet<_>>().len(),
         }
-        tally
     }
 }
 
@@ -271,7 +250,6 @@ pub(crate) mod tests {
             attempt,
             arm: arm.into(),
             cell: cell.into(),
-            void: None,
             metrics: metrics.iter().map(|&(name, value)| (name.to_string(), value)).collect(),
             detail: serde_json::Value::Null,
         }
@@ -283,17 +261,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_complete_blocks_without_void_samples_count() {
-        let mut samples = [block(0, 1), block(1, 1), block(1, 2), block(2, 1), block(3, 1)].concat();
-        samples[5].void = Some("overrun".into());
-        samples[13].void = Some("overrun".into());
+    fn only_the_last_attempt_of_a_block_counts_if_it_is_complete() {
+        let mut samples = [block(0, 1), block(1, 1), block(1, 2), block(2, 1)].concat();
         samples.pop();
         let valid = valid_blocks(&samples);
         assert_eq!(valid.iter().map(|b| b.block).collect::<Vec<_>>(), [0, 1]);
         assert!(valid[1].samples.iter().all(|s| s.attempt == 2));
         let tally = Tally::of(&samples);
-        assert_eq!((tally.used, tally.void_attempts, tally.incomplete, tally.boots), (2, 2, 1, 1));
-        assert_eq!(tally.void_reasons["overrun"], 2);
+        assert_eq!((tally.used, tally.incomplete, tally.boots), (2, 1, 1));
     }
 
     #[test]
@@ -315,7 +290,7 @@ pub(crate) mod tests {
 
     #[test]
     fn null_is_infinite_and_negative_is_refused() {
-        let line = r#"{"schema":"bias-bench.sample/1","boot":0,"block":3,"visit":1,"arm":"a","cell":"c",
+        let line = r#"{"schema":"bias-bench.sample/2","boot":0,"block":3,"visit":1,"arm":"a","cell":"c",
             "metrics":{"stp":3.5,"antt":null},"more":1}"#;
         let sample: Sample = serde_json::from_str(line).unwrap();
         assert_eq!((sample.metrics["antt"], sample.attempt), (f64::INFINITY, 1));

@@ -21,8 +21,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Why a run is incomplete whose blocks did not count, again and again.
-pub const VOID_TOO_OFTEN: &str = "blocks were void too often";
 /// How often a boot of the VM that went wrong is tried again.
 const BOOT_RETRIES: usize = 2;
 
@@ -169,12 +167,9 @@ impl<'a> Session<'a> {
         let samples = store::load(&self.options.out)?.samples;
         let tally = sample::Tally::of(&samples);
         self.run.blocks_done = tally.used as u32;
-        self.run.blocks_void = tally.void_attempts as u32;
         self.run.complete = self.run.blocks_done >= self.run.boots * self.run.blocks;
         if self.run.complete {
             self.run.incomplete_why = None;
-        } else if self.run.incomplete_why.is_none() {
-            self.run.incomplete_why = Some(VOID_TOO_OFTEN.into());
         }
         self.store.write_run(&self.run)
     }

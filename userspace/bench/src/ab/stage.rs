@@ -7,11 +7,9 @@
 //! proves afterwards that it stayed. In the asymmetric VM the emulation is suspended while a scheduler loads: nobody
 //! measures that, and it takes ten seconds at 60 MIPS. scx_bias measures the CPUs when it starts and would find them all
 //! alike then, so it calibrates once, before, into a file that it is given. The default scheduler's time constants are files of debugfs, which
-//! are set for arms without a scheduler and put back afterwards. What the kernel knows of unequal cores comes and goes with the arm `default-hybrid`. Overrun of the emulation is read before and after every
-//! cell from `ampctl`, whose path the VM leaves in `AMPCTL`.
+//! are set for arms without a scheduler and put back afterwards.
 //!
-//! Invariants: dropping the stage unloads the scheduler and restores the knobs and the kernel's knowledge. A cell during which a vCPU lacked more
-//! than [`emulation::OVERRUN_LIMIT_PERMILLE`] of its time is void.
+//! Invariants: dropping the stage unloads the scheduler and restores the knobs.
 //!
 //! Limits: on a real machine nothing tells of other load; the blocks' order and the statistics have to cope.
 
@@ -25,7 +23,7 @@ use super::plan::Plan;
 use super::runner::{Measured, Stage};
 use super::usage::{Counting, Usage};
 use super::workload::{Env, Workload};
-use crate::emulation::{self, Emulation};
+use crate::emulation::Emulation;
 use crate::sched::{Loaded, SchedExt};
 use crate::solo::{self, Solo};
 use crate::spec::{Kind, Mix};
@@ -278,14 +276,11 @@ impl Stage for Machine<'_> {
             stretch: self.plan.stretch,
             pins: pins.as_deref(),
         };
-        let before = self.emulation.as_ref().map(Emulation::read).transpose()?;
         let energy = self.meter.as_ref().map(energy::Meter::read).transpose()?;
         let (used, begun) = (self.usage(), Instant::now());
         let outcome = self.workloads[cell].run(&env).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?;
         let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
         let energy = energy.zip(self.meter.as_ref().map(energy::Meter::read).transpose()?);
-        let after = self.emulation.as_ref().map(Emulation::read).transpose()?;
-        let void = before.zip(after).and_then(|(before, after)| emulation::overrun(&before, &after));
         let mut detail = outcome.detail;
         if let (Some(placement), Some(object)) = (placement, detail.as_object_mut()) {
             object.insert("pins".into(), placement.pins.into());
@@ -303,7 +298,7 @@ impl Stage for Machine<'_> {
                 metrics.insert("bpf_permille".into(), permille(used.bpf_ns));
             }
         }
-        Ok(Measured { metrics, detail, void })
+        Ok(Measured { metrics, detail })
     }
 
     fn check(&mut self) -> Result<()> {

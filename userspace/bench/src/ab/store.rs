@@ -230,7 +230,7 @@ mod tests {
         let mut store = Store::create(dir.path(), &Run::default()).unwrap();
         store.append(&one(0)).unwrap();
         // A crash in the middle of a character.
-        store.samples.write_all(b"{\"schema\":\"bias-bench.sample/1\",\"arm\":\"\xc3").unwrap();
+        store.samples.write_all(b"{\"schema\":\"bias-bench.sample/2\",\"arm\":\"\xc3").unwrap();
         drop(store);
         let stored = load(dir.path()).unwrap();
         assert_eq!((stored.samples.len(), stored.torn), (1, true));

@@ -10,7 +10,7 @@ use crate::ab::report::Report;
 use crate::ab::report::gate::Gates;
 use crate::ab::runner::BUDGET_USED;
 use crate::ab::sample::Run;
-use crate::ab::session::{self, Options, VOID_TOO_OFTEN};
+use crate::ab::session::{self, Options};
 use crate::ab::vm::Vm;
 use crate::ab::{boot, compare, metric, suites, workload};
 use crate::sched::SchedExt;
@@ -250,10 +250,8 @@ impl AbArgs {
 
 /// What the user did not ask for and a run lacks all the same; None if it is as complete as it was meant to be.
 fn gap(run: &Run) -> Option<&str> {
-    let why = run.incomplete_why.as_deref().filter(|_| !run.complete)?;
-    // Whether enough blocks were left to decide is the gate's to say.
-    let meant = why == BUDGET_USED || (why == VOID_TOO_OFTEN && run.gate.is_some());
-    (!meant).then_some(why)
+    let why = run.incomplete_why.as_deref().unwrap_or("blocks are missing");
+    (!run.complete && why != BUDGET_USED).then_some(why)
 }
 
 /// Judges a run, prints the verdicts and writes the reports into its folder.

@@ -4,7 +4,7 @@
 //! ran on, how sure it is, what was thrown away, and how to repeat it.
 //! Approach: a [`Report`] is computed once, from the samples; text, [`html`] and JSON only show it. Rows are
 //! sorted by arm, cell and metric, never by outcome, and the summary names losses before wins.
-//! Invariants: the same directory gives the same bytes. Nothing void or incomplete is judged, and all of it is counted.
+//! Invariants: the same directory gives the same bytes. Nothing incomplete is judged, and all of it is counted.
 //! Limits: everything is compared with the one baseline; arms are not compared with each other.
 
 pub mod change;
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Format of `report.json`.
-pub const REPORT_SCHEMA: &str = "bias-bench.report/1";
+pub const REPORT_SCHEMA: &str = "bias-bench.report/2";
 /// Name of the report for programs.
 pub const JSON_FILE: &str = "report.json";
 /// Name of the report for people.
@@ -121,7 +121,7 @@ impl Report {
     pub fn new(run: Run, samples: &[Sample]) -> Report {
         let built = rows::build(&run, samples);
         let blocks = Tally::of(samples);
-        let warnings = warnings(&run, &blocks, samples);
+        let warnings = warnings(&run, samples);
         let schema = REPORT_SCHEMA.into();
         Report { schema, run, blocks, warnings, rows: built.rows, means: built.means, series: built.series }
     }
@@ -185,12 +185,11 @@ impl Report {
             _ => format!("{}-fold: slices and periods, where an arm has a knob", format::sig(run.stretch)),
         };
         let blocks = format!(
-            "{} used of {} ({} boots of {}); {} void attempts, {} incomplete",
+            "{} used of {} ({} boots of {}); {} incomplete",
             self.blocks.used,
             u64::from(run.boots) * u64::from(run.blocks),
             run.boots,
             run.blocks,
-            self.blocks.void_attempts,
             self.blocks.incomplete
         );
         let mut facts = vec![
@@ -212,7 +211,7 @@ impl Report {
 }
 
 /// What the reader should know before believing a run.
-fn warnings(run: &Run, blocks: &Tally, samples: &[Sample]) -> Vec<String> {
+fn warnings(run: &Run, samples: &[Sample]) -> Vec<String> {
     let mut warnings = Vec::new();
     if !run.complete {
         let why = run.incomplete_why.as_deref().unwrap_or("it was interrupted, or is still under way");
@@ -231,9 +230,6 @@ fn warnings(run: &Run, blocks: &Tally, samples: &[Sample]) -> Vec<String> {
     for (arm, why) in &run.failed_arms {
         let line = why.lines().next().unwrap_or_default();
         warnings.push(format!("Arm {arm} failed and was dropped: {line}."));
-    }
-    for (reason, n) in &blocks.void_reasons {
-        warnings.push(format!("Void samples, repeated with their blocks: {n} ({reason})."));
     }
     if run.dead_zone < 0.0 || !run.dead_zone.is_finite() {
         warnings.push("The dead zone is not a share; 0 is used.".into());

@@ -8,8 +8,6 @@ struct Scripted {
     active: Option<String>,
     /// Runs of cells so far.
     runs: usize,
-    /// Runs that are void.
-    void: Vec<usize>,
     /// Arm that cannot be loaded, and from which run on.
     broken: Option<(String, usize)>,
     /// Arm that is found dead when checked, once.
@@ -56,10 +54,9 @@ impl Stage for Scripted {
         if self.fails_at == Some(self.runs) {
             return Err(Error::failed("running", "a program was killed"));
         }
-        let void = self.void.contains(&self.runs).then(|| "overrun".to_string());
         self.runs += 1;
         self.diary.push(format!("{}{cell}", arm.name));
-        Ok(Measured { metrics: BTreeMap::from([("stp".into(), 1.0)]), detail: Value::Null, void })
+        Ok(Measured { metrics: BTreeMap::from([("stp".into(), 1.0)]), detail: Value::Null })
     }
 
     fn check(&mut self) -> Result<()> {
@@ -138,7 +135,7 @@ fn go(job: &Job, stage: &mut Scripted) -> (Outcome, Kept) {
 fn a_quiet_run_visits_every_arm_twice_a_block_and_loads_it_once_in_the_middle() {
     let mut stage = Scripted::default();
     let (outcome, kept) = go(&job(&["a", "b"], 3), &mut stage);
-    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.incomplete), (3, 0, None));
+    assert_eq!((outcome.blocks_done, outcome.incomplete), (3, None));
     assert_eq!(kept.samples.len(), 3 * 4 * 2);
     assert_eq!(kept.ends, 3);
     let first: Vec<&str> = stage.diary.iter().take(11).map(String::as_str).collect();
@@ -155,39 +152,6 @@ fn a_quiet_run_visits_every_arm_twice_a_block_and_loads_it_once_in_the_middle() 
     ]
     .concat();
     assert_eq!(first, expected);
-}
-
-#[test]
-fn a_void_sample_is_measured_again_at_once_and_stays_on_record() {
-    let mut stage = Scripted { void: vec![9], ..Scripted::default() };
-    let (outcome, kept) = go(&job(&["a", "b"], 2), &mut stage);
-    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.blocks_lost), (2, 0, 0));
-    assert_eq!(kept.samples.len(), 2 * 8 + 1);
-    let (void, again) = (&kept.samples[9], &kept.samples[10]);
-    assert!(void.void.is_some() && again.void.is_none());
-    assert_eq!((&void.arm, &void.cell, void.visit), (&again.arm, &again.cell, again.visit));
-    assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len(), 2, "the second of them counts");
-}
-
-#[test]
-fn a_block_that_stays_void_is_broken_off_and_run_again() {
-    let mut stage = Scripted { void: vec![9, 10, 11], ..Scripted::default() };
-    let (outcome, kept) = go(&job(&["a", "b"], 2), &mut stage);
-    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.blocks_lost), (2, 1, 0));
-    // Block 1: one sample, three void ones of the next cell; then all eight.
-    let of: Vec<(u32, bool)> =
-        kept.samples.iter().filter(|s| s.block == 1).map(|s| (s.attempt, s.void.is_some())).collect();
-    assert_eq!(of[..4], [(1, false), (1, true), (1, true), (1, true)]);
-    assert_eq!(of[4..], [(2, false); 8]);
-    assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len(), 2);
-}
-
-#[test]
-fn a_block_that_is_always_void_is_given_up_and_counted() {
-    let mut stage = Scripted { void: (0..1000).collect(), ..Scripted::default() };
-    let (outcome, kept) = go(&job(&["a", "b"], 2), &mut stage);
-    assert_eq!((outcome.blocks_done, outcome.blocks_void, outcome.blocks_lost), (0, 2 * MAX_ATTEMPTS, 2));
-    assert_eq!(kept.samples.len(), (2 * MAX_ATTEMPTS * CELL_TRIES) as usize);
 }
 
 #[test]
@@ -250,22 +214,25 @@ fn no_block_begins_that_would_exceed_the_budget() {
 
 #[test]
 fn a_block_that_was_begun_before_gets_a_new_number() {
-    let mut stage = Scripted { void: vec![0, 1, 2], ..Scripted::default() };
+    let mut stage = Scripted::default();
     let job = Job { blocks: vec![1], tried: BTreeMap::from([(1, 2)]), ..job(&["a", "b"], 2) };
     let (outcome, kept) = go(&job, &mut stage);
     assert_eq!(outcome.blocks_done, 1);
     let attempts: std::collections::BTreeSet<u32> = kept.samples.iter().map(|s| s.attempt).collect();
-    assert_eq!(attempts.into_iter().collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(attempts.into_iter().collect::<Vec<_>>(), [3]);
 }
 
 proptest! {
-    /// Whatever is void: the runner and those who judge its samples agree on which blocks are whole.
+    /// Whatever fails, and whenever the user interrupts: the runner and those who judge its samples agree on which blocks are whole.
     #[test]
-    fn done_blocks_are_those_that_may_be_judged(void in proptest::collection::vec(0usize..200, 0..60), arms in 2usize..4) {
+    fn done_blocks_are_those_that_may_be_judged(broken_from in 0usize..100, interrupt_at in 0usize..100, arms in 2usize..4) {
         let names = &["a", "b", "c"][..arms];
-        let mut stage = Scripted { void, ..Scripted::default() };
+        let mut stage = Scripted {
+            broken: Some(("c".into(), broken_from)),
+            interrupt_at: Some(interrupt_at),
+            ..Scripted::default()
+        };
         let (outcome, kept) = go(&job(names, 5), &mut stage);
         prop_assert_eq!(crate::ab::sample::valid_blocks(&kept.samples).len() as u32, outcome.blocks_done);
-        prop_assert_eq!(outcome.blocks_done + outcome.blocks_lost, 5);
     }
 }
