@@ -16,7 +16,7 @@ use std::time::Duration;
 ///
 /// Every command prints a short text, or with --json one JSON document on standard output. Progress and messages go
 /// to standard error. Exit codes: 0 all is well, 1 a measurement failed, 2 usage, 3 the kernel or a right is
-/// missing, 4 another sched_ext scheduler is active, 5 the VM's host was too slow for any measurement to count.
+/// missing, 4 another sched_ext scheduler is active.
 #[derive(Debug, Parser)]
 #[command(name = "bias-bench", version, max_term_width = 100)]
 pub struct Cli {
@@ -293,7 +293,7 @@ struct SurviveArgs {
 struct UnderArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads: saves ten seconds. Not for one
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads: saves ten seconds of the guest. Not for one
     /// that measures the CPUs while it starts (give scx_bias a --capacity-file)
     #[arg(long)]
     unpaced_load: bool,

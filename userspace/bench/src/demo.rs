@@ -205,7 +205,6 @@ mod tests {
 
     fn report(stp: f64, unfairness: f64) -> Report {
         Report {
-            void_rounds: 0,
             schema: "",
             mix: "4compute+4chase".into(),
             scheduler: String::new(),

@@ -17,23 +17,19 @@ pub enum Error {
     /// A sched_ext scheduler is loaded already.
     #[error("{0}")]
     OtherScheduler(String),
-    /// The asymmetric VM's host was too slow for a measurement to count, again and again.
-    #[error("{0}")]
-    Void(String),
 }
 
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The program's exit code for this error: 1 runtime, 2 usage, 3 kernel or rights, 4 other scheduler, 5 void.
+    /// The program's exit code for this error: 1 runtime, 2 usage, 3 kernel or rights, 4 other scheduler.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Runtime(_) => 1,
             Error::Usage(_) => 2,
             Error::Kernel(_) => 3,
             Error::OtherScheduler(_) => 4,
-            Error::Void(_) => 5,
         }
     }
 
@@ -55,9 +51,8 @@ mod tests {
             Error::Usage(text()),
             Error::Kernel(text()),
             Error::OtherScheduler(text()),
-            Error::Void(text()),
         ];
         let codes: Vec<u8> = all.iter().map(Error::exit_code).collect();
-        assert_eq!(codes, [1, 2, 3, 4, 5]);
+        assert_eq!(codes, [1, 2, 3, 4]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::solo::{self, Solo};
 use crate::spec::{CpuList, Kind, Mix};
 use crate::task::{Group, Stay, TaskWindow};
-use crate::{Error, Result, emulation, metrics, sched::SchedExt};
+use crate::{Error, Result, metrics, sched::SchedExt};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -92,8 +92,6 @@ pub struct Report {
     pub solo: Solo,
     /// Every round.
     pub rounds: Vec<Round>,
-    /// Rounds that were repeated because the emulation had not kept up, see [`crate::emulation`].
-    pub void_rounds: usize,
     /// Median over the rounds of the sum of progress.
     pub stp: f64,
     /// Median over the rounds of the mean slowdown.
@@ -115,11 +113,9 @@ pub fn run(options: &Options) -> Result<Report> {
 pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
     let kinds = options.mix.tasks();
     let scheduler = SchedExt::system().active().unwrap_or_else(|| "default".into());
-    let (mut rounds, mut void_rounds) = (Vec::new(), 0);
+    let mut rounds = Vec::new();
     for _ in 0..options.rounds.max(1) {
-        let (window, void) =
-            emulation::undisturbed(|| Group::start(&kinds, &[])?.measure(options.warmup, options.window))?;
-        void_rounds += void;
+        let window = Group::start(&kinds, &[])?.measure(options.warmup, options.window)?;
         let wall_s = window.wall_ns as f64 / 1e9;
         rounds.push(evaluate(&kinds, &window.tasks, wall_s, solo)?);
     }
@@ -133,7 +129,6 @@ pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
         scheduler,
         fast_cpus: solo.fast_cpus.clone(),
         solo: solo.clone(),
-        void_rounds,
         stp: median(|r| r.stp),
         antt: median(|r| r.antt),
         unfairness: median(|r| r.unfairness),

@@ -1,13 +1,13 @@
 //! One workload of the comparisons, run by hand under whatever scheduler is active.
 //!
 //! The comparison (`ab`) answers which scheduler is better; this answers what a workload shows on this one, now, in a scenario or
-//! while a change is being tried. Rounds that the emulation spoiled are repeated, as everywhere.
+//! while a change is being tried.
 
 use crate::ab::metric;
 use crate::ab::report::format::sig;
 use crate::ab::workload::{self, Env};
 use crate::sched::SchedExt;
-use crate::{Error, Result, emulation, metrics, solo};
+use crate::{Error, Result, metrics, solo};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -54,8 +54,6 @@ pub struct Report {
     pub stretch: f64,
     /// Medians over the rounds.
     pub metrics: BTreeMap<String, f64>,
-    /// Rounds that were repeated because the emulation had not kept up, see [`crate::emulation`].
-    pub void_rounds: usize,
     /// Every round.
     pub rounds: Vec<Round>,
 }
@@ -77,10 +75,9 @@ pub fn run(options: &Options) -> Result<Report> {
         stretch: options.stretch,
         pins: None,
     };
-    let (mut rounds, mut void_rounds) = (Vec::new(), 0);
+    let mut rounds = Vec::new();
     for _ in 0..options.rounds.max(1) {
-        let (outcome, void) = emulation::undisturbed(|| workload.run(&env))?;
-        void_rounds += void;
+        let outcome = workload.run(&env)?;
         rounds.push(Round { metrics: outcome.metrics, detail: outcome.detail });
     }
     Ok(Report {
@@ -89,7 +86,6 @@ pub fn run(options: &Options) -> Result<Report> {
         scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
         stretch: options.stretch,
         metrics: medians(&rounds),
-        void_rounds,
         rounds,
     })
 }

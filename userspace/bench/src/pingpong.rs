@@ -10,8 +10,7 @@
 //! the kernel clears up), and switches looked cheaper by that. A pair of processes costs one of a few levels, 1 % apart, for all its life; so
 //! every round has new ones. One *switch* is one hop: one write and one read; a round trip is two.
 //!
-//! Limits: a host that stalls adds to it, for more ticks, and more of what else runs, fall on a switch (6 450 instructions at 157 us a switch,
-//! 7 150 at 280): the least round tells more than the middle ones then. Without the amp PMU only the time of a switch is reported.
+//! Limits: without the amp PMU only the time of a switch is reported.
 
 use crate::counters::MachineInstructions;
 use crate::task::spawn;

@@ -6,7 +6,7 @@
 
 use crate::measure::{self, Sample, Until};
 use crate::spec::{CpuList, Kind};
-use crate::{Error, Result, cpus, emulation, metrics};
+use crate::{Error, Result, cpus, metrics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -83,8 +83,6 @@ pub struct KindRatio {
 pub struct Report {
     /// Format of this report.
     pub schema: &'static str,
-    /// Samples that were repeated because the emulation had not kept up, see [`crate::emulation`].
-    pub void_samples: usize,
     /// Each kind, in the order asked for.
     pub kinds: Vec<KindRatio>,
 }
@@ -98,14 +96,12 @@ pub fn run(options: &Options) -> Result<Report> {
         kinds.insert(0, Kind::Compute);
     }
     let mut samples: BTreeMap<(Kind, usize), Vec<Sample>> = BTreeMap::new();
-    let mut void_samples = 0;
     for round in 0..options.rounds.max(1) {
         for &kind in &kinds {
             let order = if round % 2 == 0 { [a, b] } else { [b, a] };
             for cpu in order {
                 let time = Until::Elapsed(options.time);
-                let (sample, void) = emulation::undisturbed(|| measure::run(&kind, Some(cpu), time))?;
-                void_samples += void;
+                let sample = measure::run(&kind, Some(cpu), time)?;
                 samples.entry((kind, cpu)).or_default().push(sample);
             }
         }
@@ -117,7 +113,7 @@ pub fn run(options: &Options) -> Result<Report> {
     let frequencies = [side(Kind::Compute, a)?.cycles_per_ns(), side(Kind::Compute, b)?.cycles_per_ns()];
     let ratio = |&kind: &Kind| Ok(KindRatio::of(kind, [side(kind, a)?, side(kind, b)?], frequencies));
     let kinds = options.kinds.iter().map(ratio).collect::<Result<_>>()?;
-    Ok(Report { schema: "bias-bench.ratio/1", void_samples, kinds })
+    Ok(Report { schema: "bias-bench.ratio/1", kinds })
 }
 
 impl Side {

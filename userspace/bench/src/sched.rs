@@ -306,7 +306,7 @@ pub fn under<T>(
     unpaced: bool,
     measure: impl FnOnce(&Loaded) -> Result<T>,
 ) -> Result<T> {
-    let emulation = if unpaced { Emulation::find()? } else { None };
+    let emulation = if unpaced { Emulation::find() } else { None };
     let suspend = || emulation.as_ref().map(Emulation::suspend).transpose();
     let suspended = suspend()?;
     let mut loaded = Loaded::start(kernel, command, timeout)?;

@@ -6,7 +6,7 @@
 
 use crate::measure::{self, Until};
 use crate::spec::{CpuList, Kind};
-use crate::{Error, Result, cpus, emulation, files, metrics};
+use crate::{Error, Result, cpus, files, metrics};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,12 +40,11 @@ pub struct Solo {
     pub rates: BTreeMap<String, f64>,
 }
 
-/// Units per second of a kind, alone on one CPU: the median of some undisturbed rounds.
+/// Units per second of a kind, alone on one CPU: the median of some rounds.
 pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
     let time = Until::Elapsed(SOLO.max(kind.period()));
     let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
-    let rounds = || std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>();
-    let (rates, _) = emulation::undisturbed(rounds)?;
+    let rates = std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>()?;
     Ok(metrics::median(&rates).unwrap_or(0.0))
 }
 

@@ -82,7 +82,6 @@ impl<'a> Machine<'a> {
         if let Some(name) = kernel.active() {
             return Err(Error::OtherScheduler(format!("{name} is active; stop it first")));
         }
-        let emulation = Emulation::find()?;
         let mut solo = Solo::probe(None)?;
         let mut kinds: Vec<Kind> = workloads.iter().flat_map(|w| w.kinds()).collect();
         kinds.sort_unstable();
@@ -94,7 +93,7 @@ impl<'a> Machine<'a> {
             workloads,
             solo,
             slow_progress: BTreeMap::new(),
-            emulation,
+            emulation: Emulation::find(),
             loaded: None,
             knobs: None,
             eaters: None,
