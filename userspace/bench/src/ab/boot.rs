@@ -82,7 +82,7 @@ pub fn carry_out(
         total: 1,
         what: "measuring each workload alone".into(),
     });
-    let mut machine = Machine::open(&task.plan, interrupted)?;
+    let mut machine = Machine::open(&task.plan, task.job.wall_per_guest, interrupted)?;
     let solo =
         serde_json::to_string_pretty(machine.solo()).map_err(|e| Error::failed("writing solo rates", e))?;
     let write = |name: &str, text: &str| store::write_whole(&folder.join(name), text.as_bytes());

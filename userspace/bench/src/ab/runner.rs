@@ -49,8 +49,10 @@ pub trait Stage {
     fn check(&mut self) -> Result<()>;
     /// Back to the default scheduler.
     fn leave(&mut self) -> Result<()>;
-    /// Time since the boot's work began.
+    /// Wall time since the boot's work began, as far as it is known.
     fn elapsed(&self) -> Duration;
+    /// The same by the machine's own clock.
+    fn guest_elapsed(&self) -> Duration;
     /// Has the user asked to stop?
     fn interrupted(&self) -> bool {
         false
@@ -98,8 +100,11 @@ pub struct Job {
     pub arms: Vec<Arm>,
     /// Names of the cells.
     pub cells: Vec<String>,
-    /// No block begins that would end later than this, as far as can be told from those before.
+    /// No block begins that would end later than this, as far as can be told from those before. Wall time.
     pub budget: Option<Duration>,
+    /// Wall seconds that a second of the machine takes, if earlier boots have shown it.
+    #[serde(default)]
+    pub wall_per_guest: Option<f64>,
 }
 
 /// How a boot's work ended.
@@ -111,6 +116,9 @@ pub struct Outcome {
     pub failed_arms: BTreeMap<String, String>,
     /// Why not all blocks were run, if so.
     pub incomplete: Option<String>,
+    /// How long it took by the machine's own clock, seconds.
+    #[serde(default)]
+    pub guest_s: f64,
 }
 
 /// Where a visit stands.
@@ -137,6 +145,7 @@ pub fn run(job: &Job, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<Outc
     let left = stage.leave();
     result?;
     left?;
+    boot.outcome.guest_s = stage.guest_elapsed().as_secs_f64();
     Ok(boot.outcome)
 }
 

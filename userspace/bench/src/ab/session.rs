@@ -6,6 +6,9 @@
 //! Approach: the folder is the state. `run.json` says what was to be run, `samples.jsonl` what was measured. A session
 //! asks the samples which blocks are whole, and hands the rest to one boot after the other. Resuming is starting again.
 //!
+//! The time budget is wall time, and a VM's clocks are not: each boot shows how long the host takes for a second of them,
+//! boot and loading included, and the next boots plan with that.
+//!
 //! Invariants: a folder holds one run; another plan, machine or seed in the same folder is refused. `run.json` says
 //! complete only when every block of every boot is whole.
 
@@ -33,7 +36,7 @@ pub struct Options {
     pub vm: Option<Vm>,
     /// Seed of the orders.
     pub seed: u64,
-    /// Time for the whole run.
+    /// Wall time for the whole run.
     pub budget: Option<Duration>,
     /// The run's folder.
     pub out: PathBuf,
@@ -62,6 +65,8 @@ struct Session<'a> {
     run: Run,
     store: Store,
     begun: Instant,
+    /// Time of the boots so far, by the wall clock and by their own [s].
+    boots_s: (f64, f64),
 }
 
 impl<'a> Session<'a> {
@@ -71,7 +76,7 @@ impl<'a> Session<'a> {
         if !options.resume || !options.out.join(store::RUN_FILE).exists() {
             let store = Store::create(&options.out, &run)?;
             options.plan.write(&options.out.join(store::PLAN_FILE))?;
-            return Ok(Session { options, run, store, begun });
+            return Ok(Session { options, run, store, begun, boots_s: (0.0, 0.0) });
         }
         let (store, stored) = Store::open(&options.out)?;
         let old = stored.run;
@@ -85,7 +90,7 @@ impl<'a> Session<'a> {
         run.seed = old.seed;
         run.command = old.command;
         run.failed_arms = old.failed_arms;
-        Ok(Session { options, run, store, begun })
+        Ok(Session { options, run, store, begun, boots_s: (0.0, 0.0) })
     }
 
     fn boots(&mut self, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
@@ -109,8 +114,12 @@ impl<'a> Session<'a> {
             let arms = plan.arms().map_err(Error::Usage)?;
             let plan = plan.of_boot(boot);
             let cells = cell_names(&plan)?;
-            let job = Job { seed: self.run.seed, boot, blocks, tried, arms, cells, budget };
+            let (wall_s, guest_s) = self.boots_s;
+            let wall_per_guest = (guest_s > 0.0).then(|| wall_s / guest_s);
+            let job = Job { seed: self.run.seed, boot, blocks, tried, arms, cells, budget, wall_per_guest };
+            let boot_begun = Instant::now();
             let outcome = self.boot(Task { plan, job }, interrupted, progress)?;
+            self.boots_s = (wall_s + boot_begun.elapsed().as_secs_f64(), guest_s + outcome.guest_s);
             self.run.failed_arms.extend(outcome.failed_arms);
             if outcome.incomplete.is_some() {
                 self.run.incomplete_why = outcome.incomplete;

@@ -60,6 +60,8 @@ pub struct Machine<'a> {
     /// scx_bias's capacity table, measured before it was first loaded.
     table: Option<String>,
     begun: Instant,
+    /// Wall seconds that one of `begun`'s takes.
+    wall_per_guest: f64,
     interrupted: &'a AtomicBool,
     kernel: SchedExt,
     load_timeout: Duration,
@@ -69,11 +71,18 @@ pub struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// Measures the speeds everything refers to. Refuses a machine on which a sched_ext scheduler is active.
-    pub fn open(plan: &'a Plan, interrupted: &'a AtomicBool) -> Result<Self> {
-        Self::open_with(plan, SchedExt::system(), interrupted)
+    ///
+    /// `wall_per_guest`, what earlier boots have shown of it, makes wall time of the machine's; it is estimated if None.
+    pub fn open(plan: &'a Plan, wall_per_guest: Option<f64>, interrupted: &'a AtomicBool) -> Result<Self> {
+        Self::open_with(plan, wall_per_guest, SchedExt::system(), interrupted)
     }
 
-    fn open_with(plan: &'a Plan, kernel: SchedExt, interrupted: &'a AtomicBool) -> Result<Self> {
+    fn open_with(
+        plan: &'a Plan,
+        wall_per_guest: Option<f64>,
+        kernel: SchedExt,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Self> {
         let begun = Instant::now();
         let workloads = plan.workloads().map_err(Error::Usage)?;
         if let Some(missing) = workloads.iter().find_map(|w| w.missing()) {
@@ -82,6 +91,12 @@ impl<'a> Machine<'a> {
         if let Some(name) = kernel.active() {
             return Err(Error::OtherScheduler(format!("{name} is active; stop it first")));
         }
+        let emulation = Emulation::find();
+        let wall_per_guest = match (wall_per_guest, &emulation) {
+            (Some(known), _) => known,
+            (None, Some(emulation)) => emulation.wall_per_guest()?,
+            (None, None) => 1.0,
+        };
         let mut solo = Solo::probe(None)?;
         let mut kinds: Vec<Kind> = workloads.iter().flat_map(|w| w.kinds()).collect();
         kinds.sort_unstable();
@@ -93,7 +108,7 @@ impl<'a> Machine<'a> {
             workloads,
             solo,
             slow_progress: BTreeMap::new(),
-            emulation: Emulation::find(),
+            emulation,
             loaded: None,
             knobs: None,
             eaters: None,
@@ -102,6 +117,7 @@ impl<'a> Machine<'a> {
             meter: None,
             table: None,
             begun,
+            wall_per_guest,
             interrupted,
             kernel,
             load_timeout: LOAD_TIMEOUT,
@@ -333,6 +349,10 @@ impl Stage for Machine<'_> {
     }
 
     fn elapsed(&self) -> Duration {
+        self.guest_elapsed().mul_f64(self.wall_per_guest)
+    }
+
+    fn guest_elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
 

@@ -14,7 +14,7 @@ pub struct Suite {
     pub name: &'static str,
     /// The question it answers.
     pub about: &'static str,
-    /// Minutes it takes for two arms in the VM, about.
+    /// Minutes of the VM's own time that it takes for two arms, about.
     pub minutes: u32,
     /// Machines it is meant for. Cells that name none run on the first unless the command line says otherwise.
     pub machines: &'static [&'static str],

@@ -62,7 +62,8 @@ pub(super) struct AbArgs {
     /// follows the stretch factor, e.g. 'lavd=scx_lavd --slice-max-us {us:5000}'. Repeatable
     #[arg(long = "arm", value_name = "NAME=COMMAND")]
     more_arms: Vec<String>,
-    /// Time for the whole run, e.g. 300 (seconds). No block begins that would end later; fewer blocks, wider intervals
+    /// Wall-clock time for the whole run, e.g. 300 (seconds). No block begins that would end later, as far as can be
+    /// told: how fast the VM's clocks go is estimated in the first boot and known in later ones. Fewer blocks, wider intervals
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     time: Option<Duration>,
     /// Blocks in each boot. More blocks narrow the intervals with their square root
@@ -298,7 +299,7 @@ fn list_text() -> String {
     for suite in &suites::SUITES {
         let _ = writeln!(
             out,
-            "  {:12} {} ({} min for two arms in the VM; {})",
+            "  {:12} {} ({} min of the VM's time for two arms; {})",
             suite.name,
             suite.about,
             suite.minutes,

@@ -81,6 +81,10 @@ impl Stage for Scripted {
         self.run_time * self.runs as u32
     }
 
+    fn guest_elapsed(&self) -> Duration {
+        self.elapsed() / 2
+    }
+
     fn interrupted(&self) -> bool {
         self.interrupt_at.is_some_and(|at| self.runs >= at)
     }
@@ -121,6 +125,7 @@ fn job(arms: &[&str], blocks: usize) -> Job {
         arms,
         cells: vec!["x".into(), "y".into()],
         budget: None,
+        wall_per_guest: None,
     }
 }
 
@@ -208,7 +213,7 @@ fn no_block_begins_that_would_exceed_the_budget() {
     let job = Job { budget: Some(Duration::from_secs(30)), ..job(&["a", "b"], 100) };
     let (outcome, _) = go(&job, &mut stage);
     // Eight seconds a block: three fit, a fourth would end at 32.
-    assert_eq!(outcome.blocks_done, 3);
+    assert_eq!((outcome.blocks_done, outcome.guest_s), (3, 12.0));
     assert!(outcome.incomplete.unwrap().contains("budget"));
 }
 

@@ -48,7 +48,7 @@ fn block(kernel: &Kernel, arm: String, interrupted: bool) -> Outcome {
         ..Plan::default()
     };
     let interrupted = AtomicBool::new(interrupted);
-    let mut machine = Machine::open_with(&plan, SchedExt::at(kernel.0.path()), &interrupted).unwrap();
+    let mut machine = Machine::open_with(&plan, None, SchedExt::at(kernel.0.path()), &interrupted).unwrap();
     machine.load_timeout = Duration::from_secs(2);
     let job = Job {
         seed: 1,
@@ -58,6 +58,7 @@ fn block(kernel: &Kernel, arm: String, interrupted: bool) -> Outcome {
         arms: plan.arms().unwrap(),
         cells: vec!["compute".into()],
         budget: None,
+        wall_per_guest: None,
     };
     let outcome = runner::run(&job, &mut machine, &mut Nowhere).unwrap();
     assert!(!machine.kernel.state().unwrap().contains("enabled") || !outcome.failed_arms.is_empty());
