@@ -1,7 +1,7 @@
 //! Tasks go where they belong by what they stall on; and whatever happens to counters, CPUs and tasks, scheduling goes on.
 //!
-//! Figures are shares and ratios within one boot. The tight ones are in docs/results; what is asserted here leaves
-//! room for a busy host, and is still out of reach for a scheduler that cannot tell tasks apart.
+//! Figures are shares and ratios within one boot, out of reach for a scheduler that cannot tell tasks apart. docs/results
+//! has what was measured.
 #![allow(missing_docs)]
 
 mod common;
@@ -35,7 +35,7 @@ fn tasks_are_placed_by_what_they_stall_on() {
     let mut settled = results.numbers("phases", "/rounds/0/tasks", "settled_ms");
     settled.sort_by(f64::total_cmp);
     expect.at_least("changes seen", settled.len() as f64, 4.0);
-    // Measured: see docs/results/bias.md. A tick more or two comes from a busy host.
+    // 5 million instructions of a slow CPU.
     expect.at_most("half of them are settled within [ms of CPU time]", settled[settled.len() / 2], 200.0);
     println!("settled after [ms]: {settled:?}");
     expect.judge();

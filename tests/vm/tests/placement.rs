@@ -35,8 +35,7 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
     expect.at_least("2 compute tasks: share of run time on fast CPUs", share("two"), 0.98);
     expect.at_least("scx_bias exec -n 2, no scheduler loaded: share on fast CPUs", share("exec"), 0.999);
     let stp = |name| results.number(name, "/stp");
-    // The figure to reach is 0.99, and was reached (docs/results); a run that just counts may be off by 2 %.
-    expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.97);
+    expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.99);
     let unfairness = |name| results.number(name, "/unfairness");
     expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
     // Equal treatment alone gives 1.38: a chase loses less on a slow CPU than a compute task, and only a scheduler that tells
@@ -52,11 +51,8 @@ fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
     // Counting costs: with it a switch between tasks that are known well has a larger budget.
     for (name, budget) in [("pinned", 7700.0), ("pinned_blind", 7400.0), ("free", 6800.0), ("pairs", 8500.0)]
     {
-        // All CPUs count. An agent that has just started and the ticks of a host that stalls only ever add (up to 800 instructions a
-        // switch in a round, 400 in the middle one of five), so the least round is the one least disturbed.
-        let rounds = results.numbers_at(name, "/rounds", "instructions_per_switch");
-        let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
-        expect.at_most(&format!("instructions a switch, {name}, least of {rounds:.0?}"), least, budget);
+        let cost = results.number(name, "/instructions_per_switch");
+        expect.at_most(&format!("instructions a switch, {name}"), cost, budget);
     }
 }
 

@@ -1,7 +1,6 @@
 //! A vCPU is throttled and released while tasks run: the capacity table follows, and the tasks follow the table.
 //!
-//! The figures to reach (table within 5 % after 3 s, tasks within 1 s more) are in docs/results/agent.md with what was measured; what is
-//! asserted here leaves room for a busy host, and is out of reach for a table that stands still.
+//! The figures to reach are table within 5 % after 3 s, tasks within 1 s more; docs/results/agent.md has what was measured.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -12,8 +11,8 @@ use serde_json::Value;
 /// What the VM's fast CPUs run at, and the throttled one [MIPS].
 const FAST: f64 = 60.0;
 const THROTTLED: f64 = 20.0;
-/// How long the table may take here, and the tasks in all [ms].
-const TABLE_MS: f64 = 4000.0;
+/// How long the table may take [ms].
+const TABLE_MS: f64 = 3000.0;
 
 /// `load OPTIONS...` loads the scheduler at full speed and paces the machine again. `look NAME` notes the state and what tasks did in a second.
 /// `speed NAME CPU MIPS` changes a speed and waits for as long as table and tasks may take.
@@ -126,20 +125,6 @@ fn expect_entry(
     );
 }
 
-/// Spot checks found what became of an idle CPU, 5 s later at most. Each lasts a moment, so that a late vCPU shows (docs/results/agent.md).
-fn expect_spot(
-    expect: &mut Expectations,
-    results: &Results,
-    name: &str,
-    cpu: u32,
-    (cost, class): (f64, &str),
-) {
-    let (seen, its_class) = entry(results, name, cpu as usize);
-    expect.within(&format!("{name}: execute cost of CPU {cpu}"), seen, cost, 0.15);
-    expect.holds(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
-    eprintln!("{name}: CPU {cpu} at {seen:.3} for {cost:.3}, after {:.0} ms", delay_ms(results, name, cpu));
-}
-
 fn expect_mix(expect: &mut Expectations, results: &Results) {
     let (slow, fast) = ((FAST / THROTTLED, "slow"), (1.0, "fast"));
     let computing = |name| on_fast(results, name, &["compute1", "compute2"]);
@@ -162,12 +147,14 @@ fn expect_alone(expect: &mut Expectations, results: &Results) {
     expect.holds(&format!("a task alone starts on a fast CPU: {home}"), home < 2);
     expect_entry(expect, results, "alone.down", home, slow);
     expect.at_least("alone.down: it left for the fast CPU", on_fast(results, "alone.down", &["alone"]), 0.75);
-    expect_spot(expect, results, "alone.up", home, fast);
-    expect_spot(expect, results, "alone.back", 1 - home.min(1), slow);
+    // Nobody ran there since: spot checks told.
+    expect_entry(expect, results, "alone.up", home, fast);
+    expect_entry(expect, results, "alone.back", 1 - home.min(1), slow);
+    expect.at_least("alone.back: it came back", on_fast(results, "alone.back", &["alone"]), 0.75);
 }
 
 fn expect_blind(expect: &mut Expectations, results: &Results) {
-    expect_spot(expect, results, "blind.down", 1, (FAST / THROTTLED, "slow"));
+    expect_entry(expect, results, "blind.down", 1, (FAST / THROTTLED, "slow"));
     let by_spot = changes(results, "blind.down").iter().any(|change| change["cause"] == "spot-check");
     expect.holds("blind.down: a spot check told", by_spot);
     // Free to run anywhere, it is not drawn to the CPU that was fast.
@@ -176,7 +163,8 @@ fn expect_blind(expect: &mut Expectations, results: &Results) {
         on_fast(results, "blind.freed", &["second"]),
         0.2,
     );
-    expect_spot(expect, results, "blind.up", 1, (1.0, "fast"));
+    expect_entry(expect, results, "blind.up", 1, (1.0, "fast"));
+    expect.at_least("blind.up: second task on fast CPUs", on_fast(results, "blind.up", &["second"]), 0.75);
 }
 
 #[test]

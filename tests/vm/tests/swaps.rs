@@ -1,7 +1,7 @@
 //! Swaps that the agent plans: they mend the worst placement, they are judged, and tasks that are gone before their turn disturb nothing.
 //!
-//! The CPUs' own moves are off (`--no-pull`) where it is to be seen what swaps do alone. Times are reported; what is asserted holds on a
-//! busy host, too, and not without swaps.
+//! The CPUs' own moves are off (`--no-pull`) where it is to be seen what swaps do alone. What is asserted does not hold without
+//! swaps.
 #![allow(missing_docs)]
 
 mod common;
@@ -190,11 +190,10 @@ fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
         .collect();
     eprintln!("{name}: best placement after so many ms: {mended:.0?}");
     mended.sort_by(f64::total_cmp);
-    // 500 ms are to be reached, see docs/results/agent.md; a host that is busy delays everything.
     expect.at_most(
         &format!("{name}: best placement after so many ms, median"),
         mended[mended.len() / 2],
-        1000.0,
+        500.0,
     );
     expect.at_most(&format!("{name}: of these swaps, regretted"), count("/verdicts/regretted"), 0.0);
     for (what, statistic) in [("idle pull", "pull"), ("taking turns", "rotate"), ("for gain", "swap_gain")] {

@@ -138,15 +138,6 @@ impl Results {
         elements.iter().filter_map(|one| one[field].as_array()).flatten().filter_map(Value::as_f64).collect()
     }
 
-    /// The number `field` of all elements of the array at a pointer.
-    pub fn numbers_at(&self, name: &str, pointer: &str, field: &str) -> Vec<f64> {
-        let document = self.json(name);
-        let elements = document.pointer(pointer).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let numbers: Vec<_> = elements.iter().filter_map(|one| one[field].as_f64()).collect();
-        assert!(!numbers.is_empty(), "{name}.json has no {field} at {pointer}:\n{document:#}");
-        numbers
-    }
-
     /// A text file the script wrote to $OUT.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.out.join(name)).unwrap()
