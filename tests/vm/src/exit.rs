@@ -1,7 +1,7 @@
 //! Exit codes of the project's programs, and of a run in the VM.
 //!
-//! A run in the VM ends with the command's own code. The codes 120 to 122 say that the command did not get to
-//! its end; no common program uses them.
+//! A run in the VM ends with the command's own code. The codes 120 to 122 say that the command did
+//! not get to its end; no common program uses them.
 
 /// All went well.
 pub const OK: i32 = 0;

@@ -9,7 +9,8 @@
 //! Invariants (property-tested): parsing the written form gives the same machine; every machine has 1 to
 //! [`MAX_CPUS`] CPUs, each between [`MIN_MIPS_MILLI`] and [`MAX_MIPS_MILLI`].
 //!
-//! Limits: the text does not tell how long the host takes for a second of the machine: the faster its CPUs, the longer.
+//! Limits: the text does not tell how long the host takes for a second of the machine: the faster
+//! its CPUs, the longer.
 
 use std::fmt;
 
@@ -142,7 +143,8 @@ impl Machine {
         self.mips_milli.len()
     }
 
-    /// Sum of the vCPUs' speeds, in thousandths of a MIPS: what the host executes for a second of the busy machine.
+    /// Sum of the vCPUs' speeds, in thousandths of a MIPS: what the host executes for a second of
+    /// the busy machine.
     #[must_use]
     pub fn total_mips_milli(&self) -> u64 {
         self.mips_milli.iter().map(|&mips| u64::from(mips)).sum()

@@ -69,7 +69,8 @@ impl Drop for Step {
 
 /// A line about a command, on the terminal that shows the command's own output.
 ///
-/// It stands only below whole lines, and goes before more output comes. Without a terminal there is none.
+/// It stands only below whole lines, and goes before more output comes. Without a terminal there is
+/// none.
 #[derive(Default)]
 pub struct StatusLine(Mutex<Line>);
 
@@ -129,7 +130,8 @@ impl Line {
 /// Back to the start of the line, and erase it.
 const WIPE: &str = "\r\x1b[K";
 
-/// Writes at once. A closed pipe on our side is not the writer's fault, so that errors are passed over.
+/// Writes at once. A closed pipe on our side is not the writer's fault, so that errors are passed
+/// over.
 fn put(to: &mut impl Write, bytes: &[u8]) {
     if !bytes.is_empty() {
         let _ = to.write_all(bytes).and_then(|()| to.flush());

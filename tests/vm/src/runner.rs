@@ -1,7 +1,7 @@
 //! Runs one command in the VM.
 //!
-//! Problem: a command's success must mean that it ran to its end. QEMU alone does not tell: a guest that panics or
-//! hangs looks like one that works.
+//! Problem: a command's success must mean that it ran to its end. QEMU alone does not tell: a guest
+//! that panics or hangs looks like one that works.
 //!
 //! Approach: virtme-run (of virtme-ng) boots the kernel on the host's own files, read-only, under TCG; the plugin needs TCG, so KVM
 //! is never used. A script in the run's folder ([`crate::guest`]) starts the emulation and the command and leaves
@@ -10,7 +10,8 @@
 //! Invariants: QEMU never outlives this process, however that ends (parent-death signals all the way down);
 //! nothing but the output folder is written.
 //!
-//! VMs may run at the same time. Each keeps its own virtual time, so neither distorts what the other measures.
+//! VMs may run at the same time. Each keeps its own virtual time, so neither distorts what the
+//! other measures.
 //!
 //! Limits: the guest sees the host's `/` read-only except `/tmp`, `/run` and other state folders, which are empty there.
 
@@ -36,7 +37,8 @@ use crate::verdict::{Late, Verdict};
 
 /// Boots in all, when QEMU itself fails.
 const BOOT_ATTEMPTS: usize = 3;
-/// Wall time a guest has from power-on to the start of the command. Generous: a busy host slows a boot manyfold.
+/// Wall time a guest has from power-on to the start of the command. Generous: a busy host slows a
+/// boot manyfold.
 const BOOT_LIMIT: Duration = Duration::from_secs(90);
 /// The same for each vCPU besides, because the host executes them all.
 const BOOT_LIMIT_PER_VCPU: Duration = Duration::from_secs(5);
@@ -330,7 +332,8 @@ fn pace(virtual_time: Duration, wall: Duration) -> String {
     format!("{virtual_s:.1} s in the guest, {:.2} s of it a second", virtual_s / wall_s.max(0.001))
 }
 
-/// Changes of speed as an argument of the QEMU plugin, with the comma before it; empty if there are none.
+/// Changes of speed as an argument of the QEMU plugin, with the comma before it; empty if there are
+/// none.
 fn throttle_args(changes: &[SpeedChange]) -> String {
     let one = |change: &SpeedChange| {
         format!("{}:{}@{}", change.vcpu, text_mips(change.mips_milli), change.after.as_secs_f64())

@@ -2,8 +2,8 @@
 //!
 //! Pure: [`judge`] sees texts and flags, so every ending is tested without booting anything.
 //!
-//! Invariant: a run counts as ended only if the command's exit code arrived; everything else is a distinct failure
-//! with an explanation and the console's last lines.
+//! Invariant: a run counts as ended only if the command's exit code arrived; everything else is a
+//! distinct failure with an explanation and the console's last lines.
 
 use crate::exit;
 

@@ -1,6 +1,7 @@
 //! A vCPU is throttled and released while tasks run: the capacity table follows, and the tasks follow the table.
 //!
-//! The figures to reach are table within 5 % after 3 s, tasks within 1 s more; docs/results/agent.md has what was measured.
+//! The figures to reach are table within 5 % after 3 s, tasks within 1 s more;
+//! docs/results/agent.md has what was measured.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -147,7 +148,7 @@ fn expect_alone(expect: &mut Expectations, results: &Results) {
     expect.holds(&format!("a task alone starts on a fast CPU: {home}"), home < 2);
     expect_entry(expect, results, "alone.down", home, slow);
     expect.at_least("alone.down: it left for the fast CPU", on_fast(results, "alone.down", &["alone"]), 0.75);
-    // Nobody ran there since: spot checks told.
+    // No task ran there since: spot checks told.
     expect_entry(expect, results, "alone.up", home, fast);
     expect_entry(expect, results, "alone.back", 1 - home.min(1), slow);
     expect.at_least("alone.back: it came back", on_fast(results, "alone.back", &["alone"]), 0.75);

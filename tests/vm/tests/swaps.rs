@@ -1,7 +1,7 @@
 //! Swaps that the agent plans: they mend the worst placement, they are judged, and tasks that are gone before their turn disturb nothing.
 //!
-//! The CPUs' own moves are off (`--no-pull`) where it is to be seen what swaps do alone. What is asserted does not hold without
-//! swaps.
+//! The CPUs' own moves are off (`--no-pull`) where it is to be seen what swaps do alone. What is
+//! asserted does not hold without swaps.
 #![allow(missing_docs)]
 
 mod common;

@@ -31,8 +31,8 @@ pub enum Command {
     Test(TestArgs),
     /// Run a command in the VM as root, with the host's files visible read-only.
     ///
-    /// The command's exit code is returned. 120: the VM could not be set up. 121: the guest panicked. 122: it hung or
-    /// the time was up.
+    /// The command's exit code is returned. 120: the VM could not be set up. 121: the guest
+    /// panicked. 122: it hung or the time was up.
     Vm(VmArgs),
     /// Install what is missing and fetch the tools, without running anything.
     Setup,
@@ -49,14 +49,14 @@ pub struct VmArgs {
     /// 6.12 boots fastest and has the amp performance events.
     #[arg(long, default_value = "6.12")]
     pub kernel: String,
-    /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset (2F2S, 1F3S, 1F2S, 4F4S, NEAR, SYM), then optional
-    /// ,key=value: mem_ns, llc_ns, branch_ns, l2_ns (penalties), sockets, threads. The guest's
-    /// clocks follow the model: the more MIPS, the longer the host takes for a second of them. Below about 20 MIPS the
-    /// guest's own timer tick shows.
+    /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset (2F2S, 1F3S, 1F2S, 4F4S, NEAR, SYM),
+    /// then optional ,key=value: mem_ns, llc_ns, branch_ns, l2_ns (penalties), sockets, threads.
+    /// The guest's clocks follow the model: the more MIPS, the longer the host takes for a second
+    /// of them. Below about 20 MIPS the guest's own timer tick shows.
     #[arg(long, value_name = "SPEC", default_value = "2F2S")]
     pub machine: Machine,
-    /// Wall-clock seconds the command may take, however little time passes in the guest. Raising it only delays the
-    /// news of a hang.
+    /// Wall-clock seconds the command may take, however little time passes in the guest. Raising it
+    /// only delays the news of a hang.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub timeout: u64,
     /// Folder shared with the guest, writable on both sides; `$OUT` there. Default: a new one below target/vm.
@@ -65,8 +65,9 @@ pub struct VmArgs {
     /// Guest memory in MiB. More costs the host that much; the guest needs about 300 for itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
-    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal throttling. SECONDS are
-    /// the guest's, since the model started, which is just before the command does.
+    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal
+    /// throttling. SECONDS are the guest's, since the model started, which is just before the
+    /// command does.
     #[arg(long, value_name = "CPU:MIPS@S", conflicts_with = "no_emulation")]
     pub throttle: Vec<String>,
     /// More words for the guest kernel's command line (repeatable).

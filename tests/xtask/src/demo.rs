@@ -16,7 +16,8 @@ use crate::{test, vm};
 
 /// Longest wall time the comparison may take.
 const TIME_LIMIT: Duration = Duration::from_secs(1200);
-/// Seconds of the guest that it takes: 36 for the mixes, the rest to calibrate and to measure each kind of work alone.
+/// Seconds of the guest that it takes: 36 for the mixes, the rest to calibrate and to measure each
+/// kind of work alone.
 const GUEST_S: u64 = 50;
 /// Million instructions that hosts execute a second, from slow to fast.
 const HOST_MIPS: [u64; 2] = [60, 100];

@@ -293,8 +293,9 @@ struct SurviveArgs {
 struct UnderArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads: saves ten seconds of the guest. Not for one
-    /// that measures the CPUs while it starts (give scx_bias a --capacity-file)
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads: saves ten
+    /// seconds of the guest. Not for one that measures the CPUs while it starts (give scx_bias a
+    /// --capacity-file)
     #[arg(long)]
     unpaced_load: bool,
     /// A bias-bench command with its options, after --

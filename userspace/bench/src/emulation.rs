@@ -1,10 +1,11 @@
 //! The asymmetric VM's emulation, controlled from inside.
 //!
-//! Problem: loading a scheduler at 60 MIPS takes ten seconds that nobody measures. And a time budget is real time,
-//! which the guest's clocks do not tell.
+//! Problem: loading a scheduler at 60 MIPS takes ten seconds that are not measured. And a time
+//! budget is real time, which the guest's clocks do not tell.
 //!
-//! Approach: `ampctl stop` and `start` give the clocks to the host meanwhile, and the CPUs run as fast as it lets them.
-//! How long the host takes for a second of the guest is estimated from the speeds that `ampctl counters` tells.
+//! Approach: `ampctl stop` and `start` give the clocks to the host meanwhile, and the CPUs run as
+//! fast as it lets them. How long the host takes for a second of the guest is estimated from the
+//! speeds that `ampctl counters` tells.
 
 use crate::{Error, Result};
 use serde::Deserialize;

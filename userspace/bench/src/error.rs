@@ -23,7 +23,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The program's exit code for this error: 1 runtime, 2 usage, 3 kernel or rights, 4 other scheduler.
+    /// The program's exit code for this error: 1 runtime, 2 usage, 3 kernel or rights, 4 other
+    /// scheduler.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Runtime(_) => 1,

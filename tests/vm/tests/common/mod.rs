@@ -20,12 +20,13 @@ END
 
 /// Slice of scx_bias in the emulating VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
 pub const SLICE_US: u32 = 50_000;
-/// Wall-clock seconds for each minute that a scenario takes at most where the host is as fast as usual. Some are half as fast, and the
-/// end of time is for hangs, not for them.
+/// Wall-clock seconds for each minute that a scenario takes at most where the host is as fast as
+/// usual. Some are half as fast, and the end of time is for hangs, not for them.
 const SECONDS_A_MINUTE: u64 = 150;
 
-/// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a scheduler command), and
-/// `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json and ends the script if it fails.
+/// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a
+/// scheduler command), and `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json
+/// and ends the script if it fails.
 fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
     // Where cores are emulated, loading is not (it takes ten seconds that nobody measures), so the scheduler is given the table
     // that it would measure: the same calibration, done before at the pace of the machine.
@@ -65,7 +66,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// A guest with the emulation of unequal cores, whose clocks are the model's: a busy host does not show in them.
+    /// A guest with the emulation of unequal cores, whose clocks are the model's: a busy host does
+    /// not show in them.
     pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
         Self::new(kernel, machine, minutes, true)
     }

@@ -1,7 +1,7 @@
 //! The order of events of one boot: blocks, visits, cells, repetitions.
 //!
-//! Problem: what is measured must not depend on who measures. Failing arms, an interrupt and the end of the time
-//! budget can come at any point, and none may bias or lose what was measured.
+//! Problem: what is measured must not depend on who measures. Failing arms, an interrupt and the
+//! end of the time budget can come at any point, and none may bias or lose what was measured.
 //!
 //! Approach: the runner knows no machine. It tells a [`Stage`] which arm to make active and which cell to run, gives
 //! every sample to a sink at once, and decides what comes next. The real stage is [`super::stage`]; tests use a scripted
@@ -11,8 +11,8 @@
 //! * the arm is proved to have been active after every visit, before its samples count;
 //! * whatever happens, the stage is left on the default scheduler.
 //!
-//! Limits: an arm that fails is dropped for the rest of the boot, and the block it failed in is repeated without it, with
-//! the next attempt number.
+//! Limits: an arm that fails is dropped for the rest of the boot, and the block it failed in is
+//! repeated without it, with the next attempt number.
 
 use super::arms::Arm;
 use super::order;
@@ -100,7 +100,8 @@ pub struct Job {
     pub arms: Vec<Arm>,
     /// Names of the cells.
     pub cells: Vec<String>,
-    /// No block begins that would end later than this, as far as can be told from those before. Wall time.
+    /// No block begins that would end later than this, as far as can be told from those before.
+    /// Wall time.
     pub budget: Option<Duration>,
     /// Wall seconds that a second of the machine takes, if earlier boots have shown it.
     #[serde(default)]

@@ -1,10 +1,10 @@
 //! What is stored of a run, and which of it counts.
 //!
-//! Problem: raw figures must outlive the program that judged them, and a block that was broken off must neither be
-//! judged nor vanish.
-//! Approach: one [`Sample`] a cell and visit, one [`Run`] that says how they were made. A block that was broken off is
-//! repeated as a whole with the next `attempt`; [`valid_blocks`] takes the last attempt of each block if all
-//! of it is there, and [`Tally`] counts the rest.
+//! Problem: raw figures must outlive the program that judged them, and a block that was broken off
+//! must neither be judged nor vanish.
+//! Approach: one [`Sample`] a cell and visit, one [`Run`] that says how they were made. A block
+//! that was broken off is repeated as a whole with the next `attempt`; [`valid_blocks`] takes the
+//! last attempt of each block if all of it is there, and [`Tally`] counts the rest.
 //! Invariants: a valid block has every cell of its boot in exactly two visits of each of its arms, two arms at least, so its
 //! pairs are complete.
 //! Limits: which cells a block should have is read off the samples. An arm that a block has nothing of is not missed: it

@@ -6,8 +6,8 @@
 //! Approach: the folder is the state. `run.json` says what was to be run, `samples.jsonl` what was measured. A session
 //! asks the samples which blocks are whole, and hands the rest to one boot after the other. Resuming is starting again.
 //!
-//! The time budget is wall time, and a VM's clocks are not: each boot shows how long the host takes for a second of them,
-//! boot and loading included, and the next boots plan with that.
+//! The time budget is wall time, and a VM's clocks are not: each boot shows how long the host takes
+//! for a second of them, boot and loading included, and the next boots plan with that.
 //!
 //! Invariants: a folder holds one run; another plan, machine or seed in the same folder is refused. `run.json` says
 //! complete only when every block of every boot is whole.

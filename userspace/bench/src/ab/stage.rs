@@ -72,7 +72,8 @@ pub struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// Measures the speeds everything refers to. Refuses a machine on which a sched_ext scheduler is active.
     ///
-    /// `wall_per_guest`, what earlier boots have shown of it, makes wall time of the machine's; it is estimated if None.
+    /// `wall_per_guest`, what earlier boots have shown of it, makes wall time of the machine's; it
+    /// is estimated if None.
     pub fn open(plan: &'a Plan, wall_per_guest: Option<f64>, interrupted: &'a AtomicBool) -> Result<Self> {
         Self::open_with(plan, wall_per_guest, SchedExt::system(), interrupted)
     }

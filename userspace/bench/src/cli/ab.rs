@@ -62,8 +62,9 @@ pub(super) struct AbArgs {
     /// follows the stretch factor, e.g. 'lavd=scx_lavd --slice-max-us {us:5000}'. Repeatable
     #[arg(long = "arm", value_name = "NAME=COMMAND")]
     more_arms: Vec<String>,
-    /// Wall-clock time for the whole run, e.g. 300 (seconds). No block begins that would end later, as far as can be
-    /// told: how fast the VM's clocks go is estimated in the first boot and known in later ones. Fewer blocks, wider intervals
+    /// Wall-clock time for the whole run, e.g. 300 (seconds). No block begins that would end later,
+    /// as far as can be told: how fast the VM's clocks go is estimated in the first boot and known
+    /// in later ones. Fewer blocks, wider intervals
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     time: Option<Duration>,
     /// Blocks in each boot. More blocks narrow the intervals with their square root

@@ -13,8 +13,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Set of `chase`, `stalled`, `cachestress` and `swpmem`: 384 KiB, half as much again as the last-level cache the asymmetric VM
-/// models, and small enough that a modelled miss still hits the host's caches and TLB (larger sets take the host longer).
+/// Set of `chase`, `stalled`, `cachestress` and `swpmem`: 384 KiB, half as much again as the
+/// last-level cache the asymmetric VM models, and small enough that a modelled miss still hits the
+/// host's caches and TLB (larger sets take the host longer).
 pub const DEFAULT_CHASE_BYTES: usize = 384 << 10;
 /// Set of `stream`, all three arrays together.
 pub const DEFAULT_STREAM_BYTES: usize = 3 << 19;

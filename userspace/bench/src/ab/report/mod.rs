@@ -4,7 +4,8 @@
 //! ran on, how sure it is, what was thrown away, and how to repeat it.
 //! Approach: a [`Report`] is computed once, from the samples; text, [`html`] and JSON only show it. Rows are
 //! sorted by arm, cell and metric, never by outcome, and the summary names losses before wins.
-//! Invariants: the same directory gives the same bytes. Nothing incomplete is judged, and all of it is counted.
+//! Invariants: the same directory gives the same bytes. Nothing incomplete is judged, and all of it
+//! is counted.
 //! Limits: everything is compared with the one baseline; arms are not compared with each other.
 
 pub mod change;

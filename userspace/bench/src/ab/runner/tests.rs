@@ -228,7 +228,8 @@ fn a_block_that_was_begun_before_gets_a_new_number() {
 }
 
 proptest! {
-    /// Whatever fails, and whenever the user interrupts: the runner and those who judge its samples agree on which blocks are whole.
+    /// Whatever fails, and whenever the user interrupts: the runner and those who judge its samples
+    /// agree on which blocks are whole.
     #[test]
     fn done_blocks_are_those_that_may_be_judged(broken_from in 0usize..100, interrupt_at in 0usize..100, arms in 2usize..4) {
         let names = &["a", "b", "c"][..arms];
