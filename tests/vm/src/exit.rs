@@ -52,7 +52,7 @@ pub fn code_of(error: &anyhow::Error) -> i32 {
         if let Some(coded) = cause.downcast_ref::<Coded>() {
             return coded.code;
         }
-        if cause.downcast_ref::<crate::machine::SpecError>().is_some() {
+        if cause.downcast_ref::<ampvm_abi::SpecError>().is_some() {
             return USAGE;
         }
     }

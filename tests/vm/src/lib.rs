@@ -14,7 +14,6 @@ pub mod exit;
 pub mod guest;
 pub mod interrupt;
 pub mod kernels;
-pub mod machine;
 pub mod packages;
 pub mod ports;
 pub mod prepare;
@@ -27,5 +26,5 @@ pub mod shared;
 pub mod tools;
 pub mod verdict;
 
-pub use machine::Machine;
+pub use ampvm_abi::Machine;
 pub use verdict::Verdict;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ampvm_abi::Machine;
 use anyhow::{Context as _, Result};
 
 use crate::kernels::{self, FileSharing, Kernel};
-use crate::machine::Machine;
 use crate::packages::{self, Consent};
 use crate::runner::{Emulation, Vm};
 use crate::{build, qemu, tools};

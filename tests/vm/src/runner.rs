@@ -23,11 +23,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ampvm_abi::Machine;
 use anyhow::{Context as _, Result};
 
 use crate::guest::{self, Script};
 use crate::interrupt;
-use crate::machine::{Machine, text_mips};
 use crate::ports::{Port, Sink};
 use crate::process::Guest;
 use crate::progress::StatusLine;
@@ -199,12 +199,16 @@ impl Vm {
             command,
         });
         write(&run.path.join("guest.sh"), &script)?;
-        // virtme-run forks QEMU; this way QEMU dies with virtme-run, and virtme-run with us.
+        // virtme-run forks QEMU; this way QEMU dies with virtme-run, and virtme-run with us. The plugin is preloaded, too:
+        // QEMU takes its clocks from it.
         let qemu = run.path.join("qemu");
+        let preload = self.emulation.as_ref().map_or(String::new(), |emulation| {
+            format!("env LD_PRELOAD={} ", guest::quote(&emulation.plugin.to_string_lossy()))
+        });
         write(
             &qemu,
             &format!(
-                "#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n",
+                "#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{} \"$@\"\n",
                 guest::quote(&self.qemu.to_string_lossy())
             ),
         )?;
@@ -232,6 +236,9 @@ impl Vm {
         command.arg("--rwdir").arg(out);
         command.arg("--cpus").arg(self.machine.smp_args());
         command.arg("--memory").arg(format!("{}M", self.memory_mib));
+        if self.machine.nodes > 1 {
+            command.args(self.numa_args());
+        }
         command.arg("--script-sh").arg(format!("sh {}", guest::quote(&script.to_string_lossy())));
         for word in KERNEL_ARGS.iter().copied().chain(self.kernel_args.iter().map(String::as_str)) {
             command.arg("-a").arg(word);
@@ -240,6 +247,21 @@ impl Vm {
         let log = fs::File::create(run.launcher_log()).context("cannot write in the output folder")?;
         command.stdin(Stdio::null()).stdout(log).stderr(Stdio::piped()).process_group(0);
         Ok(command)
+    }
+
+    /// Memory of each node in MiB.
+    fn node_mib(&self) -> u32 {
+        self.memory_mib / self.machine.nodes as u32
+    }
+
+    /// Nodes for virtme-run: equal parts of the memory and of the CPUs, in order, all as far from each other.
+    fn numa_args(&self) -> Vec<String> {
+        let (nodes, cpus) = (self.machine.nodes, self.machine.cpus() / self.machine.nodes);
+        let node = |k: usize| format!("{}M,cpus={}-{}", self.node_mib(), k * cpus, (k + 1) * cpus - 1);
+        let pairs = (0..nodes)
+            .flat_map(|a| (a + 1..nodes).map(move |b| format!("src={a},dst={b},val={NUMA_DISTANCE}")));
+        let distances = pairs.flat_map(|pair| ["--numa-distance".to_string(), pair]);
+        (0..nodes).flat_map(|k| ["--numa".to_string(), node(k)]).chain(distances).collect()
     }
 
     fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
@@ -251,15 +273,21 @@ impl Vm {
             add("-chardev", format!("socket,id={id},path={socket},abstract=on,server=off"));
             add("-device", format!("virtserialport,bus=biasser.0,chardev={id},name={port}"));
         }
+        for device in self.machine.cpu_devices(CPU_MODEL) {
+            add("-device", device);
+        }
         if let Some(emulation) = &self.emulation {
+            // The guest's date must not depend on the host either.
+            add("-rtc", "base=utc,clock=vm".into());
             let shared = comma(&run.shared());
             add(
                 "-plugin",
                 format!(
-                    "{},{}{},shm={shared}",
+                    "{},{}{},node_mib={},shm={shared}",
                     comma(&emulation.plugin),
                     self.machine.plugin_args(),
-                    throttle_args(&self.speed_changes)
+                    throttle_args(&self.speed_changes),
+                    self.node_mib()
                 ),
             );
             add(
@@ -336,11 +364,16 @@ fn pace(virtual_time: Duration, wall: Duration) -> String {
 /// none.
 fn throttle_args(changes: &[SpeedChange]) -> String {
     let one = |change: &SpeedChange| {
-        format!("{}:{}@{}", change.vcpu, text_mips(change.mips_milli), change.after.as_secs_f64())
+        format!("{}:{}@{}", change.vcpu, f64::from(change.mips_milli) / 1000.0, change.after.as_secs_f64())
     };
     let list: Vec<_> = changes.iter().map(one).collect();
     if list.is_empty() { String::new() } else { format!(",throttle={}", list.join("+")) }
 }
+
+/// Distance between two nodes in the guest's SLIT; 10 is a node's distance to itself.
+const NUMA_DISTANCE: u32 = 20;
+/// The CPU model that virtme-run asks QEMU for without KVM.
+const CPU_MODEL: &str = "max";
 
 /// Words on the guest kernel's command line, each with its reason in the list's order: no mitigations (they cost
 /// emulated instructions); the TSC is the host's and needs no watchdog; the timer check and the

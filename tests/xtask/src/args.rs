@@ -38,6 +38,8 @@ pub enum Command {
     Setup,
     /// Build or fetch kernels of the table; all of them if none is named.
     Kernel(KernelArgs),
+    /// List the machines of `--machine` and their options.
+    Machines,
     /// Check formats, lints and licences.
     Lint,
 }
@@ -49,10 +51,10 @@ pub struct VmArgs {
     /// 6.12 boots fastest and has the amp performance events.
     #[arg(long, default_value = "6.12")]
     pub kernel: String,
-    /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset (2F2S, 1F3S, 1F2S, 4F4S, NEAR, SYM),
-    /// then optional ,key=value: mem_ns, llc_ns, branch_ns, l2_ns (penalties), sockets, threads.
-    /// The guest's clocks follow the model: the more MIPS, the longer the host takes for a second
-    /// of them. Below about 20 MIPS the guest's own timer tick shows.
+    /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset, then optional ,key=value. The guest's
+    /// clocks follow the model: the more MIPS, the longer the host takes for a second of them.
+    /// 60 MIPS stretches time about fifty-fold; 3000:3000:1200:1200 does not stretch it. Below about
+    /// 20 MIPS the guest's own timer tick shows. `cargo xtask machines` lists presets and keys.
     #[arg(long, value_name = "SPEC", default_value = "2F2S")]
     pub machine: Machine,
     /// Wall-clock seconds the command may take, however little time passes in the guest. Raising it

@@ -25,6 +25,7 @@ fn main() {
         args::Command::Vm(args) => vm::run(args, consent),
         args::Command::Setup => set_up(consent),
         args::Command::Kernel(args) => kernel(&args.names, consent),
+        args::Command::Machines => machines(),
         args::Command::Lint => lint::run(),
     };
     exit(code.unwrap_or_else(|error| {
@@ -54,6 +55,14 @@ fn set_up(consent: Consent) -> Result<i32> {
     tools::virtiofsd_folder()?;
     tools::nextest()?;
     eprintln!("xtask: this machine has what the project needs");
+    Ok(0)
+}
+
+fn machines() -> Result<i32> {
+    for (name, text, why) in ampvm_abi::PRESETS {
+        println!("{name:<8} {why}\n         {text}");
+    }
+    println!("\n{}", ampvm_abi::SPEC_HELP);
     Ok(0)
 }
 

@@ -26,7 +26,7 @@ mod map;
 
 pub use json::counters_json;
 pub use machine::{
-    Geometry, LINE_BYTES, MAX_PENALTY_NS, MAX_WAYS, Machine, PRESETS, Penalty, SpecError, VcpuSpec,
+    Geometry, LINE_BYTES, MAX_WAYS, Machine, PRESETS, Penalty, SPEC_HELP, SpecError, VcpuSpec,
 };
 pub use map::{Page, PageError};
 

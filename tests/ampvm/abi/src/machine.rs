@@ -20,7 +20,7 @@ use crate::{MAX_MIPS_MILLI, MAX_VCPUS};
 /// Slowest CPU, in thousandths of a MIPS: below this the guest's own timer tick eats the CPU.
 pub const MIN_SPEC_MIPS_MILLI: u32 = 1_000;
 /// Longest penalty in ns; longer ones would make a CPU sleep through its own watchdogs.
-pub const MAX_PENALTY_NS: u32 = 1_000_000;
+const MAX_PENALTY_NS: u32 = 1_000_000;
 /// Longest penalty in cycles.
 const MAX_PENALTY_CYCLES: u32 = 1_000_000;
 /// Size of a cache line in bytes.
@@ -68,6 +68,28 @@ pub const PRESETS: &[(&str, &str, &str)] = &[
         "slow CPUs execute in order: short pipelines, but no load is hidden behind others",
     ),
 ];
+
+/// What a machine's text may say, for people.
+pub const SPEC_HELP: &str = "\
+SPEC is speeds in MIPS or a preset, then any of the options below, separated by commas.
+
+  60:57.5:24x2        one speed per CPU; 24x2 is 24:24; - is a thread that its core does not have
+  NAME_cycles=N       penalty in cycles of the CPU's clock: a lower clock makes it longer
+  NAME_ns=N           penalty in ns, whatever the clock. One value, or one per CPU (600:600:840:840). NAME:
+                        branch    a mispredicted branch                     (15 cycles; less on slower CPUs)
+                        l2        an access that misses L1 and hits L2      (3 cycles; less on slower CPUs)
+                        llc       an access that hits the last-level cache  (150 ns at 60 MIPS, 15 at 600)
+                        mem       an access to memory                       (600 ns at 60 MIPS, 80 at 450)
+                        remote    what another node's memory costs besides  (0)
+                        transfer  a line from another CPU's cache. Tracks every access, which takes the host
+                                  several times as long; amp/transfers/ counts them. 0 only counts
+  l1= l2= llc=        BYTES/WAYS of the caches (8192/4, 65536/8, 262144/16)
+  threads=N           hardware threads of a core (1); they share L1 and L2
+  smt_share=X         speed of a thread whose sibling is busy, of its own (0.62)
+  nodes= sockets= llcs=   nodes with memory of their own; sockets (one a node); last-level caches (one a socket)
+  bandwidth_mb_s=N    what each node's memory serves, million bytes a second (0: no limit)
+  quantum_us=N        quantum of virtual time: interrupts between running CPUs are as late (12000 instructions of
+                      the fastest CPU, 20 to 200 us). Shorter is finer and takes the host longer";
 
 /// What one event costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,10 +293,7 @@ impl<'a> Options<'a> {
 impl Machine {
     /// Reads a machine's text: `MIPS[:MIPS...]` or a preset, then optional `,key=value`.
     ///
-    /// Speeds take up to three decimals and a repeat count (`60x4` is four times 60); `-` is an empty slot. Keys:
-    /// `branch`, `l2`, `llc`, `mem`, `remote`, `transfer`, each with `_cycles` or `_ns` (one value, or one per slot,
-    /// separated by `:`); `l1`, `l2`, `llc` (BYTES/WAYS); `threads`, `smt_share`; `sockets`, `llcs`, `nodes`;
-    /// `bandwidth_mb_s`; `quantum_us`.
+    /// [`SPEC_HELP`] explains speeds and keys.
     ///
     /// # Errors
     /// Anything else, in one line naming the part that is wrong.
