@@ -96,7 +96,7 @@ static int amp_find_itmt(const char *part)
 	return 0;
 }
 
-/* Also lets capacities differ, which cannot be undone; equal ones can be set. */
+/* Also lets capacities differ for good; equal ones can still be set. */
 static int amp_find_capacities(void)
 {
 	void **data = amp_symbol("arch_cpu_scale");
@@ -106,7 +106,7 @@ static int amp_find_capacities(void)
 	if (amp_lacks("asym", amp_kernel.capacities_on, "arch_enable_hybrid_capacity_scale") ||
 	    amp_lacks("asym", amp_kernel.set_capacity, "arch_set_cpu_capacity"))
 		return -EOPNOTSUPP;
-	/* A second call warns, and an earlier load of this module may have made the first. */
+	/* A second call warns; an earlier load may have made the first. */
 	if (!(data && *data) && !amp_kernel.capacities_on())
 		return -ENOMEM;
 	return 0;
@@ -152,7 +152,7 @@ static int amp_tell(bool use_itmt, bool use_asym)
 	return err;
 }
 
-/* Brings the scheduler to what `parts` says. A part that cannot be had is off. */
+/* Brings the scheduler to `parts`, less those that cannot be had. */
 static int amp_switch_scheduler(unsigned int *parts)
 {
 	bool use_itmt = *parts & AMP_ITMT, use_asym = *parts & AMP_ASYM, unequal;
@@ -185,7 +185,7 @@ static int amp_switch_scheduler(unsigned int *parts)
 	return err ?: asym_err;
 }
 
-/* Brings the kernel to `parts`; returns the first error of those that failed. */
+/* Brings the kernel to `parts`; returns the first part's error. */
 static int amp_switch(unsigned int parts)
 {
 	const unsigned int scheduler = AMP_ITMT | AMP_ASYM;

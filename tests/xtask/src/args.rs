@@ -75,8 +75,9 @@ pub struct VmArgs {
     /// More words for the guest kernel's command line (repeatable).
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// Tell the guest kernel about its unequal cores as real hybrids do: clock ranges (cpufreq, governors performance
-    /// and schedutil), core priorities (ITMT) and CPU capacities. Without it the kernel takes all cores for alike.
+    /// Tell the guest kernel about its unequal cores as real hybrids do: clock ranges (cpufreq, governors
+    /// performance and schedutil), core priorities (ITMT) and CPU capacities. Without it the kernel takes
+    /// all cores for alike.
     #[arg(long, conflicts_with = "no_emulation")]
     pub default_hybrid: bool,
     /// Run without the emulation: all CPUs as fast as the host allows, no stalls, no amp events. Boots faster.

@@ -1,13 +1,13 @@
 //! A kernel that knows of its unequal cores.
 //!
-//! Problem: the kernel of the asymmetric VM takes all cores for alike, that of a real hybrid does not. One boot hosts
-//! several arms, so its knowledge must come with one arm and go with it.
+//! Problem: the kernel of the asymmetric VM takes all cores for alike, that of a real hybrid does not.
+//! One boot hosts several arms, so its knowledge must come with one arm and go with it.
 //!
-//! Approach: the guest's module has a file that switches cpufreq, core priorities and capacities on and off together.
-//! [`Hybrid`] writes 1 there, and puts the old value back when it is dropped.
+//! Approach: the guest's module has a file that switches cpufreq, core priorities and capacities on and
+//! off together. [`Hybrid`] writes 1 there, and puts the old value back when it is dropped.
 //!
-//! Limits: the kernel rebuilds its scheduling domains at each switch, which waits for grace periods. In the VM the model
-//! should be suspended for it. On a real hybrid the kernel knows anyway, and there is no file.
+//! Limits: the kernel rebuilds its scheduling domains at each switch, which waits for grace periods. In
+//! the VM the model should be suspended for it. A real hybrid's kernel knows anyway, and has no file.
 
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
