@@ -208,10 +208,8 @@ impl Gate {
                 self.now_ns.store(inner.clock.now(), SeqCst);
                 self.share_out(inner, elapsed);
             }
-            if self.main_notified.load(SeqCst) {
-                inner.clock.set_main(MainLoop::Busy);
-            }
-            if inner.clock.is_due() {
+            if self.main_notified.swap(false, SeqCst) || inner.clock.is_due() {
+                // The kick makes sure that it polls again, whatever the vCPU wrote to.
                 inner.clock.set_main(MainLoop::Busy);
                 host::kick_main();
             }

@@ -28,8 +28,6 @@ use crate::ffi::{machine, own_time};
 use crate::host;
 use crate::times::Times;
 
-/// Most descriptors of the main loop's poll; QEMU has about ten.
-const MAX_FDS: usize = 256;
 /// Longest sleep of an idle main loop between two looks at the clock, in real ns.
 const LONGEST_NAP_NS: i64 = 5_000_000;
 
@@ -195,7 +193,7 @@ pub unsafe extern "C" fn ppoll(
     let fds = if count == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(fds, count) } };
     // SAFETY: the caller's promise.
     let wanted = unsafe { timeout.as_ref() }.map(|t| t.tv_sec.saturating_mul(1_000_000_000) + t.tv_nsec);
-    let main = ROLE.get() == Role::Main && wanted != Some(0) && count < MAX_FDS;
+    let main = ROLE.get() == Role::Main && wanted != Some(0);
     // SAFETY: the caller's promise.
     unsafe { if main { main_poll(fds, wanted, mask) } else { real_ppoll(fds, timeout, mask) } }
 }
@@ -218,13 +216,8 @@ pub unsafe extern "C" fn __ppoll_chk(
 unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset_t) -> c_int {
     let (Some(m), Some(event)) = (machine(), host::main_event()) else { return 0 };
     trap_tsc();
-    let mut all = [pollfd { fd: -1, events: 0, revents: 0 }; MAX_FDS];
-    let Some(all) = all.get_mut(..=fds.len()) else { return 0 };
-    all[..fds.len()].copy_from_slice(fds);
     let own = pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(event), events: libc::POLLIN, revents: 0 };
-    if let Some(last) = all.last_mut() {
-        *last = own;
-    }
+    let mut all: Vec<pollfd> = fds.iter().copied().chain([own]).collect();
     let on = m.gate.is_on();
     let clock = || if on { m.gate.now() } else { host::real_ns() };
     let deadline = wanted.map_or(i64::MAX, |ns| clock().saturating_add(ns));
@@ -235,7 +228,7 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
         let t = nap.map(|ns: i64| timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 });
         let t = t.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: valid descriptors and mask by the caller's promise.
-        let mut ready = unsafe { real_ppoll(all, t, mask) };
+        let mut ready = unsafe { real_ppoll(&mut all, t, mask) };
         if ready > 0 && all.last().is_some_and(|last| last.revents != 0) {
             let _ = event.read();
             ready -= 1;
