@@ -9,15 +9,16 @@
 //! | `ppoll` | the main loop's timeout is in virtual time; while all vCPUs are halted, it moves time on |
 //! | `write` | a vCPU that wakes the main loop makes its deadline unknown |
 //! | `pthread_cond_wait`, `_broadcast` | a kicked vCPU holds time up until its thread has run |
+//! | `pthread_cond_signal` | the main loop gives work to a thread, which the guest may wait for |
 //! | RDTSC | traps (`PR_SET_TSC`), and is answered from virtual time |
 //!
-//! Idle time costs the host little: it passes as in reality for the first moments, since the guest may wait for a disk
-//! of the host, then ever faster ([`idle_ns`]).
+//! Idle time costs the host nothing: it ends at once, at the next deadline. But while the guest may wait for the host's
+//! files, it passes as in reality ([`Devices`]).
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nix::libc::{
@@ -28,8 +29,80 @@ use crate::ffi::{machine, own_time};
 use crate::host;
 use crate::times::Times;
 
+/// For so long after a device was active, more may come of it, in real ns.
+const ACTIVE_NS: i64 = 20_000_000;
+/// For so long a request may take, in real ns. Some are never answered.
+const REQUEST_NS: i64 = 500_000_000;
 /// Longest sleep of an idle main loop between two looks at the clock, in real ns.
 const LONGEST_NAP_NS: i64 = 5_000_000;
+
+/// Whether the guest may wait for the host.
+///
+/// A vCPU kicks a device by a write to an event file. If the main loop polls that file, it does the work itself, or gives
+/// it to a worker, which it wakes by a condition variable; else another process serves the device. An answer is an event
+/// that the main loop polls for.
+struct Devices {
+    /// Files that the main loop polls, a bit each.
+    polled: [AtomicU64; 64],
+    /// Files with which other threads call the main loop, which are no devices.
+    callers: [AtomicU64; 64],
+    /// When a device was active last, in real ns.
+    active_ns: AtomicI64,
+    /// Since when a request is open, in real ns; 0 if none is.
+    request_ns: AtomicI64,
+}
+
+static DEVICES: Devices = Devices {
+    polled: [const { AtomicU64::new(0) }; 64],
+    callers: [const { AtomicU64::new(0) }; 64],
+    active_ns: AtomicI64::new(0),
+    request_ns: AtomicI64::new(0),
+};
+
+fn file_bit(set: &[AtomicU64], fd: c_int) -> Option<(&AtomicU64, u64)> {
+    let fd = usize::try_from(fd).ok()?;
+    Some((set.get(fd / 64)?, 1 << (fd % 64)))
+}
+
+fn insert(set: &[AtomicU64], fd: c_int) {
+    if let Some((word, bit)) = file_bit(set, fd) {
+        word.fetch_or(bit, Relaxed);
+    }
+}
+
+fn contains(set: &[AtomicU64], fd: c_int) -> bool {
+    file_bit(set, fd).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
+}
+
+impl Devices {
+    /// A thread writes to an event file. Threads that are no vCPUs never kick devices.
+    fn written(&self, fd: c_int, by_vcpu: bool) {
+        if !by_vcpu {
+            insert(&self.callers, fd);
+        } else if !contains(&self.callers, fd) {
+            self.active_ns.store(host::real_ns(), Relaxed);
+            if !contains(&self.polled, fd) {
+                self.requested();
+            }
+        }
+    }
+
+    fn requested(&self) {
+        self.request_ns.store(host::real_ns(), Relaxed);
+    }
+
+    /// The main loop has events.
+    fn answered(&self) {
+        if self.request_ns.swap(0, Relaxed) != 0 {
+            self.active_ns.store(host::real_ns(), Relaxed);
+        }
+    }
+
+    fn are_busy(&self) -> bool {
+        let now = host::real_ns();
+        now - self.active_ns.load(Relaxed) < ACTIVE_NS || now - self.request_ns.load(Relaxed) < REQUEST_NS
+    }
+}
 
 /// What a host thread is to the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,10 +170,13 @@ pub unsafe extern "C" fn clock_gettime(id: clockid_t, out: *mut timespec) -> c_i
 pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // An event file takes eight bytes. What else has eight does no harm.
     if count == 8
-        && matches!(ROLE.get(), Role::Vcpu(_))
         && let Some(m) = machine()
     {
-        m.gate.notify_main();
+        let by_vcpu = matches!(ROLE.get(), Role::Vcpu(_));
+        DEVICES.written(fd, by_vcpu);
+        if by_vcpu {
+            m.gate.notify_main();
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { libc::syscall(libc::SYS_write, fd, buffer, count) as ssize_t }
@@ -141,6 +217,25 @@ pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mu
         let real: extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int =
             std::mem::transmute(real);
         real(cond, mutex)
+    }
+}
+
+/// # Safety
+/// As for libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    if ROLE.get() == Role::Main {
+        DEVICES.requested();
+    }
+    let real = original(&REAL, c"pthread_cond_signal");
+    if real.is_null() {
+        return libc::ENOSYS;
+    }
+    // SAFETY: as in `pthread_cond_wait`.
+    unsafe {
+        let real: extern "C" fn(*mut pthread_cond_t) -> c_int = std::mem::transmute(real);
+        real(cond)
     }
 }
 
@@ -217,6 +312,7 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
     let (Some(m), Some(event)) = (machine(), host::main_event()) else { return 0 };
     trap_tsc();
     let own = pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(event), events: libc::POLLIN, revents: 0 };
+    fds.iter().for_each(|fd| insert(&DEVICES.polled, fd.fd));
     let mut all: Vec<pollfd> = fds.iter().copied().chain([own]).collect();
     let on = m.gate.is_on();
     let clock = || if on { m.gate.now() } else { host::real_ns() };
@@ -249,10 +345,10 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
             }
             Some(left) => {
                 let real = host::real_ns() - idle_since;
-                let due = idle_ns(real);
-                m.gate.idle_by(due - passed);
-                passed = due;
-                (left > 0).then(|| (real_for(passed + left) - real).clamp(0, LONGEST_NAP_NS))
+                let due = if DEVICES.are_busy() { real - passed } else { left };
+                m.gate.idle_by(due);
+                passed = real;
+                Some((left - due).clamp(0, LONGEST_NAP_NS))
             }
         };
         if clock() >= deadline {
@@ -261,6 +357,7 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
     };
     m.gate.main_works();
     if ready > 0 {
+        DEVICES.answered();
         for (to, from) in fds.iter_mut().zip(all.iter()) {
             to.revents = from.revents;
         }
@@ -268,22 +365,6 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
         fds.iter_mut().for_each(|fd| fd.revents = 0);
     }
     ready
-}
-
-/// How much virtual time passes in an idle machine within so much real time: t + t^3 in ms.
-fn idle_ns(real_ns: i64) -> i64 {
-    let ms = real_ns as f64 / 1e6;
-    ((ms + ms * ms * ms) * 1e6) as i64
-}
-
-/// The inverse of [`idle_ns`], rounded up.
-fn real_for(idle: i64) -> i64 {
-    let (mut low, mut high) = (0, idle.max(1));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if idle_ns(middle) >= idle { high = middle } else { low = middle + 1 }
-    }
-    low
 }
 
 /// Make RDTSC trap on the calling thread, once virtual time has been in force.
