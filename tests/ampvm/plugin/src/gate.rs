@@ -315,9 +315,13 @@ impl Gate {
         self.lock().clock.set_main(MainLoop::Busy);
     }
 
-    /// Time that is left until the main loop's deadline if the machine is idle; None while some vCPU is awake.
+    /// Time that is left until the main loop's deadline if the machine is idle; None while some vCPU is awake, or has
+    /// changed the deadline before it halted.
     pub fn idle_left(&self) -> Option<i64> {
         let inner = self.lock();
+        if self.main_notified.load(SeqCst) {
+            return None;
+        }
         let MainLoop::Polling(deadline) = inner.clock.main() else { return None };
         inner.clock.is_idle().then(|| (deadline - inner.clock.now()).max(0))
     }
