@@ -79,6 +79,13 @@ fail() {{
 	echo "$1" >"$run/{FAILED}"
 	finish
 }}
+# The kernel starts with one CPU; see KERNEL_ARGS. A CPU that the command line forbids stays off.
+# A start waits for many grace periods of RCU, which are short if expedited.
+echo 1 >/sys/kernel/rcu_expedited
+for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
+	[ "$(cat "$cpu")" = 1 ] || echo 1 >"$cpu"
+done 2>/dev/null
+echo 0 >/sys/kernel/rcu_expedited
 # QEMU now and then leaves a CPU without a timer, and whoever sleeps there never wakes. Find out now, from whichever CPU this is.
 mkdir -p /run/bias
 cpus=0
