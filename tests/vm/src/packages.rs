@@ -33,7 +33,7 @@ const PACKAGES: &[Package] = &[
     Package {
         name: "qemu-system-x86",
         shows: "qemu-system-x86_64",
-        why: "runs the virtual machine (10.0, for its plugin interface)",
+        why: "runs the virtual machine (10.0 to 11.1, for its plugin interface)",
         backport: true,
     },
     package(
@@ -96,7 +96,7 @@ fn present(package: &Package) -> bool {
         path if path.starts_with('/') => Path::new(path).exists(),
         program => find_program(program).is_some(),
     };
-    there && (!package.backport || crate::qemu::version().is_some_and(crate::qemu::acceptable))
+    there && (!package.backport || crate::qemu::version().and_then(crate::qemu::plugin_api).is_some())
 }
 
 /// Installs what is missing.

@@ -1,7 +1,8 @@
-//! The QEMU that runs the VM: 10.0, because a plugin's interface changes from release to release.
+//! The QEMU that runs the VM: 10.0 to 11.1, because a plugin's interface changes from release to release.
 //!
-//! The plugin is built for interface version 4. QEMU 10.0 speaks it; 9.x speaks an older one and 10.1 a newer one that
-//! refuses ours, with a message nobody understands. So the version is checked first.
+//! QEMU refuses a plugin of another interface version than its own, with a message nobody understands. So QEMU's version
+//! is checked first, and the plugin is told which interface to speak. Tested are 10.0 and 11.1; what the plugin uses is
+//! the same in between.
 
 use std::path::PathBuf;
 
@@ -18,38 +19,55 @@ pub fn version() -> Option<(u32, u32)> {
     parse(&first_line(&find_program(PROGRAM)?, "--version"))
 }
 
-/// Whether a QEMU of this version takes the plugin.
+/// The plugin interface of a QEMU of this version; `None` if the plugin does not know it.
 #[must_use]
-pub fn acceptable(version: (u32, u32)) -> bool {
-    version == (10, 0)
+pub fn plugin_api(version: (u32, u32)) -> Option<u32> {
+    match version {
+        (10, 0) => Some(4),
+        (10, 1 | 2) => Some(5),
+        (11, 0) => Some(6),
+        (11, 1) => Some(7),
+        _ => None,
+    }
+}
+
+/// A QEMU that takes the plugin.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// Its plugin interface.
+    pub plugin_api: u32,
 }
 
 /// The QEMU program.
 ///
 /// # Errors
 /// Code 3: there is none, or its version does not take the plugin.
-pub fn find() -> Result<PathBuf> {
+pub fn find() -> Result<Qemu> {
     let Some(path) = find_program(PROGRAM) else {
         return Err(coded(
             KERNEL_OR_PERMISSION,
             format!("{PROGRAM} is missing; cargo xtask setup installs it"),
         ));
     };
-    match parse(&first_line(&path, "--version")) {
-        Some(version) if acceptable(version) => Ok(path),
-        Some((major, minor)) => Err(coded(
-            KERNEL_OR_PERMISSION,
-            format!(
-                "{} is QEMU {major}.{minor}, but the plugin needs 10.0 (plugin interface 4); install that version \
-                 (Debian 12: qemu-system-x86 from bookworm-backports)",
-                path.display()
-            ),
-        )),
-        None => Err(coded(
+    let Some((major, minor)) = parse(&first_line(&path, "--version")) else {
+        return Err(coded(
             KERNEL_OR_PERMISSION,
             format!("{} does not tell its version; reinstall it", path.display()),
-        )),
-    }
+        ));
+    };
+    let Some(plugin_api) = plugin_api((major, minor)) else {
+        return Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!(
+                "{} is QEMU {major}.{minor}, but the plugin needs 10.0 to 11.1; install one of those (Debian 12: \
+                 qemu-system-x86 from bookworm-backports)",
+                path.display()
+            ),
+        ));
+    };
+    Ok(Qemu { path, plugin_api })
 }
 
 fn parse(line: &str) -> Option<(u32, u32)> {
@@ -63,13 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_version_with_our_interface_is_taken() {
+    fn only_versions_with_a_known_interface_are_taken() {
         assert_eq!(
             parse("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)"),
             Some((10, 0))
         );
         assert_eq!(parse("QEMU emulator version 7.2.17"), Some((7, 2)));
         assert_eq!(parse("zsh: command not found"), None);
-        assert!(acceptable((10, 0)) && !acceptable((7, 2)) && !acceptable((10, 1)) && !acceptable((11, 0)));
+        assert_eq!((plugin_api((10, 0)), plugin_api((11, 1))), (Some(4), Some(7)));
+        assert_eq!((plugin_api((9, 2)), plugin_api((11, 2)), plugin_api((12, 0))), (None, None, None));
     }
 }

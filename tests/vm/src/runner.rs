@@ -31,6 +31,7 @@ use crate::interrupt;
 use crate::ports::{Port, Sink};
 use crate::process::Guest;
 use crate::progress::StatusLine;
+use crate::qemu::Qemu;
 use crate::run_folder::{RunFolder, Watched};
 use crate::shared::Shared;
 use crate::verdict::{Late, Verdict};
@@ -77,7 +78,7 @@ pub struct Vm {
     /// The `virtme-run` program.
     pub virtme_run: PathBuf,
     /// The QEMU program.
-    pub qemu: PathBuf,
+    pub qemu: Qemu,
     /// The kernel image.
     pub kernel: PathBuf,
     /// The kernel's configuration, for programs in the guest that ask for it.
@@ -203,13 +204,14 @@ impl Vm {
         // QEMU takes its clocks from it.
         let qemu = run.path.join("qemu");
         let preload = self.emulation.as_ref().map_or(String::new(), |emulation| {
-            format!("env LD_PRELOAD={} ", guest::quote(&emulation.plugin.to_string_lossy()))
+            let plugin = guest::quote(&emulation.plugin.to_string_lossy());
+            format!("env AMPVM_PLUGIN_API={} LD_PRELOAD={plugin} ", self.qemu.plugin_api)
         });
         write(
             &qemu,
             &format!(
                 "#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{} \"$@\"\n",
-                guest::quote(&self.qemu.to_string_lossy())
+                guest::quote(&self.qemu.path.to_string_lossy())
             ),
         )?;
         fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))

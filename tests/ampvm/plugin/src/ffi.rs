@@ -11,10 +11,13 @@
 //! inline slot (`pending`), and the next user-space block, if the slot is not zero, calls
 //! [`branch_resolved`]. An interrupt in between does no harm, a context switch costs one wrong verdict.
 //!
+//! Plugin API 7 (QEMU 11.1) passes each callback of a registration a pointer, as the last argument, in place of the
+//! plugin's number, the first. Before, registrations ignore the argument that is one too many for them.
+//!
 //! Nothing here may unwind into QEMU: the functions are `extern "C"`, which turns a panic into an abort, and
 //! contain nothing that panics.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -30,6 +33,7 @@ use qemu_plugin_sys as q;
 use crate::args::Penalty;
 use crate::decode::{self, Branch};
 use crate::gate::Leave;
+use crate::install::qemu_plugin_version;
 use crate::interpose::{self, Role};
 use crate::vcpu::{Local, Machine};
 use crate::{cache, host, times};
@@ -40,6 +44,26 @@ const FULL: u64 = 1 << 16;
 const BOOT_BUDGET: u64 = 20_000;
 /// Marks a pending branch as indirect; user-space addresses leave the bit free.
 const INDIRECT: u64 = 1 << 63;
+
+/// A callback of a registration: (plugin, X) up to API 6, and (X, pointer) from API 7 on. Of integers, only the low
+/// half is defined.
+type Callback = unsafe extern "C" fn(usize, usize);
+/// First plugin API that passes a pointer to every callback.
+const POINTER_API: c_int = 7;
+
+// As in API 7. In registers, the calls of older ones are the same but for the last argument, which they do not read.
+unsafe extern "C" {
+    fn qemu_plugin_reset(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
+    fn qemu_plugin_register_vcpu_init_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
+    fn qemu_plugin_register_vcpu_idle_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
+    fn qemu_plugin_register_vcpu_resume_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
+}
+
+/// X of a [`Callback`].
+fn subject(first: usize, second: usize) -> usize {
+    if qemu_plugin_version.load(Relaxed) < POINTER_API { second } else { first }
+}
 
 /// What generated code updates without a call; one per vCPU in QEMU's scoreboard.
 #[repr(C)]
@@ -180,14 +204,14 @@ fn request_model(m: &Machine) {
     if STATE.compare_exchange(state::LIGHT, state::STARTING, Acquire, Relaxed).is_ok() {
         m.page.header.state.store(state::STARTING, Relaxed);
         // SAFETY: the id is the one QEMU gave us.
-        unsafe { q::qemu_plugin_reset(PLUGIN_ID.load(Relaxed), Some(model_started)) }
+        unsafe { qemu_plugin_reset(PLUGIN_ID.load(Relaxed), model_started, null_mut()) }
     }
 }
 
 /// QEMU calls this while no vCPU executes.
-unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
+unsafe extern "C" fn model_started(_: usize, _: usize) {
     STATE.store(state::MODELLING, Release);
-    register(id);
+    register(PLUGIN_ID.load(Relaxed));
     let Some(m) = machine() else { return };
     switch(m, true, 0);
     // Each vCPU comes to the gate before it executes anything: from here on it must not read the host's counter.
@@ -206,8 +230,8 @@ unsafe extern "C" fn model_started(id: q::qemu_plugin_id_t) {
 }
 
 /// A vCPU's thread begins.
-pub extern "C" fn vcpu_created(_: q::qemu_plugin_id_t, index: c_uint) {
-    interpose::set_role(Role::Vcpu(index));
+extern "C" fn vcpu_created(first: usize, second: usize) {
+    interpose::set_role(Role::Vcpu(subject(first, second) as c_uint));
 }
 
 extern "C" fn publish_now(index: c_uint, remaining: *mut c_void) {
@@ -317,7 +341,8 @@ extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
 }
 
 /// A vCPU halts. QEMU's lock is held.
-extern "C" fn idle(_: q::qemu_plugin_id_t, index: c_uint) {
+extern "C" fn idle(first: usize, second: usize) {
+    let index = subject(first, second) as c_uint;
     let Some(m) = machine() else { return };
     // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
@@ -329,7 +354,8 @@ extern "C" fn idle(_: q::qemu_plugin_id_t, index: c_uint) {
 }
 
 /// A vCPU runs again. QEMU's lock is held.
-extern "C" fn resumed(_: q::qemu_plugin_id_t, index: c_uint) {
+extern "C" fn resumed(first: usize, second: usize) {
+    let index = subject(first, second) as c_uint;
     let Some(m) = machine() else { return };
     // SAFETY: as in `end_of_budget`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
@@ -344,7 +370,8 @@ extern "C" fn resumed(_: q::qemu_plugin_id_t, index: c_uint) {
     }
 }
 
-extern "C" fn translated(_: q::qemu_plugin_id_t, tb: *mut q::qemu_plugin_tb) {
+extern "C" fn translated(first: usize, second: usize) {
+    let tb = subject(first, second) as *mut q::qemu_plugin_tb;
     // SAFETY: QEMU passes a block that is valid during this call; so are its instructions.
     unsafe {
         let insns = q::qemu_plugin_tb_n_insns(tb);
@@ -411,8 +438,14 @@ unsafe fn mark_branch(insn: *mut q::qemu_plugin_insn, bytes: &[u8], pending: q::
 pub fn register(id: q::qemu_plugin_id_t) {
     // SAFETY: the id is QEMU's; the callbacks live as long as the library, which is never unloaded.
     unsafe {
-        q::qemu_plugin_register_vcpu_tb_trans_cb(id, Some(translated));
-        q::qemu_plugin_register_vcpu_idle_cb(id, Some(idle));
-        q::qemu_plugin_register_vcpu_resume_cb(id, Some(resumed));
+        qemu_plugin_register_vcpu_tb_trans_cb(id, translated, null_mut());
+        qemu_plugin_register_vcpu_idle_cb(id, idle, null_mut());
+        qemu_plugin_register_vcpu_resume_cb(id, resumed, null_mut());
     }
+}
+
+/// Registers what is called before the machine starts.
+pub fn register_first(id: q::qemu_plugin_id_t) {
+    // SAFETY: as in `register`.
+    unsafe { qemu_plugin_register_vcpu_init_cb(id, vcpu_created, null_mut()) };
 }

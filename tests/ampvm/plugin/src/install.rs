@@ -1,6 +1,7 @@
 //! Installation: what QEMU looks up and calls first.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use ampvm_abi::Page;
@@ -8,18 +9,35 @@ use nix::libc;
 use qemu_plugin_sys as q;
 
 use crate::args;
-use crate::ffi::{Inline, MACHINE, PLUGIN_ID, SCOREBOARD, register, vcpu_created};
+use crate::ffi::{Inline, MACHINE, PLUGIN_ID, SCOREBOARD, register, register_first};
 use crate::host;
 use crate::interpose::{self, Role, TIMES};
 use crate::times::{Instant, Times};
 use crate::vcpu::Machine;
 
-/// Plugin API this was written for; QEMU refuses to load a plugin whose version it does not know.
-const API: c_int = 4;
-/// Looked up by QEMU before it calls [`qemu_plugin_install`].
+/// Oldest plugin API that has all calls used here, and the newest known one; `ffi` knows how they differ.
+const APIS: std::ops::RangeInclusive<c_int> = 4..=7;
+/// Environment variable in which the plugin API of the QEMU to come is passed.
+const API_VARIABLE: &CStr = c"AMPVM_PLUGIN_API";
+/// Looked up by QEMU before it calls [`qemu_plugin_install`]; QEMU refuses a version that it does not know.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static qemu_plugin_version: c_int = API;
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(*APIS.start());
+
+/// Run by the loader.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_API: extern "C" fn() = choose_api;
+
+/// QEMU reads the version before it tells its own, and each QEMU takes one version only.
+extern "C" fn choose_api() {
+    // SAFETY: the name ends in NUL; nobody else runs yet.
+    let value = unsafe { libc::getenv(API_VARIABLE.as_ptr()) };
+    if !value.is_null() {
+        // SAFETY: a C string that nobody changes.
+        qemu_plugin_version.store(unsafe { libc::atoi(value) }, Relaxed);
+    }
+}
 
 /// Called by QEMU once, before the machine starts. Returns 0, or -1 after one line on stderr.
 ///
@@ -51,8 +69,9 @@ unsafe fn install(
     // SAFETY: the caller's contract.
     let info = unsafe { info.as_ref() }.ok_or("QEMU gave no machine description")?;
     let (min, cur) = (info.version.min, info.version.cur);
-    if !(min..=cur).contains(&API) {
-        return Err(format!("this QEMU's plugin API is {min} to {cur}, API {API} is needed; use QEMU 10.0"));
+    let api = qemu_plugin_version.load(Relaxed);
+    if !(min..=cur).contains(&api) || !APIS.contains(&api) {
+        return Err(format!("this QEMU's plugin API is {min} to {cur}, not {api}; use QEMU 10.0 to 11.1"));
     }
     // SAFETY: a C string from QEMU.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
@@ -91,8 +110,7 @@ unsafe fn install(
     SCOREBOARD.store(unsafe { q::qemu_plugin_scoreboard_new(size_of::<Inline>()) }, Release);
     PLUGIN_ID.store(id, Relaxed);
     MACHINE.store(Box::leak(Box::new(Machine::new(&config, page))), Release);
-    // SAFETY: as in `register`.
-    unsafe { q::qemu_plugin_register_vcpu_init_cb(id, Some(vcpu_created)) };
+    register_first(id);
     register(id);
     Ok(())
 }
