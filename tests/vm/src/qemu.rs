@@ -1,8 +1,10 @@
-//! The QEMU that runs the VM: 10.0 to 11.1, because a plugin's interface changes from release to release.
+//! The QEMU that runs the VM: 10.0 to 11.1, because a plugin's interface changes between releases.
 //!
-//! QEMU refuses a plugin of another interface version than its own, with a message nobody understands. So QEMU's version
-//! is checked first, and the plugin is told which interface to speak. Tested are 10.0 and 11.1; what the plugin uses is
-//! the same in between.
+//! QEMU refuses a plugin of another interface version than its own, with a message nobody
+//! understands. So QEMU's version is checked first, and the plugin is told which interface to speak.
+//! Tested are 10.0 and 11.1; what the plugin uses is the same in between.
+//!
+//! Limit: the program must not be a script, because the plugin is preloaded into it.
 
 use std::path::PathBuf;
 

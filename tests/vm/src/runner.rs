@@ -381,8 +381,9 @@ const CPU_MODEL: &str = "max";
 /// emulated instructions); the TSC is the host's and needs no watchdog; the timer check and the
 /// PS/2 probe waste seconds; the lock-up watchdog must bear a slow host; warnings reach the console.
 const KERNEL_ARGS: &[&str] = &[
-    // While the kernel sizes PCI BARs, QEMU before 11 sends other CPUs' accesses to wrong devices: a lost write to the
-    // APIC stops a CPU's timer, an assertion stops QEMU. The guest's script starts the others afterwards.
+    // While the kernel sizes PCI BARs, QEMU 10 sends other CPUs' accesses to wrong devices: a lost
+    // write to the APIC stops a CPU's timer, an assertion stops QEMU. The guest's script starts the
+    // others afterwards.
     "maxcpus=1",
     "mitigations=off",
     "tsc=reliable",

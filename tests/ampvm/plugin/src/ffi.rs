@@ -11,8 +11,8 @@
 //! inline slot (`pending`), and the next user-space block, if the slot is not zero, calls
 //! [`branch_resolved`]. An interrupt in between does no harm, a context switch costs one wrong verdict.
 //!
-//! Plugin API 7 (QEMU 11.1) passes each callback of a registration a pointer, as the last argument, in place of the
-//! plugin's number, the first. Before, registrations ignore the argument that is one too many for them.
+//! From plugin API 7 on (QEMU 11.1), a registration takes a pointer and passes it to its callback,
+//! as the last argument; the plugin's number, the first one before, is gone. See [`Callback`].
 //!
 //! Nothing here may unwind into QEMU: the functions are `extern "C"`, which turns a panic into an abort, and
 //! contain nothing that panics.
@@ -45,13 +45,13 @@ const BOOT_BUDGET: u64 = 20_000;
 /// Marks a pending branch as indirect; user-space addresses leave the bit free.
 const INDIRECT: u64 = 1 << 63;
 
-/// A callback of a registration: (plugin, X) up to API 6, and (X, pointer) from API 7 on. Of integers, only the low
-/// half is defined.
+/// A callback of a registration: (plugin, X) up to API 6, and (X, pointer) from API 7 on.
+/// Of a vCPU's number, only the low half is defined.
 type Callback = unsafe extern "C" fn(usize, usize);
 /// First plugin API that passes a pointer to every callback.
 const POINTER_API: c_int = 7;
 
-// As in API 7. In registers, the calls of older ones are the same but for the last argument, which they do not read.
+// As in API 7. Older ones do not have the last argument, and do not read its register.
 unsafe extern "C" {
     fn qemu_plugin_reset(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
     fn qemu_plugin_register_vcpu_init_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);

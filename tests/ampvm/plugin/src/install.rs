@@ -15,11 +15,11 @@ use crate::interpose::{self, Role, TIMES};
 use crate::times::{Instant, Times};
 use crate::vcpu::Machine;
 
-/// Oldest plugin API that has all calls used here, and the newest known one; `ffi` knows how they differ.
+/// The plugin APIs that this can speak; `ffi` knows how they differ.
 const APIS: std::ops::RangeInclusive<c_int> = 4..=7;
 /// Environment variable in which the plugin API of the QEMU to come is passed.
 const API_VARIABLE: &CStr = c"AMPVM_PLUGIN_API";
-/// Looked up by QEMU before it calls [`qemu_plugin_install`]; QEMU refuses a version that it does not know.
+/// Looked up by QEMU before it calls [`qemu_plugin_install`]. QEMU refuses versions it does not know.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(*APIS.start());

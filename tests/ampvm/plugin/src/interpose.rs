@@ -403,6 +403,8 @@ extern "C" fn on_segv(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
                 return;
             }
         };
+        // A thread inherits the trap from the thread that starts it, but not the note.
+        TRAPS.set(true);
         let in_qemu = TIMES.get().is_some_and(|times| times.is_qemu(at as usize));
         let tsc = match (in_qemu, guest_monotonic(), TIMES.get()) {
             (true, Some(ns), Some(times)) => times.tsc(ns),
