@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measures what the asymmetric VM promises, from inside the guest: the figures in ../README.md.
+ * Measures inside the guest what the asymmetric VM's model promises.
  *
  *   cc -O2 -static figures.c -o figures
- *   figures ratios [ROUNDS [KERNEL]]   every kernel pinned to every CPU, one at a time
- *   figures busy [ROUNDS [KERNEL]]     the same, but all CPUs run it at once (headroom of the host)
- *   figures attribution                two tasks alternating every ms on one CPU: do their counters keep
- * apart?
+ *   figures execute      an integer loop on each CPU
+ *   figures smt          CPUs 0 and 1, siblings: each alone, then both
+ *   figures memory       a pointer chase over local, remote, interleaved memory
+ *   figures bandwidth    streams of one node and of two, and one beside a loop
+ *   figures transfers    words that CPUs hand over, share, or keep in one line
+ *   figures attribution  two tasks that alternate every ms on one CPU
  *
- * Lines are "KERNEL cpu=N ns=T insns=I cycles=C external=E internal=X misses=M", medians over the rounds;
- * ns is wall time. "model" is the wall time the counters imply and "err" how far the wall time is from it.
+ * Prints one JSON object. The loops are assembly, so that a step has a known
+ * number of instructions and of misses, and the model can be done by hand.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
+#include <linux/mempolicy.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <stdint.h>
@@ -29,22 +30,34 @@
 
 #include "amp_shared.h"
 
-#define NR_EVENTS  5
-#define MAX_ROUNDS 99
-#define MAX_CPUS   64
-#define LINE	   64
+#define MAX_TASKS 8
+#define LINE	  64
+/* Half as large again as the last-level cache: in a cycle, each line misses. */
+#define BUFFER_BYTES (384 << 10)
+#define SETUP_NS     200e6
+#define WINDOW_NS    300e6
+/* Set in a word when its first task ends: nobody is to wait for it. */
+#define DONE (1ull << 63)
 
-struct sample {
+/* Tasks are alone in their lines: the figures count who shares one. */
+struct __attribute__((aligned(LINE))) task {
+	int cpu;
+	void (*run)(struct task *t, long steps);
+	long chunk; /* steps between two looks at the clock */
+	int nodes;  /* mask of the nodes its buffer is spread over; 0: no buffer */
+	volatile uint64_t *word;
+	uint64_t turn; /* ping-pong: value of the word at which it is its turn */
+	char *buffer;
+	void *at;
+
+	/* Results, of the window only. */
+	double steps;
 	double ns;
-	double overrun_ns;
-	double event[NR_EVENTS];
+	double event[AMP_NR_EVENTS];
 };
 
-static const char *only; /* name of the one kernel to run, or NULL */
-static void *chain;	 /* a random cycle through `chain_bytes` */
-/* Half as large again as the modelled last-level cache. Much larger sets overflow QEMU's own TLB. */
-static const size_t chain_bytes = 384 << 10;
-static unsigned int seed = 1;
+static struct task *tasks; /* shared with the children that run them */
+static volatile uint64_t *words;
 
 static void die(const char *what)
 {
@@ -52,36 +65,15 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The page, for the overrun account, which perf does not show. */
-static const volatile struct amp_shared *map_page(void)
+static void put(const char *name, int number, double value)
 {
-	glob_t g;
-	void *page = MAP_FAILED;
+	static const char *separator = "{";
+	char suffix[12] = "";
 
-	if (glob("/sys/bus/pci/drivers/amp_pmu/*/resource2", 0, NULL, &g))
-		die("no device bound to amp_pmu");
-	int fd = open(g.gl_pathv[0], O_RDWR);
-
-	if (fd >= 0)
-		page = mmap(NULL, sizeof(struct amp_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (page == MAP_FAILED)
-		die(g.gl_pathv[0]);
-	globfree(&g);
-	close(fd);
-	return page;
-}
-
-static const volatile struct amp_shared *page;
-
-static double overrun_ns(int cpu)
-{
-	return page->vcpus[cpu].overrun_ns;
-}
-
-static unsigned int random_bits(void)
-{
-	seed = seed * 1664525 + 1013904223;
-	return seed >> 8;
+	if (number >= 0)
+		snprintf(suffix, sizeof(suffix), "%d", number);
+	printf("%s\n  \"%s%s\": %.6g", separator, name, suffix, value);
+	separator = ",";
 }
 
 static double now_ns(void)
@@ -92,111 +84,79 @@ static double now_ns(void)
 	return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static void make_chain(void)
+static void sleep_until(double ns)
 {
-	size_t n = chain_bytes / LINE;
-	size_t *order = malloc(n * sizeof(*order));
+	struct timespec t = {ns / 1e9, (long long)ns % 1000000000};
 
-	chain = mmap(NULL, chain_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-		     -1, 0);
-	if (chain == MAP_FAILED || !order)
-		die("memory");
-	for (size_t i = 0; i < n; i++)
-		order[i] = i;
-	for (size_t i = n - 1; i > 0; i--) {
-		size_t j = random_bits() % (i + 1), t = order[i];
+	if (now_ns() > ns)
+		die("the tasks were not ready in time");
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
 
-		order[i] = order[j];
-		order[j] = t;
+/* The loops: a step of each is as many instructions as its comment says. */
+
+/* 10 */
+static void execute(struct task *t, long steps)
+{
+	asm volatile("1: .rept 8\n add $3, %%rax\n .endr\n dec %0\n jnz 1b"
+		     : "+r"(steps)
+		     :
+		     : "rax", "cc");
+}
+
+/* 3, and a miss */
+static void chase(struct task *t, long steps)
+{
+	asm volatile("1: mov (%1), %1\n dec %0\n jnz 1b"
+		     : "+r"(steps), "+r"(t->at)
+		     :
+		     : "memory", "cc");
+}
+
+/* 4, and a miss */
+static void stream(struct task *t, long steps)
+{
+	char *p = t->at;
+
+	asm volatile("1: mov (%1), %%eax\n add $64, %1\n dec %0\n jnz 1b"
+		     : "+r"(steps), "+r"(p)
+		     :
+		     : "rax", "memory", "cc");
+	t->at = p < t->buffer + BUFFER_BYTES ? p : t->buffer;
+}
+
+/* 3, and a write of a line that others may hold */
+static void add(struct task *t, long steps)
+{
+	asm volatile("1: lock addq $1, (%1)\n dec %0\n jnz 1b"
+		     : "+r"(steps)
+		     : "r"(t->word)
+		     : "memory", "cc");
+}
+
+/* A handover, and 20 us of work at 60 MIPS between two. */
+static void pingpong(struct task *t, long steps)
+{
+	while (steps-- > 0) {
+		while ((*t->word & (1 | DONE)) == !t->turn)
+			;
+		execute(t, 120);
+		*t->word += 1;
 	}
-	for (size_t i = 0; i < n; i++)
-		*(void **)((char *)chain + order[i] * LINE) = (char *)chain + order[(i + 1) % n] * LINE;
-	free(order);
-}
-
-/* The kernels: `n` units of work each. */
-static void execute(long n)
-{
-	uint64_t x = 1;
-
-	for (long i = 0; i < n; i++) {
-		x = x * 6364136223846793005ull + 1442695040888963407ull;
-		asm volatile("" : "+r"(x));
-	}
-}
-
-static void chase(long n)
-{
-	void *p = chain;
-
-	for (long i = 0; i < n; i++)
-		p = *(void **)p;
-	asm volatile("" : "+r"(p));
-}
-
-/* About half of the fast CPU's time in memory at 60 MIPS and 600 ns. */
-static void half(long n)
-{
-	void *p = chain;
-
-	for (long i = 0; i < n; i++) {
-		uint64_t x = (uintptr_t)p;
-
-		for (int k = 0; k < 10; k++) {
-			x = x * 31 + 7;
-			asm volatile("" : "+r"(x));
-		}
-		p = *(void **)p;
-	}
-	asm volatile("" : "+r"(p));
-}
-
-static void branches(long n)
-{
-	uint64_t x = 88172645463325252ull, taken = 0;
-
-	for (long i = 0; i < n; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		if (x & 64)
-			asm volatile("" : "+r"(taken));
-		else
-			asm volatile("add $3, %0" : "+r"(taken));
-	}
-}
-
-static const struct kernel {
-	const char *name;
-	void (*run)(long n);
-	long n;
-} kernels[] = {
-    {"execute", execute, 1500000},
-    {"chase", chase, 150000},
-    {"half", half, 100000},
-    {"branches", branches, 250000},
-};
-
-static int amp_type(void)
-{
-	FILE *f = fopen("/sys/bus/event_source/devices/amp/type", "r");
-	int type;
-
-	if (!f || fscanf(f, "%d", &type) != 1)
-		die("no PMU named amp; load amp_pmu.ko");
-	fclose(f);
-	return type;
 }
 
 /* A group of all events on a task (0: this one), any CPU; returns the leader. */
 static int open_group(pid_t pid)
 {
-	struct perf_event_attr attr = {
-	    .size = sizeof(attr), .type = amp_type(), .read_format = PERF_FORMAT_GROUP};
+	struct perf_event_attr attr = {.size = sizeof(attr),
+				       .read_format = PERF_FORMAT_GROUP};
+	FILE *f = fopen("/sys/bus/event_source/devices/amp/type", "r");
 	int leader = -1;
 
-	for (int e = 0; e < NR_EVENTS; e++) {
-		attr.config = e;
+	if (!f || fscanf(f, "%u", &attr.type) != 1)
+		die("no PMU named amp; load amp_pmu.ko");
+	fclose(f);
+	for (attr.config = 0; attr.config < AMP_NR_EVENTS; attr.config++) {
 		int fd = syscall(SYS_perf_event_open, &attr, pid, -1, leader, 0);
 
 		if (fd < 0)
@@ -207,14 +167,15 @@ static int open_group(pid_t pid)
 	return leader;
 }
 
-static void read_group(int fd, double *out)
+/* Adds `sign` times the group's counts to `event`. */
+static void add_group(int fd, double *event, int sign)
 {
-	uint64_t buf[1 + NR_EVENTS];
+	uint64_t buf[1 + AMP_NR_EVENTS];
 
 	if (read(fd, buf, sizeof(buf)) != sizeof(buf))
 		die("read of a group");
-	for (int e = 0; e < NR_EVENTS; e++)
-		out[e] = buf[1 + e];
+	for (int e = 0; e < AMP_NR_EVENTS; e++)
+		event[e] += sign * (double)buf[1 + e];
 }
 
 static void pin(int cpu)
@@ -227,194 +188,278 @@ static void pin(int cpu)
 		die("sched_setaffinity");
 }
 
-static int by_ns(const void *a, const void *b)
+/* A buffer on the task's nodes, through which a random cycle leads. */
+static void make_buffer(struct task *t)
 {
-	double x = ((const struct sample *)a)->ns, y = ((const struct sample *)b)->ns;
+	enum { LINES = BUFFER_BYTES / LINE };
+	unsigned long mask = t->nodes;
+	static size_t order[LINES];
 
-	return (x > y) - (x < y);
-}
+	t->buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (t->buffer == MAP_FAILED)
+		die("mmap");
+	/* Kernels without NUMA have one node and no mbind. */
+	if (syscall(SYS_mbind, t->buffer, BUFFER_BYTES, MPOL_INTERLEAVE, &mask,
+		    8 * sizeof(mask), 0) && errno != ENOSYS)
+		die("mbind");
+	for (size_t i = 0; i < LINES; i++)
+		order[i] = i;
+	for (size_t i = LINES - 1; i > 0; i--) {
+		size_t j = random() % (i + 1), swap = order[i];
 
-static struct sample measure(const struct kernel *k, int cpu, int rounds)
-{
-	struct sample s[MAX_ROUNDS];
-	int fd = open_group(0);
-
-	pin(cpu);
-	k->run(k->n / 4); /* warm the modelled caches, and QEMU's translations */
-	for (int r = 0; r < rounds; r++) {
-		double before[NR_EVENTS], after[NR_EVENTS], late = overrun_ns(cpu), start = now_ns();
-
-		read_group(fd, before);
-		k->run(k->n);
-		read_group(fd, after);
-		s[r].ns = now_ns() - start;
-		s[r].overrun_ns = overrun_ns(cpu) - late;
-		if (getenv("AMP_VERBOSE"))
-			fprintf(stderr, "%s cpu=%d round=%d ns=%.0f overrun_ns=%.0f at=%.6f\n", k->name, cpu,
-				r, s[r].ns, s[r].overrun_ns, start / 1e9);
-		for (int e = 0; e < NR_EVENTS; e++)
-			s[r].event[e] = after[e] - before[e];
+		order[i] = order[j];
+		order[j] = swap;
 	}
-	close(fd);
-	qsort(s, rounds, sizeof(*s), by_ns);
-	return s[rounds / 2];
+	for (size_t i = 0; i < LINES; i++)
+		*(void **)(t->buffer + order[i] * LINE) =
+		    t->buffer + order[(i + 1) % LINES] * LINE;
+	t->at = t->buffer;
 }
 
-static void report(const struct kernel *k, int cpu, const struct sample *s, const struct sample *first,
-		   double mips)
+static void measure(struct task *t, double start)
 {
-	double model = s->event[1] * 1000 / mips;
+	int fd;
 
-	printf("%-8s cpu=%d ns=%.0f insns=%.0f cycles=%.0f external=%.0f internal=%.0f misses=%.0f "
-	       "ratio=%.3f model=%.0f err=%+.2f%% external_share=%.3f overrun=%.2f%%\n",
-	       k->name, cpu, s->ns, s->event[0], s->event[1], s->event[2], s->event[3], s->event[4],
-	       s->ns / first->ns, model, 100 * (s->ns / model - 1), s->event[2] / s->event[1],
-	       100 * s->overrun_ns / s->ns);
-	fflush(stdout);
+	pin(t->cpu);
+	fd = open_group(0);
+	if (t->nodes)
+		make_buffer(t);
+	sleep_until(start);
+	/* Queues fill and caches empty before the window. */
+	while (now_ns() < start + WINDOW_NS / 8)
+		t->run(t, t->chunk);
+	add_group(fd, t->event, -1);
+	t->ns = -now_ns();
+	do {
+		t->run(t, t->chunk);
+		t->steps += t->chunk;
+	} while (now_ns() < start + WINDOW_NS);
+	t->ns += now_ns();
+	add_group(fd, t->event, 1);
+	if (t->word)
+		*t->word |= DONE;
 }
 
-/* Speeds are not in perf; the caller knows them: AMP_MIPS=60:60:24:24. */
-static double speed_of(int cpu)
+/* Runs the first `count` tasks at the same time, each on its CPU. */
+static void together(int count)
 {
-	const char *list = getenv("AMP_MIPS");
-	double mips = 60;
+	double start = now_ns() + SETUP_NS;
+	int status;
 
-	for (int i = 0; list && i <= cpu; i++) {
-		mips = atof(list);
-		list = strchr(list, ':');
-		list = list ? list + 1 : NULL;
-	}
-	return mips;
-}
-
-static void ratios(int rounds)
-{
-	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-	for (size_t k = 0; k < sizeof(kernels) / sizeof(*kernels); k++) {
-		struct sample first;
-
-		if (only && strcmp(only, kernels[k].name))
-			continue;
-		for (int cpu = 0; cpu < cpus; cpu++) {
-			struct sample s = measure(&kernels[k], cpu, rounds);
-
-			if (cpu == 0)
-				first = s;
-			report(&kernels[k], cpu, &s, &first, speed_of(cpu));
-		}
-	}
-}
-
-static void busy(int rounds)
-{
-	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	struct sample *s =
-	    mmap(NULL, MAX_CPUS * sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	for (size_t k = 0; k < sizeof(kernels) / sizeof(*kernels); k++) {
-		if (only && strcmp(only, kernels[k].name))
-			continue;
-		for (int cpu = 0; cpu < cpus; cpu++)
-			if (fork() == 0) {
-				make_chain(); /* its own pages, else the tasks share cache lines */
-				s[cpu] = measure(&kernels[k], cpu, rounds);
-				_exit(0);
-			}
-		while (wait(NULL) > 0)
-			;
-		for (int cpu = 0; cpu < cpus; cpu++)
-			report(&kernels[k], cpu, &s[cpu], &s[0], speed_of(cpu));
-	}
-}
-
-/* Bursts of about 1 ms on a 60 MIPS CPU, alternating by pipes. */
-static void alternate(const struct kernel *k, long n, int in, int out, int times)
-{
-	char token = 0;
-
-	for (int i = 0; i < times && read(in, &token, 1) == 1; i++) {
-		k->run(n);
-		if (write(out, &token, 1) != 1)
-			break;
-	}
-}
-
-static void attribution(void)
-{
-	enum { TIMES = 300 };
-	int go[2], ab[2], ba[2], fd[2], cpu = 0;
-	double total[2][NR_EVENTS];
-	pid_t pid[2];
-
-	pin(cpu);
-	if (pipe(go) || pipe(ab) || pipe(ba))
-		die("pipe");
-	for (int t = 0; t < 2; t++) {
-		pid[t] = fork();
-		if (pid[t] == 0) {
-			char token;
-
-			if (read(go[0], &token, 1) != 1)
-				die("start");
-			if (t == 0)
-				alternate(&kernels[0], 12000, ba[0], ab[1], TIMES);
-			else
-				alternate(&kernels[1], 1600, ab[0], ba[1], TIMES);
+	for (int i = 0; i < count; i++)
+		if (fork() == 0) {
+			measure(&tasks[i], start);
 			_exit(0);
 		}
-		fd[t] = open_group(pid[t]);
+	while (wait(&status) > 0)
+		if (status)
+			exit(1);
+}
+
+static double step_ns(const struct task *t)
+{
+	return t->ns / t->steps;
+}
+
+/* One task of a loop alone on a CPU. */
+static double alone(struct task task)
+{
+	tasks[0] = task;
+	together(1);
+	return step_ns(&tasks[0]);
+}
+
+static struct task loop(int cpu)
+{
+	return (struct task){.cpu = cpu, .run = execute, .chunk = 4000};
+}
+
+static struct task reader(int cpu, void (*run)(struct task *, long), int nodes)
+{
+	return (struct task){.cpu = cpu, .run = run, .chunk = 1024, .nodes = nodes};
+}
+
+static struct task writer(int cpu, void (*run)(struct task *, long), long chunk, int word)
+{
+	return (struct task){.cpu = cpu, .run = run, .chunk = chunk, .word = &words[word]};
+}
+
+static void figure_execute(void)
+{
+	enum { ROUNDS = 5 };
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		double least = 1e18, most = 0, ns = 0, insns = 0;
+
+		for (int round = 0; round < ROUNDS; round++) {
+			double one = alone(loop(cpu));
+
+			least = one < least ? one : least;
+			most = one > most ? one : most;
+			ns += tasks[0].ns / ROUNDS;
+			insns += tasks[0].event[AMP_INSTRUCTIONS] / ROUNDS;
+		}
+		put("step_ns", cpu, (least + most) / 2);
+		put("insn_ns", cpu, ns / insns);
+		put("spread", cpu, most / least - 1);
 	}
-	if (write(go[1], "go", 2) != 2 || write(ba[1], "x", 1) != 1)
+}
+
+static void figure_smt(void)
+{
+	double own[2] = {alone(loop(0)), alone(loop(1))};
+
+	tasks[0] = loop(0);
+	tasks[1] = loop(1);
+	together(2);
+	for (int cpu = 0; cpu < 2; cpu++)
+		put("share", cpu, own[cpu] / step_ns(&tasks[cpu]));
+}
+
+static void figure_memory(void)
+{
+	put("local_ns", -1, alone(reader(0, chase, 1)));
+	put("remote_ns", -1, alone(reader(0, chase, 2)));
+	put("interleaved_ns", -1, alone(reader(0, chase, 3)));
+}
+
+static void figure_bandwidth(void)
+{
+	int last = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+
+	put("one_ns", -1, alone(reader(0, stream, 1)));
+	tasks[0] = reader(0, stream, 1);
+	tasks[1] = reader(1, stream, 1);
+	together(2);
+	put("two_ns", 0, step_ns(&tasks[0]));
+	put("two_ns", 1, step_ns(&tasks[1]));
+	tasks[0] = reader(0, stream, 1);
+	tasks[1] = reader(last, stream, 2);
+	together(2);
+	put("nodes_ns", 0, step_ns(&tasks[0]));
+	put("nodes_ns", 1, step_ns(&tasks[1]));
+	tasks[0] = reader(0, stream, 1);
+	tasks[1] = loop(1);
+	together(2);
+	put("beside_ns", -1, step_ns(&tasks[0]));
+	put("loop_ns", -1, step_ns(&tasks[1]));
+}
+
+/* Transfers a step, ns a step, and stalls in cycles a transfer. */
+static void put_transfers(const char *name, int count)
+{
+	double transfers = 0, steps = 0, ns = 0, stalls = 0;
+	char key[32];
+
+	together(count);
+	for (int i = 0; i < count; i++) {
+		steps += tasks[i].steps;
+		ns += tasks[i].ns;
+		transfers += tasks[i].event[AMP_TRANSFERS];
+		stalls += tasks[i].event[AMP_STALL_EXTERNAL];
+	}
+	snprintf(key, sizeof(key), "%s_transfers", name);
+	put(key, -1, transfers / steps);
+	snprintf(key, sizeof(key), "%s_ns", name);
+	put(key, -1, ns / steps);
+	snprintf(key, sizeof(key), "%s_stall_cycles", name);
+	put(key, -1, stalls / transfers);
+}
+
+static void figure_transfers(void)
+{
+	for (int i = 0; i < 2; i++) {
+		tasks[i] = writer(i, pingpong, 1, 0);
+		tasks[i].turn = i;
+	}
+	put_transfers("pingpong", 2);
+	for (int i = 0; i < 4; i++)
+		tasks[i] = writer(i, add, 2000, 0);
+	put_transfers("counter2", 2);
+	for (int i = 0; i < 4; i++)
+		tasks[i] = writer(i, add, 2000, 0);
+	put_transfers("counter4", 4);
+	for (int i = 0; i < 2; i++)
+		tasks[i] = writer(i, add, 2000, i);
+	put_transfers("falsely", 2);
+	for (int i = 0; i < 2; i++)
+		tasks[i] = writer(i, add, 2000, i * LINE);
+	put_transfers("padded", 2);
+}
+
+/* Bursts of about 1 ms at 60 MIPS, in turns by way of pipes. */
+static void figure_attribution(void)
+{
+	enum { TURNS = 300 };
+	struct task both[2] = {loop(0), reader(0, chase, 1)};
+	long burst[2] = {6000, 1600};
+	double event[2][AMP_NR_EVENTS] = {};
+	int go[2], turn[2][2], fd[2];
+	char token = 0;
+
+	pin(0);
+	if (pipe(go) || pipe(turn[0]) || pipe(turn[1]))
+		die("pipe");
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			if (read(go[0], &token, 1) != 1)
+				die("start");
+			if (both[i].nodes)
+				make_buffer(&both[i]);
+			for (int n = 0; n < TURNS && read(turn[i][0], &token, 1) == 1; n++) {
+				both[i].run(&both[i], burst[i]);
+				if (write(turn[!i][1], &token, 1) != 1)
+					break;
+			}
+			_exit(0);
+		}
+		fd[i] = open_group(pid);
+	}
+	if (write(go[1], "go", 2) != 2 || write(turn[0][1], "x", 1) != 1)
 		die("start");
 	while (wait(NULL) > 0)
 		;
-	for (int t = 0; t < 2; t++) {
-		read_group(fd[t], total[t]);
-		printf("task %s insns_a_burst=%.0f cycles_a_burst=%.0f external=%.0f misses_a_burst=%.1f\n",
-		       t ? "chase" : "execute", total[t][0] / TIMES, total[t][1] / TIMES, total[t][2],
-		       total[t][4] / TIMES);
-	}
-	printf("attribution: %.2f%% of the chase's stall was charged to the execute task\n",
-	       100 * total[0][2] / (total[0][2] + total[1][2]));
-
-	/* Exactness: the same 1 ms loop must read the same number of instructions, up to interrupts. */
-	int self = open_group(0);
-	double before[NR_EVENTS], after[NR_EVENTS], low = 1e18, high = 0, sum = 0;
-
-	for (int i = 0; i < TIMES; i++) {
-		read_group(self, before);
-		execute(12000);
-		read_group(self, after);
-		double n = after[0] - before[0];
-
-		low = n < low ? n : low;
-		high = n > high ? n : high;
-		sum += n;
-	}
-	printf("exactness: execute(12000) took %.0f to %.0f instructions, mean %.0f\n", low, high,
-	       sum / TIMES);
+	for (int i = 0; i < 2; i++)
+		add_group(fd[i], event[i], 1);
+	put("misses", -1, event[1][AMP_LLC_MISSES] / TURNS / burst[1]);
+	put("foreign_share", -1,
+	    event[0][AMP_STALL_EXTERNAL] /
+		(event[0][AMP_STALL_EXTERNAL] + event[1][AMP_STALL_EXTERNAL]));
 }
+
+static void *shared(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap");
+	return p;
+}
+
+static const struct figure {
+	const char *name;
+	void (*run)(void);
+} figures[] = {
+    {"execute", figure_execute},	 {"smt", figure_smt},
+    {"memory", figure_memory},		 {"bandwidth", figure_bandwidth},
+    {"transfers", figure_transfers}, {"attribution", figure_attribution},
+};
 
 int main(int argc, char **argv)
 {
-	int rounds = argc > 2 ? atoi(argv[2]) : 5;
-
-	only = argc > 3 ? argv[3] : NULL;
-	if (argc < 2 || rounds < 1 || rounds > MAX_ROUNDS) {
-		fprintf(stderr, "usage: figures ratios|busy|attribution [ROUNDS 1-%d [KERNEL]]\n",
-			MAX_ROUNDS);
-		return 2;
-	}
-	page = map_page();
-	make_chain();
-	if (!strcmp(argv[1], "ratios"))
-		ratios(rounds);
-	else if (!strcmp(argv[1], "busy"))
-		busy(rounds);
-	else if (!strcmp(argv[1], "attribution"))
-		attribution();
-	else
-		return 2;
-	return 0;
+	tasks = shared(MAX_TASKS * sizeof(*tasks));
+	words = shared(4096);
+	for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++)
+		if (argc == 2 && !strcmp(argv[1], figures[i].name)) {
+			figures[i].run();
+			printf("\n}\n");
+			return 0;
+		}
+	fprintf(stderr, "usage: figures execute|smt|memory|bandwidth|transfers|attribution\n");
+	return 2;
 }

@@ -13,6 +13,9 @@
 //! copy since this one's last write. A read that a write of the same line follows at once is one access: a write.
 //! Besides, the first access to a line that others hold is a transfer.
 //!
+//! Nobody counts the accesses of a CPU that holds a line alone. When another CPU writes the line, the former holder
+//! may still be at it. So its accesses in the next quantum are counted, too, as those of a CPU without the line.
+//!
 //! Invariants (property-tested): the result does not depend on the order in which vCPUs report; a line that one CPU
 //! uses never moves; nobody is charged for more transfers than it made accesses.
 //!
@@ -22,6 +25,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 /// Lines of the table: 4 GiB of memory. Other addresses share entries.
 const TABLE: usize = 1 << 26;
@@ -29,6 +33,8 @@ const TABLE: usize = 1 << 26;
 /// Holders of each line, a bit per vCPU.
 pub struct Lines {
     holders: Vec<AtomicU64>,
+    /// Holders of lines whose entry above still has the bit of the one that held it alone a quantum ago.
+    lost: Mutex<HashMap<u64, u64>>,
 }
 
 /// One vCPU's accesses to a line in a quantum.
@@ -58,9 +64,11 @@ impl Shared {
 impl Lines {
     /// Nobody holds anything. Costs the host memory only for lines that are used.
     pub fn new() -> Self {
-        let mut holders = Vec::new();
-        holders.resize_with(TABLE, || AtomicU64::new(0));
-        Self { holders }
+        // Zeroed as a whole, so that the host hands out no page before its first use.
+        let zeroes = std::mem::ManuallyDrop::new(vec![0_u64; TABLE]);
+        // SAFETY: the vector is not used again, and an AtomicU64 has the size and, on x86-64, the alignment of a u64.
+        let holders = unsafe { Vec::from_raw_parts(zeroes.as_ptr().cast_mut().cast(), TABLE, TABLE) };
+        Self { holders, lost: Mutex::default() }
     }
 
     fn slot(&self, line: u64) -> Option<&AtomicU64> {
@@ -89,6 +97,11 @@ impl Lines {
 
     /// A quantum ended in which the vCPUs made these accesses: the transfers of each, in thousandths.
     pub fn settle(&self, uses: Vec<(usize, Vec<(u64, Use)>)>, cpus: usize) -> Vec<u64> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        for (line, holders) in &*lost {
+            self.set(*line, *holders);
+        }
+        let before = std::mem::take(&mut *lost);
         let mut by_line: HashMap<u64, Vec<(usize, Use)>> = HashMap::new();
         for (cpu, list) in uses {
             for (line, used) in list {
@@ -97,8 +110,7 @@ impl Lines {
         }
         let mut milli = vec![0; cpus];
         for (line, users) in by_line {
-            let Some(slot) = self.slot(line) else { continue };
-            let holders = slot.load(Relaxed);
+            let holders = self.slot(line).map_or(0, |slot| slot.load(Relaxed));
             for (cpu, transfers) in transfers(holders, &users) {
                 if let Some(sum) = milli.get_mut(cpu) {
                     *sum += transfers;
@@ -106,9 +118,19 @@ impl Lines {
             }
             let users_bits = users.iter().fold(0, |bits, (cpu, _)| bits | 1_u64 << (cpu % 64));
             let written = users.iter().any(|(_, used)| used.writes > 0);
-            slot.store(if written { users_bits } else { holders | users_bits }, Relaxed);
+            let is_lost = written && holders.count_ones() == 1 && !before.contains_key(&line);
+            if is_lost {
+                lost.insert(line, users_bits);
+            }
+            self.set(line, if written && !is_lost { users_bits } else { holders | users_bits });
         }
         milli
+    }
+
+    fn set(&self, line: u64, holders: u64) {
+        if let Some(slot) = self.slot(line) {
+            slot.store(holders, Relaxed);
+        }
     }
 }
 
@@ -175,9 +197,25 @@ mod tests {
         }
     }
 
+    /// Which of the two the host runs first must not matter.
+    #[test]
+    fn cpus_that_begin_to_share_a_line_are_counted_from_the_second_quantum_on() {
+        let lines = Lines::new();
+        let mut shared = [Shared::default(), Shared::default()];
+        for quantum in 0..6 {
+            let order = if quantum % 2 == 0 { [0, 1] } else { [1, 0] };
+            for cpu in order {
+                (0..100).for_each(|_| lines.access(cpu, 5, true, &mut shared[cpu]));
+            }
+            let uses = order.map(|cpu| (cpu, shared[cpu].take())).into();
+            let wanted = if quantum == 0 { [0, 1000] } else { [50_000, 50_000] };
+            assert_eq!(lines.settle(uses, 2), wanted, "quantum {quantum}");
+        }
+    }
+
     #[test]
     fn a_line_is_private_again_when_one_cpu_has_written_it_alone() {
-        let lines = Lines { holders: (0..TABLE).map(|_| AtomicU64::new(0)).collect() };
+        let lines = Lines::new();
         let (mut a, mut b) = (Shared::default(), Shared::default());
         lines.access(0, 5, true, &mut a);
         assert!(a.take().is_empty(), "nobody else has it");
