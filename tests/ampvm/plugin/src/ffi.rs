@@ -173,7 +173,10 @@ fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
         m.adopt_speed(index, v);
         match leave {
             Leave::Charge(owed) => v.pay(owed),
-            Leave::Run(ns) => return set_budget(index, v, v.account.insns_in(ns)),
+            Leave::Run(ns) => {
+                v.foresee();
+                return set_budget(index, v, v.account.insns_in(ns));
+            }
             Leave::OneBlock => return set_budget(index, v, 1),
         }
     }
@@ -315,8 +318,11 @@ unsafe extern "C" fn line_access(index: c_uint, info: q::qemu_plugin_meminfo_t, 
     // SAFETY: as in `end_of_budget`; in a memory callback.
     let (v, physical, is_write) =
         unsafe { (m.local(index), physical(info, vaddr), q::qemu_plugin_mem_is_store(info)) };
-    if let (Some(v), Some(lines)) = (v, &m.gate.lines) {
-        lines.access(index as usize, physical >> cache::LINE_SHIFT, is_write, &mut v.shared);
+    if let (Some(v), Some(lines)) = (v, &m.gate.lines)
+        && lines.access(index as usize, physical >> cache::LINE_SHIFT, is_write, &mut v.shared)
+        && v.expect_transfer()
+    {
+        hurry(index, v, v.account.insns_for(v.account.spec().transfer));
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Use {
 pub struct Shared {
     uses: HashMap<u64, Use>,
     last_read: Option<u64>,
+    /// How many, over all lines; whoever reads it starts it afresh.
+    pub accesses: u64,
 }
 
 impl Shared {
@@ -75,24 +77,26 @@ impl Lines {
         self.holders.get(line as usize % TABLE)
     }
 
-    /// A vCPU accesses a line.
+    /// A vCPU accesses a line. Return true if others may have it, too.
     #[inline]
-    pub fn access(&self, cpu: usize, line: u64, is_write: bool, shared: &mut Shared) {
-        let (Some(slot), own) = (self.slot(line), 1_u64 << (cpu % 64)) else { return };
+    pub fn access(&self, cpu: usize, line: u64, is_write: bool, shared: &mut Shared) -> bool {
+        let (Some(slot), own) = (self.slot(line), 1_u64 << (cpu % 64)) else { return false };
         let holders = slot.load(Relaxed);
         if holders == own || holders == 0 && slot.compare_exchange(0, own, Relaxed, Relaxed).is_ok() {
-            return;
+            return false;
         }
         let used = shared.uses.entry(line).or_default();
+        shared.accesses += 1;
         if !is_write {
             used.reads += 1;
             shared.last_read = Some(line);
-            return;
+            return true;
         }
         used.writes += 1;
         if shared.last_read.take() == Some(line) {
             used.reads -= 1;
         }
+        true
     }
 
     /// A quantum ended in which the vCPUs made these accesses: the transfers of each, in thousandths.

@@ -29,8 +29,15 @@ pub struct Local {
     pub requests: u64,
     /// Accesses to shared lines in this quantum.
     pub shared: Shared,
-    /// Thousandths of a transfer that are not in `events` yet.
-    transfers_milli: u64,
+    /// Transfers owed and not charged yet, in thousandths; negative if more were charged than came.
+    balance_milli: i64,
+    /// Transfers owed for the last quantum, in thousandths.
+    owed_milli: u64,
+    /// Expected transfers of an access in this quantum, and what they have come to, in millionths.
+    rate_micro: i64,
+    ahead_micro: i64,
+    /// Transfers that may yet be charged before they are owed, in thousandths.
+    allowance_milli: i64,
     /// Pricing.
     pub account: Account,
     /// Local time less modelled busy time, in ns: the time it was idle.
@@ -193,7 +200,11 @@ impl Local {
             not_insns: 0,
             requests: 0,
             shared: Shared::default(),
-            transfers_milli: 0,
+            balance_milli: 0,
+            owed_milli: 0,
+            rate_micro: 0,
+            ahead_micro: 0,
+            allowance_milli: 0,
             account,
             idle_ns: 0,
             epoch: 0,
@@ -208,12 +219,39 @@ impl Local {
     /// Charges it for what others did to it.
     pub fn pay(&mut self, owed: Owed) {
         self.account.wait_outside(owed.wait_ns);
-        self.transfers_milli += owed.transfers_milli;
-        self.events.transfers += self.transfers_milli / 1000;
-        self.transfers_milli %= 1000;
+        self.owed_milli += owed.transfers_milli;
+        self.balance_milli += owed.transfers_milli as i64;
+        let due = (self.balance_milli / 1000).max(0);
+        self.balance_milli -= due * 1000;
+        self.events.transfers += due as u64;
         let mut now = *self.account.events();
         now.transfers = self.events.transfers;
         self.account.settle(&now);
+    }
+
+    /// A quantum begins: its accesses to shared lines are expected to cost what those of the last one did, each and
+    /// together.
+    ///
+    /// A vCPU that paid only afterwards would sit out whole quanta, and in them the others would not find it there.
+    pub fn foresee(&mut self) {
+        let accesses = std::mem::take(&mut self.shared.accesses).max(1);
+        let owed_milli = std::mem::take(&mut self.owed_milli);
+        self.allowance_milli = owed_milli as i64;
+        self.rate_micro = (owed_milli * 1000 / accesses) as i64;
+        self.ahead_micro = self.balance_milli.min(0) * 1000;
+    }
+
+    /// It accesses a shared line. Return true if a transfer is charged at once.
+    pub fn expect_transfer(&mut self) -> bool {
+        self.ahead_micro += self.rate_micro;
+        let is_due = self.ahead_micro >= 1_000_000 && self.allowance_milli >= 1000;
+        if is_due {
+            self.allowance_milli -= 1000;
+            self.ahead_micro -= 1_000_000;
+            self.balance_milli -= 1000;
+            self.events.transfers += 1;
+        }
+        is_due
     }
 
     /// Its place in time, in ns.
