@@ -3,8 +3,128 @@
 
 mod common;
 
-use common::{Expectations, Scenario};
+use common::{Expectations, Results, Scenario};
 use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Where a figure is, what the model makes of it, and how far off it may be.
+type Figure = (&'static str, &'static str, f64, f64);
+
+/// Instructions of a step by the time of one at 60 MIPS, in ns; what a step waits for comes on top.
+const fn at_60(insns: f64) -> f64 {
+    insns * 1000.0 / 60.0
+}
+
+/// Siblings beside each other, and a chase of 3 instructions and a miss of 600 ns a step, 360 more from the other node.
+const CORES: [Figure; 5] = [
+    ("smt", "/share0", 0.62, 0.01),
+    ("smt", "/share1", 0.62, 0.01),
+    ("memory", "/local_ns", at_60(3.0) + 600.0, 0.03),
+    ("memory", "/remote_ns", at_60(3.0) + 960.0, 0.03),
+    ("memory", "/interleaved_ns", at_60(3.0) + 780.0, 0.03),
+];
+
+/// A node serves 50 MB/s: a line of 64 bytes takes 1280 ns.
+const BANDWIDTH: [Figure; 7] = [
+    ("bandwidth", "/one_ns", 1280.0, 0.03),
+    ("bandwidth", "/two_ns0", 2560.0, 0.03),
+    ("bandwidth", "/two_ns1", 2560.0, 0.03),
+    ("bandwidth", "/nodes_ns0", 1280.0, 0.03),
+    ("bandwidth", "/nodes_ns1", 1280.0, 0.03),
+    ("bandwidth", "/beside_ns", 1280.0, 0.03),
+    ("bandwidth", "/loop_ns", at_60(10.0), 0.03),
+];
+
+/// An increment is 3 instructions, and 80 ns for each transfer. Within a quantum the host orders what depends on each
+/// other, so a word that is handed over may move a little more or less often than twice.
+const TRANSFERS: [Figure; 10] = [
+    ("transfers", "/counter2_transfers", 0.5, 0.03),
+    ("transfers", "/counter2_ns", at_60(3.0) + 40.0, 0.03),
+    ("transfers", "/counter4_transfers", 0.75, 0.03),
+    ("transfers", "/counter4_ns", at_60(3.0) + 60.0, 0.03),
+    ("transfers", "/falsely_transfers", 0.5, 0.03),
+    ("transfers", "/falsely_ns", at_60(3.0) + 40.0, 0.03),
+    ("transfers", "/falsely_stall_cycles", 80.0 * 60.0 / 1000.0, 0.03),
+    ("transfers", "/padded_ns", at_60(3.0), 0.03),
+    ("transfers", "/pingpong_transfers", 2.0, 0.1),
+    ("transfers", "/pingpong_stall_cycles", 80.0 * 60.0 / 1000.0, 0.03),
+];
+
+fn compare(expect: &mut Expectations, results: &Results, figures: &[Figure]) {
+    for (name, pointer, model, share) in figures {
+        expect.within(&format!("{name}{pointer}"), results.number(name, pointer), *model, *share);
+    }
+}
+
+#[test]
+fn siblings_nodes_and_idle_time_are_those_of_the_model() {
+    let machine = "60x4,threads=2,nodes=2,remote_ns=360";
+    let results = Scenario::model(machine).figures(&["smt", "memory", "sleep"]);
+    let mut expect = Expectations::default();
+    compare(&mut expect, &results, &CORES);
+    expect.within("ten seconds of sleep", results.number("sleep", "/slept_s"), 10.0, 0.001);
+    expect.judge();
+}
+
+/// The judgement above tells one machine from another.
+#[test]
+fn another_machine_misses_its_figures() {
+    let machine = "60x4,threads=2,nodes=2,remote_ns=480,smt_share=0.7";
+    let results = Scenario::model(machine).figures(&["smt", "memory"]);
+    for figure in CORES {
+        let mut expect = Expectations::default();
+        compare(&mut expect, &results, &[figure]);
+        assert_eq!(expect.is_met(), figure.1 == "/local_ns", "{}{}", figure.0, figure.1);
+    }
+}
+
+#[test]
+fn bandwidth_is_shared_as_in_the_model() {
+    let results = Scenario::model("60x4,nodes=2,bandwidth_mb_s=50").figures(&["bandwidth"]);
+    let mut expect = Expectations::default();
+    compare(&mut expect, &results, &BANDWIDTH);
+    expect.judge();
+}
+
+#[test]
+fn lines_move_between_cpus_as_in_the_model() {
+    let results = Scenario::model("60x4,transfer_ns=80").figures(&["transfers"]);
+    let mut expect = Expectations::default();
+    compare(&mut expect, &results, &TRANSFERS);
+    expect.judge();
+}
+
+/// Time on the host is not time in the guest: three busy loops beside the guest change nothing.
+#[test]
+fn speeds_are_the_same_on_a_busy_host() {
+    let quiet = Scenario::model("2F2S").figures(&["execute", "attribution"]);
+    let ended = AtomicBool::new(false);
+    let busy = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| while !ended.load(Relaxed) {});
+        }
+        let results = Scenario::model("2F2S").figures(&["execute"]);
+        ended.store(true, Relaxed);
+        results
+    });
+    let mut expect = Expectations::default();
+    let ratio = |results: &Results, what: &str| {
+        results.number("execute", &format!("/{what}2")) / results.number("execute", &format!("/{what}0"))
+    };
+    expect.within("ratio by instruction", ratio(&quiet, "insn_ns"), 2.5, 0.005);
+    // The timer's tick takes more of a slow CPU's time.
+    expect.within("ratio by time", ratio(&quiet, "step_ns"), 2.5, 0.015);
+    expect.within("on a busy host", ratio(&busy, "step_ns"), ratio(&quiet, "step_ns"), 0.005);
+    for cpu in 0..4 {
+        for (host, results) in [("quiet", &quiet), ("busy", &busy)] {
+            let spread = results.number("execute", &format!("/spread{cpu}"));
+            expect.at_most(&format!("spread, CPU {cpu}, {host} host"), spread, 0.003);
+        }
+    }
+    let foreign = quiet.number("attribution", "/foreign_share");
+    expect.at_most("share of stalls charged to the wrong task", foreign, 0.005);
+    expect.judge();
+}
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]

@@ -6,7 +6,8 @@ use bias_vm::prepare::{self, Wish};
 use bias_vm::runner::{Outcome, Vm};
 use bias_vm::{Machine, Verdict, build};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
@@ -69,16 +70,22 @@ impl Scenario {
     /// A guest with the emulation of unequal cores, whose clocks are the model's: a busy host does
     /// not show in them.
     pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
+        programs();
         Self::new(kernel, machine, minutes, true)
+    }
+
+    /// The same for [`Scenario::figures`], which need none of the programs under test.
+    pub fn model(machine: &str) -> Self {
+        Self::new("6.12", machine, 2, true)
     }
 
     /// A guest whose CPUs run as fast as the host lets them: for behaviour, not for figures. `options` are the scheduler's.
     pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
+        programs();
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
     }
 
     fn new(kernel: &str, machine: &str, minutes: u64, emulation: bool) -> Self {
-        programs();
         let mut wish = Wish::new(kernel, Machine::parse(machine).unwrap());
         wish.emulation = emulation;
         wish.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
@@ -90,6 +97,13 @@ impl Scenario {
             scheduler_options: "",
             slice_us: emulation.then_some(SLICE_US),
         }
+    }
+
+    /// Measures these figures of `tests/ampvm/guest/figures.c`; each leaves a document of its name.
+    pub fn figures(&self, names: &[&str]) -> Results {
+        compile_figures(&self.vm.out);
+        let list = names.join(" ");
+        self.run(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
     }
 
     /// Runs the script, and fails the test unless it ends with 0.
@@ -108,6 +122,14 @@ impl Scenario {
         );
         Results { out: self.vm.out.clone(), outcome }
     }
+}
+
+/// Builds the program that measures the machine in the guest.
+fn compile_figures(folder: &Path) {
+    let guest = build::workspace().join("tests/ampvm/guest");
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-O2", "-static", "-I"]).arg(&guest).arg(guest.join("figures.c"));
+    assert!(cc.arg("-o").arg(folder.join("figures")).status().unwrap().success(), "figures.c does not build");
 }
 
 /// What a script left behind.
@@ -164,7 +186,7 @@ impl Expectations {
 
     pub fn within(&mut self, what: &str, value: f64, expected: f64, share: f64) {
         let met = (value / expected - 1.0).abs() <= share;
-        self.note(met, &format!("{what}: {value:.3}, within {:.0} % of {expected:.3}", share * 100.0));
+        self.note(met, &format!("{what}: {value:.3}, within {:.1} % of {expected:.3}", share * 100.0));
     }
 
     pub fn holds(&mut self, what: &str, met: bool) {
@@ -174,6 +196,10 @@ impl Expectations {
     fn note(&mut self, met: bool, line: &str) {
         self.failed += usize::from(!met);
         self.lines.push(format!("{} {line}", if met { "  ok  " } else { "MISSED" }));
+    }
+
+    pub fn is_met(&self) -> bool {
+        self.failed == 0
     }
 
     /// Prints everything, and fails the test if anything was missed.
