@@ -37,7 +37,7 @@ use crate::shared::Shared;
 use crate::verdict::{Late, Verdict};
 
 /// Boots in all, when QEMU itself fails.
-const BOOT_ATTEMPTS: usize = 1;
+const BOOT_ATTEMPTS: usize = 3;
 /// Wall time a guest has from power-on to the start of the command. Generous: a busy host slows a
 /// boot manyfold.
 const BOOT_LIMIT: Duration = Duration::from_secs(90);
