@@ -101,7 +101,11 @@ fn speeds_are_the_same_on_a_busy_host() {
     let ended = AtomicBool::new(false);
     let busy = std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| while !ended.load(Relaxed) {});
+            scope.spawn(|| {
+                while !ended.load(Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
         }
         let results = Scenario::model("2F2S").figures(&["execute"]);
         ended.store(true, Relaxed);

@@ -209,7 +209,9 @@ mod tests {
         for quantum in 0..6 {
             let order = if quantum % 2 == 0 { [0, 1] } else { [1, 0] };
             for cpu in order {
-                (0..100).for_each(|_| lines.access(cpu, 5, true, &mut shared[cpu]));
+                for _ in 0..100 {
+                    lines.access(cpu, 5, true, &mut shared[cpu]);
+                }
             }
             let uses = order.map(|cpu| (cpu, shared[cpu].take())).into();
             let wanted = if quantum == 0 { [0, 1000] } else { [50_000, 50_000] };
