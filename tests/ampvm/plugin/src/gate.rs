@@ -6,7 +6,8 @@
 //!
 //! The main loop's deadline is known only while it polls. A vCPU that arms a timer writes to an event file of the main
 //! loop ([`Gate::notify_main`]), and from then on the deadline is unknown until the main loop has polled again: the
-//! quantum's end waits for it, so a timer is not late because the host was slow to run the main loop.
+//! quantum's end, and the time of an idle machine, wait for it. A timer is not late because the host was slow to run the
+//! main loop.
 //!
 //! Lock order: QEMU's lock before this one. Nothing here takes QEMU's.
 
@@ -40,6 +41,8 @@ struct Inner {
     owed: Vec<Owed>,
     /// Accesses to shared lines in this quantum.
     uses: Vec<(usize, Vec<(u64, Use)>)>,
+    /// [`Gate::calls`] when the main loop looked at its events before it slept.
+    calls_seen: u32,
     /// Speed changes to come, soonest last: (time in ns, vCPU, MIPS/1000).
     throttles: Vec<(i64, usize, u32)>,
 }
@@ -75,8 +78,8 @@ pub struct Gate {
     epoch: AtomicU32,
     /// Copy of the clock's time.
     now_ns: AtomicI64,
-    /// A vCPU has woken the main loop since it began to poll.
-    main_notified: AtomicBool,
+    /// How often vCPUs have called the main loop.
+    calls: AtomicU32,
 }
 
 /// What a vCPU does after it came to the gate.
@@ -88,6 +91,17 @@ pub enum Leave {
     Charge(Owed),
     /// Execute one block, then come back.
     OneBlock,
+}
+
+/// How long the machine is idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// Some vCPU is awake.
+    Not,
+    /// For so many ns, until the main loop's deadline.
+    For(i64),
+    /// The main loop must look at its events first.
+    LookAgain,
 }
 
 impl Gate {
@@ -104,6 +118,7 @@ impl Gate {
             nodes,
             owed: vec![Owed::default(); vcpus],
             uses: Vec::new(),
+            calls_seen: 0,
             throttles: Vec::new(),
         };
         Self {
@@ -114,7 +129,7 @@ impl Gate {
             on: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             now_ns: AtomicI64::new(0),
-            main_notified: AtomicBool::new(false),
+            calls: AtomicU32::new(0),
         }
     }
 
@@ -208,7 +223,8 @@ impl Gate {
                 self.now_ns.store(inner.clock.now(), SeqCst);
                 self.share_out(inner, elapsed);
             }
-            if self.main_notified.swap(false, SeqCst) || inner.clock.is_due() {
+            let is_stale = self.calls.load(SeqCst) != inner.calls_seen;
+            if matches!(inner.clock.main(), MainLoop::Polling(_)) && (is_stale || inner.clock.is_due()) {
                 // The kick makes sure that it polls again, whatever the vCPU wrote to.
                 inner.clock.set_main(MainLoop::Busy);
                 host::kick_main();
@@ -293,21 +309,29 @@ impl Gate {
 
     /// A vCPU writes to an event file: the main loop's deadline may change.
     pub fn notify_main(&self) {
-        self.main_notified.store(true, SeqCst);
+        self.calls.fetch_add(1, SeqCst);
     }
 
-    /// The main loop looks at its events: whatever is notified from here on, it will see in another look.
-    pub fn main_looks(&self) {
-        self.main_notified.store(false, SeqCst);
+    /// The main loop is about to look at its events. Return what it then passes on to [`Gate::main_polls`].
+    pub fn main_looks(&self) -> u32 {
+        self.calls.load(SeqCst)
     }
 
-    /// The main loop sleeps, in virtual time until the deadline.
-    pub fn main_polls(&self, deadline: i64) {
+    /// The main loop has looked and found nothing; it sleeps until the deadline. Return how long the machine is idle from
+    /// now on. If a vCPU has called meanwhile, the deadline may be stale, so the main loop looks again.
+    pub fn main_polls(&self, deadline: i64, calls_seen: u32) -> Idle {
         let mut inner = self.lock();
-        inner.clock.set_main(MainLoop::Polling(deadline));
-        if !inner.clock.is_idle() {
-            self.advance(&mut inner);
+        if self.calls.load(SeqCst) != calls_seen {
+            inner.clock.set_main(MainLoop::Busy);
+            return Idle::LookAgain;
         }
+        inner.calls_seen = calls_seen;
+        inner.clock.set_main(MainLoop::Polling(deadline));
+        if inner.clock.is_idle() {
+            return Idle::For((deadline - inner.clock.now()).max(0));
+        }
+        self.advance(&mut inner);
+        Idle::Not
     }
 
     /// The main loop has events to handle.
@@ -315,20 +339,13 @@ impl Gate {
         self.lock().clock.set_main(MainLoop::Busy);
     }
 
-    /// Time that is left until the main loop's deadline if the machine is idle; None while some vCPU is awake, or has
-    /// changed the deadline before it halted.
-    pub fn idle_left(&self) -> Option<i64> {
-        let inner = self.lock();
-        if self.main_notified.load(SeqCst) {
-            return None;
-        }
-        let MainLoop::Polling(deadline) = inner.clock.main() else { return None };
-        inner.clock.is_idle().then(|| (deadline - inner.clock.now()).max(0))
-    }
-
     /// Move an idle machine's time on by `by_ns`, or to the deadline.
     pub fn idle_by(&self, by_ns: i64) {
         let mut inner = self.lock();
+        // Another thread of QEMU's may have woken a vCPU that has called and halted again.
+        if self.calls.load(SeqCst) != inner.calls_seen {
+            return;
+        }
         let to = inner.clock.now() + by_ns;
         inner.clock.idle_to(to);
         self.now_ns.store(inner.clock.now(), SeqCst);

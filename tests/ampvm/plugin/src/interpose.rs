@@ -18,14 +18,15 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64};
 
 use nix::libc::{
     self, clockid_t, nfds_t, pollfd, pthread_cond_t, pthread_mutex_t, sigset_t, size_t, ssize_t, timespec,
 };
 
 use crate::ffi::{machine, own_time};
+use crate::gate::Idle;
 use crate::host;
 use crate::times::Times;
 
@@ -314,13 +315,13 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
     let own = pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(event), events: libc::POLLIN, revents: 0 };
     fds.iter().for_each(|fd| insert(&DEVICES.polled, fd.fd));
     let mut all: Vec<pollfd> = fds.iter().copied().chain([own]).collect();
-    let on = m.gate.is_on();
+    let (on, epoch) = (m.gate.is_on(), m.gate.epoch());
     let clock = || if on { m.gate.now() } else { host::real_ns() };
     let deadline = wanted.map_or(i64::MAX, |ns| clock().saturating_add(ns));
     let (mut idle_since, mut passed) = (host::real_ns(), 0);
     let mut nap = Some(0);
     let ready = loop {
-        m.gate.main_looks();
+        let calls_seen = m.gate.main_looks();
         let t = nap.map(|ns: i64| timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 });
         let t = t.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: valid descriptors and mask by the caller's promise.
@@ -330,20 +331,21 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
             ready -= 1;
         }
         // A switch of the clock makes the deadline meaningless: QEMU looks again.
-        if ready != 0 || m.gate.is_on() != on || clock() >= deadline {
+        let is_switched = m.gate.is_on() != on || m.gate.epoch() != epoch;
+        if ready != 0 || is_switched || clock() >= deadline {
             break ready;
         }
         if !on {
             nap = wanted.map(|_| (deadline - clock()).max(0));
             continue;
         }
-        m.gate.main_polls(deadline);
-        nap = match m.gate.idle_left() {
-            None => {
+        nap = match m.gate.main_polls(deadline, calls_seen) {
+            Idle::LookAgain => Some(0),
+            Idle::Not => {
                 (idle_since, passed) = (host::real_ns(), 0);
                 None
             }
-            Some(left) => {
+            Idle::For(left) => {
                 let real = host::real_ns() - idle_since;
                 let due = if DEVICES.are_busy() { real - passed } else { left };
                 m.gate.idle_by(due);
