@@ -133,11 +133,21 @@ fn hurry(index: c_uint, v: &mut Local, insns: u64) {
     unsafe { (*inline_slots(index)).budget += insns };
 }
 
+/// Puts a vCPU at the machine's time if virtual time has come into force since it looked last. What it executed by the
+/// host's clock meanwhile is no part of its place in time.
+fn enter_epoch(m: &Machine, v: &mut Local) {
+    if v.epoch != m.gate.epoch() {
+        v.epoch = m.gate.epoch();
+        v.set_local_ns(m.gate.now());
+    }
+}
+
 /// The time that a vCPU's thread sees while virtual time is in force, in ns.
 pub fn own_time(m: &Machine, index: c_uint) -> i64 {
     // SAFETY: called on the vCPU's thread from within a helper of QEMU's, where no other reference lives.
     let Some(v) = (unsafe { m.local(index) }) else { return m.gate.now() };
     settle(index, v, 0);
+    enter_epoch(m, v);
     v.local_ns().max(m.gate.now())
 }
 
@@ -160,10 +170,7 @@ extern "C" fn end_of_budget(index: c_uint, _: *mut c_void) {
 fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
     interpose::trap_tsc();
     let slot = index as usize;
-    if v.epoch != m.gate.epoch() {
-        v.epoch = m.gate.epoch();
-        v.set_local_ns(m.gate.now());
-    }
+    enter_epoch(m, v);
     loop {
         let deeds = v.take_deeds();
         let (leave, local_ns) = m.gate.pass(slot, v.local_ns(), deeds);
@@ -354,6 +361,7 @@ extern "C" fn idle(first: usize, second: usize) {
     let Some(v) = (unsafe { m.local(index) }) else { return };
     settle(index, v, 0);
     interpose::set_asleep(true);
+    enter_epoch(m, v);
     let deeds = v.take_deeds();
     m.gate.halt(index as usize, v.local_ns(), deeds);
     m.publish(index, v);
