@@ -7,9 +7,11 @@
 //! proves afterwards that it stayed. In the asymmetric VM the emulation is suspended while a scheduler loads: nobody
 //! measures that, and it takes ten seconds at 60 MIPS. scx_bias measures the CPUs when it starts and would find them all
 //! alike then, so it calibrates once, before, into a file that it is given. The default scheduler's time constants are files of debugfs, which
-//! are set for arms without a scheduler and put back afterwards.
+//! are set for arms without a scheduler and put back afterwards. What the kernel knows of unequal cores
+//! comes and goes with the arm `default-hybrid`.
 //!
-//! Invariants: dropping the stage unloads the scheduler and restores the knobs.
+//! Invariants: dropping the stage unloads the scheduler and restores the knobs and the kernel's
+//! knowledge.
 //!
 //! Limits: on a real machine nothing tells of other load; the blocks' order and the statistics have to cope.
 
