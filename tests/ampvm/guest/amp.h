@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the parts of amp_pmu.ko need from each other: amp_main.c (device and
- * PMU), amp_hybrid.c (what the kernel is told of its unequal cores) and
+ * PMU), amp_hybrid.c (tells the kernel of its unequal cores) and
  * amp_freq.c (the cpufreq driver).
  */
 #ifndef AMP_H

@@ -203,7 +203,7 @@ static int amp_switch(unsigned int parts)
 	return err ?: freq_err;
 }
 
-/* All or nothing: whoever writes here wants the kernel of a hybrid. */
+/* All or nothing: a write here asks for the kernel of a hybrid. */
 static int amp_hybrid_set(const char *text, const struct kernel_param *param)
 {
 	bool on;

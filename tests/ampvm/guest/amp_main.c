@@ -12,7 +12,7 @@
  * ever multiplexed). Refused: sampling (there is no overflow interrupt), and filters by privilege.
  * Real PMUs have few counters, and hybrid machines other events on each kind of core. The parameters below
  * make this one as poor, to test who lives on it.
- * What the kernel is told of its unequal cores is in amp_hybrid.c.
+ * amp_hybrid.c tells the kernel of its unequal cores.
  * Contexts: the callbacks run with interrupts off, on the CPU whose counters they read.
  */
 #include <linux/module.h>

@@ -36,7 +36,7 @@
 /* Half as large again as the last-level cache: in a cycle, each line misses. */
 #define BUFFER_BYTES (384 << 10)
 #define SETUP_NS     200e6
-/* Set in a word when its first task ends: nobody is to wait for it. */
+/* Set in a word when its first task ends: no task is to wait for it. */
 #define DONE (1ull << 63)
 
 /* Tasks are alone in their lines: the figures count who shares one. */

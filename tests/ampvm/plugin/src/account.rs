@@ -7,7 +7,7 @@
 //! Units: `ns * mips_milli` is a time in millionths of a cycle, exactly.
 //! When a speed changes, a [`Penalty`] in cycles is clocked with the core, one in ns keeps its length.
 //! A vCPU whose SMT siblings run executes at a share of its speed; penalties in ns keep their length. Its cycles are
-//! those it got of the core, so that instructions and stalls add up to them whoever else runs.
+//! those it got of the core, so that instructions and stalls add up to them whatever else runs.
 //! Invariants (property-tested): every counter is monotonic; cycles = instructions + both stalls; at a
 //! constant speed model time is the crate's formula to the picosecond, however the lumps fall.
 

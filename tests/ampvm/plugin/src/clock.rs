@@ -101,7 +101,7 @@ impl Clock {
         }
     }
 
-    /// Somebody kicks a halted vCPU at time `at`.
+    /// A waker kicks a halted vCPU at time `at`.
     pub fn wake(&mut self, cpu: usize, at: i64) {
         let now = self.now_ns;
         if let Some(v) = self.vcpus.get_mut(cpu).filter(|v| v.state == State::Halted) {

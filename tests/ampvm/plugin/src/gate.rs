@@ -302,7 +302,7 @@ impl Gate {
         }
     }
 
-    /// Somebody whose time is `at` kicks a halted vCPU.
+    /// A waker whose time is `at` kicks a halted vCPU.
     pub fn wake(&self, cpu: usize, at: i64) {
         self.lock().clock.wake(cpu, at);
     }
