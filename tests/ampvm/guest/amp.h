@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the parts of amp_pmu.ko need from each other: amp_main.c (device and
- * PMU), amp_hybrid.c (tells the kernel of its unequal cores) and
- * amp_freq.c (the cpufreq driver).
+ * PMU), amp_hybrid.c (tells the kernel of its unequal cores), amp_freq.c (the
+ * cpufreq driver) and amp_kthread.c (busy kernel threads).
  */
 #ifndef AMP_H
 #define AMP_H
@@ -20,6 +20,9 @@
  */
 void amp_hybrid_start(struct device *dev, struct amp_shared *page);
 void amp_hybrid_stop(void);
+
+/* Busy kernel threads may be asked for; if not allowed, stops them. Sleeps. */
+void amp_kthread_allow(bool allowed);
 
 /* A symbol of the kernel that modules cannot link to, or NULL. Sleeps. */
 void *amp_symbol(const char *name);

@@ -12,7 +12,7 @@
  * ever multiplexed). Refused: sampling (there is no overflow interrupt), and filters by privilege.
  * Real PMUs have few counters, and hybrid machines other events on each kind of core. The parameters below
  * make this one as poor, to test who lives on it.
- * amp_hybrid.c tells the kernel of its unequal cores.
+ * amp_hybrid.c tells the kernel of its unequal cores, amp_kthread.c runs busy kernel threads.
  * Contexts: the callbacks run with interrupts off, on the CPU whose counters they read.
  */
 #include <linux/module.h>
@@ -197,6 +197,7 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 		goto forget;
 	/* Before the model: rebuilding domains takes long at a modelled pace. */
 	amp_hybrid_start(&dev->dev, page);
+	amp_kthread_allow(true);
 	WRITE_ONCE(page->header.enable, 1);
 	return 0;
 
@@ -210,6 +211,7 @@ unmap:
 static void amp_remove(struct pci_dev *dev)
 {
 	WRITE_ONCE(amp_page->header.enable, 0);
+	amp_kthread_allow(false);
 	amp_hybrid_stop();
 	perf_pmu_unregister(&amp_pmu);
 	memunmap(amp_page);

@@ -49,7 +49,7 @@ struct amp_vcpu {
 	__u64 remote_misses;
 	__u64 queued_ns;
 	__u64 reserved[4];
-	__u32 mips_milli; /* nominal, or capped by the host while the guest runs */
+	__u32 mips_milli;	 /* nominal, or capped by the host while the guest runs */
 	__u32 wanted_mips_milli; /* cpufreq: what the guest asks for; 0: nothing */
 	__u32 reserved2[30];
 } __attribute__((aligned(256)));

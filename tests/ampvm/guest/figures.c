@@ -99,19 +99,13 @@ static void sleep_until(double ns)
 /* 10 */
 static void execute(struct task *t, long steps)
 {
-	asm volatile("1: .rept 8\n add $3, %%rax\n .endr\n dec %0\n jnz 1b"
-		     : "+r"(steps)
-		     :
-		     : "rax", "cc");
+	asm volatile("1: .rept 8\n add $3, %%rax\n .endr\n dec %0\n jnz 1b" : "+r"(steps) : : "rax", "cc");
 }
 
 /* 3, and a miss */
 static void chase(struct task *t, long steps)
 {
-	asm volatile("1: mov (%1), %1\n dec %0\n jnz 1b"
-		     : "+r"(steps), "+r"(t->at)
-		     :
-		     : "memory", "cc");
+	asm volatile("1: mov (%1), %1\n dec %0\n jnz 1b" : "+r"(steps), "+r"(t->at) : : "memory", "cc");
 }
 
 /* 4, and a miss */
@@ -129,10 +123,7 @@ static void stream(struct task *t, long steps)
 /* 3, and a write of a line that others may hold */
 static void add(struct task *t, long steps)
 {
-	asm volatile("1: lock addq $1, (%1)\n dec %0\n jnz 1b"
-		     : "+r"(steps)
-		     : "r"(t->word)
-		     : "memory", "cc");
+	asm volatile("1: lock addq $1, (%1)\n dec %0\n jnz 1b" : "+r"(steps) : "r"(t->word) : "memory", "cc");
 }
 
 /* A handover, and 5 us of work at 60 MIPS between two. */
@@ -149,8 +140,7 @@ static void pingpong(struct task *t, long steps)
 /* A group of all events on a task (0: this one), any CPU; returns the leader. */
 static int open_group(pid_t pid)
 {
-	struct perf_event_attr attr = {.size = sizeof(attr),
-				       .read_format = PERF_FORMAT_GROUP};
+	struct perf_event_attr attr = {.size = sizeof(attr), .read_format = PERF_FORMAT_GROUP};
 	FILE *f = fopen("/sys/bus/event_source/devices/amp/type", "r");
 	int leader = -1;
 
@@ -196,13 +186,12 @@ static void make_buffer(struct task *t)
 	unsigned long mask = t->nodes;
 	static size_t order[LINES];
 
-	t->buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	t->buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (t->buffer == MAP_FAILED)
 		die("mmap");
 	/* Kernels without NUMA have one node and no mbind. */
-	if (syscall(SYS_mbind, t->buffer, BUFFER_BYTES, MPOL_INTERLEAVE, &mask,
-		    8 * sizeof(mask), 0) && errno != ENOSYS)
+	if (syscall(SYS_mbind, t->buffer, BUFFER_BYTES, MPOL_INTERLEAVE, &mask, 8 * sizeof(mask), 0) &&
+	    errno != ENOSYS)
 		die("mbind");
 	for (size_t i = 0; i < LINES; i++)
 		order[i] = i;
@@ -213,8 +202,7 @@ static void make_buffer(struct task *t)
 		order[j] = swap;
 	}
 	for (size_t i = 0; i < LINES; i++)
-		*(void **)(t->buffer + order[i] * LINE) =
-		    t->buffer + order[(i + 1) % LINES] * LINE;
+		*(void **)(t->buffer + order[i] * LINE) = t->buffer + order[(i + 1) % LINES] * LINE;
 	t->at = t->buffer;
 }
 
@@ -447,8 +435,7 @@ static void figure_attribution(void)
 		add_group(fd[i], event[i], 1);
 	put("misses", -1, event[1][AMP_LLC_MISSES] / TURNS / burst[1]);
 	put("foreign_share", -1,
-	    event[0][AMP_STALL_EXTERNAL] /
-		(event[0][AMP_STALL_EXTERNAL] + event[1][AMP_STALL_EXTERNAL]));
+	    event[0][AMP_STALL_EXTERNAL] / (event[0][AMP_STALL_EXTERNAL] + event[1][AMP_STALL_EXTERNAL]));
 }
 
 static void figure_sleep(void)
@@ -461,8 +448,7 @@ static void figure_sleep(void)
 
 static void *shared(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (p == MAP_FAILED)
 		die("mmap");
@@ -473,8 +459,8 @@ static const struct figure {
 	const char *name;
 	void (*run)(void);
 } figures[] = {
-    {"execute", figure_execute},	 {"smt", figure_smt},
-    {"memory", figure_memory},		 {"bandwidth", figure_bandwidth},
+    {"execute", figure_execute},     {"smt", figure_smt},
+    {"memory", figure_memory},	     {"bandwidth", figure_bandwidth},
     {"transfers", figure_transfers}, {"attribution", figure_attribution},
     {"sleep", figure_sleep},
 };

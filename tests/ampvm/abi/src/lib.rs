@@ -23,12 +23,12 @@
 mod json;
 mod machine;
 mod map;
+mod presets;
 
 pub use json::counters_json;
-pub use machine::{
-    Geometry, LINE_BYTES, MAX_WAYS, Machine, PRESETS, Penalty, SPEC_HELP, SpecError, VcpuSpec,
-};
+pub use machine::{Geometry, LINE_BYTES, MAX_WAYS, Machine, Penalty, SpecError, VcpuSpec};
 pub use map::{Page, PageError};
+pub use presets::{PRESETS, SPEC_HELP};
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -1,5 +1,5 @@
 //! What a machine's text may say, and what it then means.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use ampvm_abi::{Machine, PRESETS, Penalty};
 use proptest::prelude::*;

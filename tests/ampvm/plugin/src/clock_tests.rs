@@ -84,12 +84,12 @@ proptest! {
             perform(&mut clock, act);
             let locals: [i64; CPUS] = std::array::from_fn(|c| clock.local(c));
             prop_assert!(clock.now() >= before.0);
-            for c in 0..CPUS {
-                prop_assert!(locals[c] >= before.1[c], "{:?}", act);
+            for (c, (local, earlier)) in locals.iter().zip(before.1).enumerate() {
+                prop_assert!(*local >= earlier, "{:?}", act);
                 if clock.state(c) == State::Running {
-                    prop_assert!(locals[c] >= clock.now());
+                    prop_assert!(*local >= clock.now());
                     // The limit, and the length of one step.
-                    prop_assert!(locals[c] < clock.now() + QUANTUM + 400, "{} at {}", locals[c], clock.now());
+                    prop_assert!(*local < clock.now() + QUANTUM + 400, "{} at {}", local, clock.now());
                 }
             }
             before = (clock.now(), locals);

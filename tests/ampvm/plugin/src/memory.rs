@@ -55,7 +55,7 @@ impl Nodes {
     /// `nodes` nodes that share `vcpus` evenly and serve `mb_per_s` million bytes a second each; 0 is unlimited.
     pub fn new(nodes: usize, vcpus: usize, mb_per_s: u64) -> Self {
         let nodes = nodes.max(1);
-        let line_ps = if mb_per_s == 0 { 0 } else { LINE_BYTES * 1_000_000 / mb_per_s };
+        let line_ps = (LINE_BYTES * 1_000_000).checked_div(mb_per_s).unwrap_or(0);
         Self {
             nodes: vec![Node { line_ps, backlog_ns: 0 }; nodes],
             requests: vec![0; vcpus * nodes],

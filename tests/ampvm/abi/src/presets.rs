@@ -1,0 +1,50 @@
+//! Named machines, and what a machine's text may say, for people. [`crate::Machine::parse`] reads both.
+
+/// Named machines: name, text, what it is for.
+pub const PRESETS: &[(&str, &str, &str)] = &[
+    ("2F2S", "60:60:24:24", "two fast, two slow: the usual machine"),
+    ("1F3S", "60:24:24:24", "one fast, three slow"),
+    ("1F2S", "60:24:24", "one fast, two slow"),
+    ("4F4S", "60x4:24x4", "four fast, four slow"),
+    ("NEAR", "60:58:56:54", "a symmetric part whose cores differ by a few percent"),
+    ("SYM", "60x4", "all equal: the scheduler must find one class"),
+    ("P2E4", "60x4:24:-:24:-:24:-:24:-,threads=2", "two fast cores with two threads each, four slow cores"),
+    ("PELP", "60x2:36x4:18x2", "three types of core: two, four and two"),
+    ("SPLIT", "60x4:24x4,llcs=2", "four fast under one last-level cache, four slow under another"),
+    ("2S", "60x8,nodes=2,remote_ns=360", "two nodes of four CPUs"),
+    ("2S4", "60x4:57.6x4,nodes=2,remote_ns=360", "two nodes, one 4 % slower"),
+    ("BIG", "60x32:24x32,sockets=2", "64 CPUs: 32 fast, 32 slow"),
+    ("DVFS", "60:60:24:24,branch_cycles=15,l2_cycles=3", "slow CPUs are fast ones at a lower clock"),
+    (
+        "1UOP",
+        "60:60:24:24,branch_ns=250,l2_ns=50",
+        "slow CPUs have the fast ones' clock and retire one micro-operation in it",
+    ),
+    (
+        "INORDER",
+        "60:60:24:24,branch_ns=150,l2_ns=50:50:125:125,llc_ns=150:150:250:250,mem_ns=600:600:840:840",
+        "slow CPUs execute in order: short pipelines, but no load is hidden behind others",
+    ),
+];
+
+/// What a machine's text may say, for people.
+pub const SPEC_HELP: &str = "\
+SPEC is speeds in MIPS or a preset, then any of the options below, separated by commas.
+
+  60:57.5:24x2        one speed per CPU; 24x2 is 24:24; - is a thread that its core does not have
+  NAME_cycles=N       penalty in cycles of the CPU's clock: a lower clock makes it longer
+  NAME_ns=N           penalty in ns, whatever the clock. One value, or one per CPU (600:600:840:840). NAME:
+                        branch    a mispredicted branch                     (15 cycles; less on slower CPUs)
+                        l2        an access that misses L1 and hits L2      (3 cycles; less on slower CPUs)
+                        llc       an access that hits the last-level cache  (150 ns at 60 MIPS, 15 at 600)
+                        mem       an access to memory                       (600 ns at 60 MIPS, 80 at 450)
+                        remote    what another node's memory costs besides  (0)
+                        transfer  a line from another CPU's cache. Tracks every access, which takes the host
+                                  several times as long; amp/transfers/ counts them. 0 only counts
+  l1= l2= llc=        BYTES/WAYS of the caches (8192/4, 65536/8, 262144/16)
+  threads=N           hardware threads of a core (1); they share L1 and L2
+  smt_share=X         speed of a thread whose sibling is busy, of its own (0.62)
+  nodes= sockets= llcs=   nodes with memory of their own; sockets (one a node); last-level caches (one a socket)
+  bandwidth_mb_s=N    what each node's memory serves, million bytes a second (0: no limit)
+  quantum_us=N        quantum of virtual time: interrupts between running CPUs are as late (12000 instructions of
+                      the fastest CPU, 20 to 200 us). Shorter is finer and takes the host longer";
