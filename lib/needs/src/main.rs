@@ -1,0 +1,8 @@
+//! The check that the build makes, by hand: `cargo run -p bias_needs`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bias_needs::check(Path::new(env!("CARGO_MANIFEST_DIR")), true)
+}
