@@ -1,8 +1,7 @@
 //! Binds the C policy headers, so that every formula has one implementation: Rust calls it, it does not repeat it.
 //!
 //! The headers hold `static inline` functions only. bindgen writes a C file that wraps each in an external function; cc
-//! compiles that file, and the generated Rust declares the wrappers. Needs libclang 16 or newer (Debian: libclang1-19 or
-//! libclang-19-dev, with libclang-common-19-dev for its own headers).
+//! compiles that file, and the generated Rust declares the wrappers. `bias_needs` has looked for libclang before.
 
 use std::env;
 use std::error::Error;
@@ -44,7 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .derive_default(true)
         .derive_eq(true)
         .generate_comments(false)
-        .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
+        // The unit is written by each run of this script: watched, it would have every build begin anew.
+        .parse_callbacks(Box::new(bindgen::CargoCallbacks::new().rerun_on_header_files(false)))
         .generate()?;
     bindings.write_to_file(out.join("bindings.rs"))?;
 

@@ -15,7 +15,7 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={}", headers.join("bias").display());
     println!("cargo:rerun-if-changed={}", source.with_file_name("").display());
     scx_cargo::BpfBuilder::new()
-        .context("clang 17 or newer is needed for the BPF code; set BPF_CLANG to its name")?
+        .context("clang 18 or later is needed for the BPF code; set BPF_CLANG to its name")?
         .add_include_path(&headers.to_string_lossy())
         .enable_skel(&source.to_string_lossy(), "bpf")
         .build()

@@ -29,12 +29,15 @@ struct bias_cpu_info {
 	u32 counters; /* which of its counters can be read: 1 << enum bias_counter; 0 if it is not counted */
 	u32 external_permille; /* cycles of stall that a count of external stalls stands for */
 	u32 internal_permille; /* the same for internal stalls */
+	u32 sibling; /* next CPU of the same core that was online at the start, in a ring; itself if it has none */
 };
 
 /* A CPU's entry in the capacity table. */
 struct bias_speed {
-	struct bias_cost cost; /* time per unit of work [permille of the best CPU] */
-	u32 class_;	       /* enum bias_class */
+	struct bias_cost cost;	 /* time per unit of work, alone on its core [permille of the best CPU] */
+	struct bias_cost shared; /* the same while its siblings are busy, never less; equal if it has none */
+	u32 class_;		 /* enum bias_class */
+	u32 pad;		 /* makes two copies of an entry a cache line */
 };
 
 /* The table is there twice: one copy is read while the other is written, see table.bpf.h. */
@@ -132,6 +135,7 @@ enum bias_stat {
 	BIAS_STAT_SWAP_ASKED,	  /* swaps that the agent planned and that were asked for */
 	BIAS_STAT_SWAP_REFUSED,	  /* swaps that it planned and that no longer held when checked */
 	BIAS_STAT_SWAP_LATE,	  /* swaps asked for that no longer held when they were to be carried out */
+	BIAS_STAT_RELEASED,	  /* times a higher scheduling class took a CPU and its tasks were put back */
 	BIAS_NR_STATS,
 };
 

@@ -12,9 +12,14 @@
  *   window	counts are turned into time by component on the reference CPU (the one that is best at
  *		everything) and added up until the window holds enough instructions: seed 001's sliding
  *		instruction window. A window also closes after BIAS_WINDOW_CPI times as many cycles, so that a
- *		task that hardly gets on is classified as soon in time as others.
+ *		task that hardly gets on is classified as soon in time as others; and after
+ *		BIAS_WINDOW_MOST_NS for each instruction it should hold, whatever was done in it.
+ *		A fast core does all that in a fraction of a millisecond. A window takes BIAS_WINDOW_LEAST_NS
+ *		for each instruction at least, but no more than BIAS_WINDOW_ENOUGH_NS in all. Only the first
+ *		window of a task does not wait for that: any glimpse is better than none.
  *   profile	the running average of windows: each new one counts for half, so what is older than three
  *		windows weighs an eighth. A stretch of several windows at once counts for as much more.
+ *		A tick of 10 ms is one window on any fast CPU, so the average spans several ticks.
  *   speedup	predicted by the cost vectors of the slow and the fast CPUs (capacity.h).
  *   kind	FAST, SLOW or NEUTRAL by two thresholds with hysteresis. The thresholds are a band around
  *		the average speedup of what runs, weighted by time: who gains more than the average belongs on a
@@ -51,11 +56,19 @@ struct bias_counts {
 /* A window closes after this many cycles per instruction it should hold. */
 #define BIAS_WINDOW_CPI 4
 
+/* It closes after this time for each instruction it should hold [ns], however little was done: 40 ms for 500 000. */
+#define BIAS_WINDOW_MOST_NS 80
+/* It does not close before this time for each instruction [ns]: 8 ms for 500 000, at 60 MIPS no restriction. */
+#define BIAS_WINDOW_LEAST_NS 16
+/* But time enough for any window [ns]. */
+#define BIAS_WINDOW_ENOUGH_NS 8000000
+
 /* A window that fills. */
 struct bias_window {
 	u64 ref_ns[BIAS_NR_COMPONENTS]; /* time on the reference CPU by component [ns] */
 	u64 instructions;
 	u64 cycles;
+	u64 ran_ns;
 };
 
 /* Where a task belongs. */
@@ -158,20 +171,31 @@ static inline void bias_window_add(struct bias_window *window, const struct bias
 	window->ref_ns[BIAS_EXTERNAL] += bias_reference_ns(external_ns, cost->permille[BIAS_EXTERNAL]);
 	window->instructions += counts->instructions;
 	window->cycles += cycles;
+	window->ran_ns += ran_ns;
 }
 
-/* How many windows of @size instructions @window holds; 0 while it is not full. */
-static inline u32 bias_window_full(const struct bias_window *window, u64 size)
+/*
+ * How many windows of @size instructions @window holds; 0 while it is not full. @known: the task has a profile of its own,
+ * which a window of too short a time must not replace.
+ */
+static inline u32 bias_window_full(const struct bias_window *window, u64 size, bool known)
 {
-	u64 by_instructions, by_cycles;
+	u64 windows, by_cycles, by_time, least_ns;
 
 	if (!size)
 		size = 1;
-	by_instructions = window->instructions / size;
+	windows = window->instructions / size;
 	by_cycles = window->cycles / (size * BIAS_WINDOW_CPI);
-	if (by_cycles > by_instructions)
-		by_instructions = by_cycles;
-	return by_instructions < 64 ? by_instructions : 64;
+	if (by_cycles > windows)
+		windows = by_cycles;
+	least_ns = size * BIAS_WINDOW_LEAST_NS;
+	by_time = window->ran_ns / (least_ns < BIAS_WINDOW_ENOUGH_NS ? least_ns : BIAS_WINDOW_ENOUGH_NS);
+	if (known && by_time < windows)
+		windows = by_time;
+	by_time = window->ran_ns / (size * BIAS_WINDOW_MOST_NS);
+	if (by_time > windows)
+		windows = by_time;
+	return windows < 64 ? windows : 64;
 }
 
 /* The shares of a window [permille]; pure execution for an empty one. */
@@ -237,6 +261,7 @@ static inline void bias_profile_update(struct bias_profile *profile, struct bias
 		window->ref_ns[k] = 0;
 	window->instructions = 0;
 	window->cycles = 0;
+	window->ran_ns = 0;
 }
 
 static inline bool bias_profile_stable(const struct bias_profile *profile)

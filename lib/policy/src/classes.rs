@@ -6,7 +6,8 @@
 //! Approach. For each component the CPUs are cut in two where the variance between the groups is largest (on the logarithm of the
 //! median time, so that ratios count). The cut counts if it is
 //! * large enough: the mean ratio between the groups exceeds a minimum effect (3 % for execute; twice that for stalls, since stalls are
-//!   rarely more than half of a task's time and so are worth half as much); and
+//!   rarely more than half of a task's time and so are worth half as much; [`PLACEMENT_PERMILLE`] for stalls outside the core, for the pages that
+//!   a CPU happens to load from make less); and
 //! * significant: a permutation test on block medians of the raw samples. Labels of the CPUs are exchanged within each
 //!   block, and each exchange is cut at its own best place, so that the freedom to choose the cut is paid for. A plain
 //!   two-sample test of the groups found by the cut would not: it would test a choice with the data that made it.
@@ -18,7 +19,7 @@
 //! Invariants. Neither order of the CPUs nor a common factor changes the classes; equal CPUs give one class; every fast CPU is
 //! at least as good as every slow one in the component that decided.
 //!
-//! Limits. Two CPUs need eight blocks to be told apart at 1 %: fewer exchanges than that cannot be significant.
+//! Limits. CPUs that differ in nothing but memory latency, and by less than a fifth, are one class; their costs still differ. Two CPUs need eight blocks to be told apart at 1 %: fewer exchanges than that cannot be significant.
 
 use crate::ranktest::{anderson_darling, kolmogorov_smirnov};
 use crate::samples::{block_medians, median};
@@ -31,10 +32,15 @@ const EXCHANGES: u32 = 999;
 /// A test is given up as not significant once this many exchanges were as extreme.
 const GIVE_UP: u32 = 20;
 
+/// Least mean ratio between classes, less one, in external stalls [permille]. Equal CPUs were seen to differ by 5 to 12 % where their memory kernel
+/// got other physical pages, of which a cache keeps more or less; significance does not tell that from a slower CPU, for it lasts.
+pub const PLACEMENT_PERMILLE: u32 = 200;
+
 /// When a split counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SplitRule {
-    /// Least mean ratio between the classes, less one, in execute [permille]; twice that for stalls.
+    /// Least mean ratio between the classes, less one, in execute [permille]; twice that for stalls, and never less than [`PLACEMENT_PERMILLE`]
+    /// for those outside the core.
     pub min_effect_permille: u32,
     /// Highest p-value.
     pub max_p: f64,
@@ -43,6 +49,19 @@ pub struct SplitRule {
 impl Default for SplitRule {
     fn default() -> Self {
         Self { min_effect_permille: 30, max_p: 0.01 }
+    }
+}
+
+impl SplitRule {
+    /// Least mean ratio between the classes, less one, in `component` [permille].
+    #[must_use]
+    pub fn least_permille(&self, component: Component) -> u32 {
+        let stalls = self.min_effect_permille.saturating_mul(2);
+        match component {
+            Component::Execute => self.min_effect_permille,
+            Component::Internal => stalls,
+            Component::External => stalls.max(PLACEMENT_PERMILLE),
+        }
     }
 }
 
@@ -120,11 +139,8 @@ fn large_enough(times: &[f64], component: Component, rule: SplitRule) -> Option<
     let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
     let cut = best_cut(&logs)?;
     let effect_permille = (cut.difference.exp_m1() * 1000.0).round().min(1e9) as u32;
-    let least = match component {
-        Component::Execute => rule.min_effect_permille,
-        Component::Internal | Component::External => rule.min_effect_permille.saturating_mul(2),
-    };
-    (effect_permille >= least).then_some((cut, SplitReason { component, effect_permille, p_value: None }))
+    let reason = SplitReason { component, effect_permille, p_value: None };
+    (effect_permille >= rule.least_permille(component)).then_some((cut, reason))
 }
 
 /// A cut of the CPUs in two.

@@ -93,6 +93,12 @@ fn cores_that_differ_in_stalls_only_are_split_by_stalls() {
     assert_eq!(split.reason.unwrap().component, Component::External);
 }
 
+/// Equal CPUs that load from memory of different pages: external times differ by up to 15 %, however precisely they are measured.
+fn placed(external: &[f64], execute: &[f64], seed: u64) -> Vec<CpuSamples> {
+    let numbered = (0u32..).zip(external.iter().zip(execute));
+    numbered.map(|(n, (ext, exe))| cpu(n, [*exe, 1.0, *ext], 0.01, seed * 100 + u64::from(n))).collect()
+}
+
 #[test]
 fn missing_samples_and_single_cpus_give_one_class() {
     assert!(split(&[], SplitRule::default()).classes.is_empty());
@@ -121,6 +127,31 @@ fn similarity_tells_near_cpus_apart_and_equal_ones_not() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn what_placement_of_pages_makes_is_no_class(
+        external in prop::collection::vec(1.0f64..1.15, 2..9), seed in 1u64..1000, min_effect_permille in 1u32..=30,
+    ) {
+        let equal = vec![1.0; external.len()];
+        // However small a difference shall count: noise in execute and internal times is left out.
+        let rule = SplitRule { min_effect_permille, ..SplitRule::default() };
+        let costs: Vec<[u32; COMPONENTS]> =
+            external.iter().map(|time| [1000, 1000, (time * 1000.0).round() as u32]).collect();
+        prop_assert_eq!(split_by_cost(&costs, rule).reason, None);
+        prop_assert_eq!(split(&placed(&external, &equal, seed), SplitRule::default()).reason, None);
+        let one = vec![Class::Fast; external.len()];
+        prop_assert_eq!(crate::recal::reclassify(&costs, &one, rule), one);
+    }
+
+    #[test]
+    fn placement_does_not_change_the_classes_of_unequal_cpus(
+        external in prop::collection::vec(1.0f64..1.15, 4), ratio in 1.0f64..1.4, seed in 1u64..1000,
+    ) {
+        let classes = |external: &[f64]| {
+            split(&placed(external, &[1.0, 1.0, ratio, ratio], seed), SplitRule::default()).classes
+        };
+        prop_assert_eq!(classes(&external), classes(&[1.0; 4]));
+    }
 
     #[test]
     fn order_of_cpus_and_time_base_do_not_matter(

@@ -11,5 +11,6 @@ pub mod pick;
 pub mod ranktest;
 pub mod recal;
 pub mod samples;
+pub mod sharing;
 pub mod swap;
 pub mod table;

@@ -73,6 +73,7 @@ fn table(cpus: &[Truth]) -> CapacityTable {
         class: if at == 0 { Class::Fast } else { Class::Slow },
         cost_permille: [columns[0][at], columns[1][at], columns[2][at]],
         spread_permille: [0; 3],
+        shared_permille: [1000; 3],
     };
     CapacityTable::new((0..cpus.len()).map(entry).collect()).unwrap()
 }

@@ -18,7 +18,7 @@
 //!   from the other end no further core before the siblings of those in use.
 //! * Neither order nor repeats of the allowed CPUs matter.
 //!
-//! Limits. What siblings take from each other is not priced: beyond ties, the second sibling of a fast core ranks before a whole
+//! Limits. What siblings take from each other ([`crate::sharing`]) does not count here: beyond ties, the second sibling of a fast core ranks before a whole
 //! core that is slower. A program with a busy thread for each CPU should ask for [`Rule::whole_cores`]. One cost ranks all; a program's
 //! own mix of execution and stalls is not known here.
 

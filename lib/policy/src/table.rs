@@ -7,12 +7,13 @@
 //! are relative to the best CPU of each component, so a table means the same on any time base.
 //!
 //! Invariants of a checked table. At least one CPU, ids unique, in ascending order and below [`MAX_CPUS`]; costs within
-//! [`COST_BEST`]..=[`COST_MAX`], with a best CPU in each component; CPU classes such that a table without slow CPUs has one class, and
+//! [`COST_BEST`]..=[`COST_MAX`], with a best CPU in each component; factors of SMT siblings ([`crate::sharing`]) within bounds; CPU classes such that a table without slow CPUs has one class, and
 //! no table has only slow ones.
 //!
 //! Limits. Overlap between the components is not described: see `lib/include/bias/capacity.h`.
 
 use crate::ffi;
+use crate::sharing::{SHARED_MAX, SHARED_NONE};
 use serde::{Deserialize, Serialize};
 
 /// Kinds of work that are priced.
@@ -89,6 +90,9 @@ pub struct CpuCapacity {
     pub cost_permille: [u32; COMPONENTS],
     /// Relative standard deviation of single samples, robust [permille]; 0 when not measured.
     pub spread_permille: [u32; COMPONENTS],
+    /// Time of a unit of work while all siblings of the core do the same, over time alone, [`SHARED_NONE`] to [`SHARED_MAX`] [permille].
+    /// [`SHARED_NONE`] for a CPU without siblings.
+    pub shared_permille: [u32; COMPONENTS],
 }
 
 /// The table of a machine, in ascending order of CPU number.
@@ -200,6 +204,13 @@ fn check_entry(entry: &CpuCapacity) -> Result<(), TableError> {
         }
     }
     for component in Component::ALL {
+        let shared = entry.shared_permille[component.index()];
+        if !(SHARED_NONE..=SHARED_MAX).contains(&shared) {
+            return Err(TableError(format!(
+                "CPU {cpu} has a shared {} factor of {shared}; give a permille figure between {SHARED_NONE} and {SHARED_MAX}",
+                component.name()
+            )));
+        }
         let cost = entry.cost_permille[component.index()];
         if !(COST_BEST..=COST_MAX).contains(&cost) {
             return Err(TableError(format!(
@@ -231,7 +242,16 @@ mod tests {
 
     fn entry(cpu: u32, cost: [u32; 3]) -> CpuCapacity {
         let class = Class::Fast;
-        CpuCapacity { cpu, core: cpu, llc: 0, node: 0, class, cost_permille: cost, spread_permille: [0; 3] }
+        CpuCapacity {
+            cpu,
+            core: cpu,
+            llc: 0,
+            node: 0,
+            class,
+            cost_permille: cost,
+            spread_permille: [0; 3],
+            shared_permille: [SHARED_NONE; 3],
+        }
     }
 
     fn refusal(cpus: Vec<CpuCapacity>) -> String {
@@ -273,6 +293,10 @@ mod tests {
             refusal(vec![entry(0, [1000; 3]), entry(1, [1000, 1000, COST_MAX + 1])])
                 .contains("external cost")
         );
+        for factor in [SHARED_NONE - 1, SHARED_MAX + 1] {
+            let shared = CpuCapacity { shared_permille: [1000, factor, 1000], ..entry(0, [1000; 3]) };
+            assert!(refusal(vec![shared]).contains("shared internal factor"));
+        }
         assert!(refusal(vec![entry(0, [1000, 2000, 1000])]).contains("no CPU has internal cost 1000"));
         assert!(
             refusal(vec![CpuCapacity { class: Class::Slow, ..entry(0, [1000; 3]) }]).contains("class slow")

@@ -49,12 +49,87 @@ fn stack_of(window: &bias_window) -> [u32; 3] {
 fn update(profile: &mut bias_profile, cycles: u64, external: u64, internal: u64, cost: &bias_cost) {
     let mut window = bias_window::default();
     add(&mut window, counts(cycles, WINDOW, external, internal), cycles, cost);
-    let windows = c!(bias_window_full(&window, WINDOW)).max(1);
+    let windows = c!(bias_window_full(&window, WINDOW, profile.windows > 0)).max(1);
     c!(bias_profile_update(profile, &mut window, windows, &SLOW, &BEST));
     assert_eq!(window, bias_window::default());
 }
 
+/// A stretch of `ran_ns` at `mhz` of a task that retires `ipc_permille` of an instruction a cycle and stalls outside the core for the rest.
+fn stretch(ran_ns: u64, mhz: u64, ipc_permille: u64) -> bias_counts {
+    let cycles = ran_ns * mhz / 1000;
+    let instructions = cycles * ipc_permille / 1000;
+    counts(cycles, instructions, cycles - instructions, 0)
+}
+
+/// Charges a stretch as the kernel side does; gives the windows that it closed.
+fn charge(profile: &mut bias_profile, window: &mut bias_window, counts: bias_counts, ran_ns: u64) -> u32 {
+    add(window, counts, ran_ns, &BEST);
+    let windows = c!(bias_window_full(window, WINDOW, profile.windows > 0));
+    if windows > 0 {
+        c!(bias_profile_update(profile, window, windows, &SLOW, &BEST));
+    }
+    windows
+}
+
+/// The profile of a task that has executed without stalls for a second, with the window that it left.
+fn executing(tick_ns: u64, mhz: u64) -> (bias_profile, bias_window) {
+    let (mut profile, mut window) = Default::default();
+    for _ in 0..1_000_000_000 / tick_ns {
+        charge(&mut profile, &mut window, stretch(tick_ns, mhz, 1000), tick_ns);
+    }
+    assert_eq!(profile.stack.permille, [1000, 0, 0]);
+    (profile, window)
+}
+
+const MS: u64 = 1_000_000;
+const TICKS_MS: [u64; 3] = [1, 4, 10];
+
 proptest! {
+    /// A tick of a fast core holds many windows' instructions and is a glimpse all the same: the average spans several.
+    #[test]
+    fn no_tick_replaces_a_profile_at_any_speed(mhz in 60u64..6000, tick in 0usize..3, ipc in 0u64..=1000) {
+        let tick_ns = TICKS_MS[tick] * MS;
+        let (mut profile, mut window) = executing(tick_ns, mhz);
+        charge(&mut profile, &mut window, stretch(tick_ns, mhz, ipc), tick_ns);
+        let stalls = 1000 - ipc as u32;
+        prop_assert!(profile.stack.permille[2] <= stalls / 2 + 3, "{profile:?}");
+        // And a change shows in time, as fast as at 60 MHz.
+        for _ in 0..120 * MS / tick_ns {
+            charge(&mut profile, &mut window, stretch(tick_ns, mhz, ipc), tick_ns);
+        }
+        prop_assert!(profile.stack.permille[2] + 3 >= stalls * 7 / 8, "{profile:?}");
+    }
+
+    /// What windows hold is right where a window of instructions takes as long as the least: that is what was tried most.
+    #[test]
+    fn at_60_mhz_windows_close_by_instructions_and_cycles(
+        stretches in prop::collection::vec((1u64..60_000_000, 0u64..=1000), 1..40),
+    ) {
+        let (mut profile, mut window) = Default::default();
+        let (mut cycles, mut instructions) = (0, 0);
+        for (ran_ns, ipc) in stretches {
+            let counts = stretch(ran_ns, 60, ipc);
+            prop_assume!(counts.cycles > 0);
+            (cycles, instructions) = (cycles + counts.cycles, instructions + counts.instructions);
+            let by_work = (instructions / WINDOW).max(cycles / (4 * WINDOW)).min(64) as u32;
+            prop_assert_eq!(charge(&mut profile, &mut window, counts, ran_ns), by_work);
+            if by_work > 0 {
+                (cycles, instructions) = (0, 0);
+            }
+        }
+    }
+
+    /// A pure chase is known in time, however slow its CPU and however seldom it is looked at.
+    #[test]
+    fn a_pure_chase_closes_a_window_in_time(mhz in 1u64..6000, tick in 0usize..3, known in any::<bool>()) {
+        let tick_ns = TICKS_MS[tick] * MS;
+        let (mut profile, mut window) = (bias_profile::default(), bias_window::default());
+        profile.windows = u32::from(known);
+        let bound = WINDOW * u64::from(BIAS_WINDOW_MOST_NS) / tick_ns + 1;
+        let closed = (0..bound).any(|_| charge(&mut profile, &mut window, stretch(tick_ns, mhz, 1), tick_ns) > 0);
+        prop_assert!(closed && profile.stack.permille[2] > 950, "{profile:?} {window:?}");
+    }
+
     #[test]
     fn no_counts_divide_by_zero_or_overflow(counts in any_counts(), ran in any::<u64>(), cost in cost(), external in 0u32..=4000, internal in 0u32..=4000) {
         if c!(bias_counts_valid(&counts)) {
@@ -233,8 +308,8 @@ fn a_long_stretch_replaces_what_was_known() {
         update(&mut profile, 600_000, 0, 0, &BEST);
     }
     let mut window = bias_window::default();
-    add(&mut window, counts(WINDOW * 40, WINDOW * 5, WINDOW * 36, 0), 1_000_000, &BEST);
-    assert_eq!(c!(bias_window_full(&window, WINDOW)), 10, "by its cycles, four to an instruction");
+    add(&mut window, counts(WINDOW * 40, WINDOW * 5, WINDOW * 36, 0), 100 * MS, &BEST);
+    assert_eq!(c!(bias_window_full(&window, WINDOW, true)), 10, "by its cycles, four to an instruction");
     c!(bias_profile_update(&mut profile, &mut window, 10, &SLOW, &BEST));
     assert!(profile.stack.permille[2] > 895);
 }

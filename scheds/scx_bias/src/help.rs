@@ -142,7 +142,8 @@ const CGROUP: &str = "\
 Each prints the opted-in cgroups as they are then. Real-time threads keep their
 policy. What threads had before comes back when their cgroup is let go, when
 they leave it, when scx_bias ends, and when it is started again after it was
-killed. cpu.weight counts among opted-in threads only, cpu.max does not hold.";
+killed; `scx_bias cgroup restore` does that without starting it. cpu.weight
+counts among opted-in threads only, cpu.max does not hold.";
 
 const RELOAD: &str = "\
 Reads the file that it was started with, or /etc/scx_bias.toml; what was given

@@ -1,5 +1,8 @@
 //! A sched_ext scheduler for machines with unequal cores.
 
+// They panic when nothing reads what they print.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod cli;
 mod config;
 mod help;
@@ -11,12 +14,13 @@ use anyhow::Result;
 use bias_agent::capacity::{self, Capacity};
 use bias_agent::exec;
 use bias_agent::failure::{Exit, describe};
+use bias_agent::optin;
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use bias_agent::{check, explain, show};
 use clap::{CommandFactory, Parser};
-use cli::{CalibrateArgs, Cli, Command, ExecArgs, TableArgs, TopArgs};
-use output::{log, print};
+use cli::{CalibrateArgs, CgroupArgs, Cli, Command, ExecArgs, TableArgs, TopArgs};
+use output::{complain, log, print};
 use std::process::ExitCode;
 use tracing::Level;
 
@@ -25,7 +29,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             let (exit, message) = describe(&error);
-            eprintln!("scx_bias: {message}");
+            complain(&message);
             exit.into()
         }
     }
@@ -49,9 +53,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             explain::swaps(&explain::SwapsOptions { follow, json, socket })?;
             Ok(Exit::Clean)
         }
-        Some(Command::Cgroup(args)) => {
-            print(&explain::cgroups(args.socket.as_deref(), args.action.into(), args.json)?)
-        }
+        Some(Command::Cgroup(args)) => cgroup(args),
         Some(Command::Reload(args)) => print(&explain::reload(args.socket.as_deref(), args.json)?),
         Some(Command::Config(args)) => {
             print(&config::template(&settings::resolve(&args.options, &args.source)?)?)
@@ -67,6 +69,17 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             print(&String::from_utf8_lossy(&text))
         }
     }
+}
+
+fn cgroup(args: CgroupArgs) -> Result<Exit> {
+    let text = match args.action.request() {
+        Some(request) => explain::cgroups(args.socket.as_deref(), request, args.json)?,
+        None => {
+            let _ = log(Level::WARN);
+            explain::restored(optin::restore()?, args.json)
+        }
+    };
+    print(&text)
 }
 
 fn calibrate(args: &CalibrateArgs) -> Result<Exit> {
@@ -86,13 +99,13 @@ fn table(args: &TableArgs) -> Result<Exit> {
 fn execute(args: &ExecArgs) -> Result<Exit> {
     let choice = exec::choose(&args.wish())?;
     for warning in &choice.warnings {
-        eprintln!("scx_bias: {warning}");
+        complain(warning);
     }
     if args.dry_run {
         return print(&if args.json { choice.json()? } else { choice.text() });
     }
     if args.verbose {
-        eprintln!("scx_bias: {}", choice.summary());
+        complain(&choice.summary());
     }
     Err(choice.run(&args.command).into())
 }

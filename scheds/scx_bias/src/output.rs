@@ -14,6 +14,11 @@ pub fn print(text: &str) -> Result<Exit> {
     }
 }
 
+/// Tells what went wrong; that nothing reads it changes nothing.
+pub fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "scx_bias: {message}");
+}
+
 /// Sets what is logged from now on.
 pub type SetLevel = Box<dyn Fn(Level)>;
 
@@ -25,6 +30,8 @@ pub fn log(level: Level) -> SetLevel {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()
+        // It would say on standard error that nothing can be written there, and panic.
+        .log_internal_errors(false)
         .with_env_filter(filter(level))
         .with_filter_reloading();
     let handle = subscriber.reload_handle();

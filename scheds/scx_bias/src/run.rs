@@ -1,7 +1,7 @@
 //! Scheduling: from what was given to a scheduler that runs, and back to what is given when that is read again.
 
 use crate::cli::RunArgs;
-use crate::output::{SetLevel, log};
+use crate::output::{SetLevel, complain, log};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::capacity::{self, Source};
@@ -50,6 +50,6 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let (table, model) = (capacity.table, capacity.file.model);
     let report =
         sched::run(RunOptions { table, model, references, ..options }, counters, &Given { args, set_level })?;
-    eprintln!("scx_bias: {}", report.text());
+    complain(&report.text());
     Ok(Exit::Clean)
 }

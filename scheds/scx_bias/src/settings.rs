@@ -34,10 +34,10 @@ impl RunArgs {
     /// What the scheduler is run with, but for the table, which takes measuring.
     ///
     /// # Errors
-    /// As [`Self::resolve`]; usage failure for what is no cgroup.
+    /// As [`Self::resolve`]; usage failure for what can be no cgroup.
     pub fn run_options(&self) -> Result<RunOptions, Failure> {
         let settings = self.resolve()?;
-        settings.cgroups.iter().try_for_each(|path| cgroup::resolve(Path::new("/"), path).map(drop))?;
+        settings.cgroups.iter().try_for_each(|path| cgroup::find(Path::new("/"), path).map(drop))?;
         let mut options = settings.options(CapacityTable::default())?;
         options.verbose = self.verbose;
         if self.verbose {

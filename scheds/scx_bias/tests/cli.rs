@@ -205,6 +205,8 @@ fn help_and_man_page_name_the_exit_codes() {
         let output = scx_bias(args).assert().code(0).get_output().clone();
         assert!(String::from_utf8(output.stdout).unwrap().contains("3 kernel or permission"), "{args:?}");
     }
+    let output = scx_bias(&["--help"]).assert().code(0).get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("5 the kernel ended the scheduler"));
     scx_bias(&["completions", "bash"]).assert().code(0);
 }
 

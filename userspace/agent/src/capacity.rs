@@ -1,7 +1,7 @@
 //! Where a capacity table comes from: a file that the user names, the last calibration, or a new one.
 
 use crate::calibrate::{self, Settings, calibrate};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::pmu::{Counters, Group, Seen};
 use crate::store::{CapacityFile, default_path};
 use crate::topology::Topology;
@@ -9,6 +9,7 @@ use bias_policy::samples::median;
 use bias_policy::table::CapacityTable;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tracing::{debug, info, warn};
 
 /// What the user asked for.
@@ -36,6 +37,12 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// Does the file, not [`bias_policy::sharing::SHARED_DEFAULT`], say what busy siblings cost, wherever there are any?
+    fn prices_siblings(&self) -> bool {
+        let with_sibling = |cpu: u32| self.table.get(cpu).is_some_and(|entry| self.table.has_sibling(entry));
+        self.file.cpus.iter().all(|entry| entry.shared_permille.is_some() || !with_sibling(entry.cpu))
+    }
+
     /// Takes the counters out that do not count: those that calibration saw stand still, where it was done now, and those that stand still
     /// over work of some milliseconds, where it was not. Scheduling needs this; showing a table does not.
     ///
@@ -66,7 +73,7 @@ impl Capacity {
 /// agrees; else a new calibration with `counters` running, which is stored.
 ///
 /// # Errors
-/// Usage failure for a bad file that the user named; kernel or runtime failure when measuring fails. A bad stored file and a place that
+/// Usage failure for a bad file that the user named; runtime failure when measuring fails again and again. A bad stored file and a place that
 /// cannot be written to are warnings.
 pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure> {
     let topology = Topology::read()?;
@@ -85,7 +92,8 @@ pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure>
             Err(why) => info!("calibrating anew: {why}"),
         }
     }
-    let capacity = measure(&topology, &source.settings, counters)?;
+    // The online CPUs are read each time: one that has gone may be why it failed.
+    let capacity = persistently(PAUSE, || measure(&Topology::read()?, &source.settings, counters))?;
     if let Some(path) = &stored {
         match capacity.file.write(path) {
             Ok(()) => info!("capacity table stored in {}", path.display()),
@@ -95,6 +103,24 @@ pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure>
         }
     }
     Ok(capacity)
+}
+
+/// Tries at measuring, and the pause between them: enough for a script that switches CPUs or cpusets.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What `work` gives; it is tried again after `pause` where it failed for what may pass.
+fn persistently<T>(pause: Duration, mut work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    for _ in 1..TRIES {
+        match work() {
+            Err(failure) if failure.exit == Exit::Runtime => {
+                warn!("measuring is tried again: {failure}");
+                std::thread::sleep(pause);
+            }
+            result => return result,
+        }
+    }
+    work()
 }
 
 /// The table that `scx_bias table` shows: the file that was named or the stored one, as it is.
@@ -162,6 +188,9 @@ fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Cap
     if let Some(difference) = identity.difference(&topology.identity()) {
         return Err(difference);
     }
+    if !capacity.prices_siblings() {
+        return Err("the stored table does not say what SMT siblings cost each other".to_owned());
+    }
     let seen = calibrate::spot_check(topology, settings).map_err(|failure| failure.message)?;
     agrees(&capacity, &seen)?;
     Ok(capacity)
@@ -212,17 +241,60 @@ mod tests {
         assert!(agrees(&capacity(), &[]).is_err());
     }
 
+    fn quick() -> Settings {
+        Settings {
+            rounds: 1,
+            visit: Some(Duration::from_millis(2)),
+            external_bytes: Some(1 << 16),
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_goes_while_it_is_measured_is_left_out_of_the_next_try() {
+        let now = Topology::read().unwrap();
+        let mut before = now.clone();
+        before.cpus.push(Cpu { cpu: 1022, core: 1022, llc: 0, node: 0 });
+        let mut readings = [before, now.clone()].into_iter();
+        let measured = persistently(Duration::ZERO, || {
+            measure(&readings.next().unwrap(), &quick(), &Counters::default())
+        });
+        assert_eq!(measured.unwrap().table.cpus.len(), now.cpus.len());
+    }
+
+    #[test]
+    fn what_does_not_pass_is_given_up_and_has_not_the_code_of_what_cannot() {
+        let tries = |failure: fn(&'static str) -> Failure| {
+            let mut tries = 0;
+            let result = persistently(Duration::ZERO, || {
+                tries += 1;
+                Err::<(), _>(failure("no"))
+            });
+            (tries, result.unwrap_err().exit)
+        };
+        assert_eq!(tries(Failure::runtime), (TRIES, Exit::Runtime));
+        assert_eq!(tries(Failure::kernel), (1, Exit::Kernel));
+        assert_eq!(tries(Failure::usage), (1, Exit::Usage));
+    }
+
+    #[test]
+    fn a_table_of_before_siblings_were_priced_is_not_reused_where_there_are_any() {
+        let mut capacity = capacity();
+        assert!(capacity.prices_siblings());
+        capacity.table.cpus[2].core = 1;
+        assert!(!capacity.prices_siblings());
+        for entry in &mut capacity.file.cpus[1..] {
+            entry.shared_permille = Some([1600, 1300, 1000]);
+        }
+        assert!(capacity.prices_siblings());
+    }
+
     #[test]
     fn a_table_of_another_machine_is_not_reused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("capacity.json");
         let topology = Topology::read().unwrap();
-        let settings = Settings {
-            rounds: 1,
-            visit: Some(std::time::Duration::from_millis(2)),
-            external_bytes: Some(1 << 16),
-            ..Settings::default()
-        };
+        let settings = quick();
         let mut file = measure(&topology, &settings, &Counters::default()).unwrap().file;
         file.identity.as_mut().unwrap().kernel = "another".into();
         file.write(&path).unwrap();

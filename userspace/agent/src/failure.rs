@@ -15,6 +15,8 @@ pub enum Exit {
     Kernel = 3,
     /// Another sched_ext scheduler is active.
     OtherScheduler = 4,
+    /// The kernel ended the scheduler.
+    Ejected = 5,
     /// `exec`: the program was found and cannot be executed, as env(1) and nice(1) have it.
     NotExecutable = 126,
     /// `exec`: the program was not found, as env(1) and nice(1) have it.

@@ -1,10 +1,14 @@
 //! The agent of scx_bias: calibration, loading, statistics, explanations.
 
+// They panic when nothing reads what they print, which must not end a scheduler.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod affinity;
 pub mod calibrate;
 pub mod capacity;
 pub mod check;
 pub mod cpulist;
+pub mod ejections;
 pub mod exec;
 pub mod explain;
 pub mod failure;

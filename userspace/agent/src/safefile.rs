@@ -4,9 +4,9 @@
 //! refused with one line and without blocking, and no more than the limit is ever read.
 
 use crate::failure::Failure;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Largest capacity or configuration file that is read [bytes].
@@ -35,6 +35,31 @@ pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
         }
         Ok(())
     })
+}
+
+/// Makes a folder for this user alone, unless there is one.
+///
+/// # Errors
+/// When it cannot be made, or what is there is a link, belongs to another user or is writable to others.
+pub fn private_folder(folder: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let meta = folder.symlink_metadata()?;
+    if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+        let text = "it is no folder of this user's alone; remove it, it is made anew";
+        return Err(std::io::Error::new(ErrorKind::NotADirectory, text));
+    }
+    Ok(())
+}
+
+/// How files in such a folder are opened: for their owner only, and never through a link.
+#[must_use]
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC);
+    options
 }
 
 fn read_if(

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::model::CounterModel;
 use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
-use bias_policy::table::{COMPONENTS, Class, Component, CpuCapacity};
+use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -38,6 +38,7 @@ pub fn text(capacity: &Capacity) -> String {
         "Time per unit of work, relative to the best CPU (1.00); ±% is the spread of one sample.\n{table}\n"
     );
     out.push_str(&classes(capacity));
+    out.push_str(&siblings(&capacity.table));
     out.push_str(&alike(capacity));
     if let Some(model) = &capacity.file.model {
         out.push_str(&counters::text(model, &capacity.table));
@@ -80,6 +81,23 @@ fn classes(capacity: &Capacity) -> String {
         )
     });
     format!("Fast: CPU {}; slow: CPU {}{why}.\n", of(Class::Fast), of(Class::Slow))
+}
+
+/// What busy SMT siblings cost, a line per class with siblings; nothing without any.
+fn siblings(table: &CapacityTable) -> String {
+    let mut out = String::new();
+    for class in [Class::Fast, Class::Slow] {
+        let with = |entry: &&CpuCapacity| entry.class == class && table.has_sibling(entry);
+        let Some(entry) = table.cpus.iter().find(with) else { continue };
+        let [execute, internal, external] = entry.shared_permille.map(|factor| f64::from(factor) / 1000.0);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "While siblings are busy ({}): execute ×{execute:.2}, internal ×{internal:.2}, external ×{external:.2}.",
+            class_name(class)
+        );
+    }
+    out
 }
 
 /// Groups of CPUs whose samples are alike, a line per component.
@@ -224,6 +242,20 @@ mod tests {
         assert!(text.contains("Alike in execute: {0-1} {2-3}"), "{text}");
         assert!(text.contains("Alike in external: {0-3}"), "{text}");
         assert!(text.contains("2.50"), "{text}");
+    }
+
+    #[test]
+    fn what_siblings_cost_is_shown_where_there_are_any() {
+        let mut capacity = capacity(4);
+        assert!(!text(&capacity).contains("siblings"));
+        for entry in &mut capacity.table.cpus {
+            (entry.core, entry.shared_permille) = (entry.cpu.min(2), [1620, 1150, 1000]);
+        }
+        let text = text(&capacity);
+        let line = "While siblings are busy (slow): execute ×1.62, internal ×1.15, external ×1.00.";
+        assert!(text.contains(line) && !text.contains("busy (fast)"), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&json(&capacity).unwrap()).unwrap();
+        assert_eq!(value["cpus"][3]["shared_permille"], serde_json::json!([1620, 1150, 1000]));
     }
 
     #[test]

@@ -17,14 +17,15 @@ use crate::model::CounterModel;
 use crate::safefile;
 use crate::topology::{MachineIdentity, Topology};
 use bias_policy::classes::{CpuSamples, SplitRule, split_by_cost};
+use bias_policy::sharing::{SHARED_DEFAULT, SHARED_NONE};
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Version of the format.
-const VERSION: u32 = 1;
+/// Version of the format. Files of version 1, without [`FileCpu::shared_permille`], are read too.
+const VERSION: u32 = 2;
 /// Samples kept in all; a picosecond figure with its comma takes some ten bytes of [`safefile::MAX_BYTES`].
 const MAX_SAMPLES: usize = 60_000;
 
@@ -32,7 +33,7 @@ const MAX_SAMPLES: usize = 60_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityFile {
-    /// Version of the format; 1.
+    /// Version of the format, 1 or 2.
     pub version: u32,
     /// When it was measured [seconds since 1970]; absent when written by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +77,10 @@ pub struct FileCpu {
     /// Relative standard deviation of single samples [permille].
     #[serde(default)]
     pub spread_permille: [u32; COMPONENTS],
+    /// Cost while all SMT siblings of the core are busy, over cost alone [permille]; absent for a CPU without siblings and in files of version 1,
+    /// where [`SHARED_DEFAULT`] stands for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_permille: Option<[u32; COMPONENTS]>,
     /// Queue class; decided from the costs when no CPU gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
@@ -103,6 +108,7 @@ impl CapacityFile {
             cpu: entry.cpu,
             cost_permille: entry.cost_permille,
             spread_permille: entry.spread_permille,
+            shared_permille: calibration.table.has_sibling(entry).then_some(entry.shared_permille),
             class: Some(entry.class),
             execute_khz: calibration.clocks.iter().find(|(cpu, _)| *cpu == entry.cpu).map(|(_, khz)| *khz),
             samples_ps: calibration.samples.iter().find(|cpu| cpu.cpu == entry.cpu).map(picoseconds),
@@ -135,9 +141,9 @@ impl CapacityFile {
     fn parse(text: &str) -> Result<Self, String> {
         let file: Self = serde_json::from_str(text)
             .map_err(|error| format!("{error}; write one anew with `scx_bias calibrate --output FILE`"))?;
-        if file.version != VERSION {
+        if !(1..=VERSION).contains(&file.version) {
             return Err(format!(
-                "has version {}, this program reads {VERSION}; write one anew with `scx_bias calibrate --output FILE`",
+                "has version {}, this program reads 1 to {VERSION}; write one anew with `scx_bias calibrate --output FILE`",
                 file.version
             ));
         }
@@ -174,6 +180,11 @@ impl CapacityFile {
                 class,
                 cost_permille: entry.cost_permille,
                 spread_permille: entry.spread_permille,
+                shared_permille: if place.is_some_and(|place| topology.has_sibling(place)) {
+                    entry.shared_permille.unwrap_or(SHARED_DEFAULT)
+                } else {
+                    [SHARED_NONE; COMPONENTS]
+                },
             }
         });
         CapacityTable::new(entries.collect()).map_err(|error| error.to_string())

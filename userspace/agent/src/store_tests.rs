@@ -16,6 +16,15 @@ fn topology(count: u32) -> Topology {
     Topology { cpus: cpus.collect(), possible: (0..count).collect(), llc_bytes: 0 }
 }
 
+/// The same with two CPUs a core.
+fn smt(count: u32) -> Topology {
+    let mut topology = topology(count);
+    for cpu in &mut topology.cpus {
+        cpu.core = cpu.cpu / 2 * 2;
+    }
+    topology
+}
+
 fn calibration(count: u32, samples: u32) -> Calibration {
     let times = |factor: u32| (0..samples).map(|i| f64::from(factor * (100 + i % 7))).collect::<Vec<_>>();
     let conditions = Conditions {
@@ -88,6 +97,24 @@ fn the_scales_of_the_counters_are_kept_and_older_files_have_none() {
 }
 
 #[test]
+fn what_siblings_cost_each_other_is_kept_and_older_files_get_the_usual() {
+    let topology = smt(4);
+    let mut calibration = calibration(4, 40);
+    for entry in &mut calibration.table.cpus {
+        (entry.core, entry.shared_permille) = (entry.cpu / 2 * 2, [1710, 1020, 1000]);
+    }
+    let text = CapacityFile::of(&calibration, &topology).to_text().unwrap();
+    assert_eq!(CapacityFile::parse(&text).unwrap().table(&topology).unwrap(), calibration.table);
+    let usual = CapacityFile::parse(BY_HAND).unwrap().table(&smt(2)).unwrap();
+    assert!(usual.cpus.iter().all(|entry| entry.shared_permille == SHARED_DEFAULT));
+    // A CPU whose sibling is gone has its core for itself.
+    let alone = CapacityFile::parse(&text).unwrap().table(&self::topology(4)).unwrap();
+    assert!(alone.cpus.iter().all(|entry| entry.shared_permille == [SHARED_NONE; COMPONENTS]));
+    let wild = CapacityFile::parse(&text.replace("1710", "4001")).unwrap().table(&topology).unwrap_err();
+    assert!(wild.contains("shared execute factor of 4001"), "{wild}");
+}
+
+#[test]
 fn the_largest_machine_fits_the_limit_of_reading() {
     let text = CapacityFile::of(&counted(1024), &topology(1024)).to_text().unwrap();
     assert!(text.len() as u64 <= safefile::MAX_BYTES, "{} bytes", text.len());
@@ -96,7 +123,7 @@ fn the_largest_machine_fits_the_limit_of_reading() {
 #[test]
 fn says_what_is_wrong_and_what_to_do() {
     assert!(refusal("").contains("calibrate --output"));
-    assert!(refusal(r#"{"version": 2, "cpus": []}"#).contains("has version 2"));
+    assert!(refusal(r#"{"version": 3, "cpus": []}"#).contains("has version 3"));
     assert!(refusal(r#"{"version": 1, "cpus": [], "cpu": 1}"#).contains("unknown field"));
     assert!(refusal(r#"{"version": 1, "cpus": []}"#).contains("CPU 0 is online but not listed"));
     assert!(refusal(&BY_HAND.replace("\"cpu\": 1", "\"cpu\": 0")).contains("CPU 1 is online but not listed"));

@@ -79,6 +79,12 @@ impl Topology {
         Ok(Self { cpus, possible, llc_bytes })
     }
 
+    /// Does `cpu` share its core with another online CPU?
+    #[must_use]
+    pub fn has_sibling(&self, cpu: &Cpu) -> bool {
+        self.cpus.iter().any(|other| other.core == cpu.core && other.cpu != cpu.cpu)
+    }
+
     /// What identifies this machine, as far as its calibration is concerned.
     #[must_use]
     pub fn identity(&self) -> MachineIdentity {

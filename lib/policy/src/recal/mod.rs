@@ -19,6 +19,7 @@
 //! * A CPU that was not seen for a while, but did as the others of its class when it was, is taken to do as they do: clocks of
 //!   a package rise and fall together with the number of busy cores, and idle ones must not look better for it. Downwards two others have to
 //!   be seen; one alone may be hot by itself.
+//! * [`Recal::join`]: a CPU that comes online later is added by what a spot check of it tells.
 //! * [`reclassify`]: fast and slow are told anew, with hysteresis, when speeds have crossed.
 //!
 //! References. What the calibration counted or timed on the CPU; else the first readings that agree with each other are taken as what the table
@@ -33,12 +34,14 @@
 //! until it is seen faster. A CPU that shows one speed for less than the filter wants is priced as before.
 
 mod filter;
+mod join;
 mod reclass;
 mod scale;
 #[cfg(test)]
 mod tests;
 
 pub use filter::{CHANGES_A_MINUTE, Filter, TOLERANCE};
+pub use join::Newcomer;
 pub use reclass::reclassify;
 pub use scale::scaled;
 
@@ -217,19 +220,11 @@ impl Recal {
         let cpus = table.cpus.iter().map(|entry| {
             let reference = references.iter().find(|reference| reference.cpu == entry.cpu);
             let sound = |value: &f64| value.is_finite() && *value > 0.0;
+            let home = Entry { class: entry.class, cost_permille: entry.cost_permille };
             CpuState {
-                cpu: entry.cpu,
-                home: Entry { class: entry.class, cost_permille: entry.cost_permille },
                 cycles: Gauge::of(reference.and_then(|reference| reference.khz).filter(sound)),
                 spot: Gauge::of(reference.and_then(|r| r.step_ns).filter(sound).map(|ns| 1.0 / ns)),
-                speed: 1.0,
-                changed: None,
-                with_class: true,
-                followed_ms: None,
-                trigger: None,
-                seen_ms: None,
-                cycles_ms: None,
-                filter: Filter::default(),
+                ..CpuState::new(entry.cpu, home)
             }
         });
         Self { table: table.clone(), rule, cpus: cpus.collect() }
@@ -399,6 +394,23 @@ impl Gauge {
 }
 
 impl CpuState {
+    fn new(cpu: u32, home: Entry) -> Self {
+        Self {
+            cpu,
+            home,
+            cycles: Gauge::default(),
+            spot: Gauge::default(),
+            speed: 1.0,
+            changed: None,
+            with_class: true,
+            followed_ms: None,
+            trigger: None,
+            seen_ms: None,
+            cycles_ms: None,
+            filter: Filter::default(),
+        }
+    }
+
     fn is_fresh(&self, now_ms: u64) -> bool {
         self.seen_ms.is_some_and(|seen| now_ms.saturating_sub(seen) <= FRESH_MS)
     }

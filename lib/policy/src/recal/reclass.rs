@@ -17,10 +17,7 @@ pub fn reclassify(costs_permille: &[[u32; COMPONENTS]], present: &[Class], rule:
     let split = split_by_cost(costs_permille, rule);
     let Some(reason) = split.reason else {
         // Too little between them to split; but classes that still tell something apart stay.
-        let least = |component: Component| {
-            let least = if component == Component::Execute { 1.0 } else { 2.0 };
-            least * f64::from(rule.min_effect_permille) / 1000.0 / 2.0
-        };
+        let least = |component: Component| f64::from(rule.least_permille(component)) / 1000.0 / 2.0;
         let tells = |component: Component| {
             effect(costs_permille, component, present)
                 .is_some_and(|(effect, _)| effect.exp_m1() >= least(component))

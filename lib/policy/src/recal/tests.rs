@@ -8,7 +8,16 @@ use proptest::prelude::*;
 const EVERY_MS: u64 = 500;
 
 fn entry(cpu: u32, class: Class, cost: [u32; 3]) -> CpuCapacity {
-    CpuCapacity { cpu, core: cpu, llc: 0, node: 0, class, cost_permille: cost, spread_permille: [0; 3] }
+    CpuCapacity {
+        cpu,
+        core: cpu,
+        llc: 0,
+        node: 0,
+        class,
+        cost_permille: cost,
+        spread_permille: [0; 3],
+        shared_permille: [1000; 3],
+    }
 }
 
 /// The asymmetric VM: two of 60 MIPS, two of 24.

@@ -95,14 +95,19 @@ pub enum CgroupAction {
     },
     /// Show the opted-in cgroups, and how many threads of each run under scx_bias
     List,
+    /// Give threads back the policy they had before a scx_bias that was killed; no instance needs to run. Prints nothing if
+    /// there is nothing to do
+    Restore,
 }
 
-impl From<CgroupAction> for Request {
-    fn from(action: CgroupAction) -> Self {
-        match action {
-            CgroupAction::Add { path } => Self::Add(path),
-            CgroupAction::Remove { path } => Self::Remove(path),
-            CgroupAction::List => Self::List,
+impl CgroupAction {
+    /// What to ask the running instance; None if it is not to be asked.
+    pub fn request(self) -> Option<Request> {
+        match self {
+            Self::Add { path } => Some(Request::Add(path)),
+            Self::Remove { path } => Some(Request::Remove(path)),
+            Self::List => Some(Request::List),
+            Self::Restore => None,
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(4..=4 << 20))]
     pub external_kib: Option<u32>,
 
-    /// Least mean difference in speed that makes two classes of CPUs; twice this for stalls. Raise it to have unequal CPUs treated
+    /// Least mean difference in speed that makes two classes of CPUs; twice this for stalls, and 200 at least for those outside the core. Raise it to have unequal CPUs treated
     /// as equal, lower it to act on smaller differences
     #[arg(long, value_name = "PERMILLE", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub min_effect_permille: u32,

@@ -21,7 +21,7 @@ pub use run::Thresholds;
 pub use run::{ConfigArgs, LogLevel, RunArgs, RunSettings, Source};
 
 const EXIT_CODES: &str = "Exit codes: 0 clean, 1 runtime or BPF error, 2 usage, 3 kernel or permission, \
-4 another sched_ext scheduler is active.";
+4 another sched_ext scheduler is active, 5 the kernel ended the scheduler.";
 
 /// Schedule tasks where they gain most on a machine whose CPUs are not equally fast.
 ///

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 /// Distance between the links [bytes]: the line size of nearly every CPU.
 pub const LINE_BYTES: usize = 64;
 /// From this size on huge pages are asked for [bytes].
-const HUGE_FROM_BYTES: usize = 4 << 20;
+pub const HUGE_FROM_BYTES: usize = 4 << 20;
 /// Loads per step of [`Chase::run`]; the loop's own instructions are shared among them.
 pub const LOADS_PER_STEP: u64 = 16;
 
@@ -92,6 +92,14 @@ impl Chase {
         }
     }
 
+    /// So many lines to begin from that are evenly apart along the cycle. Follows the links through all of the set but the last part.
+    #[must_use]
+    pub fn places(&self, count: usize) -> Vec<usize> {
+        let steps = (self.bytes / LINE_BYTES / count.max(1)) as u64 / LOADS_PER_STEP;
+        let next = |at: &usize| Some(self.run(*at, steps));
+        std::iter::successors(Some(self.line(0) as usize), next).take(count).collect()
+    }
+
     /// Follows [`LOADS_PER_STEP`] links per step from `from`, a value an earlier call returned, or 0 for the first line.
     #[must_use]
     pub fn run(&self, from: usize, steps: u64) -> usize {
@@ -144,6 +152,17 @@ mod tests {
             }
             assert_eq!(at, start);
         }
+    }
+
+    #[test]
+    fn places_are_evenly_apart() {
+        let chase = Chase::new(96 * LINE_BYTES).unwrap();
+        let places = chase.places(3);
+        assert_eq!((places.len(), places[0]), (3, chase.line(0) as usize));
+        for (at, place) in places.iter().enumerate() {
+            assert_eq!(chase.run(*place, 2), places[(at + 1) % 3]);
+        }
+        assert!(chase.places(0).is_empty());
     }
 
     #[test]

@@ -7,19 +7,22 @@
 //! ([`chase`]); the two stalls are differences to the same loop without stalls. Each CPU is visited in several rounds, in
 //! alternating order, so that slow drift of the machine meets all CPUs alike; a visit is some fifty milliseconds of chunks of two
 //! milliseconds ([`sampler`]). The cost is the ratio of medians. CPUs are measured one at a time while the budget allows, in
-//! parallel on different cores beyond that ([`plan`]). Raw samples are kept: the classes are decided on them. Where CPUs have
+//! parallel on different cores beyond that ([`plan`]); what SMT siblings take from each other is measured after that ([`siblings`]). Raw samples are kept: the classes are decided on them. Where CPUs have
 //! counters these are read around every loop, which tells what their counts stand for ([`counted`]).
 //!
 //! Invariants. No sample is invented or dropped but warm-ups; a CPU that cannot be measured is an error, never a guess.
 //!
-//! Limits. A CPU busy with real-time work during all rounds is measured as slow. Load on SMT siblings is not controlled for.
+//! Limits. A CPU busy with real-time work during all rounds is measured as slow.
 
 pub mod chase;
 pub mod counted;
 pub mod kernels;
+mod meeting;
+mod memory;
 pub mod plan;
 pub mod sampler;
 pub mod setsize;
+mod siblings;
 pub(crate) mod thread;
 mod worker;
 
@@ -30,12 +33,11 @@ use crate::topology::{Cpu, Topology};
 use bias_policy::classes::{CpuSamples, Split, SplitRule, split};
 use bias_policy::model::Loop;
 use bias_policy::samples::{median, summarise};
+use bias_policy::sharing::{SHARED_DEFAULT, SHARED_NONE};
 use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, costs_from_times};
 use chase::Chase;
+use memory::Sets;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use worker::{CpuState, Shared};
 
@@ -114,7 +116,7 @@ pub struct Calibration {
 /// Measures every online CPU, with those of `counters` running. `progress` is told visits done and visits in all.
 ///
 /// # Errors
-/// Kernel failure when a CPU cannot be run on; runtime failure when memory is short or a time is nonsense.
+/// Runtime failure when a CPU cannot be run on, memory is short or a time is nonsense.
 pub fn calibrate(
     topology: &Topology,
     settings: &Settings,
@@ -127,7 +129,7 @@ pub fn calibrate(
         Some(bytes) => bytes,
         None => choose_set(topology, settings)?,
     };
-    let sets = build_sets(cpus, external_bytes)?;
+    let sets = Sets::build(cpus, external_bytes)?;
     let visit =
         settings.visit.unwrap_or_else(|| plan::visit(cpus.len(), settings.rounds, settings.budget, VISIT));
     let lanes = plan::lanes(cpus.len(), visit * settings.rounds, settings.budget);
@@ -155,13 +157,15 @@ pub fn calibrate(
         external_bytes: external_bytes as u64,
         lanes,
         realtime,
-        took_ms: start.elapsed().as_millis() as u64,
+        took_ms: 0,
     };
     let samples = states
         .iter_mut()
         .zip(cpus)
         .map(|(state, cpu)| CpuSamples { cpu: cpu.cpu, times: std::mem::take(&mut state.samples_ns) });
-    let calibration = evaluate(cpus, samples.collect(), conditions, settings.rule)?;
+    let mut calibration = evaluate(cpus, samples.collect(), conditions, settings.rule)?;
+    siblings::measure(&mut calibration, &states, &sets, settings);
+    calibration.conditions.took_ms = start.elapsed().as_millis() as u64;
     Ok(with_counters(calibration, cpus, counters, &states))
 }
 
@@ -233,6 +237,11 @@ pub fn evaluate(
         class: *class,
         cost_permille,
         spread_permille,
+        shared_permille: if cpus.iter().filter(|other| other.core == cpu.core).count() > 1 {
+            SHARED_DEFAULT
+        } else {
+            [SHARED_NONE; COMPONENTS]
+        },
     });
     let table = CapacityTable::new(entries.collect()).map_err(|error| Failure::runtime(error.to_string()))?;
     Ok(Calibration { table, split, samples, conditions, model: None, seen: Vec::new(), clocks: Vec::new() })
@@ -243,7 +252,7 @@ pub fn evaluate(
 /// At most [`SPOT_CPUS`] CPUs, spread over the machine, some ten milliseconds each.
 ///
 /// # Errors
-/// Kernel failure when a CPU cannot be run on.
+/// Runtime failure when a CPU cannot be run on.
 pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, f64)>, Failure> {
     let every = topology.cpus.len().div_ceil(SPOT_CPUS).max(1);
     let cpus = topology.cpus.iter().step_by(every);
@@ -253,9 +262,6 @@ pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, 
 
 /// CPUs that a spot check measures at most.
 const SPOT_CPUS: usize = 16;
-
-/// The set of each last-level cache, by its lowest CPU, and whose turn it is to read it.
-type Sets = BTreeMap<u32, (Chase, Mutex<()>)>;
 
 /// Runs `work` on a thread of its own, pinned to `cpu`.
 fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
@@ -293,17 +299,6 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
     })
 }
 
-fn build_sets(cpus: &[Cpu], bytes: usize) -> Result<Sets, Failure> {
-    let mut sets = Sets::new();
-    for cpu in cpus {
-        if let Entry::Vacant(entry) = sets.entry(cpu.llc) {
-            // Built by a CPU of that cache, so that the memory is its node's.
-            entry.insert((on_cpu(cpu.cpu, || Chase::new(bytes))?, Mutex::new(())));
-        }
-    }
-    Ok(sets)
-}
-
 /// What all visits of a round have in common.
 struct Visit<'a> {
     sets: &'a Sets,
@@ -324,10 +319,10 @@ fn visit_batch(
         let threads: Vec<_> = members
             .filter_map(|(at, state)| {
                 let cpu = cpus.get(at)?;
-                let (far, turn) = visit.sets.get(&cpu.llc)?;
+                let memory = visit.sets.get(cpu.llc, cpu.node)?;
                 let counters = visit.counters.cpu(cpu.cpu);
                 let (settings, round) = (visit.settings, visit.round);
-                let shared = Shared { far, turn, counters, settings, round };
+                let shared = Shared { memory, together: None, counters, settings, round };
                 Some(scope.spawn(move || worker::visit(cpu.cpu, state, &shared)))
             })
             .collect();

@@ -5,6 +5,7 @@
 
 use super::*;
 use bias_policy::table::Class;
+use std::sync::Mutex;
 
 fn cpus(count: u32) -> Vec<Cpu> {
     (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 }).collect()

@@ -3,6 +3,8 @@
 use super::chase::Chase;
 use super::counted::Records;
 use super::kernels::{Branches, branches, execute};
+use super::meeting::Meeting;
+use super::memory::Memory;
 use super::sampler::Pace;
 use super::{Settings, thread};
 use crate::failure::Failure;
@@ -10,7 +12,6 @@ use crate::pmu::Group;
 use bias_policy::model::Loop;
 use bias_policy::samples::median;
 use bias_policy::table::COMPONENTS;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Size of the set that fits every first-level cache [bytes].
@@ -48,10 +49,11 @@ pub struct CpuState {
 /// What a visit shares with others.
 #[derive(Debug)]
 pub struct Shared<'a> {
-    /// Set beyond the caches, from the memory of the CPU's own node.
-    pub far: &'a Chase,
-    /// Held while the set is read: one CPU of a last-level cache at a time.
-    pub turn: &'a Mutex<()>,
+    /// What the CPU loads from.
+    pub memory: &'a Memory,
+    /// The threads that run every loop at the same time as this one, and where in the far set to begin, one of [`Chase::places`]. None for a CPU
+    /// measured alone.
+    pub together: Option<(&'a Meeting, usize)>,
     /// The CPU's counters.
     pub counters: Option<&'a Group>,
     /// How long, how often.
@@ -65,40 +67,71 @@ pub struct Shared<'a> {
 /// # Errors
 /// When the CPU cannot be had, or memory for the small set.
 pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Failure> {
-    thread::pin(cpu)?;
+    let pinned = thread::pin(cpu);
+    if let (Err(_), Some((meeting, _))) = (&pinned, shared.together) {
+        meeting.cancel();
+    }
+    pinned?;
     let realtime = thread::realtime();
     state.realtime = Some(realtime && state.realtime.unwrap_or(true));
-    external(state, shared)?;
-    let settings = shared.settings;
+    external(state, shared);
     // Dropped: the CPU may still be speeding up, after waiting for its turn.
-    run_execute(&mut state.execute, settings, SHARE_WARM_UP);
+    shared.samples(&mut state.execute, SHARE_WARM_UP, execute);
     internal(state, shared);
-    let CpuState { execute, records, .. } = state;
+    let CpuState { execute: pace, records, .. } = state;
     let samples = records[Loop::Execute.index()]
-        .visit(shared.counters, || run_execute(execute, settings, SHARE_EXECUTE));
+        .visit(shared.counters, || shared.samples(pace, SHARE_EXECUTE, execute));
     state.samples_ns[0].extend(samples);
     Ok(())
 }
 
-fn external(state: &mut CpuState, shared: &Shared) -> Result<(), Failure> {
-    let settings = shared.settings;
+impl Shared<'_> {
+    /// Samples of a loop for its share of the visit [ns per step], at the same time as the others'.
+    fn samples(&self, pace: &mut Pace, share: u32, mut run: impl FnMut(u64)) -> Vec<f64> {
+        let Settings { chunk, .. } = *self.settings;
+        if let Some((meeting, _)) = self.together {
+            meeting.wait();
+        }
+        let samples = pace.samples(chunk, self.settings.share(share), LEAST, &mut run);
+        if let Some((meeting, _)) = self.together {
+            meeting.wait_doing(|| {
+                let _ = pace.sample(&mut run);
+            });
+        }
+        samples
+    }
+}
+
+impl CpuState {
+    /// A state without samples that need not find the paces again.
+    pub fn same_paces(&self) -> Self {
+        let Self { far, near, random, steady, execute, .. } = *self;
+        Self { far, near, random, steady, execute, ..Self::default() }
+    }
+}
+
+fn external(state: &mut CpuState, shared: &Shared) {
     let CpuState { far, near, records, .. } = state;
-    let small = Chase::new(NEAR_BYTES)?;
+    let memory = shared.memory;
+    let follow = |chase: &Chase, at: &mut usize, pace: &mut Pace, share| {
+        shared.samples(pace, share, |steps| *at = chase.run(*at, steps))
+    };
     let without = records[Loop::NearChase.index()]
-        .visit(shared.counters, || run_chase(&small, near, settings, SHARE_NEAR));
-    let turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-    let with = records[Loop::FarChase.index()]
-        .visit(shared.counters, || run_chase(shared.far, far, settings, SHARE_FAR));
-    drop(turn);
+        .visit(shared.counters, || follow(&memory.near, &mut 0, near, SHARE_NEAR));
+    let record = &mut records[Loop::FarChase.index()];
+    let mut visit =
+        |at: &mut usize| record.visit(shared.counters, || follow(&memory.far, at, far, SHARE_FAR));
+    let with = match shared.together {
+        Some((_, mut start)) => visit(&mut start),
+        None => memory.in_turn(visit),
+    };
     state.samples_ns[2].extend(stalls(&with, &without));
-    Ok(())
 }
 
 fn internal(state: &mut CpuState, shared: &Shared) {
     let run = |kind, pace: &mut Pace, share| {
-        let settings = shared.settings;
         let mut chunk = u64::from(shared.round) << 32;
-        pace.samples(settings.chunk, settings.share(share), LEAST, |steps| {
+        shared.samples(pace, share, |steps| {
             chunk += 1;
             branches(kind, chunk, steps);
         })
@@ -167,9 +200,9 @@ mod tests {
             chunk: Duration::from_micros(50),
             ..Settings::default()
         };
-        let far = Chase::new(1 << 20).unwrap();
+        let memory = Memory::new(1 << 20).unwrap();
         let shared =
-            Shared { far: &far, turn: &Mutex::new(()), counters: None, settings: &settings, round: 0 };
+            Shared { memory: &memory, together: None, counters: None, settings: &settings, round: 0 };
         let cpu = crate::topology::Topology::read().unwrap().cpus[0].cpu;
         let mut state = CpuState::default();
         std::thread::scope(|scope| scope.spawn(|| visit(cpu, &mut state, &shared)).join().unwrap()).unwrap();

@@ -42,6 +42,10 @@ pub const NEEDS: &[Need] = &[
     need("look through a queue", &["bpf_iter_scx_dsq_destroy"]),
     need("wake or preempt a CPU", &["scx_bpf_kick_cpu"]),
     need("find an idle CPU", &["scx_bpf_pick_idle_cpu"]),
+    need("see which CPUs idle", &["scx_bpf_get_idle_cpumask"]),
+    need("see which cores idle", &["scx_bpf_get_idle_smtmask"]),
+    need("see which CPUs idle", &["scx_bpf_put_idle_cpumask"]),
+    need("see which CPUs idle", &["bpf_cpumask_empty"]),
     need("claim an idle CPU", &["scx_bpf_test_and_clear_cpu_idle"]),
     need("find a task's CPU", &["scx_bpf_task_cpu"]),
     need("report errors", &["scx_bpf_error_bstr"]),
@@ -60,8 +64,8 @@ pub const NEEDS: &[Need] = &[
     need("read shared data", &["bpf_rcu_read_unlock"]),
     need("find the tasks of a swap", &["bpf_task_from_pid"]),
     need("find the tasks of a swap", &["bpf_task_release"]),
-    option(
-        "give up what waits for a CPU that another class takes, with opted-in cgroups",
+    need(
+        "put back tasks whose CPU another class takes",
         &["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2", "scx_bpf_reenqueue_local"],
     ),
     option("set a task's slice", &["scx_bpf_task_set_slice"]),

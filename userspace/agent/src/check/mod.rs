@@ -9,7 +9,10 @@ pub mod btf;
 pub mod kfuncs;
 
 use crate::cpulist;
+use crate::ejections;
 use crate::failure::{Exit, Failure};
+use crate::optin::journal;
+use crate::optin::quota::Quotas;
 use crate::pmu::survey::survey;
 use btf::Btf;
 use kfuncs::{NEEDS, Verdict, judge};
@@ -135,6 +138,8 @@ pub fn examine(root: &Path) -> Report {
     findings.push(machine.rights());
     findings.push(machine.active());
     findings.push(machine.counters());
+    findings.extend(machine.quotas());
+    findings.extend(machine.ejections());
     Report { kernel: machine.release(), findings }
 }
 
@@ -279,6 +284,22 @@ impl Machine {
             format!("the sched_ext scheduler \"{name}\" is {state}"),
             "stop it first",
         )
+    }
+
+    /// None unless some cgroup has a limit.
+    fn quotas(&self) -> Option<Finding> {
+        let (found, remedy) = Quotas::unenforced(&self.root).note()?;
+        Some(finding("cpu.max", Status::Limited, found, remedy))
+    }
+
+    /// None unless the kernel ended a scheduler since the machine was booted.
+    fn ejections(&self) -> Option<Finding> {
+        let folder = journal::FOLDER.trim_start_matches('/');
+        let past = ejections::last(&self.root.join(folder));
+        let last = ejections::lines(past.last().map(std::slice::from_ref)?, ejections::now_ms()).pop()?;
+        let found = format!("the kernel has ended scx_bias; last {last}");
+        let remedy = "report it with the dump in its log (`journalctl -u scx_bias`)";
+        Some(finding("ejections", Status::Limited, found, remedy))
     }
 
     /// Which PMU serves which CPUs. That none does is a limit, not a lack.

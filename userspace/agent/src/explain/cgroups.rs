@@ -32,14 +32,28 @@ pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<St
     Ok(lines(&report).into_iter().map(|line| line + "\n").collect())
 }
 
+/// What to print after records of so many threads were restored: nothing for people if there were none.
+#[must_use]
+pub fn restored(threads: usize, json: bool) -> String {
+    match threads {
+        _ if json => format!("{{\"restored\": {threads}}}\n"),
+        0 => String::new(),
+        _ => format!(
+            "{} of a scx_bias that was killed: the policies from before are restored\n",
+            count(threads, "thread")
+        ),
+    }
+}
+
 /// A line for each thing to know.
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.cgroups.iter().map(line).collect();
+    lines.extend(
+        report.waiting.iter().map(|path| format!("{path}: not there; it is opted in when it appears")),
+    );
     if lines.is_empty() {
         lines.push("none; `scx_bias cgroup add PATH` adds one".to_owned());
     }
-    let gone = |path| format!("{path} was removed from the machine, and is not opted in any more");
-    lines.extend(report.gone.iter().map(gone));
     lines.extend(report.notes.iter().cloned());
     lines
 }
@@ -60,6 +74,12 @@ fn line(cgroup: &CgroupReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_there_was_nothing_to_restore_only_machines_are_told() {
+        assert_eq!([restored(0, false), restored(0, true)], ["", "{\"restored\": 0}\n"]);
+        assert!(restored(1, false).starts_with("1 thread of a scx_bias"));
+    }
 
     #[test]
     fn nothing_is_said_to_be_nothing() {

@@ -23,17 +23,19 @@ mod swaps;
 mod table;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 use std::path::Path;
 
+use crate::ejections::{self, Ejection};
 use crate::failure::Failure;
+use crate::optin::journal;
 
-pub use cgroups::cgroups;
+pub use cgroups::{cgroups, restored};
 pub use client::Client;
 pub use live::{TopOptions, top};
 pub use shares::{Kinds, Row, Snapshot};
-pub use status::{json as status_json, text as status_text};
+pub use status::{Beside, json as status_json, text as status_text};
 pub use swaps::{SwapsOptions, swaps, text as swaps_text};
 
 /// The status of the instance on the usual socket, or on `socket`, as text or JSON.
@@ -41,10 +43,21 @@ pub use swaps::{SwapsOptions, swaps, text as swaps_text};
 /// # Errors
 /// As [`Client::status`]. Tasks that cannot be listed are no failure: the status says so.
 pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
-    let mut client = Client::connect(socket)?;
+    let ejections = ejections::last(Path::new(journal::FOLDER));
+    let mut client = Client::connect(socket).map_err(|failure| with_last(failure, &ejections))?;
     let report = client.status()?;
     let tasks = client.tasks().map(|tasks| Kinds::of(&tasks));
-    if json { status_json(&report, &tasks) } else { Ok(status_text(&report, &tasks)) }
+    let beside = Beside::look(&report, ejections);
+    if json { status_json(&report, &tasks, &beside) } else { Ok(status_text(&report, &tasks, &beside)) }
+}
+
+/// The failure to reach an instance, with why the kernel ended the last one.
+fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
+    let last = ejections.last().map(std::slice::from_ref).unwrap_or_default();
+    match ejections::lines(last, ejections::now_ms()).first() {
+        Some(line) => Failure::new(failure.exit, format!("{}; the kernel ended it {line}", failure.message)),
+        None => failure,
+    }
 }
 
 /// Makes the instance on the usual socket, or on `socket`, read its configuration again; what to print, for people or as JSON.

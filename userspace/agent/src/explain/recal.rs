@@ -10,8 +10,14 @@ const SHOWN: usize = 8;
 
 /// A line for each thing to know, at `now_ms` [ms since 1970].
 pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
+    let unmeasured = |until: &str| {
+        let cpus = cpulist::format(&report.unmeasured);
+        (!cpus.is_empty())
+            .then(|| format!("CPU {cpus}: came online later, not measured: counts as fast {until}"))
+    };
     if !report.on {
-        return vec!["off: the table stays as it was at the start".to_owned()];
+        let off = "off: the table stays as it was at the start".to_owned();
+        return [off].into_iter().chain(unmeasured("until scx_bias is started anew")).collect();
     }
     let by =
         |follows| report.cpus.iter().filter(move |cpu| cpu.follows == follows).map(|cpu| cpu.cpu).collect();
@@ -28,6 +34,7 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
         Follows::Nothing,
         "not followed: nothing is counted there, and they have not been idle beside busy ones",
     );
+    lines.extend(unmeasured("until a check succeeds"));
     if let Some(failure) = &report.failure {
         lines.push(format!("the last table could not be put in force ({failure}); please report this"));
     }
@@ -102,6 +109,11 @@ mod tests {
         );
         assert!(lines(&quiet, 0).iter().any(|line| line.contains("(why)")));
         assert_eq!(lines(&quiet, 0).last().map(String::as_str), Some("no entry has changed"));
+        let late = Report { unmeasured: vec![4, 5], ..quiet };
+        let wanted = "CPU 4-5: came online later, not measured: counts as fast until";
+        assert!(lines(&late, 0).iter().any(|line| *line == format!("{wanted} a check succeeds")));
+        let off = Report { on: false, ..late };
+        assert!(lines(&off, 0).contains(&format!("{wanted} scx_bias is started anew")));
         assert_eq!(lines(&Report::default(), 0), ["off: the table stays as it was at the start"]);
     }
 }

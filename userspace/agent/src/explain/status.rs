@@ -3,11 +3,10 @@
 //! CPUs whose counters are worth the same for the same reason share a line, whatever number the reason names.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
-
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::cgroups;
 use super::recal;
@@ -16,7 +15,9 @@ use super::swaps;
 use super::table::kinds;
 use super::words::{duration, percent, ratio, wrap};
 use crate::cpulist;
+use crate::ejections::{self, Ejection};
 use crate::failure::Failure;
+use crate::optin::quota::Quotas;
 use crate::pmu::Source;
 use crate::sched::knobs::Knob;
 use crate::sched::{CpuCounters, Machine, Scope, Stats, StatusReport, Thresholds};
@@ -26,9 +27,27 @@ const WIDTH: usize = 80;
 /// What belongs to a title is indented by this.
 const INDENT: usize = 2;
 
+/// What is told beside what the instance reports: found by whatever asks.
+#[derive(Debug, Default, Serialize)]
+pub struct Beside {
+    /// Ends of instances before.
+    pub ejections: Vec<Ejection>,
+    /// Limits of cgroups that do not hold; None where it schedules some cgroups only, of which the report tells.
+    pub cpu_max: Option<Quotas>,
+}
+
+impl Beside {
+    /// What this machine has to tell beside `report`.
+    #[must_use]
+    pub fn look(report: &StatusReport, ejections: Vec<Ejection>) -> Self {
+        let everything = !matches!(report.scope, Scope::Cgroups(_));
+        Self { ejections, cpu_max: everything.then(|| Quotas::unenforced(Path::new("/"))) }
+    }
+}
+
 /// For people. `tasks` is an error when the tasks could not be listed.
 #[must_use]
-pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
+pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>, beside: &Beside) -> String {
     let mut out = Page::default();
     let scope = match report.scope {
         Scope::WholeSystem => "the whole system",
@@ -40,6 +59,14 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
         report.version,
         duration(report.uptime_s)
     ));
+    if !beside.ejections.is_empty() {
+        out.title("Ended by the kernel before");
+        ejections::lines(&beside.ejections, ejections::now_ms()).iter().for_each(|line| out.item(line));
+    }
+    if let Some((found, remedy)) = beside.cpu_max.as_ref().and_then(Quotas::note) {
+        out.title("Limits");
+        out.item(&format!("{found}; {remedy}"));
+    }
     if let Scope::Cgroups(report) | Scope::BiasInCgroups(report) = &report.scope {
         out.title("Opted-in cgroups");
         cgroups::lines(report).iter().for_each(|line| out.item(line));
@@ -47,8 +74,7 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
     out.title("CPUs (time for the same work; 1.00 is the best CPU for that kind of work)");
     machine(&mut out, &report.machine);
     out.title("Recalibration");
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    let now_ms = ejections::now_ms();
     recal::lines(&report.recalibration, now_ms).iter().for_each(|line| out.item(line));
     out.title("Counters");
     counters(&mut out, &report.counters);
@@ -74,14 +100,20 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> String {
 ///
 /// # Errors
 /// Runtime failure when it cannot be written as JSON.
-pub fn json(report: &StatusReport, tasks: &Result<Kinds, Failure>) -> Result<String, Failure> {
+pub fn json(
+    report: &StatusReport,
+    tasks: &Result<Kinds, Failure>,
+    beside: &Beside,
+) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct Document<'a> {
         #[serde(flatten)]
         report: &'a StatusReport,
         tasks: Option<&'a Kinds>,
+        #[serde(flatten)]
+        beside: &'a Beside,
     }
-    let document = Document { report, tasks: tasks.as_ref().ok() };
+    let document = Document { report, tasks: tasks.as_ref().ok(), beside };
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::runtime(format!("cannot write the status as JSON ({error})")))

@@ -3,8 +3,11 @@
 use bias_policy::table::Class;
 
 use super::shares::{Kinds, Row, Snapshot};
+use super::status::Beside;
 use super::table::render;
-use crate::failure::Failure;
+use crate::ejections::{self, Ejection};
+use crate::failure::{Exit, Failure};
+use crate::optin::quota::Quotas;
 use crate::optin::{CgroupReport, Report};
 use crate::pmu::{CpuSummary, Source};
 use crate::sched::{
@@ -210,7 +213,7 @@ Since the start
     neutral, 0 regretted, 0 not judged
 ";
     let kinds = Ok(Kinds { fast: 1, slow: 1, neutral: 1, unknown: 2 });
-    assert_eq!(format!("\n{}", super::status_text(&status(), &kinds)), expected);
+    assert_eq!(format!("\n{}", super::status_text(&status(), &kinds, &Beside::default())), expected);
 }
 
 #[test]
@@ -219,11 +222,11 @@ fn a_status_without_tasks_average_or_classes_is_one_too() {
     bare.thresholds =
         Thresholds { adaptive: true, low_permille: None, high_permille: None, average_permille: None };
     bare.counters.clear();
-    let text = super::status_text(&bare, &Err(Failure::runtime("no iterator")));
+    let text = super::status_text(&bare, &Err(Failure::runtime("no iterator")), &Beside::default());
     assert!(text.contains("unknown, no task has been counted yet"), "{text}");
     assert!(text.contains("cannot be listed: no iterator"), "{text}");
     bare.machine.classes.truncate(1);
-    let text = super::status_text(&bare, &Ok(Kinds::default()));
+    let text = super::status_text(&bare, &Ok(Kinds::default()), &Beside::default());
     assert!(text.contains("all alike: CPU 0-1") && text.contains("equally fast"), "{text}");
 }
 
@@ -241,10 +244,10 @@ fn opted_in_cgroups_are_told_of() {
             cgroup("/sys/fs/cgroup/work.slice", 12, 2, Some("/sys/fs/cgroup/work.slice/a")),
             cgroup("/sys/fs/cgroup/b", 1, 0, None),
         ],
-        gone: vec!["/sys/fs/cgroup/c".to_owned()],
+        waiting: vec!["/sys/fs/cgroup/c".to_owned()],
         notes: vec!["it starves".to_owned()],
     });
-    let text = super::status_text(&opted_in, &Ok(Kinds::default()));
+    let text = super::status_text(&opted_in, &Ok(Kinds::default()), &Beside::default());
     let expected = "\
 scx_bias 0.1.0 has been running for 1 h 2 min, for opted-in cgroups.
 
@@ -253,20 +256,57 @@ Opted-in cgroups
     cpu.max of /sys/fs/cgroup/work.slice/a does not hold for threads under
     scx_bias; write \"max\" to it, or leave the cgroup out
   /sys/fs/cgroup/b: 1 thread
-  /sys/fs/cgroup/c was removed from the machine, and is not opted in any more
+  /sys/fs/cgroup/c: not there; it is opted in when it appears
   it starves
 
 CPUs (";
     assert!(text.starts_with(expected), "{text}");
 }
 
+fn stalled() -> Vec<Ejection> {
+    vec![Ejection { at_ms: ejections::now_ms(), reason: "runnable task stall".to_owned() }]
+}
+
+fn beside() -> Beside {
+    let first = ["/a", "/b", "/c"].map(str::to_owned).into();
+    Beside { ejections: stalled(), cpu_max: Some(Quotas { count: 4, first, complete: true }) }
+}
+
+#[test]
+fn limits_that_do_not_hold_are_told() {
+    let text = super::status_text(&status(), &Ok(Kinds::default()), &beside());
+    let expected = "
+Limits
+  cpu.max (CPUQuota=) of 4 cgroups does not hold while scx_bias schedules the
+    whole system: /a, /b, /c and 1 more; limit them by cpuset.cpus
+    (AllowedCPUs=), or start scx_bias with --cgroup for others only
+";
+    assert!(text.contains(expected), "{text}");
+    let some = StatusReport { scope: Scope::Cgroups(Report::default()), ..status() };
+    assert_eq!(Beside::look(&some, Vec::new()).cpu_max, None, "the report tells of them");
+}
+
+#[test]
+fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
+    let text = super::status_text(&status(), &Ok(Kinds::default()), &beside());
+    assert!(text.contains("Ended by the kernel before\n  "), "{text}");
+    assert!(text.contains(" s ago: runnable task stall\n\n"), "{text}");
+    let none = Failure::kernel("scx_bias is not running");
+    assert_eq!(super::with_last(none.clone(), &[]), none);
+    let failure = super::with_last(none, &stalled());
+    assert_eq!(failure.exit, Exit::Kernel);
+    assert!(failure.message.starts_with("scx_bias is not running; the kernel ended it "), "{failure}");
+}
+
 #[test]
 fn machines_get_the_same_as_people() {
     let kinds = Ok(Kinds { fast: 1, ..Kinds::default() });
-    let json = super::status_json(&status(), &kinds).unwrap_or_default();
+    let json = super::status_json(&status(), &kinds, &beside()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
     assert_eq!(value["counters"][2]["source"], "unknown");
     assert_eq!(value["tasks"]["fast"], 1);
+    assert_eq!((&value["cpu_max"]["count"], &value["cpu_max"]["first"][2]), (&4.into(), &"/c".into()));
+    assert_eq!(value["ejections"][0]["reason"], "runnable task stall");
     assert_eq!(value["machine"]["classes"][1]["cost_permille"][0], 2500);
     let line = serde_json::to_value(snapshot()).unwrap_or_default();
     assert_eq!(line["tasks"][2]["stack_permille"]["external"], 933);

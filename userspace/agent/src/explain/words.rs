@@ -6,12 +6,12 @@ use crate::sched::Kind;
 use crate::sched::{Reason, TaskReport};
 
 /// A speedup or cost of 1000 as `1.00`.
-pub(super) fn ratio(permille: u32) -> String {
+pub(crate) fn ratio(permille: u32) -> String {
     format!("{:.2}", f64::from(permille) / 1000.0)
 }
 
 /// A share in whole percent, rounded; what is not nothing is not called so.
-pub(super) fn percent(permille: u32) -> String {
+pub(crate) fn percent(permille: u32) -> String {
     match (permille, (permille + 5) / 10) {
         (1.., 0) => "<1%".to_owned(),
         (_, rounded) => format!("{rounded}%"),
@@ -19,7 +19,7 @@ pub(super) fn percent(permille: u32) -> String {
 }
 
 /// Where a task belongs: `-` is either way, `?` is unknown.
-pub(super) fn kind(task: &TaskReport) -> &'static str {
+pub(crate) fn kind(task: &TaskReport) -> &'static str {
     match (task.speedup_permille, task.kind) {
         (None, _) => "?",
         (_, Kind::Neutral) => "-",
@@ -29,7 +29,7 @@ pub(super) fn kind(task: &TaskReport) -> &'static str {
 }
 
 /// Why a task was last moved while it ran.
-pub(super) fn reason(reason: Reason) -> &'static str {
+pub(crate) fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::None => "-",
         Reason::Pull => "idle fast CPU",
@@ -42,12 +42,12 @@ pub(super) fn reason(reason: Reason) -> &'static str {
 }
 
 /// `1 task`, `2 tasks`.
-pub(super) fn count(number: usize, what: &str) -> String {
+pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The largest two units of a duration.
-pub(super) fn duration(seconds: u64) -> String {
+pub(crate) fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
@@ -58,7 +58,7 @@ pub(super) fn duration(seconds: u64) -> String {
 }
 
 /// `text` cut to `width` columns. A name may hold anything: what could move the cursor becomes a question mark.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     let mut used = 0;
     let printable = text.chars().map(|c| if c.is_control() || c.width().is_none() { '?' } else { c });
     printable
@@ -70,14 +70,14 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 }
 
 /// `text` in exactly `width` columns.
-pub(super) fn fit(text: &str, width: usize, right: bool) -> String {
+pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
     let text = cut(text, width);
     let blank = " ".repeat(width - text.width().min(width));
     if right { blank + &text } else { text + &blank }
 }
 
 /// `text` in lines of at most `width` columns, those after the first indented; a word that is longer is cut.
-pub(super) fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

@@ -5,7 +5,8 @@
 //! Invariants. A cgroup that was removed is not taken for one that was made later with the same name: the kernel numbers them.
 //! Nothing but cgroup v2 counts; what a path is instead is said.
 
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::optin::plan::Tid;
@@ -29,17 +30,50 @@ impl Cgroup {
     }
 }
 
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This cgroup.
+    Here(Cgroup),
+    /// None yet: the path of one that can be made.
+    Later(String),
+}
+
+impl Found {
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Here(cgroup) => &cgroup.path,
+            Self::Later(path) => path,
+        }
+    }
+
+    /// The cgroup.
+    ///
+    /// # Errors
+    /// Usage failure when there is none yet.
+    pub fn here(self) -> Result<Cgroup, Failure> {
+        match self {
+            Self::Here(cgroup) => Ok(cgroup),
+            Self::Later(path) => Err(Failure::usage(format!(
+                "cgroup {path}: cannot be found; name a folder below the mount of cgroup v2"
+            ))),
+        }
+    }
+}
+
 /// A place where cgroup v2 is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mount {
+pub(super) struct Mount {
     /// Where.
-    point: PathBuf,
+    pub(super) point: PathBuf,
     /// Name of the cgroup that is seen there; `/` is the root cgroup.
     name: String,
 }
 
 /// Where cgroup v2 is mounted, in the format of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
-fn mounts(text: &str) -> Vec<Mount> {
+pub(super) fn mounts(text: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ').skip(3);
@@ -71,15 +105,15 @@ fn unescape(text: &str) -> String {
 }
 
 /// `path`, which is absolute, below `root`.
-fn below(root: &Path, path: &Path) -> PathBuf {
+pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// The cgroup that `path` names.
+/// What `path` names.
 ///
 /// # Errors
-/// Usage failure when it names none, or the root; kernel failure when the machine has no cgroup v2.
-pub fn resolve(root: &Path, path: &Path) -> Result<Cgroup, Failure> {
+/// Usage failure when it can name no cgroup, or names the root; kernel failure when the machine has no cgroup v2.
+pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     let shown = path.display();
     let mountinfo = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
     let mounts = mounts(&mountinfo);
@@ -96,6 +130,11 @@ pub fn resolve(root: &Path, path: &Path) -> Result<Cgroup, Failure> {
         let root = root.canonicalize()?;
         Ok(Path::new("/").join(found.strip_prefix(&root).unwrap_or(&found)))
     });
+    if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        && let Some(path) = later(root, &absolute, &mounts)
+    {
+        return Ok(Found::Later(path));
+    }
     let found =
         found.map_err(|error| usage(format!("cannot be found ({error}); name a folder below {example}")))?;
     // The longest, where one is mounted in another.
@@ -117,8 +156,21 @@ pub fn resolve(root: &Path, path: &Path) -> Result<Cgroup, Failure> {
                 .to_owned(),
         ));
     }
-    let id = number(&folder).ok_or_else(|| usage("has just been removed".to_owned()))?;
-    Ok(Cgroup { path: path.to_owned(), name: format!("{}/{inside}", mount.name.trim_end_matches('/')), id })
+    let (path, name) = (path.to_owned(), format!("{}/{inside}", mount.name.trim_end_matches('/')));
+    // Else it has just been removed.
+    Ok(number(&folder).map_or(Found::Later(path.clone()), |id| Found::Here(Cgroup { path, name, id })))
+}
+
+/// The path of a cgroup that is not there but can be made: what is there of it is below a mount of cgroup v2, or that itself.
+fn later(root: &Path, path: &Path, mounts: &[Mount]) -> Option<String> {
+    let root = root.canonicalize().ok()?;
+    let there = path.ancestors().find_map(|part| Some((part, below(&root, part).canonicalize().ok()?)))?;
+    let rest = path.strip_prefix(there.0).ok()?;
+    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    let whole = Path::new("/").join(there.1.strip_prefix(&root).ok()?).join(rest);
+    let is_below = |mount: &Mount| whole.starts_with(&mount.point) && whole != mount.point;
+    (is_plain && there.1.is_dir() && mounts.iter().any(is_below))
+        .then(|| whole.to_str().map(str::to_owned))?
 }
 
 /// The kernel's number of the cgroup in this folder.
@@ -139,29 +191,34 @@ pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
         // One that is gone meanwhile has none.
         let text = std::fs::read_to_string(folder.join("cgroup.threads")).unwrap_or_default();
         threads.extend(text.lines().filter_map(|line| line.parse::<Tid>().ok()).filter(|tid| *tid != 0));
+        true
     });
     Some(threads)
 }
 
-/// Calls `visit` for a folder and all below it.
-fn walk(top: &Path, visit: &mut impl FnMut(&Path)) {
+/// Calls `visit` for a folder and all below it, while it returns true.
+pub(super) fn walk(top: &Path, visit: &mut impl FnMut(&Path) -> bool) {
     let mut folders = vec![top.to_owned()];
     while let Some(folder) = folders.pop() {
-        visit(&folder);
+        if !visit(&folder) {
+            return;
+        }
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
         folders.extend(entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()));
     }
 }
 
+/// Has the cgroup in this folder a `cpu.max` of its own?
+pub(super) fn is_limited(folder: &Path) -> bool {
+    std::fs::read_to_string(folder.join("cpu.max"))
+        .is_ok_and(|text| text.split_whitespace().next().is_some_and(|quota| quota != "max"))
+}
+
 /// A cgroup whose `cpu.max` limits threads of this one: itself, one above or one below.
 #[must_use]
 pub fn limited_by(root: &Path, cgroup: &Cgroup) -> Option<String> {
     let top = below(root, Path::new(&cgroup.path));
-    let is_limited = |folder: &Path| {
-        std::fs::read_to_string(folder.join("cpu.max"))
-            .is_ok_and(|text| text.split_whitespace().next().is_some_and(|quota| quota != "max"))
-    };
     let mut limited = top
         .ancestors()
         .take_while(|folder| folder.join("cgroup.threads").exists())
@@ -169,9 +226,8 @@ pub fn limited_by(root: &Path, cgroup: &Cgroup) -> Option<String> {
         .map(Path::to_owned);
     if limited.is_none() {
         walk(&top, &mut |folder| {
-            if limited.is_none() && is_limited(folder) {
-                limited = Some(folder.to_owned());
-            }
+            limited = is_limited(folder).then(|| folder.to_owned());
+            limited.is_none()
         });
     }
     let limited = limited?;

@@ -6,7 +6,7 @@ use super::*;
 use crate::failure::Exit;
 use proptest::prelude::*;
 
-const UNIFIED: &str = "25 1 0:22 / /proc rw - proc proc rw\n\
+pub(in crate::optin) const UNIFIED: &str = "25 1 0:22 / /proc rw - proc proc rw\n\
     30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 const HYBRID: &str = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
     31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
@@ -14,7 +14,7 @@ const HYBRID: &str = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
 const V1: &str = "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
 
 /// A root folder with these mounts and nothing else.
-fn root(mountinfo: &str) -> tempfile::TempDir {
+pub(in crate::optin) fn root(mountinfo: &str) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("proc/self")).unwrap();
     fs::write(root.path().join("proc/self/mountinfo"), mountinfo).unwrap();
@@ -22,10 +22,14 @@ fn root(mountinfo: &str) -> tempfile::TempDir {
 }
 
 /// Makes a cgroup with these threads.
-fn make(root: &Path, path: &str, threads: &str) {
+pub(in crate::optin) fn make(root: &Path, path: &str, threads: &str) {
     let folder = below(root, Path::new(path));
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("cgroup.threads"), threads).unwrap();
+}
+
+fn resolve(root: &Path, path: &Path) -> Result<Cgroup, Failure> {
+    find(root, path)?.here()
 }
 
 fn refused(root: &Path, path: &str) -> (Exit, String) {
@@ -79,6 +83,28 @@ fn what_is_no_cgroup_is_refused_with_what_it_is() {
         let (exit, message) = refused(root(mountinfo).path(), "/sys/fs/cgroup/a");
         assert!(exit == Exit::Kernel && message.contains("mount -t cgroup2"), "{message}");
     }
+}
+
+#[test]
+fn what_can_become_a_cgroup_is_told_from_what_cannot() {
+    let unified = root(UNIFIED);
+    make(unified.path(), "/sys/fs/cgroup", "1\n");
+    make(unified.path(), "/sys/fs/cgroup/a", "");
+    std::os::unix::fs::symlink("a", unified.path().join("sys/fs/cgroup/link")).unwrap();
+    let find = |path: &str| find(unified.path(), Path::new(path));
+    for (path, later) in [
+        ("/sys/fs/cgroup/work.slice", "/sys/fs/cgroup/work.slice"),
+        ("/sys/fs/cgroup/a/./b/c/", "/sys/fs/cgroup/a/b/c"),
+        ("/sys/fs/cgroup/link/b", "/sys/fs/cgroup/a/b"),
+    ] {
+        assert_eq!(find(path), Ok(Found::Later(later.to_owned())), "{path}");
+    }
+    for path in
+        ["/nonexistent", "/sys/fs/none/a", "/sys/fs/cgroup/none/../../x", "/sys/fs/cgroup/a/cgroup.threads/b"]
+    {
+        assert_eq!(find(path).unwrap_err().exit, Exit::Usage, "{path}");
+    }
+    assert!(matches!(find("/sys/fs/cgroup/a"), Ok(Found::Here(_))));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cgroup::Cgroup;
+use super::cgroup::{Cgroup, Found};
 use crate::failure::Failure;
 use bias_policy::ffi;
 
@@ -30,8 +30,8 @@ pub fn admits(chosen: &[Cgroup], cgroup: &Cgroup) -> Result<bool, Failure> {
 ///
 /// # Errors
 /// Usage failure when it was not chosen.
-pub fn position(chosen: &[Cgroup], path: &Path, now: Option<Cgroup>) -> Result<usize, Failure> {
-    let found = now.map_or_else(|| path.to_string_lossy().into_owned(), |cgroup| cgroup.path);
+pub fn position(chosen: &[Cgroup], path: &Path, now: Option<Found>) -> Result<usize, Failure> {
+    let found = now.map_or_else(|| path.to_string_lossy().into_owned(), |found| found.path().to_owned());
     let at = chosen.iter().position(|cgroup| cgroup.path == found);
     at.ok_or_else(|| {
         Failure::usage(format!(

@@ -22,13 +22,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::plan::{Entry, Journal, Previous, Tid, policy};
 use crate::failure::{Exit, Failure};
+use crate::safefile::{private, private_folder};
 
 /// Where it is kept.
 pub const FOLDER: &str = "/run/scx_bias";
@@ -67,7 +67,15 @@ impl Store {
     /// Is there anything to be restored in `folder`?
     #[must_use]
     pub fn exists(folder: &Path) -> bool {
-        folder.join(FILE).exists()
+        Self::may_exist(folder).unwrap_or(false)
+    }
+
+    /// The same; an error where that cannot be told.
+    ///
+    /// # Errors
+    /// When this user may not look into the folder.
+    pub fn may_exist(folder: &Path) -> std::io::Result<bool> {
+        folder.join(FILE).try_exists()
     }
 
     /// Takes the right to `folder`, which is made if need be. `boot` is this boot's number.
@@ -79,16 +87,10 @@ impl Store {
             Failure::kernel(format!("cannot keep what threads had before in {}: {why}", folder.display()))
         };
         let io = |error: std::io::Error| failed(format!("{error}; run it as root"));
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io(error)),
-            _ => {}
-        }
-        let meta = folder.symlink_metadata().map_err(io)?;
-        if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-            return Err(failed(
-                "it is no folder of this user's alone; remove it, it is made anew".to_owned(),
-            ));
-        }
+        private_folder(folder).map_err(|error| match error.kind() {
+            ErrorKind::NotADirectory => failed(error.to_string()),
+            _ => io(error),
+        })?;
         let lock = private().write(true).create(true).truncate(false).open(folder.join(LOCK)).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -191,13 +193,6 @@ impl Store {
             _ => Ok(()),
         }
     }
-}
-
-/// How files here are opened: for their owner only, and never through a link.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC);
-    options
 }
 
 fn append(text: &mut String, journal: &Journal) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use tracing::warn;
+use tracing::info;
 
 use super::OptIn;
 use super::cgroup::Cgroup;
@@ -21,8 +21,8 @@ impl<S: System> OptIn<S> {
         let (mut others, _) = list(&self.system, &mut self.released);
         let (inside, gone) = list(&self.system, &mut self.inside);
         for gone in gone {
-            warn!("the cgroup {gone} was removed; it is not opted in any more");
-            self.gone.push(gone);
+            info!("the cgroup {gone} was removed; it is opted in again when it is made anew");
+            self.waiting.add(gone);
             // Harmless if it fails: recorded paths that are no cgroup are passed over.
             let _ = self.save();
         }

@@ -25,10 +25,13 @@ pub mod chosen;
 pub mod journal;
 mod look;
 pub mod plan;
+pub mod quota;
 mod report;
+mod restore;
 pub mod system;
 #[cfg(test)]
 mod tests;
+pub mod waiting;
 #[cfg(test)]
 mod world;
 
@@ -40,12 +43,14 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 pub use report::{CgroupReport, Report, Request};
+pub use restore::restore;
 
 use crate::failure::Failure;
-use cgroup::Cgroup;
+use cgroup::{Cgroup, Found};
 use journal::{Remembered, Store};
 use plan::{Action, IDLE_NICE, Id, Journal, Plan, Previous, Tid, policy, reconcile};
 use system::{Attr, System};
+use waiting::Waiting;
 
 /// Looks in a row. Each finds those that were forked during the one before: soon none.
 const LOOKS: usize = 16;
@@ -82,8 +87,8 @@ pub struct OptIn<S: System> {
     quiet: bool,
     /// Processes that were seen leaving, when they started, and until when they are watched.
     leaving: BTreeMap<Tid, (u64, Instant)>,
-    /// Opted-in cgroups that were removed from the machine.
-    gone: Vec<String>,
+    /// Chosen cgroups that are not there.
+    waiting: Waiting,
     /// What goes wrong.
     trouble: Option<String>,
     /// All was given back, or it was tried.
@@ -96,8 +101,7 @@ impl<S: System> OptIn<S> {
     /// # Errors
     /// When a path is no cgroup, or nothing can be recorded.
     pub fn start<P: AsRef<Path>>(system: S, store: Store, cgroups: &[P]) -> Result<Self, Failure> {
-        let inside =
-            cgroups.iter().map(|path| system.resolve(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let found = cgroups.iter().map(|path| system.find(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let mut this = Self {
             system,
             store,
@@ -106,13 +110,13 @@ impl<S: System> OptIn<S> {
             released: Vec::new(),
             quiet: false,
             leaving: BTreeMap::new(),
-            gone: Vec::new(),
+            waiting: Waiting::default(),
             trouble: None,
             over: false,
         };
         this.recover()?;
-        for cgroup in inside {
-            this.opt_in(cgroup)?;
+        for found in found {
+            this.take(found)?;
         }
         Ok(this)
     }
@@ -144,7 +148,6 @@ impl<S: System> OptIn<S> {
         if !chosen::admits(&self.inside, &cgroup)? {
             return Ok(());
         }
-        self.gone.retain(|path| *path != cgroup.path);
         self.inside.push(cgroup);
         self.save().map_err(|error| {
             let refused = self.inside.pop().map_or_else(String::new, |cgroup| cgroup.path);
@@ -169,9 +172,13 @@ impl<S: System> OptIn<S> {
     /// # Errors
     /// Usage failure when it was not opted in.
     pub fn remove(&mut self, path: &Path) -> Result<(), Failure> {
-        let at = chosen::position(&self.inside, path, self.system.resolve(path).ok())?;
-        let cgroup = self.inside.remove(at);
-        self.released.push(cgroup);
+        let now = self.system.find(path).ok();
+        let waited = self.waiting.forget(now.as_ref().map_or(&path.to_string_lossy(), Found::path));
+        match chosen::position(&self.inside, path, now) {
+            Ok(at) => self.released.push(self.inside.remove(at)),
+            Err(failure) if !waited => return Err(failure),
+            Err(_) => {}
+        }
         self.quiet = false;
         Ok(())
     }
@@ -250,7 +257,7 @@ impl<S: System> OptIn<S> {
             std::thread::sleep(PAUSE);
         }
         warn!(
-            "not all threads could be given back what they had before ({}); start scx_bias again to repeat it",
+            "not all threads could be given back what they had before ({}); `scx_bias cgroup restore` repeats it",
             self.trouble.as_deref().unwrap_or("they change all the time")
         );
         false

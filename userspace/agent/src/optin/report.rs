@@ -26,8 +26,9 @@ pub enum Request {
 pub struct Report {
     /// Each, in the order in which they came.
     pub cgroups: Vec<CgroupReport>,
-    /// Paths of those that were removed from the machine while it ran.
-    pub gone: Vec<String>,
+    /// Paths that are chosen, but name no cgroup at the moment.
+    #[serde(default)]
+    pub waiting: Vec<String>,
     /// What to know besides: what went wrong last, what this kernel cannot do.
     pub notes: Vec<String>,
 }
@@ -77,6 +78,6 @@ impl<S: System> OptIn<S> {
         let ours = |policy| policy == policy::EXT;
         let cgroups = self.inside.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
         let notes = self.trouble.clone().into_iter().collect();
-        Report { cgroups: cgroups.collect(), gone: self.gone.clone(), notes }
+        Report { cgroups: cgroups.collect(), waiting: self.waiting.paths().to_vec(), notes }
     }
 }

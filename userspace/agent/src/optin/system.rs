@@ -9,17 +9,26 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 
-use super::cgroup::{self, Cgroup};
+use super::cgroup::{self, Cgroup, Found};
 use super::plan::Tid;
 use crate::failure::Failure;
 
 /// The machine.
 pub trait System {
+    /// The cgroup that a path names, or will.
+    ///
+    /// # Errors
+    /// As [`cgroup::find`].
+    fn find(&self, path: &Path) -> Result<Found, Failure>;
     /// The cgroup that a path names.
     ///
     /// # Errors
-    /// As [`cgroup::resolve`].
-    fn resolve(&self, path: &Path) -> Result<Cgroup, Failure>;
+    /// As [`Self::find`]; usage failure when it is not there.
+    fn resolve(&self, path: &Path) -> Result<Cgroup, Failure> {
+        self.find(path)?.here()
+    }
+    /// Is there anything at this path? It is cheaper to ask than [`Self::find`].
+    fn is_there(&self, path: &str) -> bool;
     /// The threads of a cgroup and of all below; None if it is gone.
     fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>>;
     /// The threads of the process that this one belongs to; none if it is gone.
@@ -115,8 +124,12 @@ impl Linux {
 }
 
 impl System for Linux {
-    fn resolve(&self, path: &Path) -> Result<Cgroup, Failure> {
-        cgroup::resolve(&self.root, path)
+    fn find(&self, path: &Path) -> Result<Found, Failure> {
+        cgroup::find(&self.root, path)
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.root.join(path.trim_start_matches('/')).is_dir()
     }
 
     fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>> {

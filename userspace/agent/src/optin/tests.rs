@@ -10,8 +10,13 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::plan::policy::{BATCH, EXT, IDLE, NORMAL};
-use super::world::{CGROUPS, Event, FIFO, OWN, Shared, Thread, World, task};
+use super::restore::restore_in;
+use super::world::{CGROUPS, Event, FIFO, OWN, Shared, Thread, World, cgroup_of, task};
 use super::*;
+use crate::failure::Exit;
+
+#[path = "instance_tests.rs"]
+mod instances;
 
 /// An agent on a world, with its files in a folder.
 struct Agent {
@@ -47,7 +52,7 @@ impl Agent {
     fn follow(&self) {
         let followed = self.optin.as_ref().map_or_else(BTreeMap::new, OptIn::followed);
         let mut world = self.world.borrow_mut();
-        world.followed = followed.into_iter().map(|(id, inside)| (id as usize, inside)).collect();
+        world.followed = followed.into_iter().map(|(id, inside)| (cgroup_of(id), inside)).collect();
         let inside: Vec<usize> = (0..CGROUPS.len()).filter(|at| world.covered(*at)).collect();
         for thread in world.threads.values_mut() {
             thread.was_inside |= inside.contains(&thread.cgroup);
@@ -62,6 +67,7 @@ impl Agent {
     }
 
     fn pass(&mut self) {
+        let _ = self.optin.as_mut().unwrap().welcome();
         self.follow();
         self.hear();
         self.optin.as_mut().unwrap().pass(self.now);
@@ -82,7 +88,8 @@ impl Agent {
         self.pass();
         self.pass();
         let optin = self.optin.as_ref().unwrap();
-        let written = optin.store.read().unwrap().unwrap();
+        // Where nothing was opted in yet, nothing is written.
+        let written = optin.store.read().unwrap().unwrap_or_default();
         assert_eq!(written.journal, optin.journal);
         assert_eq!(written.cgroups, optin.inside.iter().map(|cgroup| cgroup.path.clone()).collect());
     }
@@ -277,27 +284,6 @@ fn who_asks_for_the_policy_outside_keeps_it() {
 }
 
 #[test]
-fn a_cgroup_that_vanishes_is_dropped_and_told() {
-    let mut agent = Agent::new(vec![task(0, NORMAL, 0)]);
-    agent.start(&[0, 2]);
-    agent.world.borrow_mut().removed.insert(2);
-    agent.pass();
-    let optin = agent.optin.as_mut().unwrap();
-    let report = optin.report();
-    assert_eq!((report.cgroups.len(), report.gone), (1, vec!["/also".to_owned()]));
-    assert_eq!(optin.followed(), BTreeMap::from([(0, true)]));
-    assert!(optin.remove(Path::new("/also")).unwrap_err().message.contains("is not opted in"));
-    assert!(optin.add(Path::new("/also")).is_err());
-    agent.world.borrow_mut().removed.clear();
-    let optin = agent.optin.as_mut().unwrap();
-    optin.add(Path::new("/also")).unwrap();
-    // Twice is once.
-    optin.add(Path::new("/also")).unwrap();
-    assert_eq!((optin.report().cgroups.len(), optin.report().gone.len()), (2, 0));
-    agent.finish();
-}
-
-#[test]
 fn what_the_kernel_refuses_is_told_and_tried_again() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0), task(0, BATCH, 0)]);
     agent.world.borrow_mut().budget = Some(0);
@@ -342,6 +328,27 @@ fn this_process_is_given_back_what_it_had_and_not_switched() {
     assert_eq!(agent.world.borrow().threads[&OWN].attr.policy, NORMAL);
     assert_eq!(agent.policies(), [(EXT, 0)]);
     agent.finish();
+}
+
+#[test]
+fn what_a_killed_agent_left_is_given_back_without_another() {
+    let mut agent = Agent::new(vec![task(0, BATCH, 4), task(0, NORMAL, 0), task(3, NORMAL, 0)]);
+    let run = agent.folder.path().join("run");
+    let restore = |agent: &Agent| restore_in(agent.world.clone(), &run, "boot");
+    assert_eq!(restore(&agent), Ok(0));
+    assert!(!run.exists(), "nothing is made where there is nothing to do");
+    agent.start(&[0]);
+    let refused = restore(&agent).unwrap_err();
+    assert_eq!(refused.exit, Exit::OtherScheduler, "{refused}");
+    agent.kill();
+    agent.world.borrow_mut().budget = Some(1);
+    let failed = restore(&agent).unwrap_err();
+    assert!(failed.exit == Exit::Runtime && failed.message.contains("cgroup restore"), "{failed}");
+    agent.world.borrow_mut().budget = None;
+    assert_eq!(restore(&agent), Ok(1), "one was given back before");
+    assert_eq!(agent.policies(), [(BATCH, 4), (NORMAL, 0), (NORMAL, 0)]);
+    assert!(!Store::exists(&run));
+    assert_eq!(restore(&agent), Ok(0));
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "world_calls.rs"]
+mod calls;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -9,7 +12,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::Hint;
-use super::cgroup::Cgroup;
+use super::cgroup::{Cgroup, Found};
 use super::plan::policy::{self, BATCH, EXT, IDLE, NORMAL};
 use super::plan::{IDLE_NICE, Id, Tid};
 use super::system::{Attr, Lineage, Stat, System};
@@ -64,6 +67,8 @@ pub(super) struct World {
     /// What the kernel side follows: cgroups that are opted in (true) or just let go.
     pub(super) followed: BTreeMap<usize, bool>,
     pub(super) removed: BTreeSet<usize>,
+    /// How often each was made anew.
+    pub(super) made: [u64; CGROUPS.len()],
     pub(super) hints: Vec<Hint>,
     /// Nobody listens.
     pub(super) down: bool,
@@ -79,6 +84,11 @@ pub(super) struct World {
 pub(super) type Shared = Rc<RefCell<World>>;
 
 impl World {
+    /// The kernel's number of a cgroup.
+    pub(super) fn number(&self, cgroup: usize) -> u64 {
+        cgroup as u64 + self.made[cgroup] * CGROUPS.len() as u64
+    }
+
     /// Is it opted in (true) or just let go?
     pub(super) fn follows(&self, cgroup: usize) -> Option<bool> {
         let name = CGROUPS[cgroup];
@@ -253,6 +263,22 @@ impl World {
         }
     }
 
+    /// Everything in a cgroup and below moves out.
+    pub(super) fn empty(&mut self, cgroup: usize) {
+        let is_inside = |at: usize| CGROUPS[at].starts_with(CGROUPS[cgroup]);
+        let inside: Vec<Tid> =
+            self.threads.iter().filter(|(_, t)| is_inside(t.cgroup)).map(|(tid, _)| *tid).collect();
+        for tid in inside {
+            let process = self.id(tid);
+            if self.follows(self.threads[&tid].cgroup).is_some() {
+                self.hint(Hint::Left(process));
+            }
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.cgroup = 3;
+            }
+        }
+    }
+
     /// What is not as it should be, once all is quiet.
     pub(super) fn judge(&self) -> Vec<String> {
         let mut wrongs = self.wrongs.clone();
@@ -275,6 +301,11 @@ impl World {
     }
 }
 
+/// The cgroup of this number.
+pub(super) fn cgroup_of(number: u64) -> usize {
+    number as usize % CGROUPS.len()
+}
+
 pub(super) fn task(cgroup: usize, policy: u32, nice: i32) -> Thread {
     Thread {
         attr: Attr { policy, nice, reset_on_fork: false, slice_ns: 7 },
@@ -288,96 +319,5 @@ pub(super) fn task(cgroup: usize, policy: u32, nice: i32) -> Thread {
         native: false,
         was_inside: false,
         escaped: false,
-    }
-}
-
-impl System for Shared {
-    fn resolve(&self, path: &Path) -> Result<Cgroup, Failure> {
-        let at = CGROUPS.iter().position(|name| Path::new(name) == path);
-        let at = at.filter(|at| !self.borrow().removed.contains(at));
-        at.map(|at| Cgroup { path: CGROUPS[at].into(), name: CGROUPS[at].into(), id: at as u64 })
-            .ok_or_else(|| Failure::usage("no such cgroup; name another"))
-    }
-
-    fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>> {
-        self.borrow_mut().step();
-        let world = self.borrow();
-        let inside = |thread: &Thread| cgroup.covers(CGROUPS[thread.cgroup]);
-        let threads =
-            world.threads.iter().filter(|(_, thread)| inside(thread)).map(|(tid, _)| *tid).collect();
-        (!world.removed.contains(&(cgroup.id as usize))).then_some(threads)
-    }
-
-    fn process(&self, tid: Tid) -> Vec<Tid> {
-        self.borrow_mut().step();
-        self.borrow()
-            .threads
-            .iter()
-            .filter(|(_, thread)| thread.process == tid)
-            .map(|(tid, _)| *tid)
-            .collect()
-    }
-
-    fn own(&self) -> Vec<Tid> {
-        vec![OWN]
-    }
-
-    fn stat(&self, tid: Tid) -> Option<Stat> {
-        // No step: between this and the policy being set nothing can be known to change.
-        let world = self.borrow();
-        let thread = world.threads.get(&tid)?;
-        Some(Stat { start: thread.start, dead: false, kernel: thread.kernel })
-    }
-
-    fn cgroup_of(&self, tid: Tid) -> Option<String> {
-        self.borrow_mut().step();
-        Some(CGROUPS[self.borrow().threads.get(&tid)?.cgroup].to_owned())
-    }
-
-    fn lineage(&self, tid: Tid) -> Option<Lineage> {
-        self.borrow_mut().step();
-        let world = self.borrow();
-        let Thread { process, parent, .. } = *world.threads.get(&tid)?;
-        Some(Lineage { process, parent })
-    }
-
-    fn attr(&self, tid: Tid) -> Option<Attr> {
-        self.borrow_mut().step();
-        Some(self.borrow().threads.get(&tid)?.attr)
-    }
-
-    fn set_attr(&self, tid: Tid, attr: Attr) -> io::Result<()> {
-        let mut world = self.borrow_mut();
-        match &mut world.budget {
-            Some(0) => return Err(io::Error::from_raw_os_error(nix::libc::EPERM)),
-            Some(budget) => *budget -= 1,
-            None => {}
-        }
-        let Some(thread) = world.threads.get_mut(&tid) else {
-            return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
-        };
-        let old = thread.attr;
-        thread.attr = attr;
-        // As the kernel does: no nice value and no slice together with SCHED_IDLE.
-        if attr.policy == IDLE {
-            (thread.attr.nice, thread.attr.slice_ns) = (old.nice, old.slice_ns);
-        }
-        let other = (
-            old.policy == FIFO,
-            old.policy != EXT && attr.policy == EXT && !thread.was_inside,
-            thread.native,
-            thread.kernel,
-        );
-        if other != (false, false, false, false) || tid == OWN && attr.policy == EXT {
-            let wrong = format!("{tid} was touched: {thread:?}, {old:?}");
-            world.wrongs.push(wrong);
-        } else if (attr.reset_on_fork, attr.slice_ns) != (old.reset_on_fork, old.slice_ns) {
-            world.wrongs.push(format!("{tid} lost something"));
-        }
-        Ok(())
-    }
-
-    fn limited_by(&self, cgroup: &Cgroup) -> Option<String> {
-        self.borrow().limited.then(|| cgroup.path.clone())
     }
 }

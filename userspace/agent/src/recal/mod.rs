@@ -17,10 +17,13 @@
 //! Invariants. Without readings nothing changes and the status says so. The watching thread never waits for a measurement. At most
 //! [`SPOTS`] checks are made at a time, of some hundred microseconds each on hardware, 40 ms and more where a CPU seems to have changed.
 //!
-//! Limits. CPUs that were not in the table stay out of it until the next start. With opted-in cgroups an idle CPU may be busy for the
+//! CPUs that come online later and are not in the table are measured, and added to it ([`late`]).
+//!
+//! Limits. With opted-in cgroups an idle CPU may be busy for the
 //! default scheduler: its check then takes too long and is dropped.
 
 pub mod hints;
+mod late;
 mod report;
 pub mod spot;
 #[cfg(test)]
@@ -35,6 +38,7 @@ use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trig
 use bias_policy::samples::median;
 use bias_policy::table::{CapacityTable, Class};
 use hints::Hints;
+use late::Late;
 use spot::Spots;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -113,6 +117,7 @@ pub struct Recalibrator {
     hints: Hints,
     /// They should be looked at in the next turn.
     hinted: bool,
+    late: Late,
     /// Why the kernel announces nothing; None if it does.
     deaf: Option<String>,
     on: bool,
@@ -140,7 +145,8 @@ impl Recalibrator {
     pub fn start(table: &CapacityTable, references: &[Reference], on: bool) -> Self {
         let cpus: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();
         let hints = if on { Hints::open(Path::new("/sys"), &cpus) } else { Hints::default() };
-        Self::with(table, references, on, Box::new(spot::Threads::default()), hints)
+        let late = Late { sysfs: "/sys".into(), ..Late::default() };
+        Self { late, ..Self::with(table, references, on, Box::new(spot::Threads::default()), hints) }
     }
 
     fn with(
@@ -158,6 +164,7 @@ impl Recalibrator {
             spots,
             hints,
             hinted: false,
+            late: Late::default(),
             deaf: None,
             on,
             started: Instant::now(),
@@ -204,6 +211,10 @@ impl Recalibrator {
     /// Takes readings if it is time to; for how long from `now` it has nothing to do.
     pub fn turn(&mut self, now: Instant, kernel: &mut dyn Kernel) -> Duration {
         if !self.on {
+            if now >= self.due {
+                self.due = now + EVERY * HINTS_EVERY as u32;
+                self.look_for_late();
+            }
             return Duration::MAX;
         }
         if now >= self.due {
@@ -243,6 +254,9 @@ impl Recalibrator {
                 );
             }
         }
+        if self.turns.is_multiple_of(HINTS_EVERY) {
+            self.look_for_late();
+        }
         self.take_in(now, samples, kernel);
         self.ask(now, Want::Rare);
     }
@@ -258,8 +272,11 @@ impl Recalibrator {
 
     /// Takes in these samples and what spot checks found.
     fn take_in(&mut self, now: Instant, mut samples: Vec<Sample>, kernel: &mut dyn Kernel) {
-        let found = self.spots.collect().into_iter();
-        samples.extend(found.map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }));
+        let found = self.spots.collect();
+        self.take_in_late(now, &found, kernel);
+        samples.extend(
+            found.into_iter().map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }),
+        );
         let changes = self.recal.turn(self.clock_ms(now), &samples);
         if !changes.is_empty() {
             self.apply(changes, kernel);

@@ -41,6 +41,9 @@ pub struct Report {
     pub on: bool,
     /// Why the last new table could not be put in force; None if it could.
     pub failure: Option<String>,
+    /// CPUs that came online later and are not measured yet: they count as fast, with the best costs.
+    #[serde(default)]
+    pub unmeasured: Vec<u32>,
     /// The CPUs of the table.
     pub cpus: Vec<CpuRecal>,
     /// Entries changed since the start.
@@ -80,6 +83,7 @@ impl Recalibrator {
         Report {
             on: self.on,
             failure: self.failure.clone(),
+            unmeasured: self.late.cpus.clone(),
             cpus: cpus.collect(),
             changed: self.changed,
             spot_checks: self.spot_checks,

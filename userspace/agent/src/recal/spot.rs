@@ -44,6 +44,9 @@ pub trait Spots {
     /// Begins a check of `cpu`, where a step should take `expected_ns`. False if one is under way or none can be begun.
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool;
 
+    /// Begins a check of `cpu`, of which nothing is known, ahead of what runs there. False as for [`Self::ask`].
+    fn measure(&mut self, cpu: u32) -> bool;
+
     /// What came of those that ended: CPU and time of a step [ns].
     fn collect(&mut self) -> Vec<(u32, f64)>;
 }
@@ -62,8 +65,8 @@ impl Default for Threads {
     }
 }
 
-impl Spots for Threads {
-    fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool {
+impl Threads {
+    fn begin(&mut self, cpu: u32, check: impl FnOnce() -> Option<f64> + Send + 'static) -> bool {
         if self.under_way.contains(&cpu) {
             return false;
         }
@@ -71,12 +74,28 @@ impl Spots for Threads {
         let thread = std::thread::Builder::new().name("scx_bias-spot".to_owned());
         let begun = thread.spawn(move || {
             // Who asked may be gone by now; then nobody wants to know.
-            let _ = sender.send((cpu, check(cpu, expected_ns)));
+            let _ = sender.send((cpu, check()));
         });
         if begun.is_ok() {
             self.under_way.push(cpu);
         }
         begun.is_ok()
+    }
+}
+
+impl Spots for Threads {
+    fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool {
+        self.begin(cpu, move || {
+            lowest_priority();
+            check(cpu, expected_ns)
+        })
+    }
+
+    fn measure(&mut self, cpu: u32) -> bool {
+        self.begin(cpu, move || {
+            thread::realtime();
+            check(cpu, None)
+        })
     }
 
     fn collect(&mut self) -> Vec<(u32, f64)> {
@@ -91,7 +110,6 @@ impl Spots for Threads {
 
 /// Time of a step of the execute loop on `cpu` [ns], on the calling thread; None if it was disturbed.
 fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
-    lowest_priority();
     thread::pin(cpu).ok()?;
     let (start, run) = (Instant::now(), own_time()?);
     let step_ns = measure(chunk()?, expected_ns, |steps| {
@@ -262,7 +280,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(threads.under_way.is_empty());
-        assert!(threads.ask(cpu, Some(5.0)));
+        assert!(threads.measure(cpu));
+        assert!(!threads.ask(cpu, Some(5.0)), "one at a time, of whatever kind");
     }
 
     #[test]

@@ -16,6 +16,7 @@ fn table() -> CapacityTable {
         class,
         cost_permille: [cost, cost, 1000],
         spread_permille: [0; 3],
+        shared_permille: [1000; 3],
     };
     let (fast, slow) = (Class::Fast, Class::Slow);
     CapacityTable::new(vec![
@@ -80,8 +81,9 @@ impl Kernel for Made {
 /// Spot checks that end at once.
 #[derive(Default)]
 struct Quick {
-    step_ns: [f64; 4],
+    step_ns: [f64; 6],
     asked: Vec<u32>,
+    measured: Vec<u32>,
     pending: Vec<u32>,
 }
 
@@ -91,6 +93,11 @@ impl Spots for Rc<RefCell<Quick>> {
         quick.asked.push(cpu);
         quick.pending.push(cpu);
         true
+    }
+
+    fn measure(&mut self, cpu: u32) -> bool {
+        self.borrow_mut().measured.push(cpu);
+        self.ask(cpu, None)
     }
 
     fn collect(&mut self) -> Vec<(u32, f64)> {
@@ -105,13 +112,16 @@ struct Rig {
     made: Made,
     quick: Rc<RefCell<Quick>>,
     now: Instant,
+    sysfs: tempfile::TempDir,
 }
 
 impl Rig {
     fn new(counted: bool, on: bool) -> Self {
-        let quick = Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0], ..Quick::default() }));
+        let quick =
+            Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0, 20.0, 0.0], ..Quick::default() }));
         let recal = Recalibrator::with(&table(), &[], on, Box::new(Rc::clone(&quick)), Hints::default());
-        Self { recal, made: Made::new(counted), quick, now: Instant::now() }
+        let sysfs = tempfile::tempdir().unwrap();
+        Self { recal, made: Made::new(counted), quick, now: Instant::now(), sysfs }
     }
 
     fn turns(&mut self, count: usize) {
@@ -267,7 +277,7 @@ fn checks_that_never_agree_are_not_repeated_for_ever() {
     let mut step_ns = 20.0;
     while rig.now - start < 40 * EVERY {
         step_ns = (step_ns * 1.7) % 100.0 + 20.0;
-        rig.quick.borrow_mut().step_ns = [10.0, step_ns, 25.0, 25.0];
+        rig.quick.borrow_mut().step_ns = [10.0, step_ns, 25.0, 25.0, 0.0, 0.0];
         let pause = rig.recal.turn(rig.now, &mut rig.made);
         rig.now += pause;
         rig.made.pass(pause.as_nanos() as u64);
@@ -292,6 +302,55 @@ fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     }
     let report = rig.recal.report();
     assert!(report.changed > KEPT as u64 && report.changes.len() == KEPT, "{}", report.changed);
+}
+
+/// Makes `list` the online CPUs of a machine that the rig's CPUs are of.
+fn online(rig: &mut Rig, list: &str) {
+    let folder = rig.sysfs.path().join("devices/system/cpu");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("online"), list).unwrap();
+    rig.recal.late.sysfs = rig.sysfs.path().to_owned();
+}
+
+#[test]
+fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then() {
+    let mut rig = Rig::new(true, true);
+    online(&mut rig, "0-3");
+    rig.turns(8);
+    assert!(rig.quick.borrow().measured.is_empty());
+    online(&mut rig, "0-5");
+    rig.turns(4);
+    // Nothing is known of what the others did: one of each class is measured, too. CPU 5 gives no time yet.
+    assert_eq!(rig.quick.borrow().measured, [4, 5, 0, 2]);
+    rig.turns(1);
+    let report = rig.recal.report();
+    assert_eq!(report.unmeasured, [5]);
+    let joined = rig.made.tables.last().unwrap().get(4).unwrap().clone();
+    assert_eq!((joined.class, joined.cost_permille), (Class::Slow, [2000, 2000, 1000]));
+    assert_eq!((report.cpus[4].cpu, report.cpus[4].follows), (4, Follows::SpotChecks));
+    rig.quick.borrow_mut().step_ns[5] = 10.0;
+    rig.turns(5);
+    assert_eq!(rig.recal.report().unmeasured, Vec::<u32>::new());
+    assert_eq!(rig.made.tables.last().unwrap().get(5).unwrap().cost_permille, [1000; 3]);
+    let measured = rig.quick.borrow().measured.len();
+    rig.turns(20);
+    assert_eq!(rig.quick.borrow().measured.len(), measured);
+}
+
+#[test]
+fn a_cpu_that_goes_again_is_forgotten_and_without_recalibration_only_told_of() {
+    let mut rig = Rig::new(true, true);
+    online(&mut rig, "0-3,5");
+    rig.turns(5);
+    assert_eq!(rig.recal.report().unmeasured, [5]);
+    online(&mut rig, "0-3");
+    rig.turns(4);
+    assert_eq!(rig.recal.report().unmeasured, Vec::<u32>::new());
+    let mut off = Rig::new(true, false);
+    online(&mut off, "0-4");
+    off.turns(4);
+    assert_eq!(off.recal.report().unmeasured, [4]);
+    assert!(off.made.tables.is_empty() && off.quick.borrow().measured.is_empty());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What cgroups mean for a run: nothing, whose threads are scheduled ([`Follow`]), or whose threads have a bias ([`Limit`]).
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -82,6 +83,21 @@ impl<'a> Chosen<'a> {
             )),
             Self::Scheduled(follow) => follow.answer(request),
             Self::Biased(limit) => limit.answer(request, loaded),
+        }
+    }
+
+    /// Chooses a cgroup that the configuration names, now or when it appears.
+    ///
+    /// # Errors
+    /// As [`Follow::want`] and [`Limit::want`].
+    pub(super) fn want(&mut self, path: &Path, loaded: &mut Loaded<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Scheduled(follow) => follow.want(path),
+            Self::Biased(limit) => {
+                limit.want(path)?;
+                limit.answer(&Request::List, loaded).map(drop)
+            }
         }
     }
 

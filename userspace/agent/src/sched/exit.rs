@@ -3,12 +3,13 @@
 //! `scx_utils::UserExitInfo` panics when a task's name in the message is not UTF-8; here such bytes are replaced.
 
 use std::ffi::CStr;
+use std::io::Write;
 
 use anyhow::Result;
 
 use super::load::types;
 use super::stats::Stats;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// `SCX_EXIT_UNREG`: this process detached it.
 const EXIT_UNREG: i64 = 64;
@@ -40,25 +41,32 @@ impl ExitReport {
         if !self.message.is_empty() {
             text = format!("{text} ({})", self.message);
         }
-        text.replace('\n', " ")
+        // Names of tasks are in it.
+        text.replace('\n', " ").replace(char::is_control, "?")
     }
 
     /// The report, unless the kernel ended the scheduler because of an error.
     ///
     /// # Errors
-    /// Runtime failure with the kernel's reason. The dump is printed to standard error before.
+    /// [`Exit::Ejected`] with the kernel's reason. The dump is printed to standard error before.
     pub fn into_result(self) -> Result<Self> {
-        if self.kind < EXIT_ERROR {
+        if !self.is_ejection() {
             return Ok(self);
         }
         if !self.dump.is_empty() {
-            eprintln!("{}", self.dump);
+            let _ = writeln!(std::io::stderr(), "{}", self.dump);
         }
-        Err(Failure::runtime(format!(
+        let message = format!(
             "the kernel ended the scheduler: {}; all tasks are back on the default one. Please report this with the dump above",
             self.text()
-        ))
-        .into())
+        );
+        Err(Failure::new(Exit::Ejected, message).into())
+    }
+
+    /// Did the kernel end it because of an error?
+    #[must_use]
+    pub const fn is_ejection(&self) -> bool {
+        self.kind >= EXIT_ERROR
     }
 
     /// Did it end because this process detached it?
@@ -119,8 +127,9 @@ mod tests {
     fn an_error_is_an_error_and_a_detach_is_not() {
         let report =
             |kind| ExitReport { kind, reason: "runnable task stall".into(), ..ExitReport::default() };
-        let error = report(1026).into_result().unwrap_err().to_string();
-        assert!(error.contains("runnable task stall"), "{error}");
+        assert!(report(1026).is_ejection() && !report(66).is_ejection());
+        let (exit, error) = crate::failure::describe(&report(1026).into_result().unwrap_err());
+        assert!(exit == Exit::Ejected && error.contains("runnable task stall"), "{error}");
         assert!(report(64).into_result().unwrap().is_own_doing());
     }
 

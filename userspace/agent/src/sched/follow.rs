@@ -5,6 +5,7 @@
 //!
 //! The watching thread is given the highest nice value, for it has to act in time beside whatever busy threads it is about to switch.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, never};
@@ -129,15 +130,34 @@ impl<'a> Follow<'a> {
         !hints.is_empty()
     }
 
+    /// Opts in a cgroup that the configuration names, now or when it appears.
+    ///
+    /// # Errors
+    /// As [`OptIn::want`].
+    pub(super) fn want(&mut self, path: &Path) -> Result<(), Failure> {
+        self.optin.want(path)?;
+        self.look();
+        Ok(())
+    }
+
     fn look(&mut self) {
+        self.optin.welcome();
+        self.pass();
+        // What was made anew since the last look was found to be gone only now.
+        if self.optin.welcome() {
+            self.pass();
+        }
+        self.last = Instant::now();
+        self.due = self.last + if self.hints.is_none() || self.optin.is_watching() { POLL } else { SWEEP };
+    }
+
+    fn pass(&mut self) {
         // First those that were added or let go: what happens there from now on is hinted at.
         self.follow();
         self.hear();
         self.optin.pass(Instant::now());
         // Some may be gone.
         self.follow();
-        self.last = Instant::now();
-        self.due = self.last + if self.hints.is_none() || self.optin.is_watching() { POLL } else { SWEEP };
     }
 
     fn follow(&mut self) {

@@ -102,7 +102,8 @@ knobs! {
     /// smaller spreads them; 0 always spreads
     sync_burst_us: "MICROSECONDS", 0 to 1_000_000, 500;
 
-    /// Instructions after which what a task stalled on is taken into its profile. More ignore short phases; fewer follow them sooner
+    /// Instructions after which what a task stalled on is taken into its profile, though not before 16 ns have passed for each, or 8 ms in
+    /// all. More ignore short phases; fewer follow them sooner
     window_instructions: "N", 10_000 to 1_000_000_000, 500_000;
 
     /// Count one run in so many of a task whose profile is stable. Larger costs less a switch; smaller sees changes of tasks that run

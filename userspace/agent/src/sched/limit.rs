@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use bias_policy::ffi;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::load::Loaded;
 use crate::failure::Failure;
-use crate::optin::cgroup::Cgroup;
+use crate::optin::cgroup::{Cgroup, Found};
 use crate::optin::plan::policy;
 use crate::optin::system::{Linux, System};
+use crate::optin::waiting::Waiting;
 use crate::optin::{CgroupReport, Report, Request, chosen};
 
 /// Between looks.
@@ -26,8 +27,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub(super) struct Limit {
     system: Linux,
     chosen: Vec<Cgroup>,
-    /// Paths of those that were removed from the machine.
-    gone: Vec<String>,
+    /// Those that are not there.
+    waiting: Waiting,
     map: MapHandle,
     /// What is in the map.
     told: BTreeSet<u64>,
@@ -44,13 +45,13 @@ impl Limit {
         let mut this = Self {
             system: Linux::new(PathBuf::from("/")),
             chosen: Vec::new(),
-            gone: Vec::new(),
+            waiting: Waiting::default(),
             map,
             told: BTreeSet::new(),
             due: Instant::now() + SWEEP,
         };
         for path in cgroups {
-            this.add(path)?;
+            this.want(path)?;
         }
         this.tell(loaded)?;
         Ok(this)
@@ -67,15 +68,25 @@ impl Limit {
             return;
         }
         self.due = Instant::now() + SWEEP;
-        let (system, gone) = (&self.system, &mut self.gone);
+        let (system, waiting) = (&self.system, &mut self.waiting);
         self.chosen.retain(|cgroup| {
             let is_there = system.threads(cgroup).is_some();
             if !is_there {
-                warn!("cgroup {} was removed from the machine", cgroup.path);
-                gone.push(cgroup.path.clone());
+                info!("the cgroup {} was removed; it has a bias again when it is made anew", cgroup.path);
+                waiting.add(cgroup.path.clone());
             }
             is_there
         });
+        for cgroup in self.waiting.arrived(&self.system) {
+            let path = cgroup.path.clone();
+            match self.choose(cgroup) {
+                Ok(()) => info!("the cgroup {path} is there: it has a bias"),
+                Err(failure) => {
+                    warn!("{failure}");
+                    self.waiting.add(path);
+                }
+            }
+        }
         if let Err(failure) = self.tell(loaded) {
             warn!("{failure}");
         }
@@ -88,27 +99,47 @@ impl Limit {
     pub(super) fn answer(&mut self, request: &Request, loaded: &mut Loaded<'_>) -> Result<Report, Failure> {
         match request {
             Request::List => {}
-            Request::Add(path) => self.add(path)?,
+            Request::Add(path) => self.choose(self.system.resolve(path)?)?,
             Request::Remove(path) => {
-                let at = chosen::position(&self.chosen, path, self.system.resolve(path).ok())?;
-                self.chosen.remove(at);
+                let now = self.system.find(path).ok();
+                let waited = self.waiting.forget(now.as_ref().map_or(&path.to_string_lossy(), Found::path));
+                match chosen::position(&self.chosen, path, now) {
+                    Ok(at) => drop(self.chosen.remove(at)),
+                    Err(failure) if !waited => return Err(failure),
+                    Err(_) => {}
+                }
             }
         }
         self.tell(loaded)?;
         Ok(self.report())
     }
 
+    /// Chooses a cgroup that the configuration names, now or when it appears.
+    ///
+    /// # Errors
+    /// Usage failure for what can be no cgroup.
+    pub(super) fn want(&mut self, path: &Path) -> Result<(), Failure> {
+        let found = self.system.find(path)?;
+        self.waiting.configure(found.path());
+        match found {
+            Found::Here(cgroup) => self.choose(cgroup),
+            Found::Later(path) => {
+                warn!("the cgroup {path} does not exist yet; it has a bias when it appears");
+                self.waiting.add(path);
+                Ok(())
+            }
+        }
+    }
+
     /// What is so now.
     pub(super) fn report(&self) -> Report {
         let ours = |of| of == policy::EXT || policy::is_switched(of);
         let cgroups = self.chosen.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
-        Report { cgroups: cgroups.collect(), gone: self.gone.clone(), notes: Vec::new() }
+        Report { cgroups: cgroups.collect(), waiting: self.waiting.paths().to_vec(), notes: Vec::new() }
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), Failure> {
-        let cgroup = self.system.resolve(path)?;
+    fn choose(&mut self, cgroup: Cgroup) -> Result<(), Failure> {
         if chosen::admits(&self.chosen, &cgroup)? {
-            self.gone.retain(|path| *path != cgroup.path);
             self.chosen.push(cgroup);
         }
         Ok(())

@@ -43,7 +43,7 @@ pub(super) struct Loaded<'object> {
     /// Kept open, for the kernel side reads them.
     counters: Counters,
     /// How often each CPU had come online when its counters were opened.
-    onlined: Vec<u32>,
+    pub(super) onlined: Vec<u32>,
     /// Or why there are none: the scheduler does without.
     reports: Result<Reports>,
     /// The table in force, but for what swaps taught.
@@ -110,7 +110,7 @@ impl<'object> Loaded<'object> {
             if *seen != cctx.onlined {
                 *seen = cctx.onlined;
                 // Of a CPU that the table does not know, nobody knows what its cycles are worth.
-                back.extend(options.table.cpus.iter().any(|entry| entry.cpu == cpu).then_some(cpu));
+                back.extend(self.table.get(cpu).map(|entry| entry.cpu));
             }
         }
         if back.is_empty() {
@@ -278,6 +278,9 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     Ok(())
 }
 
+/// How long an opted-in task may wait until the kernel ends the scheduler [ms]: the most it accepts.
+const PARTIAL_TIMEOUT_MS: u32 = 30_000;
+
 /// Makes it a scheduler of opted-in cgroups only, or one of everything that judges only their tasks by what they stall on, or leaves out what that
 /// needs.
 fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
@@ -291,10 +294,11 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
     open.maps.optin_hints.set_autocreate(hints)?;
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     (ro.partial, ro.limited) = (partial, limited);
+    ro.agent_tgid = std::process::id();
     let ops = open.struct_ops.bias_ops_mut();
+    // Flags that a kernel does not know are 0 here. Without them it keeps such tasks from the scheduler.
+    ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
     if !partial {
-        // Only who shares its CPUs with the default scheduler has to give them up. Without it the program is not loaded.
-        ops.cpu_release = std::ptr::null_mut();
         return Ok(());
     }
     let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
@@ -305,6 +309,8 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
         .into());
     }
     ops.flags |= flag;
+    // Opted-in tasks may starve behind those of the default scheduler, which is no stall of this one.
+    ops.timeout_ms = PARTIAL_TIMEOUT_MS;
     Ok(())
 }
 
@@ -328,13 +334,18 @@ fn describe_machine(open: &mut OpenBpfSkel<'_>, options: &RunOptions, nr_cpus: u
         ))
         .into());
     }
-    for info in bss.cpu_info.iter_mut().take(nr_cpus) {
+    for (cpu, info) in (0u32..).zip(bss.cpu_info.iter_mut().take(nr_cpus)) {
         (info.external_permille, info.internal_permille) = (1000, 1000);
+        info.sibling = cpu;
     }
     for cpu in &table.cpus {
         let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
         info.llc = llcs.get(&cpu.llc).copied().unwrap_or(0);
         info.node = cpu.node;
+        info.sibling = table.next_sibling(cpu);
+        if let Some(llc) = bss.llc_ctxs.get_mut(info.llc as usize) {
+            llc.node = cpu.node;
+        }
         info.known = 1;
     }
     table::write_first(bss, table);
@@ -350,7 +361,7 @@ fn describe_machine(open: &mut OpenBpfSkel<'_>, options: &RunOptions, nr_cpus: u
 }
 
 fn no_section() -> anyhow::Error {
-    anyhow!("the BPF object lacks a data section; rebuild with clang 17 or later")
+    anyhow!("the BPF object lacks a data section; rebuild with clang 18 or later")
 }
 
 /// A loading error, with the cause and the remedy in front where they are known.

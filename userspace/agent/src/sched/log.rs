@@ -1,5 +1,6 @@
 //! What libbpf says while the scheduler is loaded: kept, so that a refusal can be explained in a line, and printed with `-v`.
 
+use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +21,8 @@ pub(super) fn collect(verbose: bool) {
 
 fn keep(_level: PrintLevel, text: String) {
     if VERBOSE.load(Ordering::Relaxed) {
-        eprint!("{text}");
+        // A panic here would unwind into C.
+        let _ = write!(std::io::stderr(), "{text}");
     }
     if let Ok(mut said) = SAID.lock() {
         said.push_str(&text);

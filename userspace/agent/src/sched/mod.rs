@@ -8,7 +8,7 @@
 //! kernel returns all tasks to the default scheduler when the process dies, however it dies.
 //!
 //! Limits. A change of the online CPUs is handled in place by the kernel side; CPUs that were not in the table count as
-//! fast ones until the next start.
+//! fast ones until they are measured ([`crate::recal`]).
 
 mod chosen;
 mod counting;
@@ -21,6 +21,7 @@ mod limit;
 mod load;
 mod log;
 mod options;
+mod printing;
 pub mod privilege;
 mod programs;
 pub mod reload;
@@ -56,6 +57,7 @@ pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds
 use crate::failure::{Exit, Failure};
 use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
+use crate::optin::quota::Quotas;
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
 use crate::recal::Recalibrator;
@@ -81,10 +83,15 @@ const POLL: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// [`Exit::OtherScheduler`] when a scheduler is active, [`Exit::Kernel`] when sched_ext or a right is missing,
-/// [`Exit::Runtime`] when the kernel refuses or ends the scheduler.
+/// [`Exit::Runtime`] when the kernel refuses the scheduler, [`Exit::Ejected`] when it ends it.
 pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config) -> Result<ExitReport> {
     refuse_if_active()?;
     let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
+    if options.schedules_everything()
+        && let Some((found, remedy)) = Quotas::unenforced(Path::new("/")).note()
+    {
+        warn!("{found}; {remedy}");
+    }
     let mut signals = Signals::catch()?;
     loop {
         let report = run_once(&mut options, counters, config, &mut signals, optin.as_mut())?;

@@ -2,7 +2,7 @@
 //!
 //! The watching thread sleeps until something comes or is due, does what is due, answers, and sleeps again. All that it has is here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::chosen::Chosen;
 use super::load::Loaded;
 use super::options::RunOptions;
+use super::printing::Printing;
 use super::reload::{self, Config, ReloadReport};
 use super::report::TaskReport;
 use super::server::{Server, Source};
@@ -19,8 +20,9 @@ use super::signals::Signal;
 use super::stats::Stats;
 use super::status::{Machine, State, StatusReport};
 use super::{Event, ExitReport, Inputs, POLL, describe, monotonic_ns};
+use crate::ejections;
 use crate::failure::Failure;
-use crate::optin::{Report, Request};
+use crate::optin::{Report, Request, journal};
 use crate::recal::Recalibrator;
 use crate::swaps::{Swaps, SwapsReport, Urgency};
 
@@ -38,8 +40,7 @@ pub(super) struct Running<'a, 'object, 'optin> {
     started: Instant,
     /// How long recalibration has nothing to do.
     quiet: Duration,
-    /// When statistics were printed last, and which.
-    printed: (Instant, Stats),
+    printing: Printing,
 }
 
 impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
@@ -53,7 +54,6 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
     ) -> Self {
         let (manager, started) = (Manager::new(), Instant::now());
         let urgency = Urgency::new(swaps.are_planned());
-        let printed = (started, Stats::default());
         Self {
             chosen,
             loaded,
@@ -65,7 +65,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
             recal,
             started,
             quiet: POLL,
-            printed,
+            printing: Printing::new(),
         }
     }
 
@@ -87,7 +87,11 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
                 return Ok(self.loaded.detach());
             }
             if self.loaded.has_ended() {
-                return self.loaded.detach().into_result();
+                let report = self.loaded.detach();
+                if report.is_ejection() {
+                    self.ejected(&report.text());
+                }
+                return report.into_result();
             }
             self.keep_up(&event);
             match (event, server) {
@@ -100,10 +104,18 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         }
     }
 
+    /// Tells the service manager why, and leaves it for `scx_bias status`.
+    fn ejected(&self, reason: &str) {
+        self.manager.ejected(reason);
+        if let Err(error) = ejections::remember(Path::new(journal::FOLDER), reason) {
+            warn!("`scx_bias status` will not tell of this: {}: {error}", journal::FOLDER);
+        }
+    }
+
     /// How long nothing but swaps can be due.
     fn patience(&self) -> Duration {
         let now = Instant::now();
-        let due = self.options.stats_interval.map(|interval| self.printed.0 + interval);
+        let due = self.printing.due(self.options.stats_interval);
         let patience = due.map_or(self.quiet, |at| at.saturating_duration_since(now).min(self.quiet));
         patience.min(self.chosen.patience())
     }
@@ -126,11 +138,10 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
     }
 
     fn print_if_due(&mut self) {
-        let due = self.options.stats_interval.map(|interval| self.printed.0 + interval);
-        if due.is_some_and(|at| Instant::now() >= at) {
-            let now = self.stats();
-            println!("{}", now.since(&self.printed.1).line());
-            self.printed = (Instant::now(), now);
+        let now = Instant::now();
+        if self.printing.due(self.options.stats_interval).is_some_and(|at| now >= at) {
+            let stats = self.stats();
+            self.printing.print(now, stats);
         }
     }
 
@@ -151,7 +162,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         let old = &self.options.cgroups;
         let mut added: Vec<&PathBuf> = Vec::new();
         for path in new.iter().filter(|path| !old.contains(path)) {
-            if let Err(failure) = self.chosen.answer(&Request::Add(path.clone()), &mut self.loaded) {
+            if let Err(failure) = self.chosen.want(path, &mut self.loaded) {
                 // As if nothing had been asked for.
                 for path in added {
                     let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);

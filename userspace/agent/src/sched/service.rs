@@ -33,6 +33,11 @@ impl Manager {
         tell(&[NotifyState::Stopping, NotifyState::Status("giving the CPUs back")]);
     }
 
+    /// The kernel has ended the scheduler, for this reason.
+    pub(super) fn ejected(&self, reason: &str) {
+        tell(&[NotifyState::Status(&format!("ended by the kernel: {reason}"))]);
+    }
+
     /// A sign of life, if it is time for one.
     pub(super) fn live(&mut self, now: Instant) {
         if let Some((interval, last)) = &mut self.watchdog

@@ -77,6 +77,8 @@ pub struct Stats {
     #[serde(default)]
     #[stat(desc = "Swaps asked for that no longer held when they were to be carried out")]
     pub swap_late: u64,
+    #[stat(desc = "Times a higher scheduling class took a CPU and its tasks were put back")]
+    pub released: u64,
     #[serde(default)]
     #[stat(desc = "The agent's swaps that paid")]
     pub swaps_paid: u64,
@@ -126,6 +128,7 @@ impl Stats {
             &mut self.swap_asked,
             &mut self.swap_refused,
             &mut self.swap_late,
+            &mut self.released,
             &mut self.swaps_paid,
             &mut self.swaps_neutral,
             &mut self.swaps_regretted,
@@ -235,7 +238,7 @@ mod tests {
         let mut stats = Stats::default();
         stats.add(&counters);
         stats.add(&counters);
-        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored, stats.swap_late), (2, 26, 52, 58));
+        assert_eq!((stats.select_prev, stats.keep, stats.groups_ignored, stats.released), (2, 26, 52, 60));
         assert_eq!(stats.since(&stats), Stats::default());
         assert_eq!((stats.swaps_paid, stats.swaps_regretted), (0, 0), "the agent counts these");
         let mut summary = SwapSummary::default();

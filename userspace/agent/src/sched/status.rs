@@ -200,6 +200,7 @@ mod tests {
             class,
             cost_permille: [cost, 1000, 1000],
             spread_permille: [0; 3],
+            shared_permille: [1000; 3],
         };
         let mut cpus = vec![entry(0, Class::Fast, 1000), entry(1, Class::Fast, 1000)];
         assert_eq!(Machine::of(&CapacityTable { cpus: cpus.clone() }).classes.len(), 1);
@@ -219,7 +220,7 @@ mod tests {
         };
         let cgroup =
             CgroupReport { path: "/a".into(), threads: 3, real_time: 1, cpu_max: Some("/a/b".into()) };
-        let scope = Report { cgroups: vec![cgroup], gone: vec!["/b".into()], notes: vec!["c".into()] };
+        let scope = Report { cgroups: vec![cgroup], waiting: vec!["/b".into()], notes: vec!["c".into()] };
         let report = StatusReport::new(
             &RunOptions::new(CapacityTable::default()),
             State { scope: Scope::Cgroups(scope), ..State::default() },

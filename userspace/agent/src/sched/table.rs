@@ -13,10 +13,11 @@ use crate::recal::{Kernel, Reading};
 const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 
 /// Fills in both copies, before the scheduler is attached. A CPU that the table does not know, one that was offline, counts as fast with the
-/// best costs. The LLCs have been numbered by then.
+/// best costs until it is measured. The LLCs have been numbered by then.
 pub(super) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
     for speed in &mut bss.speeds {
         speed.cost.permille = [COST_BEST; 3];
+        speed.shared.permille = [COST_BEST; 3];
     }
     for copy in 0..COPIES {
         write(bss, copy, table);
@@ -32,6 +33,7 @@ fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
             continue;
         };
         speed.cost.permille = entry.cost_permille;
+        speed.shared.permille = entry.shared_cost_permille();
         speed.class_ = u32::from(entry.class == Class::Slow);
         if entry.class == Class::Slow {
             slow.push((info.llc, entry.cpu));
@@ -50,6 +52,9 @@ fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
         for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
             cost.permille = table.class_cost_permille(class);
         }
+    }
+    if let Some(first) = bss.fast_sibling_first.get_mut(copy) {
+        *first = u32::from(table.fast_sibling_first());
     }
 }
 
@@ -76,6 +81,7 @@ impl Kernel for Loaded<'_> {
 
     fn replace(&mut self, table: &CapacityTable) -> Result<()> {
         self.put(table)?;
+        self.introduce(table);
         self.table = table.clone();
         self.new_table = true;
         Ok(())
@@ -86,6 +92,19 @@ impl Loaded<'_> {
     /// Has the table been replaced since this was asked last?
     pub(super) fn has_new_table(&mut self) -> bool {
         std::mem::take(&mut self.new_table)
+    }
+
+    /// Tells the kernel side of CPUs that it did not know. Their counters are opened as if they had come online now.
+    fn introduce(&mut self, table: &CapacityTable) {
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
+        for entry in &table.cpus {
+            let at = entry.cpu as usize;
+            let cpu = bss.cpu_info.get_mut(at).zip(bss.cpu_ctxs.get(at)).zip(self.onlined.get_mut(at));
+            if let Some(((info, cctx), seen)) = cpu.filter(|((info, _), _)| info.known == 0) {
+                (info.known, info.node) = (1, entry.node);
+                *seen = cctx.onlined.wrapping_sub(1);
+            }
+        }
     }
 
     /// The table with these CPUs' costs in place of the calibrated ones [permille]; until it is replaced.

@@ -27,6 +27,7 @@ pub(super) fn table() -> CapacityTable {
         class,
         cost_permille,
         spread_permille: [0; COMPONENTS],
+        shared_permille: [1000; COMPONENTS],
     };
     let classes = [(Class::Fast, FAST), (Class::Fast, FAST), (Class::Slow, SLOW), (Class::Slow, SLOW)];
     CapacityTable { cpus: (0..).zip(classes).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect() }

@@ -63,7 +63,7 @@ fn happens(fake: &mut Fake, chance: Chance) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// The figure to reach (docs/results/agent.md): with two requests that get lost or are refused and a queue that passes, at any moments, the worst
+    /// The figure to reach (docs/evaluation.md): with two requests that get lost or are refused and a queue that passes, at any moments, the worst
     /// placement is mended in 500 ms.
     #[test]
     fn bad_luck_delays_the_best_placement_by_little(

@@ -1,0 +1,33 @@
+//! Output that nothing reads any more neither panics nor changes the exit code.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Stdio};
+
+/// The exit code with both outputs closed.
+fn code(args: &[&str]) -> Option<i32> {
+    let closed = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    command.args(args).stdin(Stdio::null()).stdout(closed()).stderr(closed()).status().unwrap().code()
+}
+
+#[test]
+fn an_error_keeps_its_exit_code() {
+    assert_eq!(code(&["table", "--capacity-file", "/nonexistent"]), Some(2));
+    assert_eq!(code(&["status", "--socket", "/nonexistent"]), Some(3));
+}
+
+#[test]
+fn what_is_logged_and_printed_may_be_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capacity.json");
+    let file = file.to_str().unwrap();
+    let calibrate =
+        ["calibrate", "-v", "--rounds", "1", "--visit-ms", "5", "--external-kib", "64", "--output"];
+    assert_eq!(code(&[&calibrate[..], &[file]].concat()), Some(0));
+    assert_eq!(code(&["exec", "--capacity-file", file, "-n", "1", "-v", "true"]), Some(0));
+}

@@ -1,0 +1,118 @@
+//! The sets of lines that the memory kernels follow, shared by the CPUs that are compared.
+//!
+//! Problem. A cache keeps more of some pages than of others, so CPUs that load from pages of their own differ though they are equal. And a visit walks
+//! but a part of a large set: visits that all begin at the same line find there what the one before has left in the cache.
+//!
+//! Approach. All CPUs of a last-level cache load from the same pages. Where the set is too small for huge pages, which is where it matters, all CPUs of
+//! a node do. They take turns, and each goes on where the one before stopped: a line comes again only after all others of the set.
+//!
+//! Limits. Nodes have sets of their own, and so do last-level caches with large ones; huge pages leave nothing to chance there.
+
+use super::chase::{Chase, HUGE_FROM_BYTES};
+use super::on_cpu;
+use super::worker::NEAR_BYTES;
+use crate::failure::Failure;
+use crate::topology::Cpu;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Mutex, PoisonError};
+
+/// What some CPUs load from.
+#[derive(Debug)]
+pub struct Memory {
+    /// Fits every first-level cache.
+    pub near: Chase,
+    /// Beyond the caches, from the memory of the CPUs' node.
+    pub far: Chase,
+    /// Held while `far` is followed: the line at which that ended last, 0 before the first time.
+    place: Mutex<usize>,
+}
+
+impl Memory {
+    /// Allocates from the calling thread's node. `bytes` is the size of the far set.
+    ///
+    /// # Errors
+    /// Runtime failure when there is too little memory.
+    pub fn new(bytes: usize) -> Result<Self, Failure> {
+        Ok(Self { near: Chase::new(NEAR_BYTES)?, far: Chase::new(bytes)?, place: Mutex::new(0) })
+    }
+
+    /// Waits for this CPU's turn to follow the far set, and hands over where to go on; it has to be left where that ended.
+    pub fn in_turn<T>(&self, follow: impl FnOnce(&mut usize) -> T) -> T {
+        follow(&mut self.place.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The memory of all CPUs.
+#[derive(Debug)]
+pub struct Sets {
+    bytes: usize,
+    of: BTreeMap<u32, Memory>,
+}
+
+impl Sets {
+    /// Sets of `bytes` for `cpus`, each built by the first CPU that uses it, so that the memory is its node's.
+    ///
+    /// # Errors
+    /// Kernel failure when a CPU cannot be had, runtime failure when there is too little memory.
+    pub fn build(cpus: &[Cpu], bytes: usize) -> Result<Self, Failure> {
+        let mut sets = Self { bytes, of: BTreeMap::new() };
+        for cpu in cpus {
+            let key = sets.key(cpu.llc, cpu.node);
+            if let Entry::Vacant(entry) = sets.of.entry(key) {
+                entry.insert(on_cpu(cpu.cpu, || Memory::new(bytes))?);
+            }
+        }
+        Ok(sets)
+    }
+
+    /// What the CPUs of a last-level cache and a node load from.
+    #[must_use]
+    pub fn get(&self, llc: u32, node: u32) -> Option<&Memory> {
+        self.of.get(&self.key(llc, node))
+    }
+
+    /// The last-level cache for sets of huge pages, else the node.
+    fn key(&self, llc: u32, node: u32) -> u32 {
+        if self.bytes < HUGE_FROM_BYTES { node } else { llc }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::topology::Topology;
+
+    /// Two nodes of two last-level caches each; the numbers are those of CPUs that may run the test.
+    fn cpus() -> Vec<Cpu> {
+        let cpu = Topology::read().unwrap().cpus[0].cpu;
+        (0..8).map(|at| Cpu { cpu, core: at, llc: at / 2 * 2, node: at / 4 }).collect()
+    }
+
+    #[test]
+    fn equal_cpus_load_from_the_same_pages() {
+        let cpus = cpus();
+        let sets = Sets::build(&cpus, 64 << 10).unwrap();
+        let memory = |at: usize| std::ptr::from_ref(sets.get(cpus[at].llc, cpus[at].node).unwrap());
+        assert_eq!((sets.of.len(), memory(0), memory(4)), (2, memory(3), memory(7)));
+        assert_ne!(memory(0), memory(4));
+        let large = Sets::build(&cpus, HUGE_FROM_BYTES).unwrap();
+        assert_eq!(large.of.len(), 4);
+        assert!(large.get(7, 0).is_none());
+    }
+
+    #[test]
+    fn each_goes_on_where_the_one_before_stopped() {
+        let memory = Memory::new(64 << 10).unwrap();
+        let places = memory.far.places(4);
+        let follow = || {
+            memory.in_turn(|at| {
+                let from = *at;
+                *at = memory.far.run(*at, 16);
+                from
+            })
+        };
+        assert_eq!([follow(), follow(), follow()], [0, places[1], places[2]]);
+    }
+}

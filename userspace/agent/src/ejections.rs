@@ -1,0 +1,126 @@
+//! The last times that the kernel ended the scheduler, kept so that `status` and `check` can tell of them after a restart.
+//!
+//! Approach. A file in the run folder, private to root, a line of JSON for each of the last [`KEPT`]. It is written anew as a whole each
+//! time. The folder is emptied at boot, so every entry is of this boot.
+//!
+//! Invariants. Any bytes make a list: a line that is none is skipped. A reason has no control characters, for it holds names of tasks.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::explain::words::duration;
+use crate::safefile;
+
+/// Ejections that are remembered.
+pub const KEPT: usize = 5;
+const FILE: &str = "ejections";
+
+/// The kernel ended the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ejection {
+    /// When [ms since 1970].
+    pub at_ms: u64,
+    /// Why, in the kernel's words.
+    pub reason: String,
+}
+
+/// Adds an ejection that happens now to those in `folder`, which is made if need be.
+///
+/// # Errors
+/// When it cannot be written; then the file is as before.
+pub fn remember(folder: &Path, reason: &str) -> std::io::Result<()> {
+    safefile::private_folder(folder)?;
+    let mut all = last(folder);
+    all.push(Ejection { at_ms: now_ms(), reason: reason.replace(char::is_control, "?") });
+    let mut text = String::new();
+    for ejection in all.iter().skip(all.len().saturating_sub(KEPT)) {
+        text += &serde_json::to_string(ejection)?;
+        text.push('\n');
+    }
+    let (path, new) = (folder.join(FILE), folder.join("ejections.new"));
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    safefile::private().write(true).create_new(true).open(&new)?.write_all(text.as_bytes())?;
+    std::fs::rename(new, path)
+}
+
+/// The last ejections in `folder`, the newest last; none if it has none that this user may read.
+#[must_use]
+pub fn last(folder: &Path) -> Vec<Ejection> {
+    let text = safefile::read_own_text(&folder.join(FILE), "record of ejections").unwrap_or_default();
+    let all: Vec<Ejection> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let surplus = all.len().saturating_sub(KEPT);
+    all.into_iter().skip(surplus).collect()
+}
+
+/// A line for each, the newest last.
+#[must_use]
+pub fn lines(ejections: &[Ejection], now_ms: u64) -> Vec<String> {
+    let ago = |at_ms| duration(now_ms.saturating_sub(at_ms) / 1000);
+    let line = |ejection: &Ejection| format!("{} ago: {}", ago(ejection.at_ms), ejection.reason);
+    ejections.iter().map(line).collect()
+}
+
+/// Now [ms since 1970].
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn the_last_are_kept_in_order(reasons in prop::collection::vec("\\PC{0,40}", 0..9)) {
+            let folder = tempfile::tempdir().unwrap();
+            let run = folder.path().join("run");
+            reasons.iter().for_each(|reason| remember(&run, reason).unwrap());
+            let kept: Vec<String> = last(&run).into_iter().map(|ejection| ejection.reason).collect();
+            prop_assert_eq!(&kept[..], &reasons[reasons.len().saturating_sub(KEPT)..]);
+        }
+
+        #[test]
+        fn any_text_is_a_list(text in "(\\PC|\n){0,200}") {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(FILE), text).unwrap();
+            prop_assert!(last(folder.path()).len() <= KEPT);
+        }
+    }
+
+    #[test]
+    fn it_is_private_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        std::fs::write(folder.path().join("other"), "").unwrap();
+        std::fs::create_dir(&run).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("other"), run.join("ejections.new")).unwrap();
+        remember(&run, "runnable task stall\x1b[2J\n").unwrap();
+        assert_eq!(run.join(FILE).metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read(folder.path().join("other")).unwrap(), b"");
+        let written = last(&run);
+        assert_eq!(written[0].reason, "runnable task stall?[2J?");
+        assert!(now_ms() - written[0].at_ms < 3_600_000);
+        std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(remember(&run, "x").is_err(), "others can write there");
+    }
+
+    #[test]
+    fn each_is_told_with_its_time() {
+        let ejections = [Ejection { at_ms: 1000, reason: "runnable task stall".to_owned() }];
+        assert_eq!(lines(&ejections, 66_000), ["1 min 5 s ago: runnable task stall"]);
+        // A clock that was set back.
+        assert_eq!(lines(&ejections, 0), ["0 s ago: runnable task stall"]);
+    }
+}

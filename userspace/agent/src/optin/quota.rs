@@ -1,0 +1,111 @@
+//! Limits of CPU time (`cpu.max`, systemd's `CPUQuota=`) that do not hold for tasks under scx_bias.
+//!
+//! Problem. sched_ext leaves such limits to the scheduler, and the kernel side does not keep them: a container's limit stops to work when
+//! scx_bias schedules it, and nothing else tells.
+//!
+//! Approach. All cgroups are looked through for one that has a limit of its own, at the start and when somebody asks.
+//!
+//! Limits. At most [`MOST`] cgroups are looked at. Limits of cgroup v1 are not seen.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::cgroup::{below, is_limited, mounts, walk};
+
+/// Cgroups that are looked at.
+const MOST: usize = 20_000;
+/// Names that are told.
+const NAMED: usize = 3;
+
+/// Cgroups whose limit does not hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Quotas {
+    /// How many have one.
+    pub count: usize,
+    /// The names of the first of them.
+    pub first: Vec<String>,
+    /// Were all cgroups looked at?
+    pub complete: bool,
+}
+
+impl Quotas {
+    /// The cgroups of the machine below `root` that have a limit.
+    #[must_use]
+    pub fn unenforced(root: &Path) -> Self {
+        let mountinfo = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+        let (mut names, mut looked) = (Vec::new(), 0);
+        // The same tree wherever it is mounted.
+        if let Some(mount) = mounts(&mountinfo).first() {
+            let top = below(root, &mount.point);
+            walk(&top, &mut |folder| {
+                looked += 1;
+                if is_limited(folder) {
+                    let name = Path::new("/").join(folder.strip_prefix(&top).unwrap_or(folder));
+                    names.push(name.to_string_lossy().replace(char::is_control, "?"));
+                }
+                looked < MOST
+            });
+        }
+        names.sort_unstable();
+        let count = names.len();
+        names.truncate(NAMED);
+        Self { count, first: names, complete: looked < MOST }
+    }
+
+    /// What to know, and what to do about it; None if no limit is set.
+    #[must_use]
+    pub fn note(&self) -> Option<(String, &'static str)> {
+        let more = self.count - self.first.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let (least, many) =
+            (if self.complete { "" } else { "at least " }, if self.count == 1 { "" } else { "s" });
+        let found = format!(
+            "cpu.max (CPUQuota=) of {least}{} cgroup{many} does not hold while scx_bias schedules the whole system: {}{more}",
+            self.count,
+            self.first.join(", ")
+        );
+        (self.count > 0).then_some((
+            found,
+            "limit them by cpuset.cpus (AllowedCPUs=), or start scx_bias with --cgroup for others only",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cgroup::tests::{UNIFIED, make, root};
+    use super::*;
+
+    #[test]
+    fn those_that_have_a_limit_are_counted_and_the_first_named() {
+        let unified = root(UNIFIED);
+        let limit = |path: &str, text: &str| {
+            let path = format!("/sys/fs/cgroup{path}");
+            make(unified.path(), &path, "");
+            assert!(std::fs::write(below(unified.path(), Path::new(&path)).join("cpu.max"), text).is_ok());
+        };
+        make(unified.path(), "/sys/fs/cgroup", "");
+        limit("/a", "max 100000\n");
+        let none = Quotas::unenforced(unified.path());
+        assert_eq!((none.count, none.note(), none.complete), (0, None, true));
+        limit("/a/b", "50000 100000\n");
+        let one = Quotas::unenforced(unified.path()).note();
+        assert!(one.is_some_and(|(found, _)| {
+            found.starts_with("cpu.max (CPUQuota=) of 1 cgroup does not hold") && found.ends_with(": /a/b")
+        }));
+        for path in ["/e", "/d\x1b[2J", "/c", "/c/f"] {
+            limit(path, "1 2\n");
+        }
+        let five = Quotas::unenforced(unified.path());
+        assert_eq!((five.count, &five.first[..]), (5, &["/a/b", "/c", "/c/f"].map(str::to_owned)[..]));
+        assert!(five.note().is_some_and(|(found, _)| found.ends_with("/a/b, /c, /c/f and 2 more")));
+        limit("/a", "1 2\n");
+        assert!(Quotas::unenforced(unified.path()).first.contains(&"/a".to_owned()));
+    }
+
+    #[test]
+    fn a_machine_without_cgroups_has_none() {
+        assert_eq!(Quotas::unenforced(root("").path()).count, 0);
+    }
+}

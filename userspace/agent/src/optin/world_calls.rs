@@ -1,0 +1,101 @@
+//! What the made-up machine answers, and that it goes on meanwhile.
+
+use super::*;
+
+impl System for Shared {
+    fn find(&self, path: &Path) -> Result<Found, Failure> {
+        let at = CGROUPS.iter().position(|name| Path::new(name) == path);
+        let at = at.ok_or_else(|| Failure::usage("no such cgroup; name another"))?;
+        let world = self.borrow();
+        let path = CGROUPS[at].to_owned();
+        let cgroup = Cgroup { path: path.clone(), name: path.clone(), id: world.number(at) };
+        Ok(if world.removed.contains(&at) { Found::Later(path) } else { Found::Here(cgroup) })
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        CGROUPS.iter().position(|name| *name == path).is_some_and(|at| !self.borrow().removed.contains(&at))
+    }
+
+    fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>> {
+        self.borrow_mut().step();
+        let world = self.borrow();
+        let inside = |thread: &Thread| cgroup.covers(CGROUPS[thread.cgroup]);
+        let threads =
+            world.threads.iter().filter(|(_, thread)| inside(thread)).map(|(tid, _)| *tid).collect();
+        let at = cgroup_of(cgroup.id);
+        (!world.removed.contains(&at) && world.number(at) == cgroup.id).then_some(threads)
+    }
+
+    fn process(&self, tid: Tid) -> Vec<Tid> {
+        self.borrow_mut().step();
+        self.borrow()
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.process == tid)
+            .map(|(tid, _)| *tid)
+            .collect()
+    }
+
+    fn own(&self) -> Vec<Tid> {
+        vec![OWN]
+    }
+
+    fn stat(&self, tid: Tid) -> Option<Stat> {
+        // No step: between this and the policy being set nothing can be known to change.
+        let world = self.borrow();
+        let thread = world.threads.get(&tid)?;
+        Some(Stat { start: thread.start, dead: false, kernel: thread.kernel })
+    }
+
+    fn cgroup_of(&self, tid: Tid) -> Option<String> {
+        self.borrow_mut().step();
+        Some(CGROUPS[self.borrow().threads.get(&tid)?.cgroup].to_owned())
+    }
+
+    fn lineage(&self, tid: Tid) -> Option<Lineage> {
+        self.borrow_mut().step();
+        let world = self.borrow();
+        let Thread { process, parent, .. } = *world.threads.get(&tid)?;
+        Some(Lineage { process, parent })
+    }
+
+    fn attr(&self, tid: Tid) -> Option<Attr> {
+        self.borrow_mut().step();
+        Some(self.borrow().threads.get(&tid)?.attr)
+    }
+
+    fn set_attr(&self, tid: Tid, attr: Attr) -> io::Result<()> {
+        let mut world = self.borrow_mut();
+        match &mut world.budget {
+            Some(0) => return Err(io::Error::from_raw_os_error(nix::libc::EPERM)),
+            Some(budget) => *budget -= 1,
+            None => {}
+        }
+        let Some(thread) = world.threads.get_mut(&tid) else {
+            return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
+        };
+        let old = thread.attr;
+        thread.attr = attr;
+        // As the kernel does: no nice value and no slice together with SCHED_IDLE.
+        if attr.policy == IDLE {
+            (thread.attr.nice, thread.attr.slice_ns) = (old.nice, old.slice_ns);
+        }
+        let other = (
+            old.policy == FIFO,
+            old.policy != EXT && attr.policy == EXT && !thread.was_inside,
+            thread.native,
+            thread.kernel,
+        );
+        if other != (false, false, false, false) || tid == OWN && attr.policy == EXT {
+            let wrong = format!("{tid} was touched: {thread:?}, {old:?}");
+            world.wrongs.push(wrong);
+        } else if (attr.reset_on_fork, attr.slice_ns) != (old.reset_on_fork, old.slice_ns) {
+            world.wrongs.push(format!("{tid} lost something"));
+        }
+        Ok(())
+    }
+
+    fn limited_by(&self, cgroup: &Cgroup) -> Option<String> {
+        self.borrow().limited.then(|| cgroup.path.clone())
+    }
+}
