@@ -29,6 +29,9 @@
 /* For so many jiffies after a tick a CPU whose task did not go to sleep is taken to be busy with ours. */
 #define RECENT_JIFFIES 64
 
+/* A run is brief if it is shorter than this [ns]: half of what is counted then is switching. */
+#define BRIEF_NS 500000
+
 static __always_inline void advance_vtime_now(u64 vtime)
 {
 	u64 now = READ_ONCE(vtime_now);
@@ -110,11 +113,11 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	if ((s64)ran_ns <= 0)
 		return;
 	cctx->start_exec_ns = exec_ns;
-	work_ns = bias_reference_ns(ran_ns, cctx->run_cost);
+	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_cost : cctx->run_cost);
 	if (!READ_ONCE(clock_waits))
 		__sync_fetch_and_add(&vtime_now,
 				     bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
-	weight = effective_weight(p);
+	weight = effective_weight(p, true);
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, weight);
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;
@@ -127,40 +130,59 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 static __always_inline void price(s32 cpu, struct cpu_ctx *cctx, const struct task_ctx *tctx)
 {
 	u32 seq = READ_ONCE(table_seq);
-	const struct bias_cost *cost = &speed_of(cpu)->cost;
+	const struct bias_speed *speed = speed_of(cpu);
 
 	/* Of whom nothing is known is taken to execute. */
 	if (tctx && tctx->profile.speedup_permille) {
 		cctx->run_speedup = tctx->profile.speedup_permille;
-		cctx->run_cost = bias_time_permille(&tctx->profile.stack, cost);
+		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &speed->cost);
+		if (smt_active)
+			cctx->run_shared_cost = bias_time_permille(&tctx->profile.stack, &speed->shared);
 		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	} else {
 		cctx->run_speedup = 0;
-		cctx->run_cost = cost->permille[BIAS_EXECUTE];
+		cctx->run_cost = speed->cost.permille[BIAS_EXECUTE];
+		cctx->run_shared_cost = speed->shared.permille[BIAS_EXECUTE];
 	}
 	/* Read before the entry: a table that came between the two is noticed at the next tick. */
 	cctx->priced_seq = seq;
+}
+
+/* Where @p, which runs on the CPU of @cctx, may go: RUN_MOVABLE and RUN_ANYWHERE, or 0. */
+static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx)
+{
+	if (is_pinned(p))
+		return 0;
+	if (!is_restricted(p))
+		return RUN_MOVABLE | RUN_ANYWHERE;
+	cctx->run_allowed = p->cpus_ptr->bits[0];
+	return RUN_MOVABLE;
+}
+
+/*
+ * At a tick: the running task of @cpu may have been preempted with migration
+ * disabled, and would pass for pinned until it stops. Returns 0. Global, so that the
+ * verifier looks at it once.
+ */
+__noinline int refresh_affinity(s32 cpu)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	u32 flags = publish_affinity(bpf_get_current_task_btf(), cctx);
+
+	cctx->run_flags = flags | (cctx->run_flags & (RUN_BUSY | RUN_TICKED));
+	return 0;
 }
 
 /* @p, of which @tctx is known (or nothing, if NULL), starts to run on @cpu. */
 static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					  const struct task_ctx *tctx)
 {
-	u32 flags = RUN_BUSY;
-
 	price(cpu, cctx, tctx);
 	cctx->ran_ns = 0;
 
 	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
 	cctx->run_vtime = cctx->began_vtime = p->scx.dsq_vtime;
-	if (!is_pinned(p)) {
-		flags |= RUN_MOVABLE;
-		if (!is_restricted(p))
-			flags |= RUN_ANYWHERE;
-		else
-			cctx->run_allowed = p->cpus_ptr->bits[0];
-	}
-	cctx->run_flags = flags;
+	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx);
 	cctx->run_pid = p->pid;
 	/* A request is for the task that ran when it was made, or for one that comes back here, see swap.bpf.h. */
 	if (cctx->move_pid != p->pid) {
@@ -192,9 +214,17 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 			tctx->slow_ns += cctx->ran_ns;
 		else
 			tctx->fast_ns += cctx->ran_ns;
+		tctx->brief = cctx->ran_ns < BRIEF_NS;
 	}
 	cctx->run_flags = 0;
-	if (!runnable) {
+	if (cctx->woke_ns) {
+		u64 after_ns = bias_reference_ns(bpf_ktime_get_ns() - cctx->woke_ns, cctx->run_cost);
+
+		cctx->after_ns = (cctx->after_ns * 3 + after_ns) / 4;
+		cctx->woke_ns = 0;
+	}
+	/* A task whose attributes change is taken off its queue, too, but does not sleep. */
+	if (!runnable && p->__state) {
 		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;
 	}

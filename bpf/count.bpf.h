@@ -88,8 +88,8 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 {
 	const struct bias_cpu_info *info = cpu_info_of(cpu);
 	u32 copy = READ_ONCE(table_seq) & 1;
-	const struct bias_cost *cost =
-	    &speeds[bounded(((u32)cpu << 1) | copy, BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].cost;
+	const struct bias_speed *speed =
+	    &speeds[bounded(((u32)cpu << 1) | copy, BIAS_MAX_CPUS * BIAS_TABLE_COPIES)];
 	struct task_ctx *tctx = task_ctx_of(p);
 	const struct readout *start = &cctx->count_start;
 	struct bias_counts counts = {
@@ -112,8 +112,9 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	bias_counts_scale(&counts, now->enabled_ns - start->enabled_ns, now->running_ns - start->running_ns);
 	bias_work_add(&tctx->work, counts.instructions, now_ns - cctx->count_start_ns, class_of(cpu));
 	bias_counts_correct(&counts, info->external_permille, info->internal_permille);
-	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns, cost);
-	windows = bias_window_full(&tctx->window, window_instructions);
+	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns,
+			core_is_shared(cpu) ? &speed->shared : &speed->cost);
+	windows = bias_window_full(&tctx->window, window_instructions, tctx->profile.windows);
 	if (!windows)
 		return;
 	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_costs[copy][BIAS_SLOW],
@@ -125,7 +126,9 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	cctx->stats[BIAS_STAT_WINDOWS]++;
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
 		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);
-		cctx->run_cost = bias_time_permille(&tctx->profile.stack, cost);
+		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &speed->cost);
+		if (smt_active)
+			cctx->run_shared_cost = bias_time_permille(&tctx->profile.stack, &speed->shared);
 		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	}
 }
@@ -138,7 +141,8 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 		return;
 	if (limited && !tctx->inside)
 		return;
-	if (bias_profile_stable(&tctx->profile) && ++tctx->uncounted < sample_every)
+	/* A short run tells little and costs as much to count as a long one. */
+	if ((tctx->brief || bias_profile_stable(&tctx->profile)) && ++tctx->uncounted < sample_every)
 		return;
 	tctx->uncounted = 0;
 	cctx->count_next_pid = p->pid;

@@ -15,31 +15,38 @@
  * What arrives at the top is the weight of all that competes. It is counted on the CPU that counts it, and
  * only the sum over all CPUs has a meaning (account.bpf.h).
  *
- * Invariants. Tasks of the root group cost no atomics. A group's active weight returns to
- * zero with its last runnable task.
+ * The kernel tells nothing of a changed weight, so a task that is charged compares what each of its
+ * groups counts for with the group's weight, and corrects the sum above.
  *
- * Limits. The first MAX_LEVELS levels and MAX_GROUPS ids count, deeper or later groups are taken as the
- * root (statistics: groups_ignored). Sums are read without a lock: a share is off for the length of a
- * race, not for longer. cpu.max is not enforced.
+ * Invariants. Tasks of the root group cost no atomics. A group's active weight returns to
+ * zero with its last runnable task. Neither a deep hierarchy nor a great number of groups gains weight.
+ *
+ * Limits. Groups beyond MAX_GROUPS share one group's weight among them (statistics: groups_ignored),
+ * and a task below MAX_LEVELS levels has the least weight there is. Sums are read without a lock: a
+ * share is off for the length of a race, not for longer. cpu.max is not enforced.
  */
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
 
 #include "state.bpf.h"
 
-#define MAX_LEVELS  8
+/* Levels that are walked in a row; what is below them costs a call more. */
+#define NEAR_LEVELS 4
+#define MAX_LEVELS  256
 #define ROOT_CSS_ID 1
+/* Stands for all groups beyond the table, a child of the root. */
+#define OTHER_GROUPS (MAX_GROUPS - 1)
 
-/* The css id of @tg's cgroup if its sums are kept, else 0: the root, or beyond the table. */
+/* The index of @tg's sums, 0 for the root. */
 static __always_inline u32 group_id(const struct task_group *tg)
 {
 	u32 id = tg->css.id;
 
 	if (id <= ROOT_CSS_ID)
 		return 0;
-	if (id >= MAX_GROUPS) {
+	if (id >= OTHER_GROUPS) {
 		stat_inc(BIAS_STAT_GROUPS_IGNORED);
-		return 0;
+		return OTHER_GROUPS;
 	}
 	return id;
 }
@@ -62,55 +69,143 @@ static __always_inline struct task_group *group_of(const struct task_struct *p)
 	return p->sched_task_group;
 }
 
+/* What the group of index @id, which is @tg's, weighs in its parent. */
+static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
+{
+	return id == OTHER_GROUPS ? BIAS_WEIGHT_NICE_0 : group_weight(tg);
+}
+
+/* A walk from a task's group up to the root. */
+struct group_walk {
+	struct task_group *tg; /* the next level, NULL above the root's children */
+	u64 weight;	       /* of what is below, in @tg */
+};
+
+static __always_inline void step_up(struct group_walk *walk, u32 id)
+{
+	walk->tg = id == OTHER_GROUPS ? NULL : walk->tg->parent;
+}
+
+/*
+ * Count the walk's weight in its level, and go up if the level thereby comes to life or dies. Return
+ * false if the levels above stay as they are.
+ */
+static __always_inline bool count_level(struct group_walk *walk, bool joins)
+{
+	struct group_ctx *group;
+	s64 others;
+	u32 id;
+
+	if (!walk->tg || !(id = group_id(walk->tg))) {
+		cpu_ctx_of(bpf_get_smp_processor_id())->weight += joins ? walk->weight : -walk->weight;
+		return false;
+	}
+	group = &groups[bounded(id, MAX_GROUPS)];
+	if (joins)
+		others = __sync_fetch_and_add(&group->active, walk->weight);
+	else
+		others = __sync_fetch_and_add(&group->active, -walk->weight) - walk->weight;
+	if (others > 0)
+		return false;
+	/* What is taken away later is what was counted, whatever the group's weight is by then. */
+	if (joins)
+		group->counted = weight_above(walk->tg, id);
+	walk->weight = group->counted;
+	step_up(walk, id);
+	return true;
+}
+
+static __noinline void count_far_levels(struct task_group *tg, u64 weight, bool joins)
+{
+	struct group_walk walk = {.tg = tg, .weight = weight};
+	u32 level;
+
+	bpf_for(level, NEAR_LEVELS, MAX_LEVELS) {
+		if (!count_level(&walk, joins))
+			break;
+	}
+}
+
 /*
  * Count @p's weight in its group, and the group in its parent if @p is the first, and so on; or take it away
  * again, the group with its last task.
  */
 static __always_inline void group_count(const struct task_struct *p, const bool joins)
 {
-	struct task_group *tg = group_of(p);
-	u64 weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT;
+	struct group_walk walk = {.tg = group_of(p), .weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT};
 
 #pragma unroll
-	for (int level = 0; level < MAX_LEVELS; level++) {
-		struct group_ctx *group;
-		s64 others;
-		u32 id;
-
-		if (!tg || !(id = group_id(tg)))
-			break;
-		group = &groups[bounded(id, MAX_GROUPS)];
-		if (joins)
-			others = __sync_fetch_and_add(&group->active, weight);
-		else
-			others = __sync_fetch_and_add(&group->active, -weight) - weight;
-		if (others > 0)
+	for (int level = 0; level < NEAR_LEVELS; level++) {
+		if (!count_level(&walk, joins))
 			return;
-		/* What is taken away later is what was counted, whatever the group's weight is by then. */
-		if (joins)
-			group->counted = group_weight(tg);
-		weight = group->counted;
-		tg = tg->parent;
 	}
-	cpu_ctx_of(bpf_get_smp_processor_id())->weight += joins ? weight : -weight;
+	count_far_levels(walk.tg, walk.weight, joins);
 }
 
-/* The weight of @p seen from the top of the tree, in units of 1 / 2^BIAS_WEIGHT_SHIFT. */
-static __always_inline u32 effective_weight(const struct task_struct *p)
+/*
+ * @group, of @tg, is busy and counts for @counted in its parent, but weighs @weight by now: correct the
+ * parent's sum. Of CPUs that race one does it. The group stays busy meanwhile, for a task of it runs.
+ */
+static __always_inline void count_again(struct group_ctx *group, struct task_group *tg, u64 counted,
+					u64 weight)
 {
-	struct task_group *tg = group_of(p);
-	u32 weight = p->scx.weight << BIAS_WEIGHT_SHIFT;
+	u32 above;
+
+	if (__sync_val_compare_and_swap(&group->counted, counted, weight) != counted)
+		return;
+	tg = tg->parent;
+	above = tg ? group_id(tg) : 0;
+	if (above)
+		__sync_fetch_and_add(&groups[bounded(above, MAX_GROUPS)].active, weight - counted);
+	else
+		cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight - counted;
+}
+
+/* Scale the walk's weight by its level, and go up; return false at the top. @runs if the task runs. */
+static __always_inline bool scale_level(struct group_walk *walk, bool runs)
+{
+	struct group_ctx *group;
+	u32 id, weight;
+	u64 counted;
+
+	if (!walk->tg || !(id = group_id(walk->tg)))
+		return false;
+	group = &groups[bounded(id, MAX_GROUPS)];
+	weight = weight_above(walk->tg, id);
+	counted = READ_ONCE(group->counted);
+	if (runs && counted != weight && id != OTHER_GROUPS)
+		count_again(group, walk->tg, counted, weight);
+	walk->weight = bias_group_weight(walk->weight, weight, group->active);
+	step_up(walk, id);
+	return true;
+}
+
+static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, bool runs)
+{
+	struct group_walk walk = {.tg = tg, .weight = weight};
+	u32 level;
+
+	bpf_for(level, NEAR_LEVELS, MAX_LEVELS) {
+		if (!scale_level(&walk, runs))
+			return walk.weight;
+	}
+	return 1;
+}
+
+/*
+ * The weight of @p seen from the top of the tree, in units of 1 / 2^BIAS_WEIGHT_SHIFT. If @p @runs, sums
+ * above its groups follow their weights.
+ */
+static __always_inline u32 effective_weight(const struct task_struct *p, bool runs)
+{
+	struct group_walk walk = {.tg = group_of(p), .weight = p->scx.weight << BIAS_WEIGHT_SHIFT};
 
 #pragma unroll
-	for (int level = 0; level < MAX_LEVELS; level++) {
-		u32 id;
-
-		if (!tg || !(id = group_id(tg)))
-			break;
-		weight = bias_group_weight(weight, group_weight(tg), groups[bounded(id, MAX_GROUPS)].active);
-		tg = tg->parent;
+	for (int level = 0; level < NEAR_LEVELS; level++) {
+		if (!scale_level(&walk, runs))
+			return walk.weight;
 	}
-	return weight;
+	return scale_far_levels(walk.tg, walk.weight, runs);
 }
 
 #endif

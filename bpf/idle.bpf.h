@@ -2,19 +2,29 @@
 /*
  * Finding an idle CPU.
  *
- * Problem. A waking task should find a CPU that is idle, fast and near, in a few hundred instructions.
+ * Problem. A waking task should find a CPU that is idle, fast and near, in a
+ * few hundred instructions. Two threads of one core share its speed, so an idle
+ * thread beside a busy one is worth less than an idle core.
  *
- * Approach. The kernel keeps masks of idle CPUs; it is asked to pick from the mask of one class in one
- * domain, the LLC first, the machine then, whole cores before siblings. A task that may not run
- * everywhere is matched with its affinity in a per-CPU scratch mask. A fast CPU is better than a slow
- * one, and of the same class the previous one is best; a task of SLOW bias takes its previous CPU, then
- * any slow one.
+ * Approach. The kernel keeps masks of idle CPUs and of wholly idle cores. Each
+ * step picks from one of them, for one class, in the LLC first, then in the
+ * machine; the previous CPU goes before others of the same kind. The order is
  *
- * Invariants. A CPU that is returned was idle, is allowed for the task, and is no longer marked idle:
- * the caller must give it work or wake it.
+ *	whole fast core, whole slow core, thread of a fast core, of a slow core
  *
- * Limits. Which of several equally good CPUs is taken is the kernel's choice. NUMA nodes are respected
- * only in that an LLC never spans two.
+ * or, where a second thread adds more throughput than a slow core does
+ * (fast_sibling_first), whole fast core, fast thread, whole slow core, slow
+ * thread. Without SMT each CPU is a whole core. A task of SLOW bias takes its
+ * previous CPU if that is a whole core, then looks for slow CPUs before fast.
+ * A task with an affinity of its own is matched in a per-CPU scratch mask.
+ *
+ * Invariants. A CPU that is returned was idle, is allowed for the task, and is
+ * no longer marked idle: the caller must give it work or wake it. No thread of
+ * a busy core is returned while a whole core of the same class idles in the
+ * same domain.
+ *
+ * Limits. The kernel chooses among equally good CPUs. NUMA nodes matter only in
+ * that an LLC never spans two.
  */
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
@@ -22,22 +32,23 @@
 #include "state.bpf.h"
 #include "place.bpf.h"
 
-static __always_inline s32 pick_from(const struct cpumask *mask)
-{
-	if (smt_active) {
-		s32 cpu = scx_bpf_pick_idle_cpu(mask, SCX_PICK_IDLE_CORE);
+/* What an idle CPU's core must be. */
+enum idle_need {
+	NEED_CORE,   /* idle as a whole */
+	NEED_THREAD, /* anything */
+};
 
-		if (cpu >= 0)
-			return cpu;
-	}
-	return scx_bpf_pick_idle_cpu(mask, 0);
+static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need need)
+{
+	return scx_bpf_pick_idle_cpu(mask, smt_active && need == NEED_CORE ? SCX_PICK_IDLE_CORE : 0);
 }
 
 /*
- * An idle CPU of @class_ in @domain (an LLC, or nr_llcs for the machine) that @p may run on, or a
- * negative error.
+ * Pick an idle CPU of @class_ for @p in @domain: an LLC, or nr_llcs for the
+ * machine. Return a negative error when there is none.
  */
-static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 class_)
+static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 class_,
+					enum idle_need need)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
 	struct scratch *scratch;
@@ -50,22 +61,22 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 	if (!mask)
 		return -ENOENT;
 	if (!is_restricted(p))
-		return pick_from(cast_mask(mask));
+		return pick_from(cast_mask(mask), need);
 	scratch = bpf_map_lookup_elem(&scratches, &zero);
 	if (!scratch || !(both = scratch->mask))
 		return -ENOENT;
 	if (!bpf_cpumask_and(both, cast_mask(mask), p->cpus_ptr))
 		return -EBUSY;
-	return pick_from(cast_mask(both));
+	return pick_from(cast_mask(both), need);
 }
 
-/* An idle CPU of @class_ for @p, in the LLC @llc if there is one, else anywhere. */
-static __always_inline s32 pick_idle(const struct task_struct *p, u32 llc, u32 class_)
+/* Pick an idle CPU of @class_ for @p, in @llc if possible. */
+static __always_inline s32 pick_idle(const struct task_struct *p, u32 llc, u32 class_, enum idle_need need)
 {
-	s32 cpu = pick_idle_in(p, llc, class_);
+	s32 cpu = pick_idle_in(p, llc, class_, need);
 
 	if (cpu < 0 && nr_llcs > 1)
-		cpu = pick_idle_in(p, nr_llcs, class_);
+		cpu = pick_idle_in(p, nr_llcs, class_, need);
 	return cpu;
 }
 
@@ -91,49 +102,87 @@ static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* @prev if it is idle, counted; or -1. */
-static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev)
+/* Return true if every thread of @cpu's core idles. */
+static __always_inline bool core_is_idle(s32 cpu)
 {
-	if (!claim_if_idle(p, prev))
+	const struct cpumask *cores;
+	bool idle;
+
+	if (!smt_active)
+		return true;
+	cores = scx_bpf_get_idle_smtmask();
+	idle = bpf_cpumask_test_cpu(cpu, cores);
+	scx_bpf_put_idle_cpumask(cores);
+	return idle;
+}
+
+/* Return true if no CPU idles: then no search finds one. */
+static __always_inline bool nothing_idles(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool empty = bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return empty;
+}
+
+/* Claim @prev for @p if it idles, and its core if @need says so. */
+static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enum idle_need need)
+{
+	if ((need == NEED_CORE && !core_is_idle(prev)) || !claim_if_idle(p, prev))
 		return -1;
 	stat_inc(BIAS_STAT_SELECT_PREV);
 	return prev;
 }
 
-/* An idle CPU of @class_ near @prev, counted; or a negative error. */
-static __always_inline s32 pick_near(const struct task_struct *p, s32 prev, u32 class_)
+/* Pick an idle CPU of @class_ for @p: @prev, one near it, any. */
+static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 class_, enum idle_need need)
 {
-	s32 cpu = pick_idle(p, llc_of(prev), class_);
+	s32 cpu = class_of(prev) == class_ ? claim_prev(p, prev, need) : -1;
 
+	if (cpu >= 0)
+		return cpu;
+	cpu = pick_idle(p, llc_of(prev), class_, need);
 	if (cpu >= 0)
 		stat_inc(class_ == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
 	return cpu;
 }
 
-/* An idle CPU for @p, which gains little from fast ones and leaves them to others; or a negative error. */
-static __always_inline s32 find_idle_slow_first(const struct task_struct *p, s32 prev)
+/*
+ * Pick an idle CPU for @p, which last ran on @prev, or return a negative error.
+ * Classes are tried in the order @first, then the other one.
+ */
+static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 first)
 {
-	s32 cpu = claim_prev(p, prev);
+	u32 other = first == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
+	s32 cpu = find_in_class(p, prev, first, NEED_CORE);
 
-	if (cpu < 0)
-		cpu = pick_near(p, prev, BIAS_SLOW);
-	return cpu < 0 ? pick_near(p, prev, BIAS_FAST) : cpu;
+	if (cpu < 0 && smt_active && first == BIAS_FAST && sibling_beats_slow_core())
+		cpu = find_in_class(p, prev, first, NEED_THREAD);
+	if (cpu < 0 && two_classes)
+		cpu = find_in_class(p, prev, other, NEED_CORE);
+	if (cpu < 0 && smt_active)
+		cpu = find_in_class(p, prev, first, NEED_THREAD);
+	if (cpu < 0 && smt_active && two_classes)
+		cpu = find_in_class(p, prev, other, NEED_THREAD);
+	return cpu;
 }
 
-/* An idle CPU for @p that last ran on @prev; or a negative error. */
+/* Pick an idle CPU for @p, which last ran on @prev, or return a negative error. */
 static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
-	bool prev_slow = cpu_is_slow(prev);
+	u32 first = BIAS_FAST;
 	s32 cpu;
 
 	if (two_classes && counting && kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW)
-		return find_idle_slow_first(p, prev);
-	cpu = prev_slow ? -1 : claim_prev(p, prev);
-	if (cpu < 0)
-		cpu = pick_near(p, prev, BIAS_FAST);
-	if (cpu < 0 && prev_slow)
-		cpu = claim_prev(p, prev);
-	return cpu < 0 && two_classes ? pick_near(p, prev, BIAS_SLOW) : cpu;
+		first = BIAS_SLOW;
+	/* Most wakeups end here. */
+	if (first == BIAS_SLOW || !cpu_is_slow(prev)) {
+		cpu = claim_prev(p, prev, NEED_CORE);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return nothing_idles() ? -1 : find_from_class(p, prev, first);
 }
 
 #endif

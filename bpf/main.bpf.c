@@ -36,6 +36,7 @@
 #include "optin.bpf.h"
 #include "place.bpf.h"
 #include "queue.bpf.h"
+#include "release.bpf.h"
 #include "report.bpf.h"
 #include "swap.bpf.h"
 #include "table.bpf.h"
@@ -45,16 +46,33 @@ char _license[] SEC("license") = "GPL";
 /* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
 #define MAX_LAG_SLICES 6
 
+/* Of sync_burst_ns, what a waker may run on for and still leave its CPU to the wakee: more is worth another CPU. */
+#define SYNC_AFTER_PART 5
+
+/* One in so many synchronous wakeups is timed. */
+#define SYNC_TIMED_EVERY 4
+
+/* The running task of @cctx wakes another synchronously: for how long does it go on? */
+static __always_inline void note_sync(struct cpu_ctx *cctx)
+{
+	if (!(++cctx->sync_wakeups % SYNC_TIMED_EVERY))
+		cctx->woke_ns = bpf_ktime_get_ns();
+}
+
 /*
- * Will the waker on @cpu, whose tasks tend to sleep soon, leave the CPU to @p with nobody passed over who is owed more than
- * a slice? As long as they wake each other there, ops.dispatch is not asked. Yet if anybody who waits sent @p to a queue, partners
- * would be torn apart, wait for each other in the queue, and so keep it from ever getting empty.
+ * The waker on @cpu may leave the CPU to @p: return true if its tasks tend to
+ * sleep soon, at once after they woke another, and no task is passed over that is
+ * owed more than a slice. As long as they wake each other there, ops.dispatch is
+ * not asked. Yet if any task that waits sent @p to a queue, partners would be
+ * torn apart, wait for each other in the queue, and so keep it from ever getting
+ * empty.
  */
 static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
-	return cctx->burst_ns < sync_burst_ns &&
+	return cctx->burst_ns < sync_burst_ns && cctx->after_ns < sync_burst_ns / SYNC_AFTER_PART &&
+	       !(cctx->run_flags & RUN_TICKED) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
 	       !due_before(cpu, cctx, bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns) - slice_ns);
@@ -67,7 +85,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
 
 	/* Rarely: the weight of a task in a group is a walk. */
 	if (bias_vtime_before(now + 2 * slice_ns, vtime))
-		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p)));
+		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p, false)));
 	if (vtime != p->scx.dsq_vtime)
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 }
@@ -79,6 +97,8 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 	if (is_pinned(p))
 		return prev_cpu;
+	if (sync)
+		note_sync(cpu_ctx_of(this_cpu));
 	if (sync && !cpu_is_slow(this_cpu) && keep_with_waker(p, this_cpu)) {
 		stat_inc(BIAS_STAT_SELECT_SYNC);
 		cpu = this_cpu;
@@ -111,25 +131,59 @@ static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, c
 	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
 }
 
+/*
+ * @p, the last task of @cpu, stays there. The CPU is on its way to idle and does
+ * not look into its local queue again without a kick.
+ */
+static __always_inline void stay(struct task_struct *p, s32 cpu, u64 enq_flags)
+{
+	enqueue_local(p, enq_flags);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+/*
+ * Another scheduling class took @cpu from @p, or @p waited there for it: @p goes
+ * on elsewhere.
+ */
+static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
+{
+	s32 idle;
+
+	if (is_pinned_within(p, 2)) {
+		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
+		return;
+	}
+	idle = find_idle(p, cpu);
+	if (idle >= 0) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
+		stat_inc(BIAS_STAT_ENQ_LOCAL);
+	} else {
+		queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
+	}
+}
+
 /* @p can run on @cpu only. */
 static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
 {
-	if (p->flags & PF_KTHREAD) {
-		/* The kernel waits for these, and they are short. */
-		WRITE_ONCE(cctx->kthread_waiting, 1);
-		enqueue_local(p, enq_flags);
-		return;
-	}
+	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
+
 	/*
-	 * Straight to the CPU only if nobody is passed over who is owed more than a slice. A task that comes
-	 * back with its slice used up never goes there: two of them would keep the local queue filled for
-	 * ever, ops.dispatch would not be asked again, and whoever waits in the queues would starve.
+	 * The kernel waits for its threads, and they are short. One that comes
+	 * back with its slice used up is not: it queues like any other task. Two of
+	 * them would keep the local queue filled for ever, ops.dispatch would not
+	 * be asked again, and what waits in the queues would starve.
 	 */
-	if ((enq_flags & SCX_ENQ_LAST) || ((enq_flags & SCX_ENQ_WAKEUP) && may_go_first(p, cpu, cctx)))
+	if (wakeup && (p->flags & PF_KTHREAD)) {
+		WRITE_ONCE(cctx->kthread_waiting, 1);
+		enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
+	} else if (enq_flags & SCX_ENQ_LAST) {
+		stay(p, cpu, enq_flags);
+	} else if (wakeup && may_go_first(p, cpu, cctx)) {
 		enqueue_local(p, enq_flags);
-	else
+	} else {
 		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
+	}
 }
 
 void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
@@ -138,6 +192,10 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 
+	if (enq_flags & SCX_ENQ_REENQ) {
+		enqueue_again(p, cpu, enq_flags);
+		return;
+	}
 	if (!wakeup && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
 		return;
 	clamp_vtime(p, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
@@ -150,8 +208,11 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	 * others wait: kthreads that wake again and again must not give it the CPU each time. In a queue it would go to whatever CPU ticks
 	 * next: a millisecond of a kernel worker on a fast CPU would send who gains most to a slow one.
 	 */
-	if ((enq_flags & SCX_ENQ_LAST) || (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) &&
-					   !pinned_waiting(cpu, cctx))) {
+	if (enq_flags & SCX_ENQ_LAST) {
+		stay(p, cpu, enq_flags);
+		return;
+	}
+	if (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx)) {
 		enqueue_local(p, enq_flags);
 		return;
 	}
@@ -202,26 +263,29 @@ static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	bool serves_slow = two_classes && !cpu_is_slow(cpu);
+	bool moves;
 
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (take_next(cpu))
 			return;
 		cctx->ticked_at = 0;
-		if (serves_slow)
+		if (two_classes || smt_active)
 			pull_running(cpu);
 		return;
 	}
 	account(prev, cpu, cctx);
-	/* Who still has the least vtime goes on; else two tasks on a CPU would take turns whatever they weigh. */
-	if (cctx->move_to || cctx->yielded || due_before(cpu, cctx, vtime_here(prev, cpu))) {
+	moves = cctx->move_to && move_holds(prev, cpu, cctx);
+	/* The task with the least vtime goes on; else two tasks on a CPU would take turns whatever they weigh. */
+	if (moves || cctx->yielded || due_before(cpu, cctx, vtime_here(prev, cpu))) {
 		if (take_next(cpu))
 			return;
-		if (cctx->move_to)
+		if (moves)
 			return; /* leave it without a slice: it comes to enqueue and moves */
+	} else if (nr_llcs > 1 && take_due_elsewhere(cpu, cctx, prev->scx.dsq_vtime)) {
+		return;
 	}
 	keep_running(prev, cpu, cctx);
-	if (serves_slow)
+	if (two_classes && !cpu_is_slow(cpu))
 		rotate(cpu, cctx);
 }
 
@@ -281,17 +345,18 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 
 	account(p, cpu, cctx);
 	account_again(p, cpu, cctx);
+	refresh_affinity(cpu);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
 	refresh_clock(now);
 	note_tick(cctx, now, shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx));
 	average_tick(cctx);
-	if (cpu_is_slow(cpu)) {
+	if (cpu_is_slow(cpu))
 		offer_spare(cpu, cctx);
-		wake_idle_fast(p, cpu, cctx);
-	} else if (two_classes) {
+	else if (two_classes)
 		swap_for_gain(cpu, cctx);
-	}
+	if (two_classes || smt_active)
+		wake_better(p, cpu, cctx);
 	note_seat(cctx);
 	cctx->run_flags |= RUN_TICKED;
 	if (makes_way(p, cpu, cctx))
@@ -306,6 +371,9 @@ void BPF_STRUCT_OPS(bias_runnable, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	group_count(p, false);
+	/* A kernel thread that was queued may leave without having run. */
+	if (p->flags & PF_KTHREAD)
+		WRITE_ONCE(cpu_ctx_of(scx_bpf_task_cpu(p))->kthread_waiting, 0);
 }
 
 /*
@@ -400,13 +468,13 @@ SCX_OPS_DEFINE(bias_ops,
 	       .enable		= (void *)bias_enable,
 	       .cpu_online	= (void *)bias_cpu_online,
 	       .cpu_offline	= (void *)bias_cpu_offline,
-	       .cpu_release	= (void *)bias_cpu_release, /* with opted-in cgroups only */
+	       .cpu_release	= (void *)bias_cpu_release,
 	       .dump		= (void *)bias_dump,
 	       .dump_cpu	= (void *)bias_dump_cpu,
 	       .dump_task	= (void *)bias_dump_task,
 	       .init		= (void *)bias_init,
 	       .exit		= (void *)bias_exit,
 	       .flags		= SCX_OPS_ENQ_LAST,
-	       .timeout_ms	= 30000,
+	       .timeout_ms	= 5000,
 	       .name		= "bias");
 /* clang-format on */

@@ -125,7 +125,39 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	return found;
 }
 
-/* The two searches of ops.dispatch are global for the verifier's sake, as take_from_llc() is. */
+/*
+ * Pick the CPU whose task shares a core and gains most from one of its own, @cpu,
+ * which idles as a whole: a fast CPU's task before a slow one's, for sharing
+ * costs it more. Return -1 when there is none.
+ */
+static __always_inline s32 search_shared(s32 cpu)
+{
+	u32 nr = nr_cpus, node = cpu_info_of(cpu)->node, i;
+	bool fast_too = !cpu_is_slow(cpu) || !sibling_beats_slow_core();
+	s32 found = -1;
+
+	if (!nr || nr > BIAS_MAX_CPUS)
+		return -1;
+	bpf_for(i, 1, nr < MAX_SCAN ? nr : MAX_SCAN) {
+		s32 other = bounded(((u32)cpu + i) % nr, BIAS_MAX_CPUS);
+		bool slow = cpu_is_slow(other);
+
+		if ((found >= 0 && slow) || (!slow && !fast_too) || cpu_info_of(other)->node != node ||
+		    !could_move(cpu_ctx_of(other), cpu) || !core_is_shared(other))
+			continue;
+		found = other;
+		if (!slow)
+			break;
+	}
+	return found;
+}
+
+/* The searches of ops.dispatch are global for the verifier's sake, as take_from_llc() is. */
+__noinline int search_to_unshare(s32 cpu)
+{
+	return search_shared(cpu);
+}
+
 __noinline int search_to_pull(s32 cpu)
 {
 	return search_slow(cpu, SEARCH_PULL);
@@ -143,14 +175,25 @@ static __always_inline void request_move(s32 from, s32 to, u32 how)
 	scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
 }
 
-/* A fast CPU is about to idle: ask for a task that runs on a slow one. */
+/*
+ * @cpu is about to idle: ask for a task that would run faster here. A thread
+ * beside a busy one takes nothing from a slow core that adds more than it does.
+ */
 static __always_inline void pull_running(s32 cpu)
 {
-	s32 slow = moving ? search_to_pull(cpu) : -1;
+	bool whole = smt_active && !core_is_shared(cpu);
+	s32 from = -1;
 
-	if (slow < 0)
+	if (!moving)
 		return;
-	request_move(slow, cpu, 0);
+	if (whole)
+		from = search_to_unshare(cpu);
+	if (from < 0 && two_classes && !cpu_is_slow(cpu) &&
+	    (!smt_active || whole || sibling_beats_slow_core()))
+		from = search_to_pull(cpu);
+	if (from < 0)
+		return;
+	request_move(from, cpu, 0);
 	stat_inc(BIAS_STAT_PULL);
 }
 
@@ -183,20 +226,35 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 	stat_inc(BIAS_STAT_SWAP_GAIN);
 }
 
-/*
- * A slow CPU ticks: if a fast one idles, have it look for work, which it finds here. The CPU is woken rather
- * than the task sent: a CPU that was picked but gets nothing stays without its idle mark, and nobody would
- * send work there again.
- */
-static __always_inline void wake_idle_fast(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+/* Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu does. */
+static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 {
-	s32 fast;
+	bool slow = cpu_is_slow(cpu), shared = core_is_shared(cpu);
+	s32 better = -1;
+
+	if (slow || shared)
+		better = pick_idle(p, llc_of(cpu), BIAS_FAST,
+				   slow && sibling_beats_slow_core() ? NEED_THREAD : NEED_CORE);
+	if (better < 0 && shared && two_classes && (slow || !sibling_beats_slow_core()))
+		better = pick_idle(p, llc_of(cpu), BIAS_SLOW, NEED_CORE);
+	return better;
+}
+
+/*
+ * A CPU ticks that is slow or shares its core: if a better one idles, have that
+ * look for work, which it finds here. It is woken rather than the task sent: a
+ * CPU that was picked but gets nothing stays without its idle mark, and no
+ * wakeup would send work there again.
+ */
+static __always_inline void wake_better(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	s32 better;
 
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
 		return;
-	fast = pick_idle(p, llc_of(cpu), BIAS_FAST);
-	if (fast >= 0)
-		scx_bpf_kick_cpu(fast, SCX_KICK_IDLE);
+	better = better_idle_cpu(p, cpu);
+	if (better >= 0)
+		scx_bpf_kick_cpu(better, SCX_KICK_IDLE);
 }
 
 /* Why a request was made, for the task that it moved. */
@@ -209,6 +267,33 @@ static __always_inline u32 reason_of(u32 request)
 	return request & (MOVE_SWAP | MOVE_BACK) ? BIAS_REASON_ROTATE : BIAS_REASON_PULL;
 }
 
+/*
+ * Return true if the request on @cpu is for @p, which runs or just ran there,
+ * and @p may go. A request that no longer holds is dropped, one for another task
+ * that will come back stays.
+ */
+static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	u32 request = READ_ONCE(cctx->move_to);
+	s32 to = (s32)(request & MOVE_CPU_MASK) - 1;
+	struct cpu_ctx *target = cpu_ctx_of(to);
+	bool planned = (request & MOVE_AGENT) && !(request & MOVE_BACK);
+	bool busy = READ_ONCE(target->run_flags) & RUN_BUSY;
+
+	if (!request || (planned ? cctx->move_pid : cctx->run_pid) != p->pid)
+		return false;
+	if (planned && (!busy || target->run_pid != cctx->move_partner)) {
+		stat_inc(BIAS_STAT_SWAP_LATE);
+	} else if (to >= 0 && cctx->run_pid == p->pid && !is_pinned(p) && !(p->flags & PF_EXITING) &&
+		   bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
+		if (!busy || ((request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to))
+			return true;
+	}
+	WRITE_ONCE(cctx->move_to, 0);
+	cctx->move_pid = 0;
+	return false;
+}
+
 /* @p, which just ran on @cpu, is enqueued: carry out the request there is. True when @p is on its way. */
 static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
@@ -218,21 +303,11 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	struct cpu_ctx *target = cpu_ctx_of(to);
 	struct task_ctx *tctx;
 
-	/* Who passes here leaves the request to whom it is meant for. */
-	if ((request & MOVE_AGENT) && !(request & MOVE_BACK) && cctx->move_pid != p->pid)
+	if (!move_holds(p, cpu, cctx))
 		return false;
 	WRITE_ONCE(cctx->move_to, 0);
 	cctx->move_pid = 0;
-	if ((request & MOVE_AGENT) && !(request & MOVE_BACK) &&
-	    (target->run_pid != cctx->move_partner || !(target->run_flags & RUN_BUSY))) {
-		stat_inc(BIAS_STAT_SWAP_LATE);
-		return false;
-	}
-	if (to < 0 || cctx->run_pid != p->pid || is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
-		return false;
 	if (target->run_flags & RUN_BUSY) {
-		if (!(request & MOVE_SWAP) || !(target->run_flags & RUN_MOVABLE) || target->move_to)
-			return false;
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
 		/*
 		 * Not SCX_ENQ_PREEMPT: 6.12 loses it on the way to another CPU's queue, and the target would

@@ -8,7 +8,7 @@
  *
  * Approach. Two tracing programs tell the agent of threads that need a look: moved into or out of an opted-in cgroup, born in
  * one without our policy, or born outside with it. optin_cgroups holds the ids of opted-in cgroups, and for a while of
- * those that were; ancestry is found by walking up. A CPU that is taken away gives back what was queued there (ops.cpu_release), and a waker keeps its wakee only
+ * those that were; ancestry is found by walking up. A waker keeps its wakee only
  * if it is ours itself.
  *
  * Invariants. A hint is never more than that: the agent looks for itself before it acts, and looks each second even if
@@ -105,16 +105,15 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 	return 0;
 }
 
-/* A task of another class takes this CPU: what waits for it alone may run elsewhere. */
-void BPF_STRUCT_OPS(bias_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	scx_bpf_reenqueue_local();
-}
+/* Priorities below are those of real-time and deadline tasks. */
+#define MAX_RT_PRIO 100
 
-/* Is the current task, which wakes another, a stranger to us? */
+/* Return true if another scheduling class runs the current task, which wakes another. */
 static __always_inline bool waker_is_foreign(void)
 {
-	return partial && bpf_get_current_task_btf()->policy != POLICY_EXT;
+	const struct task_struct *waker = bpf_get_current_task_btf();
+
+	return waker->prio < MAX_RT_PRIO || (partial && waker->policy != POLICY_EXT);
 }
 
 #endif

@@ -113,10 +113,11 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
-	 * A task that was put back by its own CPU needs no kick: whatever made way for it runs there, and the
-	 * CPU looks again when that stops.
+	 * A task that ran here and is put back needs no kick: whatever made way for it runs here, and the
+	 * CPU looks again when that stops. A new task has not run anywhere.
 	 */
-	if (!(enq_flags & SCX_ENQ_WAKEUP) && cpu == bpf_get_smp_processor_id())
+	if (!(enq_flags & SCX_ENQ_WAKEUP) && cpu == bpf_get_smp_processor_id() &&
+	    cpu_ctx_of(cpu)->run_pid == p->pid)
 		return;
 	/*
 	 * A CPU that looked before the insertion may be on its way to idle without being marked idle yet.
@@ -241,6 +242,31 @@ static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 
 	    bias_vtime_before(head, vtime))
 		return true;
 	return shared_waiting(llc_of(cpu)) && shared_before(cpu, llc_of(cpu), vtime);
+}
+
+/* How much later another node's tasks are taken than another cache's: memory stays behind. */
+#define NODE_GAPS 4
+
+/*
+ * The running task of @cpu, at @vtime, has used its slice and nothing here goes
+ * before it: take the head of another LLC's queue if that is far behind. Each
+ * slice looks at one of them, so that queues of all caches advance together.
+ */
+static __always_inline bool take_due_elsewhere(s32 cpu, struct cpu_ctx *cctx, u64 vtime)
+{
+	u32 own = llc_of(cpu), llc = ++cctx->looked_llc % nr_llcs;
+	u64 gap = borrow_gap_ns;
+
+	if (llc == own)
+		llc = ++cctx->looked_llc % nr_llcs;
+	if (llc == own || !shared_waiting(llc))
+		return false;
+	if (READ_ONCE(llc_ctx_of(llc)->node) != cpu_info_of(cpu)->node)
+		gap *= NODE_GAPS;
+	if (!shared_before(cpu, llc, vtime - gap) || !take_from_llc(cpu, llc))
+		return false;
+	stat_inc(BIAS_STAT_DISPATCH_REMOTE);
+	return true;
 }
 
 static __always_inline bool take_pinned(s32 cpu)

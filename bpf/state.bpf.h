@@ -26,6 +26,7 @@ const volatile bool two_classes =
 const volatile bool counting = false; /* some CPU has counters */
 const volatile bool partial = false;  /* only opted-in cgroups are ours, see optin.bpf.h */
 const volatile bool limited = false;  /* only their tasks have a bias, see limit.bpf.h */
+const volatile u32 agent_tgid = 0;    /* the agent's process */
 
 const volatile bool moving = true; /* CPUs move running tasks by themselves, see move.bpf.h */
 
@@ -60,11 +61,13 @@ struct slow_list {
 
 /*
  * The capacity table, twice, see table.bpf.h: what each CPU costs (both copies side by side), what a typical CPU of each class
- * costs, which a speedup is predicted from, and the slow CPUs.
+ * costs, which a speedup is predicted from, the slow CPUs, and whether they go before fast CPUs' siblings.
  */
-struct bias_speed speeds[BIAS_MAX_CPUS * BIAS_TABLE_COPIES];
+struct bias_speed speeds[BIAS_MAX_CPUS * BIAS_TABLE_COPIES] __attribute__((aligned(BIAS_CACHE_LINE)));
 struct bias_cost class_costs[BIAS_TABLE_COPIES][BIAS_NR_CLASSES];
 struct slow_list slow_lists[BIAS_TABLE_COPIES];
+/* 1 if a further thread of a busy fast core adds more throughput than a whole slow core. */
+u32 fast_sibling_first[BIAS_TABLE_COPIES];
 /* Counts the tables; its lowest bit is the copy in force. */
 u32 table_seq __attribute__((aligned(BIAS_CACHE_LINE)));
 
@@ -88,14 +91,15 @@ struct readout {
 
 struct cpu_ctx {
 	/* What runs here, for other CPUs to read. */
-	u64 run_vtime;	 /* its vtime at the last account */
-	u64 began_vtime; /* its vtime when its slice began */
-	u64 run_allowed; /* the first 64 CPUs of its affinity */
-	s32 run_pid;	 /* the last task of ours that ran */
-	u32 run_flags;	 /* enum run_flags; 0 when no task of ours runs */
-	u32 run_speedup; /* its predicted speedup [permille], 0 if unknown */
-	u32 run_cost;	 /* what its work costs here [permille of the best CPU] */
-	u32 run_weight;	 /* its weight at the last account, from the top of the tree */
+	u64 run_vtime;	     /* its vtime at the last account */
+	u64 began_vtime;     /* its vtime when its slice began */
+	u64 run_allowed;     /* the first 64 CPUs of its affinity */
+	s32 run_pid;	     /* the last task of ours that ran */
+	u32 run_flags;	     /* enum run_flags; 0 when no task of ours runs */
+	u32 run_speedup;     /* its predicted speedup [permille], 0 if unknown */
+	u32 run_cost;	     /* what its work costs here [permille of the best CPU] */
+	u32 run_shared_cost; /* the same while a sibling is busy */
+	u32 run_weight;	     /* its weight at the last account, from the top of the tree */
 
 	u32 move_to;	     /* where the running task shall go, see move.bpf.h; set by whoever asks */
 	s32 move_pid;	     /* for whom that is meant if the agent asks, see swap.bpf.h */
@@ -108,11 +112,15 @@ struct cpu_ctx {
 	u32 yielded;	     /* the running task called sched_yield */
 	u32 onlined;	     /* how often the CPU came online; the agent then opens its counters anew */
 	u32 priced_seq;	     /* the table that run_cost was made of */
+	u32 looked_llc;	     /* the LLC whose queue was looked at last for tasks that are behind */
 
 	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
 	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
 	u64 ran_ns;	   /* time it was charged for since then */
 	u64 burst_ns;	   /* average run time of tasks that went to sleep here */
+	u32 sync_wakeups;  /* how many there were */
+	u64 woke_ns;	   /* when the running task made a synchronous wakeup that is timed; 0: it did not */
+	u64 after_ns;	   /* for how long tasks here ran on after that, on average, in reference time */
 
 	/* Counting, see count.bpf.h. */
 	u32 count_next_pid;  /* who is counted from the next switch on; 0: nobody */
@@ -142,6 +150,7 @@ struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
 struct llc_ctx {
 	u32 used[BIAS_NR_CLASSES]; /* the queue has held tasks */
 	u32 waiting;		   /* something waits, approximately */
+	u32 node;		   /* its NUMA node; written by the agent before attach */
 	u64 waiting_since_ns;	   /* since when ticks have found it so, by the monotonic clock; 0: not */
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
@@ -169,6 +178,7 @@ struct task_ctx {
 	u64 fast_ns;		   /* time on fast CPUs */
 	u64 slow_ns;		   /* time on slow CPUs */
 	u32 uncounted;		   /* runs since one was counted */
+	u32 brief;		   /* its last run was too short to tell much */
 	u32 reason;		   /* enum bias_reason */
 	u32 in_transit;		   /* it was moved while it ran and has not run since */
 	u32 swapped;		   /* the last such move was the agent's wish */
@@ -223,7 +233,7 @@ struct {
  * Tasks that are runnable in a cgroup, see group.bpf.h. Indexed by the cgroup's css id; 0 and 1 are
  * unused.
  */
-#define MAX_GROUPS 4096
+#define MAX_GROUPS 16384
 
 struct group_ctx {
 	s64 active;  /* weights of its runnable tasks and active children */
@@ -306,6 +316,33 @@ static __always_inline u32 llc_of(s32 cpu)
 	return cpu_info_of(cpu)->llc;
 }
 
+/* Return true if a second thread of a fast core adds more than a slow core. */
+static __always_inline bool sibling_beats_slow_core(void)
+{
+	return fast_sibling_first[READ_ONCE(table_seq) & 1];
+}
+
+/* How many threads of a core are looked at beside a CPU: all but one of four. */
+#define MAX_SIBLINGS 3
+
+/* Return true if a task of ours runs on a sibling of @cpu. */
+static __always_inline bool core_is_shared(s32 cpu)
+{
+	u32 sibling = cpu;
+
+	if (!smt_active)
+		return false;
+#pragma unroll
+	for (int i = 0; i < MAX_SIBLINGS; i++) {
+		sibling = cpu_info_of(sibling)->sibling;
+		if (sibling == cpu)
+			return false;
+		if (READ_ONCE(cpu_ctx_of(sibling)->run_flags) & RUN_BUSY)
+			return true;
+	}
+	return false;
+}
+
 /* Count an event on this CPU. */
 static __always_inline void stat_add(enum bias_stat stat, u64 n)
 {
@@ -328,12 +365,14 @@ struct task_struct___preempt_rcu {
  * for kernels with patches of their own, for which scx_lib_init_probe has tried it. (The headers' own
  * is_migration_disabled() asks the kernel's configuration, which no file tells on Debian's kernels in a
  * VM; that it exists is told by a field of task_struct.)
+ *
+ * @programs are nested: ops.enqueue is called within ops.cpu_release.
  */
-static __always_inline bool cannot_migrate(const struct task_struct *p)
+static __always_inline bool cannot_migrate(const struct task_struct *p, u32 programs)
 {
 	if (!bpf_core_field_exists(p->migration_disabled) || !p->migration_disabled)
 		return false;
-	if (p->migration_disabled > 1)
+	if (p->migration_disabled > programs)
 		return true;
 	if (bpf_core_field_exists(((struct task_struct___preempt_rcu *)p)->rcu_read_lock_nesting) ||
 	    (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0) && __scx_prolog_disables_migration))
@@ -341,10 +380,15 @@ static __always_inline bool cannot_migrate(const struct task_struct *p)
 	return true;
 }
 
-/* May @p run on one CPU only? */
+/* Return true if @p may run on one CPU only, seen from so many nested @programs. */
+static __always_inline bool is_pinned_within(const struct task_struct *p, u32 programs)
+{
+	return p->nr_cpus_allowed == 1 || cannot_migrate(p, programs);
+}
+
 static __always_inline bool is_pinned(const struct task_struct *p)
 {
-	return p->nr_cpus_allowed == 1 || cannot_migrate(p);
+	return is_pinned_within(p, 1);
 }
 
 static __always_inline bool is_restricted(const struct task_struct *p)
