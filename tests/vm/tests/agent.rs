@@ -36,7 +36,7 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
     expect.at_least("questions answered during the flood", number("answered"), 2.0);
     expect.at_most("descriptors more than before", number("descriptors/1") - number("descriptors/0"), 0.0);
     expect.at_most("memory more than before [kB]", number("memory_kb/1") - number("memory_kb/0"), 32_768.0);
-    // The figure to reach is 1 s; a busy host takes the vCPUs away meanwhile (docs/results/agent.md).
+    // The figure to reach is 1 s; a busy host takes the vCPUs away meanwhile (docs/evaluation.md).
     expect.at_most("default scheduler after SIGKILL [s]", number("returned_s"), 2.0);
     expect.at_most("the rest taken down [s]", number("kill_s"), 5.0);
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
@@ -160,5 +160,43 @@ fn the_rights_that_the_unit_leaves_are_enough() {
     let status = results.text("status");
     expect.holds(&format!("tells tasks: {status}"), status.contains("tasks:") || status.contains("task:"));
     expect.holds("ends well", results.text("code").trim() == "0");
+    expect.judge();
+}
+
+/// The reader of standard output goes after a line; two cgroups have a limit.
+const ALONE: &str = r#"
+set +e
+cg=/sys/fs/cgroup
+[ -e $cg/cgroup.controllers ] || mount -t cgroup2 none $cg
+echo +cpu >$cg/cgroup.subtree_control; mkdir $cg/web $cg/db $cg/free
+echo '50000 100000' >$cg/web/cpu.max; echo '10000 100000' >$cg/db/cpu.max
+mkfifo /run/out
+$BIAS --capacity-file /run/capacity.json --stats 0.2 >/run/out 2>$OUT/log & bias=$!
+head -1 /run/out >$OUT/line
+for i in $(seq 300); do $BIAS status >$OUT/status 2>/dev/null && break; sleep 0.1; done
+sleep 3
+cat /sys/kernel/sched_ext/state >$OUT/state
+$BIAS check >$OUT/check
+kill -TERM $bias; wait $bias; echo $? >$OUT/code
+exit 0
+"#;
+
+#[test]
+fn a_closed_output_ends_nothing_and_limits_that_do_not_hold_are_told() {
+    let results = scenario().run(&format!("{PRETEND}\n{ALONE}"));
+    let mut expect = Expectations::default();
+    let text = |name: &str| results.text(name).trim().to_owned();
+    expect.holds(&format!("a line was read: {}", text("line")), !text("line").is_empty());
+    expect.holds("it schedules on", text("state") == "enabled");
+    expect.holds("and ends with 0", text("code") == "0");
+    let log = text("log");
+    expect.holds(&format!("what happened is logged: {log}"), log.contains("standard output is closed"));
+    for name in ["log", "status", "check"] {
+        let words = text(name).split_whitespace().collect::<Vec<_>>().join(" ");
+        expect.holds(
+            &format!("{name} names both cgroups: {words}"),
+            words.contains("cpu.max (CPUQuota=) of 2 cgroups does not hold") && words.contains("/db, /web"),
+        );
+    }
     expect.judge();
 }

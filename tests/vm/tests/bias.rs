@@ -1,7 +1,7 @@
 //! Tasks go where they belong by what they stall on; and whatever happens to counters, CPUs and tasks, scheduling goes on.
 //!
 //! Figures are shares and ratios within one boot, out of reach for a scheduler that cannot tell
-//! tasks apart. docs/results has what was measured.
+//! tasks apart. docs/evaluation.md has what was measured.
 #![allow(missing_docs)]
 
 mod common;

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Expectations, Scenario};
 
-/// What `docs/results/agent.md` has to reach [instructions a second]: 0.2 % of a real core.
+/// What `docs/evaluation.md` has to reach [instructions a second]: 0.2 % of a real core.
 const MOST_PER_S: f64 = 5e6;
 
 /// Tasks are started and the scheduler is loaded unpaced: 200 starts at this pace would take minutes.

@@ -1,4 +1,4 @@
-//! nice and cpu.weight: who gets how much when there is not enough. Shares within one run, so the host's speed does not matter.
+//! nice and cpu.weight: shares of CPUs that have too much to do, within one run and in virtual time.
 #![allow(missing_docs)]
 
 mod common;
@@ -18,7 +18,7 @@ scheduler=$!
 for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
 spin() { sh -c "echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift 1; exec \"\$@\"" sh "$@" >/dev/null & }
 usage() { sed -n 's/^usage_usec //p' /sys/fs/cgroup/$1/cpu.stat; }
-# NAME: the groups' CPU time over 6 s, after 2 s in which everything has found its place.
+# NAME: the groups' CPU time over 6 s, after 2 s in which every task has found its place.
 shares() {
   sleep 2; l=$(usage light); h=$(usage heavy); sleep 6
   echo "{\"light\": $(($(usage light) - l)), \"heavy\": $(($(usage heavy) - h))}" >$OUT/$1.json
@@ -48,7 +48,7 @@ cat /sys/kernel/sched_ext/state >$OUT/state
 "#;
 
 fn shares(kernel: &str) {
-    let results = Scenario::plain(kernel, "SYM", 5, "--capacity-file /run/capacity.json").run(GROUPS);
+    let results = Scenario::emulated(kernel, "SYM", 5).run(GROUPS);
     let mut expect = Expectations::default();
     for name in ["pinned", "free"] {
         let ratio = results.number(name, "/heavy") / results.number(name, "/light");

@@ -31,6 +31,8 @@ $BIAS cgroup add $cg/out >$OUT/added; sleep 3; look added
 $BIAS cgroup remove $cg/in >/dev/null 2>$OUT/refused; echo $? >$OUT/refused.code
 cat $OUT/below.pid >$cg/cgroup.procs; rmdir $cg/out; sleep 2.5
 $BIAS cgroup list >$OUT/gone
+mkdir $cg/out; cat $OUT/below.pid >$cg/out/cgroup.procs; sleep 3
+$BIAS cgroup list >$OUT/back; look back
 kill -INT $bias; wait $bias; echo $? >$OUT/code
 policies end
 kill $(cat $OUT/inside.pid $OUT/below.pid $OUT/outside.pid)
@@ -55,6 +57,7 @@ fn limits_bias(kernel: &str) {
         ("moved", [true, false, true]),
         ("removed", [false, false, false]),
         ("added", [false, true, false]),
+        ("back", [false, true, false]),
     ] {
         for (task, known) in ["inside", "below", "outside"].into_iter().zip(known) {
             let seen = is_known(&results, look, task);
@@ -78,8 +81,10 @@ fn limits_bias(kernel: &str) {
     let gone = results.text("gone");
     expect.holds(
         &format!("a cgroup that is gone is told: {gone:?}"),
-        gone.contains("removed from the machine"),
+        gone.contains("/out: not there; it is opted in when it appears"),
     );
+    let back = results.text("back");
+    expect.holds(&format!("made anew it is opted in again: {back:?}"), back.contains("/out: 1 thread"));
     let code = results.text("code");
     expect.holds(&format!("it ends with {code:?}"), code.trim() == "0");
     let complaints = results.text("complaints");

@@ -56,6 +56,16 @@ $BIAS cgroup add $cg/late >$OUT/added.list; look added
 $BIAS cgroup remove $cg/late >$OUT/removed.list; look removed
 for bad in $cg /tmp $cg/none; do $BIAS cgroup add $bad >/dev/null 2>>$OUT/refused; echo $? >>$OUT/refused.codes; done
 
+# A service that starts anew has another cgroup of the same path; one of the configuration need not exist yet.
+printf 'capacity_file = "/run/capacity.json"\ncgroups = ["/sys/fs/cgroup/in", "/sys/fs/cgroup/unborn"]\n' >/run/conf.toml
+kill -INT $bias; wait $bias
+bias_once=$SCHED; SCHED="$BIAS --config /run/conf.toml"; load; SCHED=$bias_once
+$BIAS cgroup list >$OUT/unborn.list
+mkdir $cg/unborn; at unborn sleep 5012; first=$pid; settle; look born
+kill $first; wait $first 2>/dev/null; rmdir $cg/unborn; mkdir $cg/unborn; at unborn sleep 5013; second=$pid; settle; look reborn
+kill $second; wait $second 2>/dev/null; rmdir $cg/unborn; settle
+$BIAS reload >$OUT/unborn.reload 2>&1; echo $? >>$OUT/unborn.reload
+
 # A thousand at once.
 crowd=""
 for i in $(seq CROWD); do at out sleep 6000; crowd="$crowd $pid"; done
@@ -79,6 +89,15 @@ load --cgroup $cg/late
 look restarted
 kill -INT $bias; wait $bias; echo $? >$OUT/code
 look ended
+
+# Killed, and not started again.
+load --cgroup $cg/in
+look again
+kill -9 $bias; wait $bias 2>/dev/null
+for i in $(seq 100); do [ "$(cat /sys/kernel/sched_ext/state)" = disabled ] && break; sleep 0.1; done
+$BIAS cgroup restore >$OUT/restore; echo $? >>$OUT/restore
+look restored
+$BIAS cgroup restore >$OUT/nothing; echo $? >>$OUT/nothing
 cat /sys/kernel/sched_ext/state >$OUT/state
 ls -A /run/scx_bias >$OUT/leftover
 dmesg | grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints
@@ -186,9 +205,13 @@ fn opted_in(kernel: &str) {
         ("moved_out", &["/in"], 5),
         ("added", &["/in", "/late"], 6),
         ("removed", &["/in"], 5),
+        ("born", &["/in", "/unborn"], 6),
+        ("reborn", &["/in", "/unborn"], 6),
         ("crowded", &["/in"], CROWD),
         ("restarted", &["/late"], 1),
         ("ended", &[], 0),
+        ("again", &["/in"], 5),
+        ("restored", &[], 0),
     ] {
         expect_policies(&results, &mut expect, name, inside, least);
     }
@@ -208,10 +231,23 @@ fn opted_in(kernel: &str) {
         "two are listed, then one",
         results.text("added.list").contains("/late") && !results.text("removed.list").contains("/late"),
     );
+    let unborn = results.text("unborn.list");
+    expect.holds(
+        &format!("one is waited for: {unborn:?}"),
+        unborn.contains("/unborn: not there; it is opted in"),
+    );
+    let reload = results.text("unborn.reload");
+    expect.holds(&format!("a missing one keeps no reload: {reload:?}"), reload == "nothing has changed\n0\n");
     expect.holds("what is no cgroup is refused", results.text("refused.codes") == "2\n2\n2\n");
     expect.holds("in a line each", results.text("refused").lines().count() == 3);
     expect.holds("it ends with 0", results.text("code").trim() == "0");
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
+    let restore = results.text("restore");
+    expect.holds(
+        &format!("a crash is made good without a start: {restore:?}"),
+        restore.contains("the policies from before are restored\n0"),
+    );
+    expect.holds("once", results.text("nothing") == "0\n");
     let leftover = results.text("leftover");
     expect.holds(&format!("nothing is left to be restored: {leftover:?}"), !leftover.contains("opted-in"));
     let complaints = results.text("complaints");

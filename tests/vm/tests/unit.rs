@@ -1,9 +1,9 @@
-//! The service's unit under systemd itself: started, configured anew, hung, killed, refused and stopped.
+//! The service's unit under systemd itself: started, configured anew, hung, killed, refused, stopped, and ended by the kernel.
 #![allow(missing_docs)]
 
 mod common;
 
-use common::{Expectations, PRETEND, Scenario};
+use common::{Expectations, PRETEND, Results, Scenario};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
@@ -30,7 +30,9 @@ state() { for i in $(seq 900); do [ "$(cat /sys/kernel/sched_ext/state)" = $1 ] 
 active() { for i in $(seq 900); do inside systemctl is-active -q scx_bias && break; sleep 0.1; done; }
 slice() { inside /run/bin/scx_bias status --json | sed -n 's/.*"slice_us": \([0-9]*\).*/\1/p'; }
 for i in $(seq 600); do inside systemctl is-active -q nothing.target 2>/dev/null && break; sleep 0.1; done
+"#;
 
+const LIFE: &str = r#"
 inside systemctl start scx_bias; echo "code $?" >$OUT/start; props started
 configure 'slice_us = 7000'; inside systemctl reload scx_bias; echo "code $? $(slice)" >$OUT/reload
 configure 'slice_us = "x"'; inside systemctl reload scx_bias 2>/dev/null; echo "code $? $(slice)" >$OUT/broken; props still
@@ -42,12 +44,36 @@ configure 'slice_us = "x"'; inside systemctl start scx_bias 2>/dev/null; echo "c
 dmesg | grep 'systemd.*scx_bias' >$OUT/log
 "#;
 
+/// A real-time task that never sleeps keeps CPU 1 from a task that may run nowhere else: after 30 s the kernel ends the scheduler.
+const STALLS: &str = r#"
+echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+taskset -c 1 chrt -f 50 sh -c 'while :; do :; done' & hog=$!
+taskset -c 1 sh -c 'while :; do :; done' & starved=$!
+inside systemctl start scx_bias
+for i in $(seq 1500); do inside systemctl is-failed -q scx_bias && break; sleep 0.2; done
+sleep 5
+inside systemctl show -p ActiveState,ExecMainStatus scx_bias | sort | tr '\n' ' ' >$OUT/end; cat /sys/kernel/sched_ext/state >>$OUT/end
+inside systemctl show -p StatusText scx_bias >$OUT/text
+inside cat /run/scx_bias/ejections | wc -l >$OUT/ejections
+inside /run/bin/scx_bias check >$OUT/check
+inside /run/bin/scx_bias status 2>$OUT/status; echo $? >$OUT/status.code
+kill -9 $hog $starved
+echo 950000 >/proc/sys/kernel/sched_rt_runtime_us
+dmesg | grep 'systemd.*scx_bias' >$OUT/log
+exit 0
+"#;
+
+fn service(minutes: u64, steps: &str) -> Results {
+    assert!(std::path::Path::new(SYSTEMD).exists(), "{SYSTEMD} is not there: install the package systemd");
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scheds/scx_bias/scx_bias.service.in");
+    let script = format!("{PRETEND}\nUNIT='{unit}'\n{SERVICE}\n{steps}");
+    Scenario::plain("6.12", "2F2S", minutes, "").run(&script)
+}
+
 #[test]
 #[ignore = "a minute more, and it needs systemd: cargo xtask test --full"]
 fn systemd_starts_watches_and_stops_it() {
-    assert!(std::path::Path::new(SYSTEMD).exists(), "{SYSTEMD} is not there: install the package systemd");
-    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scheds/scx_bias/scx_bias.service.in");
-    let results = Scenario::plain("6.12", "2F2S", 5, "").run(&format!("{PRETEND}\nUNIT='{unit}'\n{SERVICE}"));
+    let results = service(5, LIFE);
     let mut expect = Expectations::default();
     let mut is = |what: &str, file: &str, wanted: &str| {
         let got = results.text(file);
@@ -64,6 +90,26 @@ fn systemd_starts_watches_and_stops_it() {
     is("stopped", "stopped", "ActiveState=inactive NRestarts=0 Result=success disabled");
     is("start with a broken configuration", "refused", "code 1");
     is("is not tried again", "refused.state", "ActiveState=failed NRestarts=0 Result=exit-code disabled");
+    eprintln!("{}", results.text("log"));
+    expect.judge();
+}
+
+#[test]
+#[ignore = "minutes more, and it needs systemd: cargo xtask test --full"]
+fn a_scheduler_that_the_kernel_ends_again_and_again_stays_down() {
+    let results = service(9, STALLS);
+    let mut expect = Expectations::default();
+    let mut says = |file: &str, wanted: &str| {
+        let got = results.text(file);
+        expect.holds(&format!("{file}: {:?} has {wanted:?}", got.trim()), got.contains(wanted));
+    };
+    says("end", "ActiveState=failed ExecMainStatus=5 disabled");
+    says("text", "StatusText=ended by the kernel: ");
+    // The first start and three restarts.
+    says("ejections", "4");
+    says("check", "limited  ejections  the kernel has ended scx_bias; last ");
+    says("status", "scx_bias is not running; start it with `sudo scx_bias`; the kernel ended it ");
+    says("status.code", "3");
     eprintln!("{}", results.text("log"));
     expect.judge();
 }

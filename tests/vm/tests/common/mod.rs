@@ -1,6 +1,8 @@
 //! What the scenarios share: the programs under test, and a guest that runs a script and leaves JSON behind.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod loads;
+
 use bias_vm::guest::quote;
 use bias_vm::prepare::{self, Wish};
 use bias_vm::runner::{Outcome, Vm};
@@ -119,6 +121,10 @@ impl Scenario {
             self.name,
             outcome.stdout,
             outcome.stderr
+        );
+        eprintln!(
+            "{}: boot {:.0?}, command {:.0?} ({:.1?} in the guest)",
+            self.name, outcome.boot, outcome.command, outcome.virtual_time
         );
         Results { out: self.vm.out.clone(), outcome }
     }

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * loads: work that a scheduler may get wrong, and how long tasks waited in it.
+ *
+ *	loads spin TASKS SECONDS [CPU]		equal busy tasks, free or on one CPU
+ *	loads fifo TASKS SECONDS CPU RUN_MS SLEEP_MS
+ *						the same; after a second a SCHED_FIFO
+ *						thread begins to run and sleep in turns
+ *						on CPU, or (SLEEP_MS 0) only runs
+ *	loads servers TASKS SERVERS SECONDS	the same beside servers that sleep 20
+ *						to 2000 us between short requests
+ *	loads pipeline STAGES WORK_US BYTES SECONDS
+ *	loads cyclic THREADS LOOPS		timers of 2, 2.5, 3 ... ms
+ *	loads frames BUSY FRAMES		6 ms of work each 16.7 ms beside busy tasks
+ *
+ * Each prints one JSON document. Times are the guest's: with virtual time they are
+ * those of the model. A wait is the time between two looks at the clock of a task
+ * that never sleeps, if it is a millisecond or more.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "loads.h"
+
+#define MAX_TASKS 64
+#define WAIT_NS	  1000000
+
+static atomic_bool begun, ended;
+
+struct task {
+	pthread_t thread;
+	int cpu; /* where it is confined to, or -1 */
+	uint64_t chunks;
+	struct samples waits;
+};
+
+static struct task tasks[MAX_TASKS];
+
+static void confine(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("affinity");
+}
+
+static void *busy(void *arg)
+{
+	struct task *task = arg;
+	uint64_t last, now;
+
+	confine(task->cpu);
+	while (!begun)
+		work(CHUNK);
+	last = now_ns();
+	while (!ended) {
+		work(CHUNK);
+		task->chunks++;
+		now = now_ns();
+		if (now - last >= WAIT_NS)
+			add_sample(&task->waits, now - last);
+		last = now;
+	}
+	return NULL;
+}
+
+void begin_busy(void)
+{
+	begun = true;
+}
+
+void end_busy(void)
+{
+	ended = true;
+}
+
+static void print_tasks(int nr, double seconds)
+{
+	static struct samples all;
+	double least = 1e18, most = 0, sum = 0;
+
+	printf("{\"per_s\": [");
+	for (int i = 0; i < nr; i++) {
+		double rate = tasks[i].chunks / seconds;
+
+		least = rate < least ? rate : least;
+		most = rate > most ? rate : most;
+		sum += rate;
+		printf("%s%.1f", i ? ", " : "", rate);
+		for (size_t k = 0; k < tasks[i].waits.nr; k++)
+			add_sample(&all, tasks[i].waits.ns[k]);
+	}
+	printf("], \"sum_per_s\": %.1f, \"most_over_least\": %.4f, \"least_over_mean\": %.4f, ", sum,
+	       most / least, least * nr / sum);
+	printf("\"waits\": %zu, \"wait_p99_us\": %.0f, \"wait_p999_us\": %.0f, \"wait_most_us\": %.0f}\n",
+	       all.nr, quantile_us(&all, 0.99), quantile_us(&all, 0.999), quantile_us(&all, 1));
+}
+
+/* Measure some @seconds of @nr busy tasks after half a second, and print what each did. */
+static void measure(int nr, double seconds)
+{
+	uint64_t from;
+
+	sleep_s(0.5);
+	from = now_ns();
+	begun = true;
+	sleep_s(seconds);
+	ended = true;
+	seconds = (now_ns() - from) / 1e9;
+	for (int i = 0; i < nr; i++)
+		pthread_join(tasks[i].thread, NULL);
+	print_tasks(nr, seconds);
+}
+
+struct fifo {
+	int cpu;
+	double run_ms, sleep_ms;
+};
+
+static void *run_fifo(void *arg)
+{
+	struct fifo *fifo = arg;
+	struct sched_param param = {.sched_priority = 10};
+
+	confine(fifo->cpu);
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		die("SCHED_FIFO");
+	sleep_s(1.5);
+	while (!ended) {
+		uint64_t until = now_ns() + fifo->run_ms * 1e6;
+
+		while ((!fifo->sleep_ms || now_ns() < until) && !ended)
+			work(CHUNK);
+		sleep_s(fifo->sleep_ms / 1e3);
+	}
+	return NULL;
+}
+
+static void *serve(void *arg)
+{
+	unsigned int seed = (uintptr_t)arg * 7919;
+
+	while (!ended) {
+		work(2000);
+		usleep(20 + rand_r(&seed) % 1981);
+	}
+	return NULL;
+}
+
+void start_busy(int nr, int cpu)
+{
+	check_number(nr, MAX_TASKS);
+	for (int i = 0; i < nr; i++) {
+		tasks[i].cpu = cpu;
+		tasks[i].thread = start_thread(busy, &tasks[i]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 2 ? argv[1] : "";
+	double arg[8] = {};
+
+	mlockall(MCL_CURRENT | MCL_FUTURE);
+	for (int i = 2; i < argc && i < 10; i++)
+		arg[i - 2] = atof(argv[i]);
+	if (!strcmp(mode, "spin")) {
+		start_busy(arg[0], argc > 4 ? arg[2] : -1);
+		measure(arg[0], arg[1]);
+	} else if (!strcmp(mode, "fifo")) {
+		struct fifo fifo = {.cpu = arg[2], .run_ms = arg[3], .sleep_ms = arg[4]};
+
+		start_thread(run_fifo, &fifo);
+		start_busy(arg[0], -1);
+		sleep_s(1);
+		measure(arg[0], arg[1]);
+	} else if (!strcmp(mode, "servers")) {
+		for (uintptr_t i = 0; i < arg[1]; i++)
+			start_thread(serve, (void *)(i + 1));
+		start_busy(arg[0], -1);
+		measure(arg[0], arg[2]);
+	} else if (!strcmp(mode, "pipeline")) {
+		pipeline(arg[0], arg[1], arg[2], arg[3]);
+	} else if (!strcmp(mode, "cyclic")) {
+		cyclic(arg[0], arg[1]);
+	} else if (!strcmp(mode, "frames")) {
+		frames(arg[0], arg[1]);
+	} else {
+		fprintf(stderr, "usage: loads spin|fifo|servers|pipeline|cyclic|frames ..., see loads.c\n");
+		return 2;
+	}
+	/* Some threads never end. */
+	fflush(stdout);
+	_exit(0);
+}

@@ -1,0 +1,98 @@
+//! Equal busy tasks on machines whose CPUs share cores and caches: what they get together, and each of them.
+//!
+//! All figures are of one boot in virtual time: rates against those of the default scheduler, or of each other.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Expectations, Scenario};
+
+/// `loads spin` for each number of tasks.
+fn spin(under: &str, tasks: &[u32], seconds: u32) -> String {
+    tasks.iter().map(|n| format!("loads {under}-{n} spin {n} {seconds}\n")).collect()
+}
+
+/// Two fast cores of two threads and four slow cores; a class is left only when its whole cores are taken.
+fn threads_and_slow_cores(tasks: &[u32]) {
+    let results = Scenario::emulated("6.12", "P2E4", 5).compared(|under| spin(under, tasks, 2));
+    let mut expect = Expectations::default();
+    for n in tasks {
+        expect.at_least_default(&results, &n.to_string(), "/sum_per_s", 0.98);
+        let most_over_least = results.number(&format!("bias-{n}"), "/most_over_least");
+        expect.at_least(&format!("{n} tasks, P2E4: slowest over fastest"), 1.0 / most_over_least, 0.87);
+    }
+    expect.judge();
+}
+
+#[test]
+fn tasks_fill_threads_and_slow_cores_in_order() {
+    threads_and_slow_cores(&[2, 3, 5, 8]);
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn tasks_fill_threads_and_slow_cores_in_order_at_any_number() {
+    threads_and_slow_cores(&[1, 2, 3, 4, 5, 6, 8]);
+}
+
+/// Four equal cores of two threads.
+fn threads(tasks: &[u32]) {
+    let results = Scenario::emulated("6.12", "60x8,threads=2", 5).compared(|under| spin(under, tasks, 2));
+    let mut expect = Expectations::default();
+    for n in tasks {
+        expect.at_least_default(&results, &n.to_string(), "/sum_per_s", 0.98);
+    }
+    expect.judge();
+}
+
+#[test]
+fn tasks_take_whole_cores_first() {
+    threads(&[2, 4, 6]);
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn tasks_take_whole_cores_first_at_any_number() {
+    threads(&[1, 2, 3, 4, 6]);
+}
+
+/// Two caches of two equal CPUs each: six tasks cannot be dealt out evenly once and for all.
+#[test]
+fn caches_of_equal_cpus_share_fairly() {
+    let results = Scenario::emulated("6.12", "60x4,llcs=2", 3).loads("", "loads six spin 6 3");
+    let mut expect = Expectations::default();
+    expect.at_most("6 tasks: most over least", results.number("six", "/most_over_least"), 1.15);
+    expect.judge();
+}
+
+/// Fast and slow CPUs in caches of their own. `tasks` with the throughput that they had before caches were
+/// balanced, in tasks alone on a fast CPU.
+fn caches_of_unequal_cpus(tasks: &[(u32, f64)]) {
+    let numbers: Vec<u32> = tasks.iter().map(|(n, _)| *n).collect();
+    let results =
+        Scenario::emulated("6.12", "SPLIT", 6).loads("loads alone spin 1 1 0", &spin("bias", &numbers, 3));
+    let mut expect = Expectations::default();
+    let alone = results.number("alone", "/sum_per_s");
+    for (n, throughput) in tasks {
+        let name = format!("bias-{n}");
+        expect.at_most(
+            &format!("{n} tasks: most over least"),
+            results.number(&name, "/most_over_least"),
+            1.15,
+        );
+        let sum = results.number(&name, "/sum_per_s") / alone;
+        expect.at_least(&format!("{n} tasks: throughput"), sum, 0.98 * throughput);
+    }
+    expect.judge();
+}
+
+#[test]
+fn caches_of_unequal_cpus_share_fairly() {
+    caches_of_unequal_cpus(&[(5, 4.38), (8, 5.56), (12, 5.53)]);
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn caches_of_unequal_cpus_share_fairly_at_any_number() {
+    caches_of_unequal_cpus(&[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)]);
+}
