@@ -59,6 +59,21 @@ pub fn code_of(error: &anyhow::Error) -> i32 {
     RUNTIME
 }
 
+/// Return true if the error comes from a file system without space.
+#[must_use]
+pub fn is_disk_full(error: &anyhow::Error) -> bool {
+    use std::io::{Error, ErrorKind::StorageFull};
+    let full = |cause: &Error| cause.kind() == StorageFull;
+    let page = |error: &ampvm_abi::PageError| match error {
+        ampvm_abi::PageError::Map(_, cause) => full(cause),
+        _ => false,
+    };
+    error.chain().any(|cause| {
+        cause.downcast_ref::<Error>().is_some_and(full)
+            || cause.downcast_ref::<ampvm_abi::PageError>().is_some_and(page)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,7 +27,10 @@ impl Guest {
         // A pipe and a copy rather than the file itself, because QEMU would empty the file that virtme-run writes.
         let copier = child.stderr.take().map(|mut from| {
             std::thread::spawn(move || {
-                let _ = std::io::copy(&mut from, &mut file);
+                // A full disk must not end QEMU, which dies of a console that nothing reads.
+                if std::io::copy(&mut from, &mut file).is_err() {
+                    let _ = std::io::copy(&mut from, &mut std::io::sink());
+                }
             })
         });
         Ok(Self { child, gone: false, console: copier })

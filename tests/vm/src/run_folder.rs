@@ -88,7 +88,13 @@ impl RunFolder {
             late: watched.late,
             console: &self.text(&self.console()),
             launcher: &self.text(&self.launcher_log()),
+            disk_full: self.disk_is_full(),
         })
+    }
+
+    /// Return true if the folder's file system has no block left.
+    fn disk_is_full(&self) -> bool {
+        nix::sys::statvfs::statvfs(&self.path).is_ok_and(|disk| disk.blocks_available() == 0)
     }
 }
 

@@ -11,6 +11,9 @@ use crate::exit;
 const CONSOLE_LINES: usize = 12;
 /// Longest line that an explanation repeats, in characters.
 const LINE_CHARS: usize = 160;
+/// Said of a full disk, on which the guest cannot leave the command's exit code.
+pub const DISK_FULL: &str =
+    "the disk of the output folder is full: free some space, or give a folder on another disk with --out";
 /// What ran out of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
@@ -35,6 +38,8 @@ pub struct Evidence<'a> {
     pub console: &'a str,
     /// What virtme-ng and QEMU said.
     pub launcher: &'a str,
+    /// The output folder's file system has no space left.
+    pub disk_full: bool,
 }
 
 /// How a run ended.
@@ -83,6 +88,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     }
     if let (Some(code), None) = (evidence.exit_code, evidence.late) {
         return Verdict::Ended(code);
+    }
+    if evidence.disk_full {
+        return Verdict::SetUpFailed(DISK_FULL.to_string());
     }
     match evidence.late {
         Some(Late::Boot(seconds)) => Verdict::Hung(format!(
@@ -153,6 +161,14 @@ mod tests {
         let lockup = "Kernel panic - not syncing: softlockup: hung tasks";
         let verdict = judge(&Evidence { console: lockup, ..Evidence::default() });
         assert!(verdict.explanation().is_some_and(|text| text.contains("no progress")));
+    }
+
+    #[test]
+    fn a_full_disk_explains_a_code_that_never_arrived() {
+        let full = |evidence: Evidence<'static>| judge(&Evidence { disk_full: true, ..evidence });
+        assert_eq!(full(ended(3)), Verdict::Ended(3));
+        let verdict = full(Evidence { started: true, ..Evidence::default() });
+        assert_eq!(verdict, Verdict::SetUpFailed(DISK_FULL.into()));
     }
 
     #[test]

@@ -29,7 +29,13 @@ fn main() {
         args::Command::Lint => lint::run(),
     };
     exit(code.unwrap_or_else(|error| {
-        eprintln!("xtask: {error:#}");
+        // Ctrl-C ends the programs that a step waits for, too, and the step takes that for a failure.
+        if bias_vm::interrupt::requested() {
+            eprintln!("xtask: interrupted");
+            return bias_vm::exit::INTERRUPTED;
+        }
+        let full = if bias_vm::exit::is_disk_full(&error) { "; free some space on that disk" } else { "" };
+        eprintln!("xtask: {error:#}{full}");
         bias_vm::exit::code_of(&error)
     }));
 }

@@ -1,7 +1,7 @@
 //! Mapping the page into this process and reading it without undefined behaviour.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -88,9 +88,10 @@ impl Page {
     /// [`PageError::Map`] when the file cannot be created, sized or mapped.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         let err = |e| PageError::Map(path.to_owned(), e);
-        let file =
+        let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(err)?;
-        file.set_len(PAGE_BYTES as u64).map_err(err)?;
+        // Written, not only made so long: on a full disk a page without blocks kills its writer later.
+        file.write_all(&[0; PAGE_BYTES]).map_err(err)?;
         Self::map(path, &file)
     }
 
