@@ -53,6 +53,7 @@ struct __attribute__((aligned(LINE))) task {
 	/* Results, of the window only. */
 	double steps;
 	double ns;
+	double cpu_ns; /* without the time that kernel threads took */
 	double event[AMP_NR_EVENTS];
 };
 
@@ -77,12 +78,17 @@ static void put(const char *name, int number, double value)
 	separator = ",";
 }
 
-static double now_ns(void)
+static double clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static double now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static void sleep_until(double ns)
@@ -219,12 +225,14 @@ static void measure(struct task *t, double start)
 	while (now_ns() < start + window_ns / 8)
 		t->run(t, t->chunk);
 	add_group(fd, t->event, -1);
+	t->cpu_ns = -clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	t->ns = -now_ns();
 	do {
 		t->run(t, t->chunk);
 		t->steps += t->chunk;
 	} while (now_ns() < start + window_ns);
 	t->ns += now_ns();
+	t->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	add_group(fd, t->event, 1);
 	if (t->word)
 		*t->word |= DONE;
@@ -251,10 +259,16 @@ static double step_ns(const struct task *t)
 	return t->ns / t->steps;
 }
 
-/* The kernel's instructions at ticks are counted, so they cost no accuracy. */
-static double insn_ns(const struct task *t)
+/*
+ * CPU time per instruction and stall cycle, those of the kernel's ticks
+ * included. Ticks of two CPUs that coincide wait for each other's locks with
+ * PAUSE, which is a stall.
+ */
+static double work_ns(const struct task *t)
 {
-	return t->ns / t->event[AMP_INSTRUCTIONS];
+	const double *event = t->event;
+
+	return t->cpu_ns / (event[AMP_INSTRUCTIONS] + event[AMP_STALL_INTERNAL] + event[AMP_STALL_EXTERNAL]);
 }
 
 /* Fill in task `i`; it runs on this CPU. */
@@ -289,7 +303,7 @@ static void figure_execute(void)
 	/* So long that a tick of the timer more or less does not show. */
 	window_ns = 600e6;
 	for (int cpu = 0; cpu < cpus; cpu++) {
-		double least = 1e18, most = 0, ns = 0, insns = 0;
+		double least = 1e18, most = 0, ns = 0;
 
 		for (int round = 0; round < ROUNDS; round++) {
 			loop(0, cpu);
@@ -297,11 +311,10 @@ static void figure_execute(void)
 
 			least = one < least ? one : least;
 			most = one > most ? one : most;
-			ns += tasks[0].ns;
-			insns += tasks[0].event[AMP_INSTRUCTIONS];
+			ns += work_ns(&tasks[0]) / ROUNDS;
 		}
 		put("step_ns", cpu, (least + most) / 2);
-		put("insn_ns", cpu, ns / insns);
+		put("work_ns", cpu, ns);
 		put("spread", cpu, most / least - 1);
 	}
 }
@@ -313,13 +326,13 @@ static void figure_smt(void)
 	for (int cpu = 0; cpu < 2; cpu++) {
 		loop(0, cpu);
 		alone();
-		own[cpu] = insn_ns(&tasks[0]);
+		own[cpu] = work_ns(&tasks[0]);
 	}
 	loop(0, 0);
 	loop(1, 1);
 	together(2);
 	for (int cpu = 0; cpu < 2; cpu++)
-		put("share", cpu, own[cpu] / insn_ns(&tasks[cpu]));
+		put("share", cpu, own[cpu] / work_ns(&tasks[cpu]));
 }
 
 static void figure_memory(void)
