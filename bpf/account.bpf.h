@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Accounting: turn the time a task ran into vtime, and publish what runs.
+ * Accounting: charge run time as vtime, publish the running task, and maintain
+ * the global vtime.
  *
- * Problem. vtime must count work, not time, and it must be current even for a task that never stops, or
- * one that comes later would be owed everything the others did since they last stopped.
+ * Problem
+ * vtime must count work, not time. It must also be current for a task that
+ * never stops. Otherwise a task that comes later would seem to lag by all that
+ * this one did meanwhile.
  *
- * Approach. account() charges what ran since the last call, from the kernel's own run time, which needs
- * no clock read and excludes other scheduling classes. It is called when a task stops, at every tick
- * and whenever a slice is renewed.
+ * Approach
+ * account() charges the time since its last call. It reads the kernel's own run
+ * time, which needs no clock and excludes other scheduling classes. It is
+ * called when a task stops, at every tick, and whenever a slice is renewed.
  *
- * vtime_now, the machine's vtime, is where sleepers and newcomers start, and how it moves and why is told in bias/clock.h. It is
- * moved by work when that is charged, pulled up by the head of a shared queue when that is taken and, while no queue forms,
- * by the least of the running tasks, and put right at ticks. Nobody waits further ahead of it than bias_ahead_ns() allows, and
- * nobody comes back further behind than MAX_LAG_SLICES, so every wait is bounded: by their sum, at the clock's slowest.
+ * vtime_now is the global vtime, where tasks start that wake or are new
+ * (bias/clock.h). Work moves it when it is charged. The head of a shared DSQ
+ * pulls it up when it is taken. While no DSQ fills, the lowest vtime of the
+ * running tasks pulls it up. Ticks correct it.
  *
- * The weight is summed from what each CPU counted, at a tick, by one CPU each jiffy (each few on more than
- * MAX_SCAN CPUs).
+ * No task waits further ahead of it than bias_ahead_ns() allows, and no task
+ * comes back further behind it than MAX_LAG_SLICES. So every wait is bounded by
+ * the sum of both, at the slowest pace of the global vtime.
  *
- * Invariants. Every nanosecond of run time is charged once, on the CPU where it was run. vtime_now
- * never goes back.
+ * Each CPU counts the weight that becomes runnable on it. One CPU adds up these
+ * counts at a tick, once per jiffy, or per few jiffies on more than MAX_SCAN
+ * CPUs.
+ *
+ * Invariants
+ * Every nanosecond of run time is charged once, on the CPU that ran it.
+ * vtime_now never goes back.
  */
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H
@@ -26,24 +36,33 @@
 #include "state.bpf.h"
 #include "group.bpf.h"
 
-/* For so many jiffies after a tick a CPU whose task did not go to sleep is taken to be busy with ours. */
+/*
+ * Jiffies after a tick for which a CPU counts as busy with a SCHED_EXT task,
+ * unless that task went to sleep.
+ */
 #define RECENT_JIFFIES 64
 
-/* A run is brief if it is shorter than this [ns]: half of what is counted then is switching. */
+/*
+ * A run is brief if it is shorter than this [ns]: half of its counts would come
+ * from switching.
+ */
 #define BRIEF_NS 500000
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
 	u64 now = READ_ONCE(vtime_now);
 
-	/* Of two CPUs that race one loses; its step is a slice at most, and comes again. */
+	/*
+	 * Of two CPUs that race, one loses its step: a slice at most, which
+	 * comes again.
+	 */
 	if (!READ_ONCE(clock_waits) && bias_vtime_before(now, vtime))
 		__sync_val_compare_and_swap(&vtime_now, now, bias_clock_follow(now, vtime, slice_ns));
 }
 
 /*
- * While no queue forms: move vtime_now up to the least of the running tasks. Called once a slice;
- * bounded by MAX_SCAN.
+ * Move vtime_now up to the lowest vtime of the running tasks, while no DSQ
+ * fills. Called once per slice and bounded by MAX_SCAN.
  */
 static __always_inline void follow_running(s32 cpu)
 {
@@ -60,8 +79,9 @@ static __always_inline void follow_running(s32 cpu)
 }
 
 /*
- * @self ticks; @wanted if somebody waits for its CPU. It counts for RECENT_JIFFIES, so that the clock does not leave what ran there behind
- * while another scheduling class has the CPU.
+ * Note a tick of @self; @wanted is true if its CPU is contended. The tick
+ * counts for RECENT_JIFFIES, so that the global vtime does not leave the task
+ * behind while another scheduling class has the CPU.
  */
 static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool wanted)
 {
@@ -70,8 +90,10 @@ static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool wanted
 }
 
 /*
- * At a tick: add up the weight of what is runnable, and where what runs is, seen from the clock, if nobody did of late. Returns 0. Global,
- * so that the verifier looks at it once.
+ * Add up at a tick the weight of all runnable tasks and how far running tasks
+ * are from the global vtime. Correct the global vtime by that. Do nothing if a
+ * CPU did so recently. Return 0. This function is global so that the verifier
+ * checks it once.
  */
 __noinline int refresh_clock(u64 now)
 {
@@ -91,7 +113,10 @@ __noinline int refresh_clock(u64 now)
 			bias_clock_see(&look, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
 				       slice_ns, READ_ONCE(cctx->wanted_mask));
 	}
-	/* CPUs count while others read; a sum that is off for a moment is off by a task or two. */
+	/*
+	 * CPUs change their counts meanwhile: for a moment the sum is off by a
+	 * task or two.
+	 */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
 	WRITE_ONCE(clock_waits, bias_clock_waits(&look, slice_ns));
 	if (!clock_waits)
@@ -100,8 +125,8 @@ __noinline int refresh_clock(u64 now)
 }
 
 /*
- * Charge @p, which runs or just ran on @cpu. Its run time must be up to date, as it is in stopping,
- * tick and dispatch.
+ * Charge @p, which runs or just ran on @cpu. Its run time must be up to date,
+ * as it is in stopping, tick and dispatch.
  */
 static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
@@ -126,13 +151,16 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	cctx->stats[cpu_is_slow(cpu) ? BIAS_STAT_RUN_SLOW_NS : BIAS_STAT_RUN_FAST_NS] += ran_ns;
 }
 
-/* What the work of the task of @tctx (nothing is known of it, if NULL) costs on @cpu. */
+/*
+ * Compute the charge rate of the task of @tctx on @cpu. @tctx is NULL if
+ * nothing is known of the task.
+ */
 static __always_inline void price(s32 cpu, struct cpu_ctx *cctx, const struct task_ctx *tctx)
 {
 	u32 seq = READ_ONCE(table_seq);
 	const struct bias_speed *speed = speed_of(cpu);
 
-	/* Of whom nothing is known is taken to execute. */
+	/* Assume that an unknown task only executes. */
 	if (tctx && tctx->profile.speedup_permille) {
 		cctx->run_speedup = tctx->profile.speedup_permille;
 		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &speed->cost);
@@ -144,11 +172,17 @@ static __always_inline void price(s32 cpu, struct cpu_ctx *cctx, const struct ta
 		cctx->run_cost = speed->cost.permille[BIAS_EXECUTE];
 		cctx->run_shared_cost = speed->shared.permille[BIAS_EXECUTE];
 	}
-	/* Read before the entry: a table that came between the two is noticed at the next tick. */
+	/*
+	 * The sequence was read before the entry, so the next tick notices a
+	 * table that came in between.
+	 */
 	cctx->priced_seq = seq;
 }
 
-/* Where @p, which runs on the CPU of @cctx, may go: RUN_MOVABLE and RUN_ANYWHERE, or 0. */
+/*
+ * Return where @p, which runs on the CPU of @cctx, may migrate: RUN_MOVABLE and
+ * RUN_ANYWHERE, or 0. Publish the affinity of a restricted task.
+ */
 static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx)
 {
 	if (is_pinned(p))
@@ -160,9 +194,10 @@ static __always_inline u32 publish_affinity(const struct task_struct *p, struct 
 }
 
 /*
- * At a tick: the running task of @cpu may have been preempted with migration
- * disabled, and would pass for pinned until it stops. Returns 0. Global, so that the
- * verifier looks at it once.
+ * Publish the affinity of @cpu's running task again at a tick. The task may
+ * have been preempted with migration disabled, and would count as pinned until
+ * it stops. Return 0. This function is global so that the verifier checks it
+ * once.
  */
 __noinline int refresh_affinity(s32 cpu)
 {
@@ -173,7 +208,10 @@ __noinline int refresh_affinity(s32 cpu)
 	return 0;
 }
 
-/* @p, of which @tctx is known (or nothing, if NULL), starts to run on @cpu. */
+/*
+ * Start to account for @p, which begins to run on @cpu. @tctx is NULL if
+ * nothing is known of it.
+ */
 static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					  const struct task_ctx *tctx)
 {
@@ -184,7 +222,10 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	cctx->run_vtime = cctx->began_vtime = p->scx.dsq_vtime;
 	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx);
 	cctx->run_pid = p->pid;
-	/* A request is for the task that ran when it was made, or for one that comes back here, see swap.bpf.h. */
+	/*
+	 * Drop a request that was for the task before, but keep one that waited
+	 * for the return of @p, see swap.bpf.h.
+	 */
 	if (cctx->move_pid != p->pid) {
 		cctx->move_to = 0;
 		cctx->move_pid = 0;
@@ -196,14 +237,20 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	}
 }
 
-/* @p, which is accounted for, ticks on @cpu: from now on at the price of the table in force. */
+/*
+ * Update the charge rate of @p, which ticks on @cpu, if the table has changed.
+ * @p has been charged up to now.
+ */
 static __always_inline void account_again(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	if (cctx->priced_seq != READ_ONCE(table_seq))
 		price(cpu, cctx, p->flags & PF_KTHREAD ? NULL : task_ctx_of(p));
 }
 
-/* @p stops running on @cpu; @runnable when it would have gone on. */
+/*
+ * Charge @p, which stops running on @cpu, and update the averages of the CPU.
+ * @runnable is true if @p would have run on.
+ */
 static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, bool runnable)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -223,7 +270,9 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 		cctx->after_ns = (cctx->after_ns * 3 + after_ns) / 4;
 		cctx->woke_ns = 0;
 	}
-	/* A task whose attributes change is taken off its queue, too, but does not sleep. */
+	/*
+	 * A task whose attributes change is dequeued, too, but does not sleep.
+	 */
 	if (!runnable && p->__state) {
 		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;

@@ -2,30 +2,42 @@
 /*
  * Counting: what each task stalls on, from the CPUs' performance counters.
  *
- * Problem. Counters belong to CPUs, bias to tasks. On 6.12 only tracing programs may read them, reading four
- * costs as much as a tenth of a switch, and a task that never sleeps passes no switch at all.
+ * Problem
+ * Counters belong to CPUs, but bias belongs to tasks. On 6.12 only tracing
+ * programs may read counters. Reading four of them costs as much as a tenth of
+ * a switch. A task that never sleeps passes no switch at all.
  *
- * Approach. A stretch begins when a task is switched in and ends when it is switched out, seen by a program on
- * the scheduler's own tracepoint; a program on the timer tick closes the stretch of whoever runs longer and begins
- * the next. What the counters moved by is added to the task's window, and a full window updates its profile
- * (bias/bias.h). A task whose profile is stable is counted in one run of sample_every, decided in ops.running; its
- * windows then take as many times longer, and become short again with the first that differs.
+ * Approach
+ * An interval begins when a task is switched in and ends when it is switched
+ * out. A program on the scheduler's tracepoint sees both. A program on the
+ * timer tick closes the interval of a task that runs longer, and begins the
+ * next one. The difference of the readings is added to the task's window, and a
+ * full window updates its profile (bias/bias.h).
  *
- * The programs see every task, ours or not: they act on what ops.running asked for, by pid.
+ * ops.running decides whether a run is counted. One run in sample_every is
+ * counted if the task's profile is stable or its runs are brief. The windows of
+ * such a task then take that many times longer, until one differs. The tracing
+ * programs see every task, also of other classes, and act only on the pid that
+ * ops.running noted.
  *
- * Invariants. A stretch is charged to the task that ran it or to nobody. A counter that cannot be read, stands
- * still, goes backwards or wraps costs its stretch, never more: kinds stay as they are, and the statistics
- * tell (counted, count_invalid, count_failed).
+ * If events outnumber counters, perf multiplexes: it rotates groups of events
+ * every few milliseconds. The part that was counted is scaled to the whole
+ * interval. All four events are in one group, and so cover the same part. An
+ * interval in which the group ran too briefly stays open at a tick. Perf
+ * rotates at ticks as well, so the interval would show mostly the rotation
+ * itself.
  *
- * Turns. Where others count, too, the kernel lets groups of events take turns of some milliseconds. The part that was
- * counted stands for the whole stretch; all four events are one group, and so of the same part. A tick before our
- * turn came, or just as it comes, leaves the stretch open: the kernel gives turns at its ticks, too, and a glimpse shows
- * nothing but that.
+ * Each CPU also sums up its valid intervals. Cycles over the time in which they
+ * were counted are its clock rate, which the agent follows to recalibrate.
  *
- * What valid stretches add up to is kept for each CPU, too: cycles by the time they were counted for are its clock, which
- * the agent follows (recalibration).
+ * Invariants
+ * An interval is charged to the task that ran it or to none. A counter that
+ * cannot be read, stands still, goes backwards or wraps costs its interval and
+ * no more. Bias stays as it is, and the statistics show it (counted,
+ * count_invalid, count_failed).
  *
- * Limits. Counters include interrupts that came meanwhile. Kernel threads are not counted.
+ * Limits
+ * Counts include interrupts that came meanwhile. Kthreads are not counted.
  */
 #ifndef BIAS_COUNT_BPF_H
 #define BIAS_COUNT_BPF_H
@@ -33,10 +45,10 @@
 #include "state.bpf.h"
 #include "limit.bpf.h"
 
-/* Of the ticks of a task that runs long, so many are counted together while its profile is stable. */
+/* Ticks that one interval of a long run spans while the profile is stable. */
 #define TICKS_TOGETHER 2
 
-/* Read the counters of this CPU, @cpu. */
+/* Read the counters of this CPU, @cpu. Return false if one cannot be read. */
 static __always_inline bool counters_read(s32 cpu, struct readout *now)
 {
 	u64 first = (u32)cpu * BIAS_NR_COUNTERS;
@@ -57,7 +69,7 @@ static __always_inline bool counters_read(s32 cpu, struct readout *now)
 			return false;
 		}
 		*counts[i] = value.counter;
-		if (i == BIAS_COUNTER_CYCLES) { /* leads the group */
+		if (i == BIAS_COUNTER_CYCLES) { /* leader of the group */
 			now->enabled_ns = value.enabled;
 			now->running_ns = value.running;
 		}
@@ -65,7 +77,7 @@ static __always_inline bool counters_read(s32 cpu, struct readout *now)
 	return true;
 }
 
-/* Begin a stretch of task @pid on this CPU. */
+/* Begin an interval of task @pid on this CPU. */
 static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct readout *now, u64 now_ns,
 					  u32 pid)
 {
@@ -75,14 +87,17 @@ static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct rea
 	cctx->uncounted_ticks = 0;
 }
 
-/* Has the stretch that is under way on the CPU of @cctx been counted for long enough, as of @now? */
+/*
+ * Return true if the open interval on the CPU of @cctx has been counted for
+ * long enough, as of @now.
+ */
 static __always_inline bool stretch_tells(const struct cpu_ctx *cctx, const struct readout *now)
 {
 	return bias_turn_tells(now->enabled_ns - cctx->count_start.enabled_ns,
 			       now->running_ns - cctx->count_start.running_ns);
 }
 
-/* The stretch of @p on this CPU, @cpu, has ended: charge it. */
+/* End the interval of @p on this CPU, @cpu, and charge it to @p. */
 static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					const struct readout *now, u64 now_ns)
 {
@@ -133,7 +148,10 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	}
 }
 
-/* ops.running decides whether this run of @p is counted; the switch that follows begins it. */
+/*
+ * Decide in ops.running whether this run of @p is counted. The switch that
+ * follows begins the interval.
+ */
 static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					 struct task_ctx *tctx)
 {
@@ -141,7 +159,7 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 		return;
 	if (limited && !tctx->inside)
 		return;
-	/* A short run tells little and costs as much to count as a long one. */
+	/* A brief run shows little and costs as much to count as a long one. */
 	if ((tctx->brief || bias_profile_stable(&tctx->profile)) && ++tctx->uncounted < sample_every)
 		return;
 	tctx->uncounted = 0;
@@ -185,7 +203,9 @@ int BPF_PROG(bias_count_tick)
 	struct readout now;
 	u64 now_ns;
 
-	/* A run that was not to be counted turns out to be long: worth it. */
+	/*
+	 * ops.running may have skipped this run, which is long enough to count.
+	 */
 	if (!pid || !cpu_info_of(cpu)->counters || cctx->run_pid != pid || !(cctx->run_flags & RUN_BUSY) ||
 	    (p->flags & PF_KTHREAD))
 		return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the scheduler adds to the kernel's dump, which is printed when the scheduler is thrown out and on
- * SysRq-D: enough to see for each waiting task which queue holds it, what is due before it, and which CPU
- * should have taken it.
+ * Additions to the kernel's dump, which it prints when it ends the scheduler
+ * and on SysRq-D. They show for each waiting task which DSQ holds it, which
+ * tasks are due before it, and which CPU should have taken it.
  *
- * Limits: the words other CPUs write may change while they are printed.
+ * Limits
+ * Fields that other CPUs write may change while they are printed.
  */
 #ifndef BIAS_DUMP_BPF_H
 #define BIAS_DUMP_BPF_H

@@ -1,43 +1,55 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.weight: a cgroup's share of the machine, whatever the number of its tasks.
+ * cpu.weight: a cgroup's share of the machine, however many tasks it has.
  *
- * Problem. Queues hold tasks, but weights are given to cgroups, which are nested. A group of weight 100
- * with ten busy tasks deserves as much as one busy task outside.
+ * Problem
+ * DSQs hold tasks, but users give weights to cgroups, which are nested. A group
+ * of weight 100 with ten busy tasks deserves as much as one busy task outside.
  *
- * Approach. The tree is flattened: a task's weight, seen from the top, is its share of its group's
- * active weight times the group's weight, level by level (bias_group_weight()). A group's active weight
- * is the sum over what is runnable in it, tasks and child groups; a child counts from its first
- * runnable task to its last. Sums change in ops.runnable and ops.quiescent, which the kernel also calls
- * around a move between cgroups and a change of weight, so that what was added under one name and
- * weight is taken away under the same.
+ * Approach
+ * The tree is flattened. A task's weight, seen from the top, is its share of
+ * its group's active weight times the group's weight, level by level
+ * (bias_group_weight()). A group's active weight is the sum over its runnable
+ * tasks and active child groups. A child is active from its first runnable task
+ * to its last.
  *
- * What arrives at the top is the weight of all that competes. It is counted on the CPU that counts it, and
- * only the sum over all CPUs has a meaning (account.bpf.h).
+ * The sums change in ops.runnable and ops.quiescent. The kernel also calls
+ * these around a move between cgroups and around a change of weight. So a
+ * weight is always subtracted from the group to which it was added, and with
+ * the same value.
  *
- * The kernel tells nothing of a changed weight, so a task that is charged compares what each of its
- * groups counts for with the group's weight, and corrects the sum above.
+ * The weight that arrives at the top is the weight of all competing tasks. Each
+ * CPU counts the changes that it makes, and only the sum over all CPUs is
+ * meaningful (account.bpf.h).
  *
- * Invariants. Tasks of the root group cost no atomics. A group's active weight returns to
- * zero with its last runnable task. Neither a deep hierarchy nor a great number of groups gains weight.
+ * The kernel does not report a changed group weight. So each charge of a task
+ * compares what its groups count in their parents with the groups' weights, and
+ * corrects the parents' sums.
  *
- * Limits. Groups beyond MAX_GROUPS share one group's weight among them (statistics: groups_ignored),
- * and a task below MAX_LEVELS levels has the least weight there is. Sums are read without a lock: a
- * share is off for the length of a race, not for longer. cpu.max is not enforced.
+ * Invariants
+ * Tasks of the root group cost no atomics. A group's active weight returns to
+ * zero with its last runnable task. Neither a deep hierarchy nor many groups
+ * gain weight.
+ *
+ * Limits
+ * Groups beyond MAX_GROUPS share the weight of one group (statistics:
+ * groups_ignored). A task more than MAX_LEVELS levels deep has the least
+ * possible weight. Sums are read without a lock, so a share is off during a
+ * race, but not longer. cpu.max is not enforced.
  */
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
 
 #include "state.bpf.h"
 
-/* Levels that are walked in a row; what is below them costs a call more. */
+/* Levels that are walked inline; deeper ones cost another call. */
 #define NEAR_LEVELS 4
 #define MAX_LEVELS  256
 #define ROOT_CSS_ID 1
-/* Stands for all groups beyond the table, a child of the root. */
+/* Stands for all groups beyond the table, as a child of the root. */
 #define OTHER_GROUPS (MAX_GROUPS - 1)
 
-/* The index of @tg's sums, 0 for the root. */
+/* Return the index of @tg's sums, 0 for the root. */
 static __always_inline u32 group_id(const struct task_group *tg)
 {
 	u32 id = tg->css.id;
@@ -52,8 +64,8 @@ static __always_inline u32 group_id(const struct task_group *tg)
 }
 
 /*
- * The weight of @tg in our unit; the kernel keeps 1024 shares, scaled up by another 1024, for a weight
- * of 100.
+ * Return the weight of @tg, shifted by BIAS_WEIGHT_SHIFT. The kernel keeps 1024
+ * shares, scaled up by another 1024, for a weight of 100.
  */
 static __always_inline u32 group_weight(const struct task_group *tg)
 {
@@ -69,7 +81,7 @@ static __always_inline struct task_group *group_of(const struct task_struct *p)
 	return p->sched_task_group;
 }
 
-/* What the group of index @id, which is @tg's, weighs in its parent. */
+/* Return the weight of @tg, which has index @id, in its parent. */
 static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 {
 	return id == OTHER_GROUPS ? BIAS_WEIGHT_NICE_0 : group_weight(tg);
@@ -77,8 +89,8 @@ static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 
 /* A walk from a task's group up to the root. */
 struct group_walk {
-	struct task_group *tg; /* the next level, NULL above the root's children */
-	u64 weight;	       /* of what is below, in @tg */
+	struct task_group *tg; /* next level; NULL above the root's children */
+	u64 weight;	       /* weight from below, in @tg */
 };
 
 static __always_inline void step_up(struct group_walk *walk, u32 id)
@@ -87,8 +99,9 @@ static __always_inline void step_up(struct group_walk *walk, u32 id)
 }
 
 /*
- * Count the walk's weight in its level, and go up if the level thereby comes to life or dies. Return
- * false if the levels above stay as they are.
+ * Add the walk's weight to its level, or subtract it. Go up if the level
+ * becomes active or idle by that. Return false if the levels above stay as they
+ * are.
  */
 static __always_inline bool count_level(struct group_walk *walk, bool joins)
 {
@@ -107,7 +120,7 @@ static __always_inline bool count_level(struct group_walk *walk, bool joins)
 		others = __sync_fetch_and_add(&group->active, -walk->weight) - walk->weight;
 	if (others > 0)
 		return false;
-	/* What is taken away later is what was counted, whatever the group's weight is by then. */
+	/* Subtract later what was added, even if the group's weight changes. */
 	if (joins)
 		group->counted = weight_above(walk->tg, id);
 	walk->weight = group->counted;
@@ -127,8 +140,9 @@ static __noinline void count_far_levels(struct task_group *tg, u64 weight, bool 
 }
 
 /*
- * Count @p's weight in its group, and the group in its parent if @p is the first, and so on; or take it away
- * again, the group with its last task.
+ * Add @p's weight to its group, and add the group to its parent if @p is its
+ * first task, and so on. If not @joins, subtract them instead, a group with its
+ * last task.
  */
 static __always_inline void group_count(const struct task_struct *p, const bool joins)
 {
@@ -143,8 +157,9 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 }
 
 /*
- * @group, of @tg, is busy and counts for @counted in its parent, but weighs @weight by now: correct the
- * parent's sum. Of CPUs that race one does it. The group stays busy meanwhile, for a task of it runs.
+ * Correct the parent's sum for the busy @group, of @tg, which counts as
+ * @counted there but now weighs @weight. If CPUs race, one of them corrects it.
+ * The group stays busy meanwhile, because a task of it runs.
  */
 static __always_inline void count_again(struct group_ctx *group, struct task_group *tg, u64 counted,
 					u64 weight)
@@ -161,7 +176,10 @@ static __always_inline void count_again(struct group_ctx *group, struct task_gro
 		cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight - counted;
 }
 
-/* Scale the walk's weight by its level, and go up; return false at the top. @runs if the task runs. */
+/*
+ * Scale the walk's weight by its level and go up. Return false at the top.
+ * @runs is true if the task runs.
+ */
 static __always_inline bool scale_level(struct group_walk *walk, bool runs)
 {
 	struct group_ctx *group;
@@ -193,8 +211,8 @@ static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, bool r
 }
 
 /*
- * The weight of @p seen from the top of the tree, in units of 1 / 2^BIAS_WEIGHT_SHIFT. If @p @runs, sums
- * above its groups follow their weights.
+ * Return the weight of @p seen from the top of the tree, in units of 1 /
+ * 2^BIAS_WEIGHT_SHIFT. If @p @runs, correct the sums above its groups.
  */
 static __always_inline u32 effective_weight(const struct task_struct *p, bool runs)
 {

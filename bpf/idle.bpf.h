@@ -1,30 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finding an idle CPU.
+ * Search for an idle CPU.
  *
- * Problem. A waking task should find a CPU that is idle, fast and near, in a
- * few hundred instructions. Two threads of one core share its speed, so an idle
- * thread beside a busy one is worth less than an idle core.
+ * Problem
+ * A waking task should find a CPU that is idle, fast and near, in a few hundred
+ * instructions. Two threads of a core share its speed, so an idle thread whose
+ * sibling is busy is worth less than an idle core.
  *
- * Approach. The kernel keeps masks of idle CPUs and of wholly idle cores. Each
- * step picks from one of them, for one class, in the LLC first, then in the
- * machine; the previous CPU goes before others of the same kind. The order is
+ * Approach
+ * The kernel keeps masks of idle CPUs and of wholly idle cores. Each step picks
+ * from one of them, for one class, in the LLC first and then in the machine.
+ * The previous CPU goes before others that are equally good. The order is
  *
- *	whole fast core, whole slow core, thread of a fast core, of a slow core
+ *	whole fast core, whole slow core, fast thread, slow thread
  *
- * or, where a second thread adds more throughput than a slow core does
- * (fast_sibling_first), whole fast core, fast thread, whole slow core, slow
- * thread. Without SMT each CPU is a whole core. A task of SLOW bias takes its
- * previous CPU if that is a whole core, then looks for slow CPUs before fast.
- * A task with an affinity of its own is matched in a per-CPU scratch mask.
+ * or, if a second thread adds more throughput than a slow core
+ * (fast_sibling_first),
  *
- * Invariants. A CPU that is returned was idle, is allowed for the task, and is
- * no longer marked idle: the caller must give it work or wake it. No thread of
- * a busy core is returned while a whole core of the same class idles in the
- * same domain.
+ *	whole fast core, fast thread, whole slow core, slow thread
  *
- * Limits. The kernel chooses among equally good CPUs. NUMA nodes matter only in
- * that an LLC never spans two.
+ * Without SMT each CPU is a whole core. A slow-biased task takes its previous
+ * CPU if that is a whole idle core, and else searches slow CPUs before fast
+ * ones. A per-CPU scratch mask intersects the CPUs of a class with the affinity
+ * of a restricted task.
+ *
+ * Invariants
+ * A CPU that is returned was idle and is allowed for the task. It is no longer
+ * marked idle, so the caller must give it work or wake it. No thread of a busy
+ * core is returned while a whole core of the same class idles in the same
+ * domain.
+ *
+ * Limits
+ * The kernel chooses among equally good CPUs. NUMA nodes matter only in that an
+ * LLC never spans two.
  */
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
@@ -32,10 +40,10 @@
 #include "state.bpf.h"
 #include "place.bpf.h"
 
-/* What an idle CPU's core must be. */
+/* State that the core of an idle CPU must have. */
 enum idle_need {
-	NEED_CORE,   /* idle as a whole */
-	NEED_THREAD, /* anything */
+	NEED_CORE,   /* all threads idle */
+	NEED_THREAD, /* any */
 };
 
 static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need need)
@@ -45,7 +53,7 @@ static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need 
 
 /*
  * Pick an idle CPU of @class_ for @p in @domain: an LLC, or nr_llcs for the
- * machine. Return a negative error when there is none.
+ * machine. Return a negative error if there is none.
  */
 static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 class_,
 					enum idle_need need)
@@ -80,7 +88,7 @@ static __always_inline s32 pick_idle(const struct task_struct *p, u32 llc, u32 c
 	return cpu;
 }
 
-/* May @p run on any CPU of @class_? */
+/* Return true if @p may run on any CPU of @class_. */
 static __always_inline bool may_run_on_class(const struct task_struct *p, u32 class_)
 {
 	u32 machine = nr_llcs;
@@ -116,7 +124,7 @@ static __always_inline bool core_is_idle(s32 cpu)
 	return idle;
 }
 
-/* Return true if no CPU idles: then no search finds one. */
+/* Return true if no CPU idles, so that every search would fail. */
 static __always_inline bool nothing_idles(void)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -126,7 +134,7 @@ static __always_inline bool nothing_idles(void)
 	return empty;
 }
 
-/* Claim @prev for @p if it idles, and its core if @need says so. */
+/* Claim @prev for @p if it idles, and if its core meets @need. */
 static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enum idle_need need)
 {
 	if ((need == NEED_CORE && !core_is_idle(prev)) || !claim_if_idle(p, prev))
@@ -135,7 +143,7 @@ static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enu
 	return prev;
 }
 
-/* Pick an idle CPU of @class_ for @p: @prev, one near it, any. */
+/* Pick an idle CPU of @class_ for @p: @prev, else one near it, else any. */
 static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 class_, enum idle_need need)
 {
 	s32 cpu = class_of(prev) == class_ ? claim_prev(p, prev, need) : -1;
@@ -149,8 +157,8 @@ static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 c
 }
 
 /*
- * Pick an idle CPU for @p, which last ran on @prev, or return a negative error.
- * Classes are tried in the order @first, then the other one.
+ * Pick an idle CPU for @p, which last ran on @prev. Try class @first, then the
+ * other one. Return a negative error if there is none.
  */
 static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 first)
 {
@@ -168,7 +176,10 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 	return cpu;
 }
 
-/* Pick an idle CPU for @p, which last ran on @prev, or return a negative error. */
+/*
+ * Pick an idle CPU for @p, which last ran on @prev. Return a negative error if
+ * there is none.
+ */
 static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
 	u32 first = BIAS_FAST;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is set up before the first task: the queues of every CPU, and the masks of CPUs by class that idle.bpf.h picks from.
+ * Set-up before the first task: the DSQs of every CPU, and the masks of CPUs by
+ * class from which idle.bpf.h picks.
  *
- * Invariant. Everything is created once; a second init after a failed one finds nothing left over, because the
- * kernel frees a scheduler's queues and maps with it.
+ * Invariants
+ * Everything is created once. After a failed init a second one finds nothing
+ * left over, because the kernel frees a scheduler's DSQs and maps with it.
  */
 #ifndef BIAS_INIT_BPF_H
 #define BIAS_INIT_BPF_H

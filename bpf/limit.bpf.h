@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The whole system, but bias for some cgroups only.
+ * Scheduling of the whole system, with bias for some cgroups only.
  *
- * Problem. Where opted-in tasks would starve behind the default scheduler's (optin.bpf.h), everything has to be scheduled here; yet
- * only some cgroups are to be counted and placed by what they stall on.
+ * Problem
+ * If opted-in tasks would starve behind those of the default scheduler
+ * (optin.bpf.h), this scheduler has to run every task. Yet only some cgroups
+ * should be counted and placed by what they stall on.
  *
- * Approach. A task remembers which cgroup it was last seen in and whether that has a bias, and is told anew when it runs in another one or the agent
- * has changed what optin_cgroups holds (cgroups_epoch). Who is outside is never counted and so remains unknown: queued by vtime,
- * charged by the CPU's speed, given turns on fast CPUs, but neither displaced nor preferred for what it gains.
+ * Approach
+ * A task's context caches the id of its cgroup and whether bias applies there.
+ * The cache is refreshed when the task runs in another cgroup, or when the
+ * agent changes optin_cgroups (cgroups_epoch). A task outside is never counted
+ * and so stays unknown. It is queued by vtime, charged by its CPU's speed, and
+ * takes part in rotation. It neither gets nor loses a CPU because of speedup.
  *
- * Invariants. Who leaves is unknown again from its next run or tick on. With `limited` off, as it is unless the agent is told
- * otherwise, nothing here is loaded.
+ * Invariants
+ * A task that leaves is unknown again from its next run or tick on. With
+ * `limited` off, the default, nothing here is loaded.
  *
- * Limits. Those of optin_follows(). Only ticks of CPUs that count see a move of a task that never stops.
+ * Limits
+ * Those of optin_follows(). If a task that never stops is moved, only a tick on
+ * a CPU that counts notices it.
  */
 #ifndef BIAS_LIMIT_BPF_H
 #define BIAS_LIMIT_BPF_H
@@ -20,7 +28,7 @@
 #include "state.bpf.h"
 #include "optin.bpf.h"
 
-/* Is @p, of which @tctx is known, in a cgroup that has a bias? */
+/* Return true if @p, whose context is @tctx, is in a cgroup with bias. */
 static __always_inline bool has_bias(struct task_struct *p, struct task_ctx *tctx)
 {
 	struct cgroup *cgrp;
@@ -44,7 +52,10 @@ static __always_inline bool has_bias(struct task_struct *p, struct task_ctx *tct
 	return tctx->inside;
 }
 
-/* The same of @p, which ticks on the CPU of @cctx: what is published of it is unknown from now on if it is not. */
+/*
+ * Return true if @p, which ticks on the CPU of @cctx, still has a bias. If it
+ * has none, the CPU publishes it as unknown.
+ */
 static __always_inline bool still_has_bias(struct task_struct *p, struct cpu_ctx *cctx)
 {
 	struct task_ctx *tctx;

@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * scx_bias, the kernel side: a fair scheduler for machines whose CPUs are not equally fast.
+ * scx_bias, the kernel side: a fair scheduler for machines whose CPUs are not
+ * equally fast.
  *
- * What it does, in the order of a task's life:
+ * A task passes through these steps:
  *
- *   wakes	select_cpu looks for an idle CPU, fast before slow, near before far; a waker about to
- *		sleep may keep its wakee.
- *   queues	enqueue puts it by vtime into the queue of its LLC, or of its CPU if it is pinned there
- *		(queue.bpf.h).
- *   runs	dispatch takes the task with the least vtime. A fast CPU with nothing to do takes a
- *		running task from a slow one; tasks of equal right take turns on the fast CPUs
- *		(move.bpf.h).
- *   is counted	what it stalls on, by the CPU's counters (count.bpf.h), tells what it gains from a fast
- *		CPU, and that in which queue it waits (place.bpf.h) and whom it changes places with.
- *   pays	vtime counts work, not time: 10 ms on a CPU of 0.4 speed cost 4 ms (account.bpf.h),
- *		scaled by nice and cpu.weight (group.bpf.h).
+ *	wakeup		ops.select_cpu picks an idle CPU, fast before slow and
+ *			near before far (idle.bpf.h). A waker that is about to
+ *			sleep may keep its wakee on its CPU.
+ *	enqueue		The task waits by vtime in a DSQ of its LLC, or in the
+ *			DSQ of its CPU if it is pinned (queue.bpf.h).
+ *	dispatch	The CPU takes the task with the lowest vtime. A fast
+ *			CPU without work pulls a running task from a slow one.
+ *			Tasks of about equal speedup rotate (move.bpf.h).
+ *	counting	The CPU's counters measure what the task stalls on
+ *			(count.bpf.h). That predicts its speedup, and the
+ *			speedup decides its DSQ (place.bpf.h) and its swaps.
+ *	charging	vtime counts work, not time: 10 ms on a CPU of 0.4
+ *			speed cost 4 ms (account.bpf.h). nice and cpu.weight
+ *			scale it (group.bpf.h).
  *
- * Where only some cgroups are opted in, the agent is told who comes and goes (optin.bpf.h), or all are scheduled and only theirs
- * counted (limit.bpf.h).
+ * If only some cgroups are opted in, there are two modes. Either this scheduler
+ * runs only their threads, and the agent gets an event when a thread enters or
+ * leaves (optin.bpf.h). Or it runs every task, but counts only theirs
+ * (limit.bpf.h).
  *
- * The callbacks below only gather, ask and act. What is decided without the kernel is in
- * lib/include/bias, compiled here and tested on the host. What each CPU is worth comes from the agent,
- * before the scheduler is attached, and anew whenever it changes (table.bpf.h). Should the agent die, the kernel unloads the scheduler
- * and every task is back on the default one.
+ * The callbacks below only read state, call the policy and act on its answer.
+ * Policy that needs no kernel state is in lib/include/bias, which is compiled
+ * here and tested on the host. The agent supplies the cost of each CPU before
+ * it attaches the scheduler, and again whenever a cost changes (table.bpf.h).
+ * If the agent dies, the kernel unloads the scheduler and returns every task to
+ * the default one.
  */
 #include "state.bpf.h"
 #include "account.bpf.h"
@@ -43,16 +51,26 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* How far behind vtime_now a task may be that did not sleep: it was kept from CPUs it might have used. */
+/*
+ * Largest lag of a task that did not sleep [slices]. It may exceed a sleeper's
+ * one slice because other tasks kept this task from CPUs that it could have
+ * used.
+ */
 #define MAX_LAG_SLICES 6
 
-/* Of sync_burst_ns, what a waker may run on for and still leave its CPU to the wakee: more is worth another CPU. */
+/*
+ * A waker may keep its wakee if it runs on for less than this part of
+ * sync_burst_ns. A longer run is worth another CPU for the wakee.
+ */
 #define SYNC_AFTER_PART 5
 
-/* One in so many synchronous wakeups is timed. */
+/* One in SYNC_TIMED_EVERY synchronous wakeups is timed. */
 #define SYNC_TIMED_EVERY 4
 
-/* The running task of @cctx wakes another synchronously: for how long does it go on? */
+/*
+ * Note when the running task of @cctx makes a synchronous wakeup, if this one
+ * is timed. account_stop() computes for how long the task ran on.
+ */
 static __always_inline void note_sync(struct cpu_ctx *cctx)
 {
 	if (!(++cctx->sync_wakeups % SYNC_TIMED_EVERY))
@@ -60,12 +78,14 @@ static __always_inline void note_sync(struct cpu_ctx *cctx)
 }
 
 /*
- * The waker on @cpu may leave the CPU to @p: return true if its tasks tend to
- * sleep soon, at once after they woke another, and no task is passed over that is
- * owed more than a slice. As long as they wake each other there, ops.dispatch is
- * not asked. Yet if any task that waits sent @p to a queue, partners would be
- * torn apart, wait for each other in the queue, and so keep it from ever getting
- * empty.
+ * Return true if the waker on @cpu may leave its CPU to @p. The CPU's tasks
+ * must tend to sleep soon, and at once after they wake another task. No waiting
+ * task may be more than a slice behind @p.
+ *
+ * While partners wake each other here, the kernel does not call ops.dispatch. A
+ * stricter rule, by which any waiting task sends @p to a DSQ, would separate
+ * the partners. They would wait for each other there, and the DSQ would never
+ * drain.
  */
 static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
 {
@@ -83,7 +103,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
 	u64 now = vtime_now;
 	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, lag_ns);
 
-	/* Rarely: the weight of a task in a group is a walk. */
+	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + 2 * slice_ns, vtime))
 		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p, false)));
 	if (vtime != p->scx.dsq_vtime)
@@ -122,7 +142,10 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 	stat_inc(BIAS_STAT_ENQ_LOCAL);
 }
 
-/* May @p, which wakes on @cpu, go before everything that waits there? */
+/*
+ * Return true if @p, which wakes on @cpu, may go to its local DSQ. No task may
+ * wait for @cpu, and @p must be less than a slice ahead of the running task.
+ */
 static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	if (shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx))
@@ -132,8 +155,8 @@ static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, c
 }
 
 /*
- * @p, the last task of @cpu, stays there. The CPU is on its way to idle and does
- * not look into its local queue again without a kick.
+ * Keep @p, the last task of @cpu, there. The CPU is about to idle and does not
+ * check its local DSQ again without a kick.
  */
 static __always_inline void stay(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
@@ -142,8 +165,8 @@ static __always_inline void stay(struct task_struct *p, s32 cpu, u64 enq_flags)
 }
 
 /*
- * Another scheduling class took @cpu from @p, or @p waited there for it: @p goes
- * on elsewhere.
+ * Enqueue @p again after another scheduling class took @cpu, where @p ran or
+ * waited in the local DSQ.
  */
 static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
@@ -162,17 +185,18 @@ static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 en
 	}
 }
 
-/* @p can run on @cpu only. */
+/* Enqueue @p, which can run on @cpu only. */
 static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
 {
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 
 	/*
-	 * The kernel waits for its threads, and they are short. One that comes
-	 * back with its slice used up is not: it queues like any other task. Two of
-	 * them would keep the local queue filled for ever, ops.dispatch would not
-	 * be asked again, and what waits in the queues would starve.
+	 * Run a kthread that wakes at once: the kernel waits for it, and it is
+	 * short. A kthread whose slice is used up is not short and queues like
+	 * any other task. Otherwise two such kthreads would keep the local DSQ
+	 * filled. The kernel would never call ops.dispatch, and tasks in the
+	 * DSQs would starve.
 	 */
 	if (wakeup && (p->flags & PF_KTHREAD)) {
 		WRITE_ONCE(cctx->kthread_waiting, 1);
@@ -204,9 +228,13 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/*
-	 * The last task of a CPU stays; so does one that only makes way for a short kthread, unless
-	 * others wait: kthreads that wake again and again must not give it the CPU each time. In a queue it would go to whatever CPU ticks
-	 * next: a millisecond of a kernel worker on a fast CPU would send who gains most to a slow one.
+	 * Keep the last task of a CPU there. Also keep a task that only a short
+	 * kthread preempts, unless other tasks wait. Otherwise kthreads that
+	 * wake again and again would return the CPU to it each time.
+	 *
+	 * From a shared DSQ the next CPU that ticks would take the task. A
+	 * millisecond of a kernel worker on a fast CPU would then send the task
+	 * that gains most to a slow CPU.
 	 */
 	if (enq_flags & SCX_ENQ_LAST) {
 		stay(p, cpu, enq_flags);
@@ -217,7 +245,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (wakeup) {
-		/* select_cpu found nothing idle, but perhaps somebody who makes way. */
+		/* select_cpu found no idle CPU, but may have found a victim. */
 		if (displaces(p->scx.dsq_vtime, cctx)) {
 			stat_inc(BIAS_STAT_WAKE_PREEMPT);
 			if (p->flags & PF_KTHREAD)
@@ -236,7 +264,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
 }
 
-/* @p goes on for another slice: as long as it would have been given from a queue. */
+/* Let @p run for another slice, as long as one from a DSQ would be. */
 static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	bool waited_for = shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx);
@@ -249,12 +277,15 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 		follow_running(cpu);
 }
 
-/* The vtime at which the running @p counts against what waits for @cpu. */
+/*
+ * Return the vtime of the running @p for a comparison with the tasks that wait
+ * for @cpu. The cross-class penalty is included.
+ */
 static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 {
 	u64 vtime = p->scx.dsq_vtime;
 
-	/* With one class in use, or nothing waiting, it makes no difference, and need not be looked up. */
+	/* Skip the lookup where no penalty applies or nothing is compared. */
 	if (!two_classes || !shared_waiting(llc_of(cpu)) || is_pinned(p))
 		return vtime;
 	return vtime + class_handicap(cpu, queue_class(p));
@@ -275,12 +306,15 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	account(prev, cpu, cctx);
 	moves = cctx->move_to && move_holds(prev, cpu, cctx);
-	/* The task with the least vtime goes on; else two tasks on a CPU would take turns whatever they weigh. */
+	/*
+	 * Let the task with the lowest vtime run on. Otherwise two tasks on a
+	 * CPU would alternate, regardless of weight.
+	 */
 	if (moves || cctx->yielded || due_before(cpu, cctx, vtime_here(prev, cpu))) {
 		if (take_next(cpu))
 			return;
 		if (moves)
-			return; /* leave it without a slice: it comes to enqueue and moves */
+			return; /* no slice: ops.enqueue migrates it */
 	} else if (nr_llcs > 1 && take_due_elsewhere(cpu, cctx, prev->scx.dsq_vtime)) {
 		return;
 	}
@@ -289,7 +323,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		rotate(cpu, cctx);
 }
 
-/* sched_yield: whoever waits goes first, once, whatever is due to the caller. */
+/* Let a waiting task run first after sched_yield(), once and at any lag. */
 bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)
 {
 	cpu_ctx_of(scx_bpf_task_cpu(from))->yielded = 1;
@@ -303,7 +337,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	struct task_ctx *tctx = p->flags & PF_KTHREAD ? NULL : task_ctx_of(p);
 
-	/* First, for what is known of it may have to be forgotten. */
+	/* First, because a task without bias loses its profile here. */
 	if (tctx)
 		has_bias(p, tctx);
 	account_start(p, cpu, cctx, tctx);
@@ -311,7 +345,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
 	}
-	/* A swap has waited for its return. */
+	/* A planned swap has waited for the return of @p. */
 	if (cctx->move_to)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
@@ -326,8 +360,10 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
- * Shall @p, which ticks on @cpu, make way before its slice ends? Somebody waits on the CPU's local queue: a waker that
- * kept its wakee and did not sleep, or a kthread. Or somebody to whom enough is owed waits in a queue.
+ * Return true if @p, which ticks on @cpu, must stop before its slice ends.
+ * Either a task waits in the local DSQ: a kthread, or a wakee whose waker did
+ * not sleep. Or a task in another DSQ is more than half a slice behind @p. In
+ * both cases @p has had slice_min_ns.
  */
 static __always_inline bool makes_way(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
@@ -371,14 +407,15 @@ void BPF_STRUCT_OPS(bias_runnable, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	group_count(p, false);
-	/* A kernel thread that was queued may leave without having run. */
+	/* A kthread that was queued may leave without having run. */
 	if (p->flags & PF_KTHREAD)
 		WRITE_ONCE(cpu_ctx_of(scx_bpf_task_cpu(p))->kthread_waiting, 0);
 }
 
 /*
- * A task is known from its first moment. A child is taken to be like its parent until its own first window. Without
- * memory it goes on unknown: a fork does not fail for that.
+ * Create the context of @p before @p runs. A child inherits its parent's
+ * profile until its own first window. Without memory the task stays unknown: a
+ * fork does not fail because of that.
  */
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -398,15 +435,16 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_i
 	return 0;
 }
 
-/* A task joins: it starts level with what competes. */
+/* Start a new SCHED_EXT task level with the tasks that compete. */
 void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 {
 	scx_bpf_task_set_dsq_vtime(p, vtime_now);
 }
 
 /*
- * CPUs come and go in place. The kernel moves the tasks, the masks of idle CPUs are its own, and a
- * queue whose CPUs are all gone is still served by the other class. Without these two the kernel would
+ * CPUs come and go while the scheduler runs. The kernel migrates their tasks
+ * and maintains the masks of idle CPUs. If all CPUs of a DSQ's class are gone,
+ * the other class still serves it. Without these two callbacks the kernel would
  * unload the scheduler at each change.
  */
 void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)

@@ -1,40 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Moving tasks that run: idle pull and rotation.
+ * Migration of running tasks: pull, gain swap and rotation.
  *
- * Problem. When every CPU has a task no queue forms, and dispatch alone never corrects a placement:
- * work left on slow CPUs stays there while fast ones idle (seed 002, [3]), and of equal tasks some
- * always sit on the fast CPUs.
+ * Problem
+ * While every task has a CPU, no DSQ fills, and dispatch alone never corrects a
+ * placement. Work stays on slow CPUs while fast ones idle [Balakrishnan05], and
+ * some of several equal tasks always run on the fast CPUs.
  *
- * Approach. A running task cannot be taken; its CPU is asked to give it up. The request is a word in
- * the CPU's cpu_ctx. The CPU is preempted, finds nothing to dispatch, and the kernel hands the task to
- * ops.enqueue (SCX_OPS_ENQ_LAST), which sees the request and inserts the task on the target's local
- * queue.
+ * Approach
+ * A CPU cannot take a task that runs on another one. It writes a move request
+ * into the cpu_ctx of that CPU and preempts it. That CPU finds nothing to
+ * dispatch, and the kernel passes its task to ops.enqueue (SCX_OPS_ENQ_LAST).
+ * ops.enqueue sees the request and inserts the task into the local DSQ of the
+ * target.
  *
- *	idle pull	a fast CPU about to idle asks for the task on a slow CPU that gains most, of
- *			equal ones the one furthest behind; a slow CPU that ticks while a fast one
- *			idles wakes that one, to ask.
- *	gain		a fast CPU that ticks asks for a slow CPU's task that gains clearly more
- *			(gain_permille) than its own, and leaves it its own place.
- *	rotation	a fast CPU whose slice ends asks for the slow CPU's task that is furthest behind
- *			it in vtime, if by more than rotate_gap_ns, and leaves it its own place ("equal
- *			progress", PACT'13). The two change places: the one that comes up has
- *			the other's CPU kicked, which sends that to where the first came from.
- *			Only among tasks of about equal gain: who gains clearly more is displaced
- *			only by one that is behind by unfair_gap_ns, and comes back when it has half
- *			caught up; and not by one that loses little where it is.
+ *	pull		A fast CPU about to idle requests the task of a slow
+ *			CPU that gains most, among about equal ones the task
+ *			with the largest lag. A slow CPU that ticks while a
+ *			fast one idles wakes that CPU, which then pulls. An
+ *			idle core also pulls from a core that two tasks share.
+ *	gain swap	A fast CPU that ticks requests the task of a slow CPU
+ *			that gains clearly more (gain_permille) than its own.
+ *	rotation	A fast CPU whose slice ends requests the task of a
+ *			slow CPU that lags more than rotate_gap_ns behind its
+ *			own, so that all progress alike [VanCraeynest13].
  *
- * And the agent may ask for a swap that it planned, see swap.bpf.h. With `moving` off it alone does: an ablation, which shows what
- * its swaps are worth by themselves.
+ * In a swap or rotation, the task that comes up has the fast CPU kicked. That
+ * CPU then sends its own task to the CPU that the first one left.
  *
- * Only tasks that a tick has seen are worth a migration: shorter ones are gone before they arrive.
+ * Tasks of about equal speedup rotate. A task that gains clearly more makes
+ * room only for one that lags by unfair_gap_ns. It does not for one that loses
+ * little on its slow CPU. The task that gains more comes back when half of that
+ * lag is made up.
  *
- * Invariants. A request applies to the task that ran when it was made or to none: account_start()
- * clears it, unless the agent made it for the very task that starts. Before it is carried out the target is checked against the affinity of the task, whatever
- * was published. A task never leaves its node here. Whoever takes a CPU's idle mark wakes that CPU.
+ * The agent may also request a swap that it planned, see swap.bpf.h. With
+ * `moving` off only the agent does: an ablation that shows what planned swaps
+ * achieve alone. Only a task that a tick has seen is worth a migration: a
+ * shorter one ends before it arrives.
  *
- * Limits. A search looks at MAX_SCAN slow CPUs, beginning with its own LLC's. Of affinities, the first
- * 64 CPUs are published: a task restricted to others is not moved.
+ * Invariants
+ * A request applies to the task that ran when it was made, or to none.
+ * account_start() clears it, unless the agent made it for the very task that
+ * starts. The CPU that carries out a request first checks the target against
+ * the task's affinity. No task leaves its NUMA node here. Code that takes a
+ * CPU's idle mark wakes that CPU.
+ *
+ * Limits
+ * A search visits MAX_SCAN slow CPUs, starting with those of its own LLC. A CPU
+ * publishes the first 64 CPUs of its task's affinity: a task that is restricted
+ * to others does not migrate.
  */
 #ifndef BIAS_MOVE_BPF_H
 #define BIAS_MOVE_BPF_H
@@ -43,19 +57,22 @@
 #include "idle.bpf.h"
 
 /*
- * A request: 1 + the target CPU, and what to do when the target turns out to be busy. A pull is then
- * given up, a swap asks the target's task to come here, and that one's own request, the way back, must
- * not start another.
+ * A move request is 1 + the target CPU, with flags for the case that the target
+ * is busy. A pull is then dropped. A swap requests the target's task in
+ * exchange, and that second request, the way back, must not start a third.
  */
 #define MOVE_SWAP     (1u << 16)
 #define MOVE_BACK     (1u << 17)
-#define MOVE_GAIN     (1u << 18) /* the swap is for gain, not for a turn */
-#define MOVE_AGENT    (1u << 19) /* the agent planned the swap, for the tasks move_pid and move_partner */
+#define MOVE_GAIN     (1u << 18) /* the swap is for gain, not rotation */
+#define MOVE_AGENT    (1u << 19) /* planned: move_pid and move_partner count */
 #define MOVE_CPU_MASK (MOVE_SWAP - 1)
 
 _Static_assert(BIAS_MAX_CPUS < MOVE_CPU_MASK, "a CPU number must fit a request");
 
-/* May the task that runs on the CPU of @cctx run on @cpu, as far as is published? */
+/*
+ * Return true if the task on the CPU of @cctx is worth a migration and may run
+ * on @cpu, as far as is published. False if a request is pending there.
+ */
 static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 {
 	if (cctx->move_to || !(cctx->run_flags & RUN_TICKED))
@@ -65,17 +82,23 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 	return (cctx->run_flags & RUN_MOVABLE) && cpu < 64 && (cctx->run_allowed & (1ull << cpu));
 }
 
-/* A task on a slow CPU that would gain less than this elsewhere has no cause to complain. */
+/*
+ * A task on a slow CPU with a lower speedup does not replace a task that gains
+ * clearly more [permille]: it loses too little.
+ */
 #define UNFAIR_SPEEDUP_PERMILLE 1200
 
-/* What a search is for. */
+/* Purpose of a search. */
 enum search {
-	SEARCH_PULL,   /* anything that runs */
-	SEARCH_ROTATE, /* whoever is behind */
-	SEARCH_GAIN,   /* whoever gains more */
+	SEARCH_PULL,   /* any running task */
+	SEARCH_ROTATE, /* a task with enough lag */
+	SEARCH_GAIN,   /* a task that gains more */
 };
 
-/* Is the task of slow CPU @cctx what @search is for, given who runs on the fast CPU (@mine)? */
+/*
+ * Return true if the task of slow CPU @cctx suits @search, compared with the
+ * task of the fast CPU @mine.
+ */
 static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search search,
 				      const struct cpu_ctx *mine)
 {
@@ -83,7 +106,11 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 
 	if (search == SEARCH_PULL)
 		return true;
-	if (search == SEARCH_GAIN) /* not while ours makes up for having been kept from fast CPUs */
+	/*
+	 * No gain swap while the fast CPU's task makes up for time on slow
+	 * CPUs.
+	 */
+	if (search == SEARCH_GAIN)
 		return bias_gains_more(cctx->run_speedup, mine->run_speedup, gain_permille) &&
 		       !bias_vtime_before(ours + unfair_gap_ns / 2, theirs);
 	if (bias_gains_more(mine->run_speedup, cctx->run_speedup, gain_permille))
@@ -93,8 +120,9 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 }
 
 /*
- * The slow CPU whose task is the best that @search, on behalf of the fast @cpu, finds: the one that gains most, of
- * about equal ones the one furthest behind. -1 when there is none.
+ * Return the slow CPU whose task is the best that @search finds for the fast
+ * @cpu, or -1. The task that gains most is best, and among about equal ones the
+ * one with the largest lag.
  */
 static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
@@ -126,9 +154,9 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 }
 
 /*
- * Pick the CPU whose task shares a core and gains most from one of its own, @cpu,
- * which idles as a whole: a fast CPU's task before a slow one's, for sharing
- * costs it more. Return -1 when there is none.
+ * Pick the CPU whose task shares a core and gains most from @cpu, which is a
+ * whole idle core. Tasks of fast CPUs go first, because sharing costs them
+ * more. Return -1 if there is none.
  */
 static __always_inline s32 search_shared(s32 cpu)
 {
@@ -152,7 +180,10 @@ static __always_inline s32 search_shared(s32 cpu)
 	return found;
 }
 
-/* The searches of ops.dispatch are global for the verifier's sake, as take_from_llc() is. */
+/*
+ * ops.dispatch calls its searches as global functions to save work for the
+ * verifier, as with take_from_llc().
+ */
 __noinline int search_to_unshare(s32 cpu)
 {
 	return search_shared(cpu);
@@ -168,7 +199,10 @@ __noinline int search_to_rotate(s32 cpu)
 	return search_slow(cpu, SEARCH_ROTATE);
 }
 
-/* Ask @from to give the task it runs to @to; @how is 0 or MOVE_SWAP, with or without MOVE_GAIN. */
+/*
+ * Request that @from give its running task to @to. @how is 0 or MOVE_SWAP, with
+ * or without MOVE_GAIN.
+ */
 static __always_inline void request_move(s32 from, s32 to, u32 how)
 {
 	WRITE_ONCE(cpu_ctx_of(from)->move_to, (to + 1) | how);
@@ -176,8 +210,9 @@ static __always_inline void request_move(s32 from, s32 to, u32 how)
 }
 
 /*
- * @cpu is about to idle: ask for a task that would run faster here. A thread
- * beside a busy one takes nothing from a slow core that adds more than it does.
+ * Request a task that would run faster on @cpu, which is about to idle. A
+ * thread whose sibling is busy takes no task from a slow core that adds more
+ * throughput than this thread.
  */
 static __always_inline void pull_running(s32 cpu)
 {
@@ -197,7 +232,10 @@ static __always_inline void pull_running(s32 cpu)
 	stat_inc(BIAS_STAT_PULL);
 }
 
-/* A fast CPU's slice has ended and nothing waits: should the task change places with one that is behind? */
+/*
+ * Request a rotation with a slow CPU's task that lags enough. @cpu is a fast
+ * CPU whose slice has ended while no other task is due.
+ */
 static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
@@ -211,7 +249,10 @@ static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
 	stat_inc(BIAS_STAT_ROTATE);
 }
 
-/* A fast CPU ticks, and did before while this task ran: should it change places with one that gains more? */
+/*
+ * Request a swap with a slow CPU's task that gains more than that of @cpu. @cpu
+ * is a fast CPU that ticks, and its last tick saw the same task.
+ */
 static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
@@ -226,7 +267,7 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 	stat_inc(BIAS_STAT_SWAP_GAIN);
 }
 
-/* Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu does. */
+/* Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu. */
 static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 {
 	bool slow = cpu_is_slow(cpu), shared = core_is_shared(cpu);
@@ -241,10 +282,11 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 }
 
 /*
- * A CPU ticks that is slow or shares its core: if a better one idles, have that
- * look for work, which it finds here. It is woken rather than the task sent: a
- * CPU that was picked but gets nothing stays without its idle mark, and no
- * wakeup would send work there again.
+ * Wake an idle CPU that is better for @p than @cpu, which ticks and is slow or
+ * shares its core. The idle CPU finds @p when it searches for work.
+ *
+ * Do not send @p there instead. A CPU that is picked but gets no task stays
+ * without its idle mark, and no wakeup would send work there again.
  */
 static __always_inline void wake_better(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
@@ -257,7 +299,7 @@ static __always_inline void wake_better(struct task_struct *p, s32 cpu, struct c
 		scx_bpf_kick_cpu(better, SCX_KICK_IDLE);
 }
 
-/* Why a request was made, for the task that it moved. */
+/* Return why @request migrated its task. */
 static __always_inline u32 reason_of(u32 request)
 {
 	if (request & MOVE_AGENT)
@@ -269,8 +311,8 @@ static __always_inline u32 reason_of(u32 request)
 
 /*
  * Return true if the request on @cpu is for @p, which runs or just ran there,
- * and @p may go. A request that no longer holds is dropped, one for another task
- * that will come back stays.
+ * and @p may migrate. Drop a request that no longer holds. Keep one for another
+ * task that will return.
  */
 static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
@@ -294,7 +336,10 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 	return false;
 }
 
-/* @p, which just ran on @cpu, is enqueued: carry out the request there is. True when @p is on its way. */
+/*
+ * Carry out the request on @cpu for @p, which just ran there and is being
+ * enqueued. Return true if @p is on its way.
+ */
 static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
 {
@@ -310,8 +355,9 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	if (target->run_flags & RUN_BUSY) {
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
 		/*
-		 * Not SCX_ENQ_PREEMPT: 6.12 loses it on the way to another CPU's queue, and the target would
-		 * go on until its next tick while this CPU idles.
+		 * Do not use SCX_ENQ_PREEMPT: 6.12 loses it on the way to
+		 * another CPU's local DSQ. The target would run on until its
+		 * next tick while this CPU idles.
 		 */
 		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 	}
@@ -320,7 +366,10 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	if (tctx) {
 		tctx->reason = reason_of(request);
 		tctx->moved_ns = bpf_ktime_get_ns();
-		/* The agent compares what is done there from now on with what was done here. */
+		/*
+		 * The agent compares the work on that class from here on with
+		 * the work before the swap.
+		 */
 		tctx->swapped = !!(request & MOVE_AGENT);
 		if (tctx->swapped)
 			bias_work_forget(&tctx->work, class_of(to));
@@ -330,7 +379,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	return true;
 }
 
-/* The task of @tctx runs again after it was moved: what that cost. */
+/* Add the time that a migration cost the task of @tctx, which runs again. */
 static __always_inline void arrived(struct task_ctx *tctx)
 {
 	if (!tctx->in_transit)
@@ -339,7 +388,9 @@ static __always_inline void arrived(struct task_ctx *tctx)
 	tctx->lost_ns += bpf_ktime_get_ns() - tctx->moved_ns;
 }
 
-/* A task at the tick: who was there at the last one, too, sits there. */
+/*
+ * Record the running task as resident at a tick, if the last tick saw it, too.
+ */
 static __always_inline void note_seat(struct cpu_ctx *cctx)
 {
 	if (!(cctx->run_flags & RUN_TICKED))

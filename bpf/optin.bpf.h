@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Opted-in cgroups: what a scheduler for some tasks only has to see and to do otherwise.
+ * Opted-in cgroups: what a scheduler of only some tasks must do in addition.
  *
- * Problem. With SCX_OPS_SWITCH_PARTIAL only tasks of policy SCHED_EXT are ours. Children inherit the policy, but moving
- * between cgroups does not change it, so the agent has to hear of who comes and goes. And CPUs are lent: whatever runs in the fair
- * class goes first, and what we had queued on that CPU alone would wait behind it while others idle.
+ * Problem
+ * With SCX_OPS_SWITCH_PARTIAL this scheduler runs only SCHED_EXT tasks.
+ * Children inherit their policy, but a move between cgroups does not change it.
+ * So the agent must learn which threads enter and leave. Besides, the fair
+ * class has priority on every CPU. A task that waits for one CPU alone would
+ * wait behind a fair task there while other CPUs idle.
  *
- * Approach. Two tracing programs tell the agent of threads that need a look: moved into or out of an opted-in cgroup, born in
- * one without our policy, or born outside with it. optin_cgroups holds the ids of opted-in cgroups, and for a while of
- * those that were; ancestry is found by walking up. A waker keeps its wakee only
- * if it is ours itself.
+ * Approach
+ * Two tracing programs send events to the agent about threads whose policy may
+ * be wrong. These are threads moved into or out of an opted-in cgroup, forked
+ * in one without SCHED_EXT, or forked outside with it. optin_cgroups holds the
+ * ids of opted-in cgroups, and for a while those of former ones. A walk up the
+ * tree finds the ancestors. Only a waker that is a SCHED_EXT task keeps its
+ * wakee.
  *
- * Invariants. A hint is never more than that: the agent looks for itself before it acts, and looks each second even if
- * none comes. Without cgroups that were named nothing here is loaded, and the maps are not made.
+ * Invariants
+ * An event never decides: the agent checks the thread before it acts, and scans
+ * each second even without events. Unless cgroups are named, the programs are
+ * not loaded and the maps are not created.
  *
- * Limits. The move is announced before it happens. Cgroups deeper than MAX_DEPTH are not recognised. A task sent to an idle
- * CPU that a fair task takes in the same moment waits until that sleeps.
+ * Limits
+ * The event of a move precedes the move. Cgroups deeper than MAX_DEPTH are not
+ * recognised. If a fair task takes an idle CPU at the moment when a task is
+ * sent there, that task waits until the fair one sleeps.
  */
 #ifndef BIAS_OPTIN_BPF_H
 #define BIAS_OPTIN_BPF_H
@@ -24,13 +34,15 @@
 
 #define MAX_DEPTH 64
 
-/* The kernel's numbers of policies; macros there, so not in its type information. */
+/* The kernel's policies. There they are macros, so its BTF lacks them. */
 #define POLICY_NORMAL 0
 #define POLICY_BATCH  3
 #define POLICY_IDLE   5
 #define POLICY_EXT    7
 
-/* What @cgrp and those above it are followed for: enum bias_follow, or 0. */
+/*
+ * Return for what @cgrp and its ancestors are followed: enum bias_follow, or 0.
+ */
 static __always_inline u32 optin_follows(struct cgroup *cgrp)
 {
 	u32 depth, follows = 0;
@@ -50,7 +62,7 @@ static __always_inline u32 optin_follows(struct cgroup *cgrp)
 	return follows;
 }
 
-/* @p needs a look, of which @maker is told if there is one. */
+/* Send an event about @p to the agent. @maker, unless NULL, forked @p. */
 static __always_inline void optin_hint(struct task_struct *p, u32 kind, struct task_struct *maker)
 {
 	struct bias_hint *hint = bpf_ringbuf_reserve(&optin_hints, sizeof(*hint), 0);
@@ -68,13 +80,16 @@ static __always_inline void optin_hint(struct task_struct *p, u32 kind, struct t
 	bpf_ringbuf_submit(hint, 0);
 }
 
-/* @leader, with its whole process if @threadgroup, is about to move to @dst. */
+/*
+ * Handle the coming move of @leader to @dst, with its whole process if
+ * @threadgroup.
+ */
 SEC("fentry/cgroup_attach_task")
 int BPF_PROG(bias_optin_move, struct cgroup *dst, struct task_struct *leader, bool threadgroup)
 {
 	struct cgroup *src = BPF_CORE_READ(leader, cgroups, dfl_cgrp);
 
-	/* Another hierarchy, of cgroup v1. */
+	/* Ignore other hierarchies, of cgroup v1. */
 	if (BPF_CORE_READ(dst, root, hierarchy_id))
 		return 0;
 	if (optin_follows(dst) & BIAS_FOLLOW_INSIDE)
@@ -94,7 +109,10 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 	if (!ours && policy != POLICY_NORMAL && policy != POLICY_BATCH && policy != POLICY_IDLE)
 		return 0;
 	if (optin_follows(BPF_CORE_READ(child, cgroups, dfl_cgrp)) & BIAS_FOLLOW_INSIDE) {
-		/* It was born into the cgroup, or its parent has not been switched yet. */
+		/*
+		 * The child was forked into the cgroup, or its parent has not
+		 * been switched to SCHED_EXT yet.
+		 */
 		if (!ours)
 			optin_hint(child, BIAS_HINT_INSIDE, NULL);
 	} else if (ours) {
@@ -105,10 +123,10 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 	return 0;
 }
 
-/* Priorities below are those of real-time and deadline tasks. */
+/* Real-time and deadline tasks have priorities below this. */
 #define MAX_RT_PRIO 100
 
-/* Return true if another scheduling class runs the current task, which wakes another. */
+/* Return true if another scheduling class runs the current task, the waker. */
 static __always_inline bool waker_is_foreign(void)
 {
 	const struct task_struct *waker = bpf_get_current_task_btf();

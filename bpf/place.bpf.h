@@ -1,35 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Placement by bias: which class of CPUs a task belongs on, and how far fairness overrules that.
+ * Placement by bias: the class of CPUs that a task belongs on, and how far
+ * fairness overrules it.
  *
- * Problem. The fast CPUs should run whoever gains most from them, whatever the mix; yet a task that gains little
- * must not wait for ever behind ones that gain more.
+ * Problem
+ * The fast CPUs should run the tasks that gain most from them, in any mix. Yet
+ * a task that gains little must not wait for ever behind tasks that gain more.
  *
- * Approach. At each tick the speedup of the running task moves the machine's average, and with it the band beyond
- * which tasks are FAST or SLOW. Kinds are told anew whenever a task is queued. A SLOW task waits in the slow
- * queue and prefers an idle slow CPU, all others wait in the fast queue; a CPU serves its own class's queue
- * first. What belongs to the other class goes first all the same if it is further behind than borrow_gap_ns: so
- * two queues of any lengths advance together, and nobody is more than that gap and the queue's own order late.
- * Where no queue forms, move.bpf.h swaps who runs.
+ * Approach
+ * Each tick moves the average speedup by that of the running task. The band
+ * beyond which tasks have a bias moves with the average. Bias is evaluated
+ * whenever a task is queued. A slow-biased task waits in the slow DSQ and
+ * prefers an idle slow CPU. All other tasks wait in the fast DSQ. A CPU serves
+ * the DSQ of its own class first, but steals from the other if the lag there
+ * exceeds borrow_gap_ns. So DSQs of any lengths advance together. No task is
+ * late by more than that gap and the order of its own DSQ. Where no DSQ fills,
+ * move.bpf.h swaps running tasks.
  *
- * Who wakes on a full machine displaces somebody for a moment. If it gains less itself than who runs where it slept, that should be
- * whoever gains least, not whoever happens to run where it slept: kernel threads and daemons are so kept off the
- * fast CPUs while these are busy (seed 002: noise on one slow core). Slow CPUs offer themselves at their ticks.
- * Any other sleeper that is owed enough goes where somebody is ahead by enough to make way for it: where it slept, or, from a
- * slow CPU, where somebody is ahead the most, which fast CPUs' tasks are. Should all be behind, it waits in a queue, and the first CPU whose task gets ahead of it takes it at the next tick.
+ * A task that wakes while no CPU idles preempts another one for a moment. If
+ * the wakee gains less than the task on its previous CPU, a task that gains
+ * clearly less should be the victim instead. This keeps kthreads and daemons
+ * off busy fast CPUs: housekeeping belongs on slow CPUs [Grant06]. Slow CPUs
+ * nominate themselves as victims at their ticks.
  *
- * Invariants. Without counters every task is NEUTRAL, there is one queue in use, and nothing here changes anything.
- * A task waits only in queues of CPUs it may run on.
+ * Any other wakee with enough lag preempts a task that is far enough ahead of
+ * it. It preempts on its previous CPU if that is fast or the wakee is
+ * slow-biased. Otherwise it chooses the CPU of its LLC whose task is furthest
+ * ahead, usually a fast one. If no task is far enough ahead, the wakee waits in
+ * a DSQ. The first CPU whose task gets ahead of it takes it at its next tick.
  *
- * Limits. The average lags by some 32 ticks of one CPU. Under partial load it is the average of what runs, not of
- * what could.
+ * Invariants
+ * Without counters every task is unbiased, and only affinity can send a task to
+ * the slow DSQ. A CPU that may run a task serves the DSQ in which the task
+ * waits.
+ *
+ * Limits
+ * The average lags by about 32 ticks, counted over all CPUs. Under partial load
+ * it is the average of running tasks, not of all tasks that could run. A search
+ * for a victim visits MAX_DISPLACE CPUs of one LLC.
  */
 #ifndef BIAS_PLACE_BPF_H
 #define BIAS_PLACE_BPF_H
 
 #include "state.bpf.h"
 
-/* A tick saw the task of @cctx run: move the average and the band. CPUs may race; a lost step comes again. */
+/*
+ * Move the average and the band at a tick that saw the task of @cctx run. CPUs
+ * may race: a lost step is small, and later ticks make up for it.
+ */
 static __always_inline void average_tick(const struct cpu_ctx *cctx)
 {
 	u32 average, high;
@@ -38,13 +56,16 @@ static __always_inline void average_tick(const struct cpu_ctx *cctx)
 		return;
 	average = bias_average_step(READ_ONCE(average_speedup), cctx->run_speedup);
 	WRITE_ONCE(average_speedup, average);
-	/* Fixed ones are written, too: the agent may have fixed them while another CPU wrote those that adapt. */
+	/*
+	 * Write a fixed band, too: the agent may have fixed it while another
+	 * CPU wrote an adaptive one.
+	 */
 	high = fixed_high;
 	WRITE_ONCE(band_low, high ? fixed_low : bias_band_low(average));
 	WRITE_ONCE(band_high, high ? high : bias_band_high(average));
 }
 
-/* The kind of the task of @tctx, told anew. */
+/* Evaluate, store and return the bias of the task of @tctx. */
 static __always_inline u32 kind_of(struct task_ctx *tctx)
 {
 	u32 kind;
@@ -60,7 +81,10 @@ static __always_inline u32 kind_of(struct task_ctx *tctx)
 	return kind;
 }
 
-/* Slow CPU @cpu ticks: is it the one to disturb? */
+/*
+ * Nominate the slow CPU @cpu as victim at its tick, if its task gains less than
+ * that of the present victim.
+ */
 static __always_inline void offer_spare(s32 cpu, const struct cpu_ctx *cctx)
 {
 	u32 spare = READ_ONCE(spare_cpu);
@@ -70,19 +94,28 @@ static __always_inline void offer_spare(s32 cpu, const struct cpu_ctx *cctx)
 		WRITE_ONCE(spare_cpu, cpu + 1);
 }
 
-/* Would @p, woken on a CPU where a task of speedup @running runs, be the one to gain less there? */
+/*
+ * Return true if @p gains less than the task of speedup @running, which runs
+ * where @p would wake.
+ */
 static __always_inline bool gains_less(struct task_struct *p, u32 running)
 {
 	struct task_ctx *tctx;
 
-	/* Kernel threads are not counted; they are short, and nobody waits for their speed. */
+	/*
+	 * Kthreads are not counted. They are short, and their speed matters
+	 * little.
+	 */
 	if (p->flags & PF_KTHREAD)
 		return true;
 	tctx = task_ctx_of(p);
 	return tctx && bias_gains_more(running, tctx->profile.speedup_permille, gain_permille);
 }
 
-/* Where @p should wake instead of the busy @prev: a slow CPU whose task gains clearly less, or @prev. */
+/*
+ * Return where @p should wake while @prev is busy: on the nominated slow CPU if
+ * its task and @p both gain clearly less than @prev's. Else return @prev.
+ */
 static __always_inline s32 least_disturbed(struct task_struct *p, s32 prev)
 {
 	s32 spare = (s32)READ_ONCE(spare_cpu) - 1;
@@ -97,16 +130,19 @@ static __always_inline s32 least_disturbed(struct task_struct *p, s32 prev)
 	return spare;
 }
 
-/* How many CPUs a sleeper looks at for somebody to displace. */
+/* CPUs that a search for a victim visits at most, @prev included. */
 #define MAX_DISPLACE 16
 
-/* Does a sleeper of @vtime displace who runs on the CPU of @cctx? */
+/* Return true if a wakee of @vtime preempts the task on the CPU of @cctx. */
 static __always_inline bool displaces(u64 vtime, const struct cpu_ctx *cctx)
 {
 	return (cctx->run_flags & RUN_BUSY) && bias_goes_before(vtime, cctx->run_vtime, slice_ns);
 }
 
-/* The CPU of @prev's LLC whose task is furthest ahead of @p, a sleeper of @vtime, and makes way for it; or @prev. */
+/*
+ * Return the CPU of @prev's LLC whose task is furthest ahead of @p, a wakee of
+ * @vtime, and far enough to be preempted. Return @prev if there is none.
+ */
 static __always_inline s32 most_ahead(struct task_struct *p, s32 prev, u64 vtime)
 {
 	u32 nr = nr_cpus, i;
@@ -128,13 +164,19 @@ static __always_inline s32 most_ahead(struct task_struct *p, s32 prev, u64 vtime
 	return found;
 }
 
-/* Where @p, which slept on @prev and finds no idle CPU, should be enqueued. */
+/*
+ * Return the CPU on which to enqueue @p, which slept on @prev and finds no idle
+ * CPU.
+ */
 static __always_inline s32 busy_cpu_for(struct task_struct *p, s32 prev)
 {
 	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns);
 	s32 cpu = counting ? least_disturbed(p, prev) : prev;
 
-	/* Who is not owed more than the average displaces nobody elsewhere; most wakeups end here. */
+	/*
+	 * A wakee less than half a slice behind the global vtime preempts no
+	 * task elsewhere. Most wakeups end here.
+	 */
 	if (cpu != prev || !bias_goes_before(vtime, vtime_now, slice_ns))
 		return cpu;
 	if (displaces(vtime, cpu_ctx_of(prev)) &&
@@ -144,8 +186,9 @@ static __always_inline s32 busy_cpu_for(struct task_struct *p, s32 prev)
 }
 
 /*
- * How far ahead in vtime a task of class @class_ counts on @cpu when it is compared with others: who belongs to
- * the other class goes first only if it is behind by more than the gap.
+ * Return the cross-class penalty [ns] that @cpu adds to the vtime of a task of
+ * class @class_. A task of the other class goes first only if its lag exceeds
+ * the gap.
  */
 static __always_inline u64 class_handicap(s32 cpu, u32 class_)
 {

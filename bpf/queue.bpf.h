@@ -1,29 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The queues: one ordered by vtime for each (LLC, class), one for each CPU for tasks that are pinned to
- * it.
+ * DSQs: two shared ones per LLC, fast and slow, and one per CPU for the tasks
+ * that are pinned to it. All are ordered by vtime.
  *
- * Which shared queue. A task goes to the queue of its previous CPU's LLC, by bias (place.bpf.h). FAST and
- * NEUTRAL tasks wait in the fast queue, SLOW ones in the slow queue, unless their affinity leaves them no
- * choice. Each CPU serves its own class first and the other when that is empty, or when who waits there is
- * far behind: nothing idles while something waits, and nobody waits for ever.
+ * Problem
+ * A task should wait where CPUs of the matching class find it. But no CPU may
+ * idle while a task waits, and no task may wait for ever. A flag for "a task
+ * waits" is unreliable, because the kernel inserts a task only after
+ * ops.enqueue has returned. Between the flag and the insertion another CPU may
+ * find the DSQ empty, clear the flag and idle. The task would then wait for
+ * ever.
  *
- * When a queue holds something. The kernel inserts a task after ops.enqueue has returned, so that
- * nothing enqueue writes can tell others of it in time: between the word and the insertion another CPU
- * may look, find nothing, and go idle. (A hint that was cleared by such a look made tasks wait for
- * ever, found by a stall in the VM.) Therefore dispatch always looks; all that is remembered is that a
- * queue was never used, which spares machines without slow-only or pinned tasks a hash lookup a switch.
- * And enqueue kicks a CPU, which the kernel does after the insertion.
+ * Approach
+ * A task waits in a DSQ of its previous CPU's LLC. Its bias decides which
+ * (place.bpf.h): slow-biased tasks wait in the slow DSQ, all others in the fast
+ * DSQ. If its affinity excludes one class, it waits in the DSQ of the other
+ * class. A CPU serves its own class first. It serves the other class if its own
+ * DSQ is empty or if the lag in the other one exceeds a gap.
  *
- * The word `waiting`, for decisions where a wrong answer costs fairness for a moment only, is set by
- * enqueue, and made true to the queues' lengths by a dispatch that finds nothing and at every tick.
+ * dispatch always asks the kernel. The only lasting flag says whether a DSQ was
+ * ever used. It saves a hash lookup per switch on machines without slow-biased
+ * or pinned tasks. After the insertion the kernel also kicks the CPU that
+ * enqueue chose.
  *
- * Pinned tasks. They may not go to the CPU's local queue unconditionally: local tasks run before
- * ops.dispatch is asked, and a CPU whose pinned tasks keep waking would never serve the shared queues.
- * dispatch compares the heads of both.
+ * The field `waiting` serves decisions in which a wrong answer costs fairness
+ * for a moment only. enqueue sets it. A dispatch that finds nothing and each
+ * tick set it to what the DSQs' lengths show.
  *
- * Invariant. A task that was queued is found by the next dispatch of every CPU it may run on, and one
- * of those CPUs is busy with a task of ours or is woken.
+ * A pinned task must not always go to the local DSQ. The kernel runs local
+ * tasks before it calls ops.dispatch, so a CPU whose pinned tasks keep waking
+ * would never serve the shared DSQs. dispatch compares the heads of both.
+ *
+ * Invariants
+ * The next dispatch on any CPU that a queued task may run on considers that
+ * task. At least one of these CPUs runs a SCHED_EXT task or is woken.
+ *
+ * Limits
+ * A comparison of DSQ heads passes over MAX_PASSED tasks of other affinities at
+ * most.
  */
 #ifndef BIAS_QUEUE_BPF_H
 #define BIAS_QUEUE_BPF_H
@@ -32,7 +46,7 @@
 #include "idle.bpf.h"
 #include "place.bpf.h"
 
-/* How many tasks of other affinities a look at a queue's head passes over. */
+/* Tasks of other affinities that a search for a DSQ's head passes over. */
 #define MAX_PASSED 32
 
 static __always_inline struct llc_ctx *llc_ctx_of(u32 llc)
@@ -40,20 +54,20 @@ static __always_inline struct llc_ctx *llc_ctx_of(u32 llc)
 	return &llc_ctxs[bounded(llc, BIAS_MAX_LLCS)];
 }
 
-/* A shared cache line: write only to change it. */
+/* Store @value, but only if it changes: the cache line is shared. */
 static __always_inline void set_word(u32 *word, u32 value)
 {
 	if (READ_ONCE(*word) != value)
 		WRITE_ONCE(*word, value);
 }
 
-/* Does something wait in @llc's shared queues, as far as is known? */
+/* Return true if tasks wait in @llc's shared DSQs, approximately. */
 static __always_inline bool shared_waiting(u32 llc)
 {
 	return READ_ONCE(llc_ctx_of(llc)->waiting);
 }
 
-/* Make shared_waiting() true to what the kernel says. */
+/* Set shared_waiting() of @llc to what the kernel reports. */
 static __always_inline void refresh_waiting(u32 llc)
 {
 	bool waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)) > 0;
@@ -63,7 +77,10 @@ static __always_inline void refresh_waiting(u32 llc)
 	set_word(&llc_ctx_of(llc)->waiting, waiting);
 }
 
-/* At a tick: since when has something been waiting in @llc's shared queues? For the agent, which leaves such CPUs alone. */
+/*
+ * Record at a tick since when tasks have waited in @llc's shared DSQs. The
+ * agent leaves the CPUs of such an LLC alone.
+ */
 static __always_inline void note_waiting(u32 llc)
 {
 	struct llc_ctx *lctx = llc_ctx_of(llc);
@@ -76,19 +93,19 @@ static __always_inline void note_waiting(u32 llc)
 	}
 }
 
-/* Does something wait in the queue of the tasks that are pinned to @cpu? */
+/* Return true if a task that is pinned to @cpu waits in its DSQ. */
 static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
 {
 	return READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0;
 }
 
-/* A slice while @waiting tasks wait in a queue that @cpus CPUs serve. */
+/* Return the slice while @waiting tasks wait in a DSQ that @cpus CPUs serve. */
 static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 {
 	return bias_slice(slice_ns, slice_min_ns, waiting, cpus);
 }
 
-/* The class of the queue that @p waits in. */
+/* Return the class of the DSQ that @p waits in. */
 static __always_inline u32 queue_class(struct task_struct *p)
 {
 	u32 class_ = kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW ? BIAS_SLOW : BIAS_FAST;
@@ -98,7 +115,10 @@ static __always_inline u32 queue_class(struct task_struct *p)
 	return class_;
 }
 
-/* Queue @p by vtime in the shared queue of @cpu's LLC, and see to it that some CPU looks there. */
+/*
+ * Insert @p by vtime into a shared DSQ of @cpu's LLC, and make sure that a CPU
+ * checks it.
+ */
 static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	u32 llc = llc_of(cpu);
@@ -113,22 +133,24 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
-	 * A task that ran here and is put back needs no kick: whatever made way for it runs here, and the
-	 * CPU looks again when that stops. A new task has not run anywhere.
+	 * A task that ran here and is put back needs no kick: its successor
+	 * runs here, and the CPU dispatches again when that stops. A new task
+	 * has not run on any CPU and gets the kick.
 	 */
 	if (!(enq_flags & SCX_ENQ_WAKEUP) && cpu == bpf_get_smp_processor_id() &&
 	    cpu_ctx_of(cpu)->run_pid == p->pid)
 		return;
 	/*
-	 * A CPU that looked before the insertion may be on its way to idle without being marked idle yet.
-	 * Should no CPU be marked, the task's own is kicked, which the kernel honours in that state too; else
-	 * it is busy and will look again when its task stops.
+	 * A CPU that found the DSQ empty before the insertion may be about to
+	 * idle but not yet be marked idle. If no CPU is marked, kick the task's
+	 * own: the kernel honours the kick in that state, too. If that CPU is
+	 * busy, it dispatches again when its task stops.
 	 */
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	scx_bpf_kick_cpu(idle >= 0 ? idle : cpu, SCX_KICK_IDLE);
 }
 
-/* Queue @p, which can run on @cpu only, by vtime in that CPU's own queue. */
+/* Insert @p, which can run on @cpu only, by vtime into that CPU's own DSQ. */
 static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	set_word(&cpu_ctx_of(cpu)->pinned_used, 1);
@@ -137,7 +159,10 @@ static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* Take the head of one shared queue to @cpu. */
+/*
+ * Move the first task of a shared DSQ that @cpu may run to its local DSQ.
+ * Return false if there is none.
+ */
 static __always_inline bool take_shared(s32 cpu, u32 llc, u32 class_)
 {
 	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)]))
@@ -150,8 +175,9 @@ static __always_inline bool take_shared(s32 cpu, u32 llc, u32 class_)
 }
 
 /*
- * The vtime of the first task in @dsq that @cpu may run; false when there is none. Tasks of other
- * affinities are passed over, MAX_PASSED of them: whether they are due is no matter of this CPU.
+ * Read the vtime of the first task in @dsq that may run on @cpu. Return false
+ * if none of the first MAX_PASSED tasks may: it does not concern this CPU
+ * whether those are due.
  */
 static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 {
@@ -171,7 +197,8 @@ static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 }
 
 /*
- * The vtime at which the first task in @llc's queue of @class_ counts on @cpu; false when there is none.
+ * Read the vtime of the first task in @llc's DSQ of @class_, with the
+ * cross-class penalty on @cpu. Return false if there is none.
  */
 static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 class_, u64 *vtime)
 {
@@ -182,7 +209,10 @@ static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 class_, u64 *vti
 	return true;
 }
 
-/* Both queues of @llc may hold something: is the other class's due before @cpu's own? */
+/*
+ * Return true if the head of @llc's other DSQ is due before the head of the one
+ * that has @cpu's class. False if either DSQ has no task for @cpu.
+ */
 static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 {
 	u64 ours, theirs;
@@ -192,10 +222,12 @@ static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 }
 
 /*
- * Take from @llc: the CPU's own class first, then the other, unless that is far behind.
+ * Take a task from @llc: from the DSQ of @cpu's own class first, unless the lag
+ * in the other DSQ exceeds the gap.
  *
- * This function and the next are global: the verifier then looks at each once instead of once a call and path, which
- * keeps ops.dispatch within its budget on 6.12.
+ * This function and the next are global: the verifier then checks each of them
+ * once, not once per call and path. That keeps ops.dispatch within the
+ * verifier's budget on 6.12.
  */
 __noinline int take_from_llc(s32 cpu, u32 llc)
 {
@@ -209,13 +241,15 @@ __noinline int take_from_llc(s32 cpu, u32 llc)
 	}
 	if (take_shared(cpu, llc, own) || (two_classes && take_shared(cpu, llc, other)))
 		return true;
-	/* Nothing for this CPU is not nothing: what waits may have other affinities. */
+	/*
+	 * The DSQs need not be empty: waiting tasks may have other affinities.
+	 */
 	if (shared_waiting(llc))
 		refresh_waiting(llc);
 	return false;
 }
 
-/* Does something wait in @llc's shared queues that is due on @cpu before @vtime? */
+/* Return true if a task in @llc's shared DSQs is due on @cpu before @vtime. */
 __noinline int shared_before(s32 cpu, u32 llc, u64 vtime)
 {
 	u64 head;
@@ -225,7 +259,10 @@ __noinline int shared_before(s32 cpu, u32 llc, u64 vtime)
 	return two_classes && head_of_class(cpu, llc, BIAS_SLOW, &head) && bias_vtime_before(head, vtime);
 }
 
-/* Is the CPU's pinned queue's head due before its LLC's fast and slow queues'? */
+/*
+ * Return true if the head of @cpu's pinned DSQ is due before the heads of its
+ * LLC's shared DSQs.
+ */
 static __always_inline bool pinned_first(s32 cpu)
 {
 	u64 pinned;
@@ -233,7 +270,10 @@ static __always_inline bool pinned_first(s32 cpu)
 	return head_vtime(bias_dsq_pinned(cpu), cpu, &pinned) && !shared_before(cpu, llc_of(cpu), pinned);
 }
 
-/* Does something wait for @cpu, in its own queue or its LLC's, that is due before @vtime? */
+/*
+ * Return true if a task that waits for @cpu, in the CPU's own DSQ or in its
+ * LLC's, is due before @vtime.
+ */
 static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
 {
 	u64 head;
@@ -244,13 +284,13 @@ static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 
 	return shared_waiting(llc_of(cpu)) && shared_before(cpu, llc_of(cpu), vtime);
 }
 
-/* How much later another node's tasks are taken than another cache's: memory stays behind. */
+/* Factor on the gap for an LLC of another NUMA node: memory stays behind. */
 #define NODE_GAPS 4
 
 /*
- * The running task of @cpu, at @vtime, has used its slice and nothing here goes
- * before it: take the head of another LLC's queue if that is far behind. Each
- * slice looks at one of them, so that queues of all caches advance together.
+ * Take the head of another LLC's DSQ if its lag exceeds the gap. The running
+ * task of @cpu, at @vtime, has used its slice, and no task here is due before
+ * it. Each slice checks one LLC, so that the DSQs of all LLCs advance together.
  */
 static __always_inline bool take_due_elsewhere(s32 cpu, struct cpu_ctx *cctx, u64 vtime)
 {
@@ -277,7 +317,10 @@ static __always_inline bool take_pinned(s32 cpu)
 	return true;
 }
 
-/* Take whatever should run on @cpu next: from its own queue, its LLC's, the others'. */
+/*
+ * Take the task that @cpu runs next: from its own DSQ or its LLC's, else from
+ * another LLC's.
+ */
 static __always_inline bool take_next(s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);

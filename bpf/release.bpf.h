@@ -2,21 +2,25 @@
 /*
  * CPUs that a higher scheduling class takes.
  *
- * Problem. A real-time or deadline thread takes a CPU at once and for as long as
- * it likes. The task that ran there, and what waits in the CPU's local queue, can
- * run nowhere else: other CPUs do not look into local queues.
+ * Problem
+ * A real-time or deadline thread takes a CPU at once and for as long as it
+ * likes. The task that ran there, and the tasks in the CPU's local DSQ, can run
+ * nowhere else: other CPUs do not search local DSQs.
  *
- * Approach. ops.cpu_release puts all of them back. Each goes to an idle CPU, or
- * to a shared queue, from which any CPU takes it when it is due.
+ * Approach
+ * ops.cpu_release enqueues all of them again. Each goes to an idle CPU, or to a
+ * shared DSQ, from which any CPU takes it when it is due.
  *
- * Invariants. A task is put back once for each time its CPU is taken. A pinned one
- * waits in its CPU's own queue.
+ * Invariants
+ * A task is enqueued again once for each time that its CPU is taken. A pinned
+ * one waits in its CPU's own DSQ.
  *
- * Limits. Nothing is put back for the stop class, which needs microseconds, nor for
- * the agent's own real-time thread: it looks at the tasks that it displaces, and
- * they shall be where they were. A task pinned to a CPU that is taken for good
- * runs only as far as the kernel's deadline server for sched_ext lets it (from
- * 7.x on); before, the kernel ends the scheduler after timeout_ms.
+ * Limits
+ * Nothing is enqueued again for the stop class, which needs microseconds, nor
+ * for the agent's own real-time thread. That thread examines the tasks that it
+ * preempts, and they must stay where they were. From 7.x on, a task pinned to a
+ * CPU that is taken for good gets only the time of the kernel's deadline server
+ * for sched_ext. Older kernels end the scheduler after timeout_ms.
  */
 #ifndef BIAS_RELEASE_BPF_H
 #define BIAS_RELEASE_BPF_H

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is known of every task, for `scx_bias top`: an iterator over tasks that prints one struct bias_task_report
- * for each that has run under this scheduler. The agent reads it like a file.
+ * Profiles of all tasks for `scx_bias top`: an iterator over tasks prints a
+ * struct bias_task_report for each that has run under this scheduler. The agent
+ * reads the iterator like a file.
  *
- * Limits. Words are read while others write them; a report may be one event old in one half and new in the other.
+ * Limits
+ * Fields are read while CPUs write them, so parts of a report may differ in age
+ * by one event.
  */
 #ifndef BIAS_REPORT_BPF_H
 #define BIAS_REPORT_BPF_H

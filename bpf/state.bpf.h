@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Everything that outlives a callback: the knobs the agent sets, the tables it writes, what each CPU
- * publishes, the queues' hints and the masks. It is the only file that defines a map or a global,
- * because a global defined in two units survives linking as two variables of which the agent writes one
- * and BPF reads the other.
+ * All state that outlives a callback: the agent's knobs and tables, what each
+ * CPU publishes, what is known of the DSQs, and the CPU masks.
  *
- * Sharing. cpu_info is written by the agent and read everywhere. A cpu_ctx has one writer for each
- * field: its own CPU, except where a comment names another. Readers on other CPUs tolerate values that
- * are one event old: whatever they lead to is checked again on the CPU that acts.
+ * This is the only file that defines a map or a global. A global that two units
+ * define survives linking as two variables: the agent would write one of them,
+ * and BPF would read the other.
+ *
+ * The agent writes cpu_info, and every CPU reads it. Each field of a cpu_ctx
+ * has one writer: its own CPU, unless a comment names another. Readers on other
+ * CPUs tolerate values that are one event old, because the CPU that acts on a
+ * decision checks it again.
  */
 #ifndef BIAS_STATE_BPF_H
 #define BIAS_STATE_BPF_H
@@ -17,42 +20,68 @@
 #include <bias/clock.h>
 #include <bias/fair.h>
 
-/* Knobs, constant once loaded. Times are wall-clock times unless they say otherwise. */
-const volatile u32 nr_cpus = 1;		/* possible CPUs, at most BIAS_MAX_CPUS */
-const volatile u32 nr_llcs = 1;		/* last-level caches, at most BIAS_MAX_LLCS */
-const volatile bool smt_active = false; /* look for whole idle cores first */
-const volatile bool two_classes =
-    false;			      /* false: every CPU counts as fast for good, nothing moves for speed */
-const volatile bool counting = false; /* some CPU has counters */
-const volatile bool partial = false;  /* only opted-in cgroups are ours, see optin.bpf.h */
-const volatile bool limited = false;  /* only their tasks have a bias, see limit.bpf.h */
-const volatile u32 agent_tgid = 0;    /* the agent's process */
+/* Knobs that are constant once loaded. */
 
-const volatile bool moving = true; /* CPUs move running tasks by themselves, see move.bpf.h */
+/* Possible CPUs, at most BIAS_MAX_CPUS. */
+const volatile u32 nr_cpus = 1;
+/* Last-level caches, at most BIAS_MAX_LLCS. */
+const volatile u32 nr_llcs = 1;
+/* True if cores have several threads: whole idle cores are preferred. */
+const volatile bool smt_active = false;
+/* False if every CPU counts as fast for good: no task migrates for speed. */
+const volatile bool two_classes = false;
+/* Some CPU has counters. */
+const volatile bool counting = false;
+/* Only opted-in cgroups are scheduled here, see optin.bpf.h. */
+const volatile bool partial = false;
+/* Only tasks of opted-in cgroups have a bias, see limit.bpf.h. */
+const volatile bool limited = false;
+/* The agent's process. */
+const volatile u32 agent_tgid = 0;
+
+/* CPUs request migrations of running tasks by themselves, see move.bpf.h. */
+const volatile bool moving = true;
 
 /*
- * Knobs that the agent may turn while the scheduler runs, and writes before it is attached: their defaults
- * are its own. On pages of their own, for they are read on every path and what is around them in .data
- * is written. A callback may see an old value of one beside a new one of another.
+ * Knobs that the agent may change while the scheduler runs. It writes them
+ * before attach, so the defaults are the agent's. They have pages of their own:
+ * every path reads them, and the data around them in .data is written. A
+ * callback may see the old value of one knob and the new value of another. Gaps
+ * are differences in vtime.
  */
 #define KNOB SEC(".data.knobs")
-volatile u64 slice_ns KNOB;	       /* slice of a task when nothing waits */
-volatile u64 slice_min_ns KNOB;	       /* slice when much waits */
-volatile u64 rotate_gap_ns KNOB;       /* difference in vtime at which running tasks change places */
-volatile u64 sync_burst_ns KNOB;       /* CPUs whose tasks sleep sooner keep synchronous wakeups local */
-volatile u64 window_instructions KNOB; /* instructions of a task that make a window */
-volatile u64 borrow_gap_ns KNOB;       /* how far behind the other class must be to go before the own */
-volatile u64 unfair_gap_ns KNOB;       /* how far behind a task must be to displace one that gains more */
-volatile u32 sample_every KNOB;	       /* one run in so many is counted of a task whose profile is stable */
-volatile u32 gain_permille KNOB;       /* a difference in speedup that is worth a move [permille] */
-volatile u32 fixed_low
-    KNOB; /* what band_low and band_high stay at [permille]; the high one is 0 if they adapt */
+/* Slice of a task if no task waits. */
+volatile u64 slice_ns KNOB;
+/* Slice if many tasks wait. */
+volatile u64 slice_min_ns KNOB;
+/* Gap at which running tasks rotate. */
+volatile u64 rotate_gap_ns KNOB;
+/* CPUs whose tasks sleep sooner keep synchronous wakeups local. */
+volatile u64 sync_burst_ns KNOB;
+/* Instructions of a task that make a window. */
+volatile u64 window_instructions KNOB;
+/* Lag at which a CPU steals from the other class's DSQ. */
+volatile u64 borrow_gap_ns KNOB;
+/* Lag at which a task takes the CPU of one that gains more. */
+volatile u64 unfair_gap_ns KNOB;
+/* One run in sample_every is counted once a task's profile is stable. */
+volatile u32 sample_every KNOB;
+/* Difference in speedup that is worth a migration [permille]. */
+volatile u32 gain_permille KNOB;
+/*
+ * Fixed values of band_low and band_high [permille]. The high one is 0 if the
+ * band adapts.
+ */
+volatile u32 fixed_low KNOB;
 volatile u32 fixed_high KNOB;
 
-/* Written by the agent: before attach whole, afterwards field by field. */
+/* The agent writes all of it before attach, and single fields later. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
 
-/* Slow CPUs, grouped by LLC, and where each LLC's group starts: what a fast CPU searches for work. */
+/*
+ * Slow CPUs grouped by LLC, and where each LLC's group starts. A fast CPU
+ * searches this list for work.
+ */
 struct slow_list {
 	u32 cpus[BIAS_MAX_CPUS];
 	u32 start[BIAS_MAX_LLCS];
@@ -60,29 +89,40 @@ struct slow_list {
 };
 
 /*
- * The capacity table, twice, see table.bpf.h: what each CPU costs (both copies side by side), what a typical CPU of each class
- * costs, which a speedup is predicted from, the slow CPUs, and whether they go before fast CPUs' siblings.
+ * The capacity table in two copies, see table.bpf.h. It holds the cost of each
+ * CPU, the cost of a typical CPU of each class, and the list of slow CPUs. Both
+ * copies of a CPU's entry are adjacent. Speedups are predicted from the typical
+ * costs.
  */
 struct bias_speed speeds[BIAS_MAX_CPUS * BIAS_TABLE_COPIES] __attribute__((aligned(BIAS_CACHE_LINE)));
 struct bias_cost class_costs[BIAS_TABLE_COPIES][BIAS_NR_CLASSES];
 struct slow_list slow_lists[BIAS_TABLE_COPIES];
-/* 1 if a further thread of a busy fast core adds more throughput than a whole slow core. */
+/*
+ * 1 if a second thread on a busy fast core adds more throughput than a whole
+ * slow core. Such threads then go before slow CPUs.
+ */
 u32 fast_sibling_first[BIAS_TABLE_COPIES];
-/* Counts the tables; its lowest bit is the copy in force. */
+/* Count of tables so far. Its lowest bit selects the copy in force. */
 u32 table_seq __attribute__((aligned(BIAS_CACHE_LINE)));
 
-/* How many CPUs a search on a hot path looks at: all of them on most machines, a part on the largest. */
+/*
+ * CPUs that a search on a hot path visits at most: all of them on most
+ * machines, a part of them on the largest.
+ */
 #define MAX_SCAN 64
 
-/* What may be asked of the task a CPU runs. */
+/* Properties of the task that a CPU runs, for requests by other CPUs. */
 enum run_flags {
-	RUN_MOVABLE = 1 << 0,  /* it may run elsewhere */
-	RUN_ANYWHERE = 1 << 1, /* on every CPU; else on those of run_allowed */
-	RUN_TICKED = 1 << 2,   /* it was there at the last tick: worth a migration */
-	RUN_BUSY = 1 << 3,     /* some task of ours runs */
+	RUN_MOVABLE = 1 << 0,  /* it can run on other CPUs, too */
+	RUN_ANYWHERE = 1 << 1, /* on every CPU; else on those in run_allowed */
+	RUN_TICKED = 1 << 2,   /* the last tick saw it: worth a migration */
+	RUN_BUSY = 1 << 3,     /* a SCHED_EXT task runs */
 };
 
-/* A CPU's counters at a moment, and for how long [ns] their group was enabled and counted until then. */
+/*
+ * A reading of a CPU's counters, and for how long [ns] their perf group had
+ * been enabled and running by then.
+ */
 struct readout {
 	struct bias_counts counts;
 	u64 enabled_ns;
@@ -90,53 +130,65 @@ struct readout {
 };
 
 struct cpu_ctx {
-	/* What runs here, for other CPUs to read. */
-	u64 run_vtime;	     /* its vtime at the last account */
-	u64 began_vtime;     /* its vtime when its slice began */
-	u64 run_allowed;     /* the first 64 CPUs of its affinity */
-	s32 run_pid;	     /* the last task of ours that ran */
-	u32 run_flags;	     /* enum run_flags; 0 when no task of ours runs */
-	u32 run_speedup;     /* its predicted speedup [permille], 0 if unknown */
-	u32 run_cost;	     /* what its work costs here [permille of the best CPU] */
-	u32 run_shared_cost; /* the same while a sibling is busy */
-	u32 run_weight;	     /* its weight at the last account, from the top of the tree */
+	/* The running task, for other CPUs to read. */
+	u64 run_vtime;	     /* vtime at the last charge */
+	u64 began_vtime;     /* vtime when its slice began */
+	u64 run_allowed;     /* first 64 CPUs of its affinity */
+	s32 run_pid;	     /* the last SCHED_EXT task that ran */
+	u32 run_flags;	     /* enum run_flags; 0 if no SCHED_EXT task runs */
+	u32 run_speedup;     /* predicted speedup [permille], 0 if unknown */
+	u32 run_cost;	     /* charge rate [permille of the reference CPU] */
+	u32 run_shared_cost; /* charge rate while a sibling is busy */
+	u32 run_weight;	     /* effective weight at the last charge */
 
-	u32 move_to;	     /* where the running task shall go, see move.bpf.h; set by whoever asks */
-	s32 move_pid;	     /* for whom that is meant if the agent asks, see swap.bpf.h */
-	s32 move_partner;    /* and who shall come here in exchange */
-	s32 seat_pid;	     /* who sits here: the last task that two ticks saw */
+	/*
+	 * Move request, see move.bpf.h. Any CPU may write it. bias_swap_ask()
+	 * also writes the two fields below it.
+	 */
+	u32 move_to;
+	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
+	s32 move_partner;    /* the task that comes here in exchange */
+	s32 seat_pid;	     /* resident task: the last that two ticks saw */
 	u32 seat_speedup;    /* its predicted speedup [permille] */
-	u32 kthread_waiting; /* a kthread was queued locally; set by its waker */
-	u32 pinned_used;     /* the pinned queue has held tasks; set by whoever queues one */
-	u32 took_shared;     /* the task that runs next is the head of a shared queue */
-	u32 yielded;	     /* the running task called sched_yield */
-	u32 onlined;	     /* how often the CPU came online; the agent then opens its counters anew */
-	u32 priced_seq;	     /* the table that run_cost was made of */
-	u32 looked_llc;	     /* the LLC whose queue was looked at last for tasks that are behind */
+	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
+	u32 pinned_used;     /* the pinned DSQ was used; any CPU sets this */
+	u32 took_shared;     /* the next task was the head of a shared DSQ */
+	u32 yielded;	     /* the running task called sched_yield() */
+	u32 onlined;	     /* times online; agent then reopens counters */
+	u32 priced_seq;	     /* table_seq that run_cost was computed from */
+	u32 looked_llc;	     /* LLC last checked for lagging tasks */
 
-	u64 start_exec_ns; /* sum_exec_runtime up to which the running task is charged */
-	u64 began_exec_ns; /* sum_exec_runtime when it began to run */
-	u64 ran_ns;	   /* time it was charged for since then */
-	u64 burst_ns;	   /* average run time of tasks that went to sleep here */
-	u32 sync_wakeups;  /* how many there were */
-	u64 woke_ns;	   /* when the running task made a synchronous wakeup that is timed; 0: it did not */
-	u64 after_ns;	   /* for how long tasks here ran on after that, on average, in reference time */
+	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
+	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */
+	u64 ran_ns;	   /* time charged since then */
+	u64 burst_ns;	   /* average run time of tasks that slept here */
+	u32 sync_wakeups;  /* synchronous wakeups made here */
+	u64 woke_ns;	   /* when the timed one was made; 0: none */
+	u64 after_ns;	   /* average reference time from then to the stop */
 
 	/* Counting, see count.bpf.h. */
-	u32 count_next_pid;  /* who is counted from the next switch on; 0: nobody */
-	u32 counting_pid;    /* whose stretch is under way */
-	u32 uncounted_ticks; /* ticks that did not close the stretch, its task being known well */
+	u32 count_next_pid;  /* to count from the next switch on; 0: none */
+	u32 counting_pid;    /* task of the open interval; 0: none */
+	u32 uncounted_ticks; /* ticks skipped while the profile is stable */
 	u32 run_stable;	     /* the running task's profile is stable */
 	u64 count_start_ns;
 	struct readout count_start;
-	/* What stretches added up to, for the agent, which takes their quotient for the CPU's speed. */
+	/*
+	 * Sums over valid intervals. The agent takes their quotient as the
+	 * CPU's clock rate.
+	 */
 	u64 seen_cycles;
 	u64 seen_ns;
 
-	u64 ticked_at;	 /* jiffies of the last tick; 0 when the task it was slept or nothing was left */
-	u64 wanted_mask; /* all bits if somebody waited for the CPU then */
+	/* jiffies of the last tick; 0 after its task slept or none was left */
+	u64 ticked_at;
+	u64 wanted_mask; /* all ones if the CPU was contended then */
 
-	s64 weight; /* what became runnable here less what ceased to: only the sum over all CPUs has a meaning */
+	/*
+	 * Weight that became runnable here minus weight that ceased to be. Only
+	 * the sum over all CPUs is meaningful.
+	 */
+	s64 weight;
 
 	u64 stats[BIAS_NR_STATS];
 } __attribute__((aligned(BIAS_CACHE_LINE)));
@@ -144,50 +196,61 @@ struct cpu_ctx {
 struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
 
 /*
- * What is known of an LLC's shared queues without asking the kernel, see queue.bpf.h. One cache line an
- * LLC.
+ * What is known of an LLC's shared DSQs without a call into the kernel, see
+ * queue.bpf.h. One cache line per LLC.
  */
 struct llc_ctx {
-	u32 used[BIAS_NR_CLASSES]; /* the queue has held tasks */
-	u32 waiting;		   /* something waits, approximately */
-	u32 node;		   /* its NUMA node; written by the agent before attach */
-	u64 waiting_since_ns;	   /* since when ticks have found it so, by the monotonic clock; 0: not */
+	u32 used[BIAS_NR_CLASSES]; /* the DSQ has held tasks */
+	u32 waiting;		   /* tasks wait, approximately */
+	/* NUMA node. The agent writes it before attach. */
+	u32 node;
+	/*
+	 * Since when ticks have found tasks waiting, on the monotonic clock; 0
+	 * if no task waits.
+	 */
+	u64 waiting_since_ns;
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
 
-/* The machine's vtime, where new tasks start, see account.bpf.h. */
+/* Global vtime, see account.bpf.h. */
 u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
-/* The weight of all that is runnable, and when (jiffies) it was last added up. */
+/* Weight of all runnable tasks, and when (jiffies) it was last added up. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
-/* vtime_now is ahead of what runs and does not move, see account.bpf.h. */
+/* 1 while vtime_now is ahead of the running tasks and holds. */
 u32 clock_waits;
 
-/* The average speedup of what runs, and the band around it beyond which tasks have a bias, see place.bpf.h. */
+/*
+ * Average speedup of running tasks, and the band around it beyond which tasks
+ * have a bias, see place.bpf.h.
+ */
 u32 average_speedup __attribute__((aligned(BIAS_CACHE_LINE)));
 u32 band_low;
 u32 band_high = ~0u;
-/* 1 + the slow CPU whose task gains least, a hint; 0: none known. */
+/*
+ * 1 + the slow CPU that is nominated as victim; 0 if there is none. Its task
+ * gains least, as far as is known.
+ */
 u32 spare_cpu;
 
-/* What is known of a task. */
+/* State of one task. */
 struct task_ctx {
 	struct bias_profile profile;
-	struct bias_window window; /* filling */
+	struct bias_window window; /* the open window */
 	u64 fast_ns;		   /* time on fast CPUs */
 	u64 slow_ns;		   /* time on slow CPUs */
-	u32 uncounted;		   /* runs since one was counted */
-	u32 brief;		   /* its last run was too short to tell much */
+	u32 uncounted;		   /* runs since the last counted one */
+	u32 brief;		   /* the last run was shorter than BRIEF_NS */
 	u32 reason;		   /* enum bias_reason */
-	u32 in_transit;		   /* it was moved while it ran and has not run since */
-	u32 swapped;		   /* the last such move was the agent's wish */
-	u64 moved_ns;		   /* when it was, by the monotonic clock */
-	u64 lost_ns;		   /* time from such moves to running again, in all */
-	struct bias_work work;	   /* what it did of late */
-	u64 cgroup_id;		   /* where it was last seen, see limit.bpf.h */
-	u32 cgroup_epoch;	   /* which state of optin_cgroups that was compared with */
-	u32 inside;		   /* and whether it has a bias there */
+	u32 in_transit;		   /* migrated by request, has not run since */
+	u32 swapped;		   /* that migration was a planned swap */
+	u64 moved_ns;		   /* when, on the monotonic clock */
+	u64 lost_ns;		   /* total time from migration to next run */
+	struct bias_work work;	   /* recent work by class, see bias/swap.h */
+	u64 cgroup_id;		   /* last cgroup seen, see limit.bpf.h */
+	u32 cgroup_epoch;	   /* cgroups_epoch of that check */
+	u32 inside;		   /* it has a bias in that cgroup */
 };
 
 struct {
@@ -197,7 +260,10 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
-/* The CPUs' counters: BIAS_NR_COUNTERS for each. The agent sizes and fills it. */
+/*
+ * Counters of the CPUs, BIAS_NR_COUNTERS each. The agent sizes and fills the
+ * map.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, BIAS_NR_COUNTERS);
@@ -217,7 +283,7 @@ struct {
 	__type(value, struct domain);
 } domains SEC(".maps");
 
-/* Scratch for intersections with a task's affinity. */
+/* Scratch mask for intersections with a task's affinity. */
 struct scratch {
 	struct bpf_cpumask __kptr *mask;
 };
@@ -230,21 +296,22 @@ struct {
 } scratches SEC(".maps");
 
 /*
- * Tasks that are runnable in a cgroup, see group.bpf.h. Indexed by the cgroup's css id; 0 and 1 are
- * unused.
+ * Runnable weight in a cgroup, see group.bpf.h. The index is the cgroup's css
+ * id. Entries 0 and 1 are unused.
  */
 #define MAX_GROUPS 16384
 
 struct group_ctx {
 	s64 active;  /* weights of its runnable tasks and active children */
-	u64 counted; /* what its parent's active holds for it */
+	u64 counted; /* its own weight in the parent's active sum */
 };
 
 struct group_ctx groups[MAX_GROUPS];
 
 /*
- * What cgroups are followed for (enum bias_follow) by their numbers, and what the agent should look at, see optin.bpf.h.
- * Made only where they are used. The agent writes the first and empties the second.
+ * Followed cgroups by id, with enum bias_follow as value, and events for the
+ * agent, see optin.bpf.h. The maps exist only if they are used. The agent
+ * writes the first one and drains the second.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -258,17 +325,18 @@ struct {
 	__uint(max_entries, 1 << 18);
 } optin_hints SEC(".maps");
 
-/* Hints there was no room for. */
+/* Events lost because the ring buffer was full. */
 u64 optin_lost;
-/* Counts the changes of optin_cgroups, from 1 on. Written by the agent. */
+/* Count of changes to optin_cgroups, from 1 on. The agent writes it. */
 u32 cgroups_epoch;
 
 UEI_DEFINE(uei);
 
 /*
- * Index @i brought below @size, a power of two, in a way that the verifier sees and the compiler cannot
- * move. Indices are in range anyway: a number that no CPU has can only come from a table that the agent
- * got wrong, and then must not end the scheduler.
+ * Index @i reduced below @size, a power of two. The verifier sees this bound,
+ * and the compiler cannot move it. Indices are in range anyway: an invalid one
+ * can only come from a wrong table of the agent, which must not end the
+ * scheduler.
  */
 #define bounded(i, size)                                                                                     \
 	({                                                                                                   \
@@ -288,13 +356,16 @@ static __always_inline struct bias_cpu_info *cpu_info_of(s32 cpu)
 	return &cpu_info[bounded(cpu, BIAS_MAX_CPUS)];
 }
 
-/* NULL for a task that there was no memory for: nothing is known of it. */
+/*
+ * Return the context of @p. It is NULL for a kthread, and for a task that there
+ * was no memory for.
+ */
 static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
-/* The entry of @cpu in the table in force. */
+/* Return the entry of @cpu in the table in force. */
 static __always_inline const struct bias_speed *speed_of(s32 cpu)
 {
 	return &speeds[bounded(((u32)cpu << 1) | (READ_ONCE(table_seq) & 1),
@@ -316,16 +387,19 @@ static __always_inline u32 llc_of(s32 cpu)
 	return cpu_info_of(cpu)->llc;
 }
 
-/* Return true if a second thread of a fast core adds more than a slow core. */
+/*
+ * Return true if a second thread on a busy fast core adds more throughput than
+ * a slow core.
+ */
 static __always_inline bool sibling_beats_slow_core(void)
 {
 	return fast_sibling_first[READ_ONCE(table_seq) & 1];
 }
 
-/* How many threads of a core are looked at beside a CPU: all but one of four. */
+/* Siblings of a CPU that are checked: all of them with four threads a core. */
 #define MAX_SIBLINGS 3
 
-/* Return true if a task of ours runs on a sibling of @cpu. */
+/* Return true if a SCHED_EXT task runs on a sibling of @cpu. */
 static __always_inline bool core_is_shared(s32 cpu)
 {
 	u32 sibling = cpu;
@@ -343,7 +417,7 @@ static __always_inline bool core_is_shared(s32 cpu)
 	return false;
 }
 
-/* Count an event on this CPU. */
+/* Add @n to a statistic of this CPU. */
 static __always_inline void stat_add(enum bias_stat stat, u64 n)
 {
 	cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat] += n;
@@ -354,19 +428,22 @@ static __always_inline void stat_inc(enum bias_stat stat)
 	stat_add(stat, 1);
 }
 
-/* What only kernels have whose readers of RCU may be preempted. */
+/* task_struct has this field only with CONFIG_PREEMPT_RCU. */
 struct task_struct___preempt_rcu {
 	int rcu_read_lock_nesting;
 } __attribute__((preserve_access_index));
 
 /*
- * Has @p called migrate_disable()? For the current task the count may be our own: entering a BPF program
- * disables migration, always where readers of RCU may be preempted, and before 6.18 elsewhere, too, but
- * for kernels with patches of their own, for which scx_lib_init_probe has tried it. (The headers' own
- * is_migration_disabled() asks the kernel's configuration, which no file tells on Debian's kernels in a
- * VM; that it exists is told by a field of task_struct.)
+ * Return true if @p itself called migrate_disable(). @programs is the depth of
+ * nested programs: ops.cpu_release calls ops.enqueue.
  *
- * @programs are nested: ops.enqueue is called within ops.cpu_release.
+ * The count of the current task may come from these programs. Entering a BPF
+ * program disables migration, always with preemptible RCU, and before 6.18 also
+ * without it. Patched kernels differ, and scx_lib_init_probe() finds out.
+ *
+ * The headers' is_migration_disabled() reads the kernel's configuration, which
+ * Debian's kernels do not expose in a VM. A field of task_struct shows the
+ * same.
  */
 static __always_inline bool cannot_migrate(const struct task_struct *p, u32 programs)
 {
@@ -380,7 +457,7 @@ static __always_inline bool cannot_migrate(const struct task_struct *p, u32 prog
 	return true;
 }
 
-/* Return true if @p may run on one CPU only, seen from so many nested @programs. */
+/* Return true if @p can run on one CPU only, at a depth of @programs. */
 static __always_inline bool is_pinned_within(const struct task_struct *p, u32 programs)
 {
 	return p->nr_cpus_allowed == 1 || cannot_migrate(p, programs);

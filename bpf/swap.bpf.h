@@ -1,26 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Swaps that the agent plans: two tasks that run, one on a slow CPU and one on a fast one, change places.
+ * Planned swaps: the agent has a running task of a slow CPU and one of a fast
+ * CPU migrate to each other's CPU.
  *
- * Problem. The agent sees all of the machine, but late: between its look and its request either task may have ended, slept, been
- * moved, been confined to other CPUs, or changed its nature. And it is a task itself: while it looks, it sits on one of the CPUs it
- * looks at, in the place of a task that it displaced.
+ * Problem
+ * The agent sees the whole machine, but late. Between its query and its request
+ * either task may have ended, slept, migrated, got another affinity or changed
+ * phase. The agent is also a task itself. While it queries, it runs on one of
+ * the CPUs in question, in place of a task that it preempted.
  *
- * Approach. Two programs that the agent calls (BPF_PROG_TEST_RUN).
- *	bias_swap_look	tells of one task: who it is, where, what it stalls on, what it did of late, what moves cost it.
- *	bias_swap_ask	checks a pair once more and makes the request of move.bpf.h, which the CPUs carry out.
- * What sits on a CPU is noted at its ticks (seat_pid), so that who only passes, the agent above all, hides nobody. A task that
- * has been displaced for a moment cannot be preempted; the request then waits on its CPU for its return: account_start() drops
- * requests unless they are for the task that starts, and bias_running() has the CPU look at one that was kept.
+ * Approach
+ * The agent calls two programs (BPF_PROG_TEST_RUN).
  *
- * Invariants. A request is for two tasks by number, checked again where it is carried out, for both: whoever else
- * has come to run there stays (statistics: swap_late). No swap leaves an affinity or a node. The agent cannot make a swap that lowers the throughput by the kernel side's own
- * predictions, nor one that takes from a task what it is owed: the conditions are those of swap_for_gain(). A task is known by its
- * number and its start, so that a number used anew is not mistaken.
+ *	bias_swap_look	Report one task: identity, CPU, profile, recent work,
+ *			and the time that migrations cost it.
+ *	bias_swap_ask	Check a pair again and make the request of move.bpf.h,
+ *			which the CPUs carry out.
  *
- * Limits. A task that is displaced by another of ours waits in a queue and may be taken by another CPU; the request is then dropped.
- * (The agent looks and asks as a real-time thread: whom it displaces stays where it is and goes on after it.) One
- * request at a time for a CPU.
+ * Each tick records the resident task (seat_pid), so that a short run, above
+ * all of the agent, does not hide it. A task that is preempted for a moment
+ * cannot be preempted again, so the request waits on that CPU for the task's
+ * return. account_start() drops requests unless they are for the task that
+ * starts. bias_running() then kicks the CPU to carry out a request that was
+ * kept.
+ *
+ * Invariants
+ * A request names two tasks by pid, and the CPU that carries it out checks both
+ * again. Any other task that runs there by then stays (statistics: swap_late).
+ * No swap violates an affinity or leaves a node.
+ *
+ * By the kernel side's own predictions, no planned swap lowers throughput. None
+ * takes a CPU from a task that still makes up for lag. The conditions are those
+ * of swap_for_gain(), the first one without its margin. Pid and start time
+ * identify a task, so pid reuse is noticed.
+ *
+ * Limits
+ * A task that another SCHED_EXT task preempts waits in a DSQ, and another CPU
+ * may take it. The request is then dropped. The agent queries and requests as a
+ * real-time thread, so a task that it preempts stays and runs on after it. A
+ * CPU has one request at a time.
  */
 #ifndef BIAS_SWAP_BPF_H
 #define BIAS_SWAP_BPF_H
@@ -28,7 +46,10 @@
 #include "state.bpf.h"
 #include "move.bpf.h"
 
-/* Count an event from a program that may be preempted on this CPU by others that count. */
+/*
+ * Count an event from a program that another counting program may preempt on
+ * this CPU.
+ */
 static __always_inline void stat_inc_shared(enum bias_stat stat)
 {
 	__sync_fetch_and_add(&cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat], 1);
@@ -84,7 +105,10 @@ static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
 	return cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
 }
 
-/* Does @p sit on @cpu, and may it go to @to? BIAS_SWAP_ASKED if so. */
+/*
+ * Return BIAS_SWAP_ASKED if @p is running or resident on @cpu and may migrate
+ * to @to. Else return the reason why not.
+ */
 static __always_inline int check_seat(struct task_struct *p, u64 start_ns, s32 cpu, s32 to)
 {
 	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -98,7 +122,10 @@ static __always_inline int check_seat(struct task_struct *p, u64 start_ns, s32 c
 	return cctx->move_to ? BIAS_SWAP_BUSY : BIAS_SWAP_ASKED;
 }
 
-/* Does @up still gain more from a fast CPU than @down, which is not owed its place? BIAS_SWAP_ASKED if so. */
+/*
+ * Return BIAS_SWAP_ASKED if @up still gains more from a fast CPU than @down,
+ * and @down does not make up for lag. Else return the reason why not.
+ */
 static __always_inline int check_gain(struct task_struct *up, struct task_struct *down)
 {
 	struct task_ctx *up_ctx = task_ctx_of(up), *down_ctx = task_ctx_of(down);
@@ -113,7 +140,8 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 }
 
 /*
- * Ask for the change of places: @who on @from goes to @to, where @partner runs. If @who has been displaced for a moment, the request waits
+ * Request that @who on @from migrates to @to, where @partner runs, and @partner
+ * in exchange to @from. If @who is preempted for a moment, the request waits
  * for it.
  */
 static __always_inline void request_swap(struct task_struct *who, s32 from, struct task_struct *partner,
@@ -141,7 +169,10 @@ static __always_inline int swap_tasks(struct task_struct *up, struct task_struct
 		answer = check_gain(up, down);
 	if (answer != BIAS_SWAP_ASKED)
 		return answer;
-	/* The end that was displaced begins: by the time it is back the other one runs. */
+	/*
+	 * Start with the task that is preempted: when it returns, the other one
+	 * runs.
+	 */
 	if (is_running(down, fast))
 		request_swap(up, slow, down, fast);
 	else if (is_running(up, slow))

@@ -1,31 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replacing the capacity table while it is read.
+ * Replacement of the capacity table while CPUs read it.
  *
- * Problem. What CPUs cost, which of them are slow and what a class costs is read at every switch on every CPU, and the
- * agent finds it to have changed while all of that goes on. Nobody may price by half of one table and half of another, and
- * nobody may wait.
+ * Problem
+ * Every switch on every CPU reads what CPUs cost, which of them are slow and
+ * what a class costs. The agent changes all of that meanwhile. No CPU may
+ * compute with half of one table and half of another, and no CPU may wait.
  *
- * Approach. There are two copies of the table. The agent writes the one that is not in force, then runs the program below,
- * which puts it in force by one store: table_seq counts the tables, its lowest bit is the copy. A reader takes the bit
- * once for each decision; an entry's two copies share a cache line, so reading costs one load more than it did. A copy is
- * written again with the next table, which the agent makes no sooner than milliseconds later, when no reader is left in it.
+ * Approach
+ * There are two copies of the table. The agent writes the copy that is not in
+ * force and runs the program below, which puts it in force with one store.
+ * table_seq counts the tables, and its lowest bit selects the copy. A reader
+ * takes that bit once for each decision. The two copies of an entry share a
+ * cache line, so a reader pays one more load. The agent writes a copy again
+ * only with the next table, milliseconds later at the earliest, when no CPU
+ * reads it any more.
  *
- * The masks of CPUs by class (idle.bpf.h) are not doubled: a CPU that changes class is first added to the new class's, then
- * the table is put in force, then it leaves the old class's. Meanwhile it is in both, and a search may find it idle under the
- * name of the class that it had: what a search between two tables might have found anyway.
+ * The masks of CPUs by class (idle.bpf.h) exist once. A CPU that changes class
+ * is first added to the mask of its new class. Then the table comes into force,
+ * and then the CPU leaves its old mask. Meanwhile it is in both, and a search
+ * may find it idle as one of its former class. A search just before would have
+ * done the same.
  *
- * Tasks that run are priced anew at their CPU's next tick (account.bpf.h).
+ * A running task gets its new charge rate at its CPU's next tick
+ * (account.bpf.h).
  *
- * Limits. One writer: the agent's main thread. A program that is held up inside one decision for longer than the agent takes
- * between two tables, half a second, would read a copy that is being written; it prices one run wrongly.
+ * Limits
+ * Only the agent's main thread writes. A program would read a half-written copy
+ * if one decision took longer than the half second between two tables. It would
+ * then charge one run wrongly.
  */
 #ifndef BIAS_TABLE_BPF_H
 #define BIAS_TABLE_BPF_H
 
 #include "state.bpf.h"
 
-/* Is @cpu in the mask of @class_ in domain @domain? Say so, or no more. */
+/* Add @cpu to the mask of @class_ in domain @domain if @in, else remove it. */
 static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 class_, bool in)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
@@ -42,14 +52,14 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 class_, bool
 	bpf_rcu_read_unlock();
 }
 
-/* The same for its LLC and the machine. */
+/* Do the same for the LLC of @cpu and for the machine. */
 static __always_inline void mark_in_domains(u32 cpu, u32 class_, bool in)
 {
 	mark_in_domain(llc_of(cpu), cpu, class_, in);
 	mark_in_domain(nr_llcs, cpu, class_, in);
 }
 
-/* The class of @cpu in the table of sequence number @seq. */
+/* Return the class of @cpu in the table of sequence number @seq. */
 static __always_inline u32 class_by(u32 cpu, u32 seq)
 {
 	u32 class_ = speeds[bounded((cpu << 1) | (seq & 1), BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].class_;
@@ -57,7 +67,7 @@ static __always_inline u32 class_by(u32 cpu, u32 seq)
 	return class_ == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST;
 }
 
-/* The agent has written the other copy of the table: put it in force. */
+/* Put the other copy of the table, which the agent has written, in force. */
 SEC("syscall")
 int bias_table_replace(void *ctx)
 {
@@ -67,7 +77,10 @@ int bias_table_replace(void *ctx)
 		if (class_by(cpu, new) != class_by(cpu, old))
 			mark_in_domains(cpu, class_by(cpu, new), true);
 	}
-	/* What came before is seen before: the agent's system call and the masks' atomics order it. */
+	/*
+	 * Other CPUs see earlier writes first: the agent's system call and the
+	 * atomics of the masks order them.
+	 */
 	WRITE_ONCE(table_seq, new);
 	bpf_for(cpu, 0, nr_cpus) {
 		if (class_by(cpu, new) != class_by(cpu, old))

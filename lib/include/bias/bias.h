@@ -1,47 +1,74 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bias: from what a task stalls on to where it belongs.
+ * Bias: from what a task stalls on to the CPUs that it belongs on.
  *
- * Problem. A task that waits for memory gains nothing from a fast core, one that executes gains all of the
- * difference. Which of the two a task is can be counted while it runs, anywhere, without trying it on both kinds
- * of core (seed 001, "bias scheduling").
+ * Problem
+ * A task that waits for memory gains nothing from a fast core, and a task that
+ * executes gains all of the difference. Counters show which of the two a task
+ * is while it runs, on any CPU. No trial on both classes of CPUs is needed
+ * [Koufaty10].
  *
- * Approach.
- *   counts	what the CPU's counters say of one stretch of running: cycles, instructions, cycles stalled outside
- *		the core and inside it.
- *   window	counts are turned into time by component on the reference CPU (the one that is best at
- *		everything) and added up until the window holds enough instructions: seed 001's sliding
- *		instruction window. A window also closes after BIAS_WINDOW_CPI times as many cycles, so that a
- *		task that hardly gets on is classified as soon in time as others; and after
- *		BIAS_WINDOW_MOST_NS for each instruction it should hold, whatever was done in it.
- *		A fast core does all that in a fraction of a millisecond. A window takes BIAS_WINDOW_LEAST_NS
- *		for each instruction at least, but no more than BIAS_WINDOW_ENOUGH_NS in all. Only the first
- *		window of a task does not wait for that: any glimpse is better than none.
- *   profile	the running average of windows: each new one counts for half, so what is older than three
- *		windows weighs an eighth. A stretch of several windows at once counts for as much more.
- *		A tick of 10 ms is one window on any fast CPU, so the average spans several ticks.
- *   speedup	predicted by the cost vectors of the slow and the fast CPUs (capacity.h).
- *   kind	FAST, SLOW or NEUTRAL by two thresholds with hysteresis. The thresholds are a band around
- *		the average speedup of what runs, weighted by time: who gains more than the average belongs on a
- *		fast CPU. Or they are fixed.
+ * Approach
  *
- * Memory-level parallelism. Counted are cycles in which the core stalls, not misses: misses that overlap with
- * each other or with execution stall less, so such a task is priced as faster to run, as it should be (PIE,
- * ISCA'12). What is not predicted is that a core with a larger window overlaps more of the same misses: external
- * stalls are converted between cores by a loop of dependent loads, which overlaps none. A task with much
- * parallelism gains more than predicted.
+ *	counts		What a CPU's counters show of one interval: cycles,
+ *			instructions, cycles stalled outside and inside the
+ *			core.
+ *	window		Counts are converted to time by component on the
+ *			reference CPU, and added up over intervals until the
+ *			window is full. See below.
+ *	profile		A running average of windows. Each new one counts for
+ *			half, so windows before the last three weigh an
+ *			eighth. An interval that fills several windows at once
+ *			counts for more.
+ *	speedup		Predicted from the CPI stack and the costs of typical
+ *			slow and fast CPUs (capacity.h).
+ *	bias		Fast-biased, slow-biased or unbiased, by two thresholds
+ *			with hysteresis. They are a band around the average
+ *			speedup of running tasks, weighted by time, or fixed.
+ *			A task that gains more than the average belongs on a
+ *			fast CPU.
  *
- * Invariants (tests in lib/policy). Shares sum to 1000. No counts, whatever they are, make a division by zero
- * or an overflow; counts that cannot be (backwards, more stalls than cycles) are dropped or cut. A profile moves
- * towards each window and never past it. A kind changes only beyond a threshold, and changes back only beyond
- * the middle between the threshold and the centre of the band.
+ * A window of N instructions (500 000 by default) is full after
+ *
+ *	N instructions, or BIAS_WINDOW_CPI * N cycles, so that a task which
+ *	hardly progresses is classified as soon as others,
+ *
+ * but not before
+ *
+ *	BIAS_WINDOW_LEAST_NS * N, at most BIAS_WINDOW_ENOUGH_NS, because a fast
+ *	core executes N instructions in a fraction of a millisecond,
+ *
+ * and in any case after
+ *
+ *	BIAS_WINDOW_MOST_NS * N.
+ *
+ * A task's first window does not wait for the least time: any profile is better
+ * than none. A tick of 10 ms is one window on any fast CPU, so the average
+ * spans several ticks.
+ *
+ * The counters count cycles in which the core stalls, not misses. Misses that
+ * overlap with each other or with execution stall less, so the prediction
+ * rightly treats such a task as faster [VanCraeynest12].
+ *
+ * Invariants
+ * (Tests are in lib/policy.) Shares sum to 1000. No counts cause a division by
+ * zero or an overflow. Impossible counts (backwards, more stalls than cycles)
+ * are dropped or cut. A profile moves towards each window and never past it.
+ * Bias changes only beyond a threshold. It changes back only beyond the middle
+ * between the threshold and the centre of the band.
+ *
+ * Limits
+ * A core with a larger window overlaps more of the same misses, which the
+ * prediction ignores. A loop of dependent loads, which overlaps none,
+ * calibrates how external stalls convert between cores. So a task with much
+ * memory-level parallelism gains more than predicted.
  */
 #ifndef BIAS_BIAS_H
 #define BIAS_BIAS_H
 
 #include "capacity.h"
 
-/* What counters said of one stretch of running on one CPU. */
+/* Counts of one interval on one CPU. */
 struct bias_counts {
 	u64 cycles;
 	u64 instructions;
@@ -49,31 +76,40 @@ struct bias_counts {
 	u64 internal; /* cycles stalled inside the core */
 };
 
-/* No stretch has more of anything: a counter that went backwards or wrapped looks like more. */
+/*
+ * Bound on each count of an interval. A counter that went backwards or wrapped
+ * exceeds it.
+ */
 #define BIAS_COUNTS_MAX (1ull << 40)
-/* No stretch is longer [ns]; a longer one is cut, which keeps its shares. */
+/* Bound on an interval [ns]. A longer one is cut, which keeps its shares. */
 #define BIAS_RAN_MAX_NS (1ull << 32)
-/* A window closes after this many cycles per instruction it should hold. */
+/* Cycles per instruction of a window's size after which it closes. */
 #define BIAS_WINDOW_CPI 4
 
-/* It closes after this time for each instruction it should hold [ns], however little was done: 40 ms for 500 000. */
+/*
+ * Time per instruction of a window's size after which it closes in any case
+ * [ns]: 40 ms for 500 000 instructions.
+ */
 #define BIAS_WINDOW_MOST_NS 80
-/* It does not close before this time for each instruction [ns]: 8 ms for 500 000, at 60 MIPS no restriction. */
+/*
+ * Time per instruction of a window's size before which it does not close [ns]:
+ * 8 ms for 500 000 instructions. It does not matter at 60 MIPS or less.
+ */
 #define BIAS_WINDOW_LEAST_NS 16
-/* But time enough for any window [ns]. */
+/* Time that is enough for a window of any size [ns]. */
 #define BIAS_WINDOW_ENOUGH_NS 8000000
 
 /* A window that fills. */
 struct bias_window {
-	u64 ref_ns[BIAS_NR_COMPONENTS]; /* time on the reference CPU by component [ns] */
+	u64 ref_ns[BIAS_NR_COMPONENTS]; /* by component, on reference CPU */
 	u64 instructions;
 	u64 cycles;
 	u64 ran_ns;
 };
 
-/* Where a task belongs. */
+/* Bias of a task. */
 enum bias_kind {
-	BIAS_KIND_NEUTRAL, /* either way, or unknown */
+	BIAS_KIND_NEUTRAL, /* unbiased, or unknown */
 	BIAS_KIND_FAST,
 	BIAS_KIND_SLOW,
 };
@@ -81,38 +117,50 @@ enum bias_kind {
 /* What is known of a task. */
 struct bias_profile {
 	struct bias_stack stack; /* on the reference CPU */
-	u32 speedup_permille;	 /* slow over fast; 0 while nothing is known */
+	u32 speedup_permille;	 /* slow over fast; 0 if unknown */
 	u32 kind;		 /* enum bias_kind */
-	u32 windows;		 /* closed, of its own; an inherited profile has none */
-	u32 stable;		 /* windows in a row that changed the speedup by little */
+	u32 windows;		 /* own windows so far; 0 if inherited */
+	u32 stable;		 /* windows in a row that agreed */
 };
 
-/* A window that changes the speedup by less does not unsettle the profile [permille of the speedup]. */
+/*
+ * A window agrees with the profile if it changes the speedup by less [permille
+ * of the speedup].
+ */
 #define BIAS_STABLE_PERMILLE 50
 /* Windows in a row after which a profile is stable. */
 #define BIAS_STABLE_WINDOWS 4
 
-/* Can these counts be true? Instructions may be zero in a short stretch, cycles not. */
+/*
+ * Return true if @counts are possible. A short interval may have no
+ * instructions, but it has cycles.
+ */
 static inline bool bias_counts_valid(const struct bias_counts *counts)
 {
 	return counts->cycles && counts->cycles < BIAS_COUNTS_MAX && counts->instructions < BIAS_COUNTS_MAX &&
 	       counts->external < BIAS_COUNTS_MAX && counts->internal < BIAS_COUNTS_MAX;
 }
 
-/* A group that counted for less of a stretch than one part in so many tells as much as one that counted for that. */
+/* Largest factor by which multiplexed counts are scaled. */
 #define BIAS_TURNS_MAX 64
-/* A shorter turn tells nothing [ns]: half of what is counted then is the kernel's own work of giving it. */
+/*
+ * A group that ran for less time shows nothing [ns]: half of its counts would
+ * come from the kernel's own work of rotating groups.
+ */
 #define BIAS_TURN_MIN_NS 500000
 
-/* Do counts tell something of a stretch of @enabled_ns of which they counted @running_ns? Short stretches counted in full do. */
+/*
+ * Return true if counts over @running_ns represent an interval of @enabled_ns.
+ * Short intervals that were counted in full do.
+ */
 static inline bool bias_turn_tells(u64 enabled_ns, u64 running_ns)
 {
 	return running_ns >= enabled_ns || running_ns >= BIAS_TURN_MIN_NS;
 }
 
 /*
- * Valid counts of events that took turns with others and counted for @running_ns of @enabled_ns only, estimated for the
- * whole.
+ * Scale valid counts of multiplexed events, which counted for @running_ns of
+ * @enabled_ns, to the whole interval.
  */
 static inline void bias_counts_scale(struct bias_counts *counts, u64 enabled_ns, u64 running_ns)
 {
@@ -131,7 +179,7 @@ static inline void bias_counts_scale(struct bias_counts *counts, u64 enabled_ns,
 	}
 }
 
-/* @count corrected by what calibration found of its counter [permille], cut to @most. */
+/* Return @count times a calibrated scale [permille], cut to @most. */
 static inline u64 bias_scaled(u64 count, u32 permille, u64 most)
 {
 	u64 scaled = count * permille / 1000;
@@ -139,13 +187,19 @@ static inline u64 bias_scaled(u64 count, u32 permille, u64 most)
 	return scaled < most ? scaled : most;
 }
 
-/* The part of @ran_ns that @cycles of @total are. Both cycles are below BIAS_COUNTS_MAX. */
+/*
+ * Return the part of @ran_ns that @cycles are of @total. Both cycles are below
+ * BIAS_COUNTS_MAX.
+ */
 static inline u64 bias_part_ns(u64 ran_ns, u64 cycles, u64 total)
 {
 	return (ran_ns * ((cycles << 16) / total)) >> 16;
 }
 
-/* Correct valid counts by what calibration found of the CPU's counters. Stalls beyond the cycles there were are cut. */
+/*
+ * Correct valid counts by the calibrated scales of the CPU's counters. Stalls
+ * that exceed the cycles are cut.
+ */
 static inline void bias_counts_correct(struct bias_counts *counts, u32 external_permille,
 				       u32 internal_permille)
 {
@@ -154,7 +208,7 @@ static inline void bias_counts_correct(struct bias_counts *counts, u32 external_
 	    bias_scaled(counts->internal, internal_permille, counts->cycles - counts->external);
 }
 
-/* Add corrected counts of @ran_ns on a CPU of cost @cost to @window. */
+/* Add corrected counts over @ran_ns on a CPU of cost @cost to @window. */
 static inline void bias_window_add(struct bias_window *window, const struct bias_counts *counts, u64 ran_ns,
 				   const struct bias_cost *cost)
 {
@@ -175,8 +229,9 @@ static inline void bias_window_add(struct bias_window *window, const struct bias
 }
 
 /*
- * How many windows of @size instructions @window holds; 0 while it is not full. @known: the task has a profile of its own,
- * which a window of too short a time must not replace.
+ * Return how many windows of @size instructions @window holds, 0 while it is
+ * not full. @known is true if the task has a profile of its own, which a window
+ * of too short a time must not replace.
  */
 static inline u32 bias_window_full(const struct bias_window *window, u64 size, bool known)
 {
@@ -198,7 +253,10 @@ static inline u32 bias_window_full(const struct bias_window *window, u64 size, b
 	return windows < 64 ? windows : 64;
 }
 
-/* The shares of a window [permille]; pure execution for an empty one. */
+/*
+ * Compute the CPI stack of a window [permille]. An empty window is pure
+ * execution.
+ */
 static inline void bias_window_stack(const struct bias_window *window, struct bias_stack *stack)
 {
 	u64 sum = 0;
@@ -212,14 +270,19 @@ static inline void bias_window_stack(const struct bias_window *window, struct bi
 	bias_stack_normalise(stack);
 }
 
-/* @from moved towards @to by the weight of @windows: a half, three quarters, seven eighths, all of the way. */
+/*
+ * Return @from moved towards @to by the weight of @windows windows: a half,
+ * three quarters, seven eighths, or all of the way.
+ */
 static inline u32 bias_towards(u32 from, u32 to, u32 windows)
 {
 	u32 left;
 
 	if (windows >= 4)
 		return to;
-	/* Unsigned: BPF before version 4 of its instructions has no signed division. */
+	/*
+	 * Unsigned: BPF instruction sets before version 4 lack signed division.
+	 */
 	left = (to > from ? to - from : from - to) >> windows;
 	return to > from ? to - left : to + left;
 }
@@ -230,8 +293,8 @@ static inline u32 bias_difference(u32 a, u32 b)
 }
 
 /*
- * Take the closed @window of @windows >= 1 windows' length into @profile, predict its speedup between CPUs of cost
- * @slow and @fast, and empty the window.
+ * Add a closed @window, as long as @windows >= 1 windows, to @profile. Predict
+ * the speedup between CPUs of cost @slow and @fast, and empty the window.
  */
 static inline void bias_profile_update(struct bias_profile *profile, struct bias_window *window, u32 windows,
 				       const struct bias_cost *slow, const struct bias_cost *fast)
@@ -240,7 +303,7 @@ static inline void bias_profile_update(struct bias_profile *profile, struct bias
 	u32 before = profile->speedup_permille;
 
 	bias_window_stack(window, &seen);
-	/* What is inherited is a guess, the first window is not. */
+	/* The first window replaces an inherited profile, which is a guess. */
 	if (!profile->windows)
 		windows = 4;
 	for (int k = 0; k < BIAS_NR_COMPONENTS; k++)
@@ -270,8 +333,8 @@ static inline bool bias_profile_stable(const struct bias_profile *profile)
 }
 
 /*
- * The kind of a task of @speedup, 0 if unknown, that was of kind @before, by thresholds @low <= @high [permille]. A
- * quarter of the band is hysteresis.
+ * Return the bias of a task with @speedup (0 if unknown) and the bias @before,
+ * by thresholds @low <= @high [permille]. A quarter of the band is hysteresis.
  */
 static inline u32 bias_classify(u32 before, u32 speedup, u32 low, u32 high)
 {
@@ -288,12 +351,15 @@ static inline u32 bias_classify(u32 before, u32 speedup, u32 low, u32 high)
 
 /* Half the width of the band around the average speedup [permille of it]. */
 #define BIAS_BAND_PERMILLE 50
-/* Each tick of a CPU moves the average by this share (1 in 2^n) of the difference. */
+/* Each tick of a CPU moves the average by the difference / 2^n. */
 #define BIAS_AVERAGE_SHIFT 5
-/* The average is kept with this many binary places. */
+/* Binary places with which the average is kept. */
 #define BIAS_AVERAGE_PLACES 8
 
-/* The average speedup after a tick saw a task of @speedup run; 0 is no average yet. Kept with binary places. */
+/*
+ * Return the average speedup, with binary places, after a tick that saw a task
+ * of @speedup. An @average of 0 means none yet.
+ */
 static inline u32 bias_average_step(u32 average, u32 speedup)
 {
 	u32 target = speedup << BIAS_AVERAGE_PLACES;
@@ -312,11 +378,14 @@ static inline u32 bias_band_low(u32 average)
 
 static inline u32 bias_band_high(u32 average)
 {
-	/* Rounded up, so that a task at the average is never beyond the band. */
+	/* Round up, so that a task at the average is never beyond the band. */
 	return ((u64)(average >> BIAS_AVERAGE_PLACES) * (1000 + BIAS_BAND_PERMILLE) + 999) / 1000 + 1;
 }
 
-/* Does a task of speedup @a gain clearly more from a fast CPU than one of @b? Never if one is unknown. */
+/*
+ * Return true if a task of speedup @a gains clearly more from a fast CPU than
+ * one of @b. False if either is unknown.
+ */
 static inline bool bias_gains_more(u32 a, u32 b, u32 margin_permille)
 {
 	return a && b && (u64)a * 1000 > (u64)b * (1000 + margin_permille);

@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Capacity is a vector: what one unit of each kind of work costs on a CPU.
+ * Costs: what a unit of work of each component costs on a CPU.
  *
- * Problem. A single number per CPU prices a memory-bound task as if it sped up like a compute-bound
- * one.
+ * Problem
+ * A single figure per CPU treats a memory-bound task as if it sped up like a
+ * compute-bound one.
  *
- * Approach. cost[c][k] is the time CPU c needs for one unit of component k, relative to the CPU that is
- * best at k, in permille: 1000 is the best CPU, 2500 needs two and a half times as long. A task is a
- * CPI stack, the shares of its cycles by component, in permille. Time is their product, and speedup is
- * a ratio of times.
+ * Approach
+ * A CPU has one cost per component k: the time for a unit of k, relative to the
+ * CPU that is best at k [permille]. 1000 is the best CPU, and 2500 takes two
+ * and a half times as long. A task is a CPI stack, the shares of its cycles by
+ * component [permille]. Its time is
  *
- * Invariants. A cost is never below 1000 after bias_cost_sanitize(); shares sum to 1000 after
- * bias_stack_normalise(); for sane inputs no function divides by zero or overflows 64 bits.
+ *	sum over k of stack[k] * cost[k] / 1000
  *
- * Limits. Components are taken as additive: overlap of misses with execution is priced as measured when
- * the stack was taken (seed 001, "CPI stack").
+ * and its speedup is a ratio of two times.
+ *
+ * Invariants
+ * A cost is at least 1000 after bias_cost_sanitize(). Shares sum to 1000 after
+ * bias_stack_normalise(). For sane inputs no function divides by zero or
+ * overflows 64 bits.
+ *
+ * Limits
+ * Components are additive: misses that overlap with execution cost what they
+ * cost when the CPI stack was measured [Koufaty10].
  */
 #ifndef BIAS_CAPACITY_H
 #define BIAS_CAPACITY_H
@@ -23,29 +32,34 @@
 
 /* Components of a CPI stack. */
 enum bias_component {
-	BIAS_EXECUTE,  /* cycles that retire instructions */
-	BIAS_INTERNAL, /* stalls inside the core: mispredicted branches, TLB, private caches */
-	BIAS_EXTERNAL, /* stalls outside the core: shared caches, memory */
+	BIAS_EXECUTE, /* cycles that retire instructions */
+	/* Stalls in the core: mispredicted branches, TLB, private caches. */
+	BIAS_INTERNAL,
+	/* Stalls outside the core: shared caches, memory. */
+	BIAS_EXTERNAL,
 	BIAS_NR_COMPONENTS,
 };
 
-/* Costs are in permille of the best CPU and stay within these bounds. */
+/* Bounds of a cost [permille of the reference CPU]. */
 #define BIAS_COST_BEST 1000u
 #define BIAS_COST_MAX  64000u
 
-/* What one unit of each component costs on one CPU [permille of the best CPU]. */
+/* Cost of a unit of each component on one CPU [permille of the best CPU]. */
 struct bias_cost {
 	u32 permille[BIAS_NR_COMPONENTS];
 };
 
-/* A CPI stack: shares of a task's cycles by component [permille], summing to 1000. */
+/* CPI stack: shares of a task's cycles by component [permille], sum 1000. */
 struct bias_stack {
 	u32 permille[BIAS_NR_COMPONENTS];
 };
 
 #define BIAS_STACK_SUM 1000u
 
-/* A cost that can be divided by: anything below the best or above the bound is brought to it. */
+/*
+ * Return @permille limited to the bounds of a cost, so that it can be a
+ * divisor.
+ */
 static inline u32 bias_cost_sanitize(u32 permille)
 {
 	if (permille < BIAS_COST_BEST)
@@ -56,9 +70,9 @@ static inline u32 bias_cost_sanitize(u32 permille)
 }
 
 /*
- * Time of one unit of work with stack @stack on a CPU with cost @cost [permille of the time it would
- * take on a CPU that is best at everything]: the design's sum over k of stack[k] * cost[k]. @stack is
- * as seen on the reference CPU.
+ * Return the time of a unit of work on a CPU with cost @cost [permille of the
+ * time on the reference CPU]. @stack is the work's CPI stack on the reference
+ * CPU.
  */
 static inline u32 bias_time_permille(const struct bias_stack *stack, const struct bias_cost *cost)
 {
@@ -69,7 +83,10 @@ static inline u32 bias_time_permille(const struct bias_stack *stack, const struc
 	return sum / BIAS_STACK_SUM;
 }
 
-/* How many times faster @stack's work runs on @fast than on @slow [permille]; 1000 for an empty stack. */
+/*
+ * Return how many times faster the work of @stack runs on @fast than on @slow
+ * [permille]; 1000 for an empty CPI stack.
+ */
 static inline u32 bias_speedup_permille(const struct bias_stack *stack, const struct bias_cost *slow,
 					const struct bias_cost *fast)
 {
@@ -81,8 +98,9 @@ static inline u32 bias_speedup_permille(const struct bias_stack *stack, const st
 }
 
 /*
- * Make the shares of @stack sum to BIAS_STACK_SUM. An empty stack becomes pure execution, the
- * assumption for a task about which nothing is known. Rounding is given to the largest share.
+ * Make the shares of @stack sum to BIAS_STACK_SUM. An empty CPI stack becomes
+ * pure execution, as is assumed for an unknown task. The largest share absorbs
+ * the rounding.
  */
 static inline void bias_stack_normalise(struct bias_stack *stack)
 {
@@ -101,7 +119,7 @@ static inline void bias_stack_normalise(struct bias_stack *stack)
 		if (stack->permille[k] > stack->permille[largest])
 			largest = k;
 	}
-	/* Variable indices cost the verifier; a switch costs nothing. */
+	/* Variable indices cost the verifier work, and a switch does not. */
 	if (largest == BIAS_EXTERNAL)
 		stack->permille[BIAS_EXTERNAL] += left;
 	else if (largest == BIAS_INTERNAL)
@@ -111,8 +129,8 @@ static inline void bias_stack_normalise(struct bias_stack *stack)
 }
 
 /*
- * Convert a stack measured on a CPU with cost @cost to the reference CPU: each share shrinks by what
- * that component costs there, then the shares are made to sum again (design, "Bias is their product").
+ * Convert a CPI stack measured on a CPU with cost @cost to the reference CPU:
+ * divide each share by its component's cost, then normalise.
  */
 static inline void bias_stack_to_reference(struct bias_stack *stack, const struct bias_cost *cost)
 {
@@ -123,8 +141,8 @@ static inline void bias_stack_to_reference(struct bias_stack *stack, const struc
 }
 
 /*
- * Work done in @ran_ns on a CPU whose cost for that work is @cost_permille, as the time the best CPU
- * would have needed [ns]. Overflows only for runs of 200 days.
+ * Return the work done in @ran_ns on a CPU whose cost for it is @cost_permille,
+ * as time on the reference CPU [ns]. It overflows only for runs of 200 days.
  */
 static inline u64 bias_reference_ns(u64 ran_ns, u32 cost_permille)
 {

@@ -1,23 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The clock: the machine's vtime, where sleepers and newcomers start.
+ * Global vtime: where tasks start that wake or are new.
  *
- * Problem. It must be where those who compete are: behind them, and newcomers go first for as long as they come; ahead of them, and
- * newcomers wait until all have caught up, and those who run are further behind than is remembered (a few slices), so that
- * their weights are forgotten. Yet tasks may be confined to CPUs, and CPUs be in unequal demand.
+ * Problem
+ * The global vtime must stay with the tasks that compete. If it is behind them,
+ * newcomers go first for as long as they keep coming. If it is ahead, newcomers
+ * wait until all others have caught up. The running tasks are then further
+ * behind it than the lag limit of a few slices, and their weights no longer
+ * matter. Yet affinity may confine tasks to CPUs, and some CPUs may be in more
+ * demand than others.
  *
- * Approach. The clock moves with the work done, divided by the weight of all that competes, as in weighted fair queueing
- * (bias_clock_advance()). The least vtime of all would not do: it stands still while ever new tasks come, run briefly and go, and
- * whoever is ahead starves; found by a storm of forks in the VM. Nor would the most: a task of nice 19 alone on a CPU runs ahead
- * 66 times as fast. Then it is put right, at each tick, by a look at what runs (bias_clock_see()): it waits while that is behind
- * it on average, and hurries when all of that is ahead. What counts is CPUs that somebody waits for, if there are any: where nobody
- * waits nothing is to be shared, and whoever is alone there may be as far off as it likes.
+ * Approach
+ * The global vtime advances by the work done, divided by the weight of all
+ * competing tasks, as in weighted fair queueing [Demers89]
+ * (bias_clock_advance()).
  *
- * Invariants (tests in lib/policy). The clock never goes back; it stays with two that share a CPU, and these get their
- * shares, whatever runs on the others; nothing that is seen moves it by more than a slice.
+ * The lowest vtime of all tasks would not do. It stands still while new tasks
+ * keep coming, run briefly and end, and any task ahead of it starves. Nor would
+ * the highest: a task of nice 19 alone on a CPU advances 100 times as fast as
+ * one of nice 0.
  *
- * Limits. One clock for all: where several CPUs in unequal demand have tasks waiting that are confined to them, those of
- * the most wanted fall behind it, and further than is remembered they are all the same, whatever they weigh.
+ * Each tick corrects the global vtime by the running tasks (bias_clock_see()).
+ * It holds while they are behind it on average, and catches up when all of them
+ * are ahead. If any CPU is contended, only tasks on contended CPUs count. On an
+ * uncontended CPU there is nothing to share, and a task alone there may be any
+ * distance away.
+ *
+ * Invariants
+ * (Tests are in lib/policy.) The global vtime never goes back. It stays with
+ * two tasks that share a CPU, and these get their shares, regardless of the
+ * other CPUs. No observation moves it by more than a slice.
+ *
+ * Limits
+ * There is one global vtime. If tasks wait on several CPUs in unequal demand,
+ * and are confined to them, those of the most contended CPUs fall behind it.
+ * Beyond the lag limit all such tasks are equal, regardless of weight.
  */
 #ifndef BIAS_CLOCK_H
 #define BIAS_CLOCK_H
@@ -25,16 +42,19 @@
 #include "fair.h"
 
 /*
- * How many tasks of nice 0 a CPU competition is taken to have at most, see bias_clock_advance(): the bound of
- * everybody's wait.
+ * Competing tasks of nice 0 per CPU that bias_clock_advance() assumes at most.
+ * It bounds every task's wait.
  */
 #define BIAS_CLOCK_FLOOR 32
 
 /*
- * How far the machine's vtime moves when @work_ns of reference time were done while tasks of @total weight
- * (shifted) compete for @nr_cpus CPUs: as far as each of them got on average, as in weighted fair queueing.
- * Never further than the work itself: who is alone and light pulls the clock along in another way. Never
- * slower than with BIAS_CLOCK_FLOOR tasks of nice 0 a CPU, so that huge weights do not stop it.
+ * Return how far the global vtime advances after @work_ns of reference time,
+ * while tasks of @total weight (shifted) compete for @nr_cpus CPUs. It is the
+ * average progress of these tasks, as in weighted fair queueing [Demers89].
+ *
+ * It never exceeds the work itself: a light task that is alone moves the global
+ * vtime in another way. It is never less than with BIAS_CLOCK_FLOOR tasks of
+ * nice 0 per CPU, so that huge weights do not stop the global vtime.
  */
 static inline u64 bias_clock_advance(u64 work_ns, u64 total, u32 nr_cpus)
 {
@@ -45,26 +65,39 @@ static inline u64 bias_clock_advance(u64 work_ns, u64 total, u32 nr_cpus)
 	return work_ns * BIAS_WEIGHT_NICE_0 / (total < most ? total : most);
 }
 
-/* For sums of time times weight, which have to fit: time counts in units of 2^BIAS_CLOCK_SHIFT ns there. */
+/*
+ * Unit of time, 2^BIAS_CLOCK_SHIFT ns, in sums of time times weight, so that
+ * these fit.
+ */
 #define BIAS_CLOCK_SHIFT 10
 
-/* How far tasks that run are behind the machine's vtime, each times its weight (shifted), and their weights. */
+/*
+ * How far running tasks are behind the global vtime, each times its weight
+ * (shifted), and the sum of their weights.
+ */
 struct bias_clock_lag {
 	s64 behind;
 	u64 weight;
 };
 
-/* What is to be known of tasks that run, from bias_clock_look(), summed up by bias_clock_see(). */
+/*
+ * Summary of the running tasks: bias_clock_look() starts it, and
+ * bias_clock_see() adds a task.
+ */
 struct bias_clock_look {
 	struct bias_clock_lag all;
-	struct bias_clock_lag wanted; /* on CPUs that somebody waits for */
-	s64 ahead;		      /* how far ahead [ns] the least of the latter began to run */
+	struct bias_clock_lag wanted; /* on contended CPUs only */
+	/*
+	 * Least distance [ns] ahead of the global vtime at which one of the
+	 * latter began its slice.
+	 */
+	s64 ahead;
 };
 
-/* bias_clock_look.ahead of nobody. */
+/* Value of bias_clock_look.ahead without any such task. */
 #define BIAS_CLOCK_NOBODY ((s64)(~0ull >> 2))
 
-/* Of nobody. */
+/* Return an empty summary. */
 static inline struct bias_clock_look bias_clock_look(void)
 {
 	struct bias_clock_look look = {.ahead = BIAS_CLOCK_NOBODY};
@@ -72,25 +105,31 @@ static inline struct bias_clock_look bias_clock_look(void)
 	return look;
 }
 
-/* @mask, of which the compiler is to know nothing: it would make branches of it. */
+/*
+ * Return @mask, but hide its value from the compiler, which would make branches
+ * of it.
+ */
 static inline u64 bias_opaque(u64 mask)
 {
 	__asm__("" : "+r"(mask));
 	return mask;
 }
 
-/* @value if it is negative, else 0; without a branch. */
+/* Return @value if it is negative, else 0, without a branch. */
 static inline s64 bias_negative(s64 value)
 {
 	return value & (s64)bias_opaque((u64)(value >> 63));
 }
 
 /*
- * Add to @look who runs, of @weight (shifted), at @vtime, having begun its slice at @began; @now is the machine's vtime. @wanted: all bits
- * if somebody waits for its CPU, else none. No branches, for the verifier follows each of each CPU.
+ * Add a running task of @weight (shifted) to @look. It is at @vtime and began
+ * its slice at @began; @now is the global vtime. @wanted is all ones if its CPU
+ * is contended, else 0. There is no branch, because the verifier would follow
+ * each of them for each CPU.
  *
- * Who is more than a slice ahead counts as a slice ahead: alone on a CPU it gets ahead for ever, and fast if its weight is small,
- * and the clock would run away with it from those who share a CPU.
+ * A task more than a slice ahead counts as a slice ahead. Alone on a CPU a task
+ * gets ahead without limit, and fast if its weight is small. The global vtime
+ * would follow it, away from the tasks that share a CPU.
  */
 static inline void bias_clock_see(struct bias_clock_look *look, u64 now, u64 vtime, u64 began, u32 weight,
 				  u64 slice_ns, u64 wanted)
@@ -107,16 +146,24 @@ static inline void bias_clock_see(struct bias_clock_look *look, u64 now, u64 vti
 }
 
 /*
- * Must the machine's vtime wait for what runs? The average of all that competes is what it should be, and it counts the work of
- * whoever competes at the moment: a sleeper that comes behind the average and is served at once sets the others back for good,
- * and when it sleeps again the clock would stay ahead of all there is. Then nobody is owed enough to go first, and newcomers
- * start behind everybody.
+ * Return true if the global vtime must hold: the running tasks are more than an
+ * eighth of a slice behind it on average.
  *
- * What runs on CPUs that somebody waits for counts, if there are any: where nobody waits nothing is to be shared.
+ * The global vtime follows the average of the tasks that compete at the moment.
+ * A sleeper that wakes behind the average and runs at once sets the others back
+ * for good. When it sleeps again, the global vtime would stay ahead of all
+ * tasks. No task would then have enough lag to go first, and newcomers would
+ * start behind all others.
+ *
+ * If any CPU is contended, only tasks on contended CPUs count: elsewhere there
+ * is nothing to share.
  */
 static inline bool bias_clock_waits(const struct bias_clock_look *look, u64 slice_ns)
 {
-	/* Asked once: an answer that is known the second time makes the verifier follow the sum through all that it was made of. */
+	/*
+	 * Test once. If the verifier knew the result at a second test, it would
+	 * track the sum through all of its terms.
+	 */
 	u64 wanted = bias_opaque(look->wanted.weight ? ~0ull : 0);
 	s64 behind = (look->wanted.behind & (s64)wanted) | (look->all.behind & (s64)~wanted);
 	u64 weight = (look->wanted.weight & wanted) | (look->all.weight & ~wanted);
@@ -125,9 +172,12 @@ static inline bool bias_clock_waits(const struct bias_clock_look *look, u64 slic
 }
 
 /*
- * How far [ns] the machine's vtime has to hurry after those who run where others wait, a slice at most: who began a slice had the least
- * vtime of those who competed for its CPU, so if all began it ahead of the clock, that is behind all. It happens where others are of
- * much weight, alone on their CPUs, and slow the clock.
+ * Return how far [ns] the global vtime catches up with the tasks on contended
+ * CPUs, a slice at most.
+ *
+ * A task that begins a slice has the lowest vtime of those that compete for its
+ * CPU. If all such tasks began ahead of the global vtime, it is behind all
+ * tasks. This happens if heavy tasks, alone on their CPUs, slow it down.
  */
 static inline u64 bias_clock_hurries(const struct bias_clock_look *look, u64 slice_ns)
 {
@@ -137,9 +187,12 @@ static inline u64 bias_clock_hurries(const struct bias_clock_look *look, u64 sli
 }
 
 /*
- * Where the machine's vtime goes, at @now, when the least of what is seen to compete is at @least: there, but no more than a slice at
- * a time. What is seen may be wrong for a moment, for between two tasks, or while another scheduling class has it, a CPU
- * seems to run nothing; and a task of little weight that is alone on a CPU is a hundred seconds ahead after one.
+ * Return where the global vtime goes from @now: to @least, the lowest vtime
+ * seen among competing tasks, but by a slice at most.
+ *
+ * What is seen may be wrong for a moment. Between two tasks, or while another
+ * scheduling class has it, a CPU seems to run no task. A light task that is
+ * alone on a CPU is 100 s ahead after 1 s.
  */
 static inline u64 bias_clock_follow(u64 now, u64 least, u64 slice_ns)
 {

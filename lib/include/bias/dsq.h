@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Dispatch queue ids: one typed constructor, so that no two queues can share a number by accident.
+ * DSQ ids. One constructor per DSQ type ensures that no two DSQs share an id.
  *
- *	bit 63..32	0: the kernel's built-in ids have bit 63 set and cannot collide
- *	bit 31..28	kind of queue
- *	bit 27..0	index: LLC * classes + class, or CPU
+ *	bits 63..32	0: the kernel's built-in ids have bit 63 set and cannot
+ *			collide
+ *	bits 31..28	type of DSQ
+ *	bits 27..0	index: LLC * classes + class, or CPU
  */
 #ifndef BIAS_DSQ_H
 #define BIAS_DSQ_H
 
 #include "types.h"
 
-/* Classes of queues and of CPUs. A machine without a significant split has FAST CPUs only. */
+/*
+ * Classes of CPUs and of shared DSQs. A machine without a significant split has
+ * fast CPUs only.
+ */
 enum bias_class {
 	BIAS_FAST,
 	BIAS_SLOW,
@@ -19,21 +23,21 @@ enum bias_class {
 };
 
 enum bias_dsq_kind {
-	BIAS_DSQ_SHARED = 1, /* one per (LLC, class), ordered by vtime */
-	BIAS_DSQ_PINNED = 2, /* one per CPU, for tasks that can run nowhere else, ordered by vtime */
+	BIAS_DSQ_SHARED = 1, /* one per (LLC, class), by vtime */
+	BIAS_DSQ_PINNED = 2, /* one per CPU, for pinned tasks, by vtime */
 };
 
 #define BIAS_DSQ_KIND_SHIFT 28
 #define BIAS_DSQ_INDEX_MASK ((1u << BIAS_DSQ_KIND_SHIFT) - 1)
 
-/* The vtime-ordered queue of class @class in LLC @llc. */
+/* Return the id of the shared DSQ of class @class_ in LLC @llc. */
 static inline u64 bias_dsq_shared(u32 llc, u32 class_)
 {
 	return ((u64)BIAS_DSQ_SHARED << BIAS_DSQ_KIND_SHIFT) |
 	       ((llc * BIAS_NR_CLASSES + class_) & BIAS_DSQ_INDEX_MASK);
 }
 
-/* The queue of tasks that can run on @cpu only. */
+/* Return the id of the DSQ of the tasks that can run on @cpu only. */
 static inline u64 bias_dsq_pinned(u32 cpu)
 {
 	return ((u64)BIAS_DSQ_PINNED << BIAS_DSQ_KIND_SHIFT) | (cpu & BIAS_DSQ_INDEX_MASK);

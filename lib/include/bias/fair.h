@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fairness: virtual time in units of work.
+ * Fairness: vtime in units of work.
  *
- * Problem. On unequal CPUs equal time is not equal progress: a task that ran 10 ms on a core of 0.4
- * speed has done the work of 4 ms. Charged by time, whoever sits on a slow core stays behind for good.
+ * Problem
+ * On unequal CPUs equal time is not equal progress. A task that ran 10 ms on a
+ * core of 0.4 speed has done the work of 4 ms. If time were charged, a task on
+ * a slow core would stay behind for good.
  *
- * Approach. A task is charged in reference time, the time the best CPU would have needed for the same
- * work (bias_reference_ns()), divided by its weight. Whoever has the least vtime goes first, so a task
- * that ran slow is behind and is the next to be served; among running tasks the fast cores rotate when
- * the gap exceeds a threshold ("equal progress", Van Craeynest et al., PACT'13).
+ * Approach
+ * A task is charged in reference time, the time that the reference CPU would
+ * have needed for the same work (bias_reference_ns()), divided by its weight.
+ * The task with the lowest vtime goes first, so a task that ran on a slow CPU
+ * lags and is served next. Running tasks rotate over the fast cores when their
+ * lag exceeds a threshold, for equal progress [VanCraeynest13].
  *
- * Invariants (tests in lib/policy). A charge is never zero for a run of a microsecond or more,
- * decreases in weight and in cost; a sleeper gains at most one lag; a slice never leaves [min, max].
+ * Invariants
+ * (Tests are in lib/policy.) The charge for a run of a microsecond or more is
+ * never zero, and decreases with weight and with cost. A sleeper gains one lag
+ * limit at most. A slice never leaves [min, max].
  *
- * Limits. Work is priced by the execute component until tasks have stacks of their own. Where sleepers and newcomers start is
- * the machine's vtime: clock.h.
+ * Limits
+ * The work of a task without a profile is charged by the execute component.
+ * clock.h defines where tasks start that wake or are new.
  */
 #ifndef BIAS_FAIR_H
 #define BIAS_FAIR_H
@@ -22,48 +29,60 @@
 #include "capacity.h"
 
 /*
- * Weights are the kernel's (100 for nice 0 and for a cgroup's default, 1 to 10000) times 1024, so that
- * a small share of a large group is not rounded away.
+ * Weights are the kernel's times 1024, so that a small share of a large group
+ * is not rounded away. The kernel's are 1 to 10000, and 100 for nice 0 and for
+ * a cgroup's default.
  */
 #define BIAS_WEIGHT_SHIFT  10
 #define BIAS_WEIGHT_NICE_0 (100u << BIAS_WEIGHT_SHIFT)
 
-/* vtime differences are taken modulo 2^64, as the kernel's queues do. */
+/* Return true if vtime @a is before @b, modulo 2^64 as in the kernel's DSQs. */
 static inline bool bias_vtime_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
 }
 
-/* vtime for @work_ns of reference time at @weight (shifted); zero counts as the smallest. */
+/*
+ * Return the vtime for @work_ns of reference time at @weight (shifted). A
+ * weight of 0 counts as the smallest.
+ */
 static inline u64 bias_charge(u64 work_ns, u32 weight)
 {
 	return work_ns * BIAS_WEIGHT_NICE_0 / (weight ? weight : 1);
 }
 
-/* Where a waking task may start: its own vtime, but no more than @lag_ns behind @now. */
+/*
+ * Return where a waking task starts: at its own @vtime, but at most @lag_ns
+ * behind @now.
+ */
 static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 {
 	return bias_vtime_before(vtime, now - lag_ns) ? now - lag_ns : vtime;
 }
 
 /*
- * Does a task of @vtime go before one that runs, of vtime @running, without waiting for the end of its slice? Only if
- * half a slice is owed to it: between tasks that are about level, switches would cost more than they mend.
+ * Return true if a task of @vtime may preempt a running one of vtime @running
+ * before its slice ends. It must lag by half a slice: between tasks that are
+ * about level, switches would cost more than they mend.
  */
 static inline bool bias_goes_before(u64 vtime, u64 running, u64 slice_ns)
 {
 	return bias_vtime_before(vtime + slice_ns / 2, running);
 }
 
-/* How far ahead of @now a task may wait: newcomers start at @now, and enough of them would starve it. */
+/*
+ * Return where a task waits: at its own @vtime, but at most @ahead_ns ahead of
+ * @now. Newcomers start at @now, and enough of them would starve it.
+ */
 static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
 {
 	return bias_vtime_before(now + ahead_ns, vtime) ? now + ahead_ns : vtime;
 }
 
 /*
- * How far ahead [ns] a task of @weight (shifted) may wait: what two slices cost it, so that its weight is honoured,
- * but no more than BIAS_MOST_AHEAD slices, so that the least of all is not forgotten.
+ * Return how far ahead [ns] a task of @weight (shifted) may wait: the charge
+ * for two slices, so that its weight counts. The limits are two slices and
+ * BIAS_MOST_AHEAD slices, so that the lightest task does not starve.
  */
 #define BIAS_MOST_AHEAD 16
 
@@ -76,8 +95,12 @@ static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
 }
 
 /*
- * A slice [ns]: the whole one when nothing waits, a share of it when @waiting tasks do in a queue that @cpus CPUs serve,
- * never below @min_ns. A CPU's part of the queue counts, rounded up: slices cut by the whole queue would only be switches.
+ * Return a slice [ns]: all of @slice_ns if no task waits, else a share of it.
+ * @waiting tasks wait in a DSQ that @cpus CPUs serve. The slice is at least
+ * @min_ns, but never more than @slice_ns.
+ *
+ * Only a CPU's part of the DSQ counts, rounded up: slices divided by the whole
+ * DSQ would only add switches.
  */
 static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting, u32 cpus)
 {
@@ -89,8 +112,9 @@ static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting, u32 cpus)
 }
 
 /*
- * The weight of a task seen from the top of the cgroup tree: at each level its own part @weight of the
- * level's active weight @active, times the weight @group of the level as a whole. Never zero.
+ * Return the weight of a task as seen from the top of the cgroup tree. At each
+ * level it is the part @weight of the level's active weight @active, times the
+ * weight @group of the whole level. It is never zero.
  */
 static inline u32 bias_group_weight(u32 weight, u32 group, u64 active)
 {

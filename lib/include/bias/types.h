@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Integer names for headers that are compiled three ways: for BPF (after vmlinux.h, which brings them),
- * for the host's tests, and for bindgen.
+ * Integer types for headers that are compiled in three ways: for BPF, after
+ * vmlinux.h, which has these types; for the host's tests; and for bindgen.
  */
 #ifndef BIAS_TYPES_H
 #define BIAS_TYPES_H
