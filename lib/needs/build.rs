@@ -1,4 +1,4 @@
-//! Looks for what the build needs, and ends it with a list if something is missing.
+//! Checks for the dependencies of the build, and ends it with a list if one is missing.
 
 use std::env;
 use std::path::PathBuf;

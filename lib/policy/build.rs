@@ -1,7 +1,9 @@
-//! Binds the C policy headers, so that every formula has one implementation: Rust calls it, it does not repeat it.
+//! Generates Rust bindings to the C policy headers, so that every formula has a single
+//! implementation.
 //!
-//! The headers hold `static inline` functions only. bindgen writes a C file that wraps each in an external function; cc
-//! compiles that file, and the generated Rust declares the wrappers. `bias_needs` has looked for libclang before.
+//! The headers hold `static inline` functions only. bindgen writes a C file that wraps each one in
+//! an external function. cc compiles that file, and the generated Rust declares the wrappers.
+//! `bias_needs` has already checked for libclang.
 
 use std::env;
 use std::error::Error;
@@ -17,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", include.display());
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
 
-    // One translation unit that includes every header, in a fixed order so that the output is reproducible.
+    // One translation unit includes every header, in a fixed order so that the output is
+    // reproducible.
     let mut headers: Vec<_> = std::fs::read_dir(include.join("bias"))?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
         .filter(|name| name.ends_with(".h"))
@@ -43,12 +46,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .derive_default(true)
         .derive_eq(true)
         .generate_comments(false)
-        // The unit is written by each run of this script: watched, it would have every build begin anew.
+        // Each run of this script writes the unit. If cargo watched it, every build would start
+        // from scratch.
         .parse_callbacks(Box::new(bindgen::CargoCallbacks::new().rerun_on_header_files(false)))
         .generate()?;
     bindings.write_to_file(out.join("bindings.rs"))?;
 
-    // bindgen writes the file only when there is a function to wrap.
+    // bindgen writes the file only if there is a function to wrap.
     let source = wrappers.with_extension("c");
     if source.exists() {
         cc::Build::new()

@@ -1,13 +1,21 @@
-//! What building scx_bias needs from the distribution, and how to get it.
+//! Requirements of the build on the distribution, with the commands that install them.
 //!
-//! Problem. The build scripts of libbpf, scx and bindgen stop at the first thing that they miss, some with a compiler's error in a file that is not
-//! ours.
+//! # Problem
 //!
-//! Approach. This crate's build script looks for everything at once and names what is missing with the commands that install it. It depends on
-//! nothing, so it runs early; all crates with build scripts of ours depend on it. It looks where the others look: libclang is searched for as clang-sys
-//! does, headers by the C compiler, programs on `PATH`.
+//! The build scripts of libbpf, scx and bindgen stop at the first missing dependency, some with a
+//! compiler error in a foreign file.
 //!
-//! Limits. Cargo decides what it builds first: another crate's complaint may come before ours. Headers are not looked for when cross-compiling.
+//! # Approach
+//!
+//! This crate's build script checks for all dependencies at once and names the missing ones with
+//! the commands that install them. It has no dependencies, so it runs early. All crates of this
+//! project with build scripts depend on it. It searches as the other tools do: libclang like
+//! clang-sys, headers with the C compiler, programs on `PATH`.
+//!
+//! # Limits
+//!
+//! * Cargo chooses the build order, so an error of another crate may come first.
+//! * A cross build does not check for headers.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,10 +23,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// Something that may be missing, and what it is needed for; one line.
+/// One line that names a missing dependency and its use.
 pub type Missing = String;
 
-/// How each family of distributions installs all that is needed.
+/// Commands that install all dependencies, by family of distributions.
 pub const INSTALL: [(&str, &str); 4] = [
     (
         "Debian, Ubuntu",
@@ -32,10 +40,10 @@ pub const INSTALL: [(&str, &str); 4] = [
     ("openSUSE", "sudo zypper install gcc make clang clang-devel libelf-devel zlib-devel pkgconf-pkg-config"),
 ];
 
-/// The oldest clang that compiles what the kernel side uses.
+/// Oldest clang version that compiles the kernel side.
 const LEAST_CLANG: u32 = 18;
 
-/// Tells on standard error what is missing, if anything is; fails then.
+/// Report missing dependencies on standard error. Return failure if there are any.
 #[must_use]
 pub fn check(here: &Path, native: bool) -> ExitCode {
     let missing = missing(here, native);
@@ -46,7 +54,8 @@ pub fn check(here: &Path, native: bool) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Everything that is missing. `here` is the folder of this crate; headers are looked for if `native`.
+/// Return all missing dependencies. `here` is the directory of this crate. Check for headers only
+/// if `native`.
 #[must_use]
 pub fn missing(here: &Path, native: bool) -> Vec<Missing> {
     let mut missing: Vec<Missing> = compiler(here).err().into_iter().collect();
@@ -67,7 +76,7 @@ pub fn missing(here: &Path, native: bool) -> Vec<Missing> {
     missing
 }
 
-/// What to tell the user who lacks something.
+/// Return the message for the user about missing dependencies.
 #[must_use]
 pub fn message(missing: &[Missing]) -> String {
     let mut text = String::from("scx_bias cannot be built here. Missing:\n");
@@ -81,10 +90,10 @@ pub fn message(missing: &[Missing]) -> String {
     text
 }
 
-/// Is there a BPF compiler that can be used? BPF_CLANG names it, else the script `bpf-clang` finds it.
+/// Check for a usable BPF compiler. BPF_CLANG names it, else the script `bpf-clang` finds it.
 ///
 /// # Errors
-/// What is missing.
+/// The error names the missing compiler.
 pub fn compiler(here: &Path) -> Result<(), Missing> {
     let script = here.join("bpf-clang");
     let program = env::var_os("BPF_CLANG").unwrap_or_else(|| script.into_os_string());
@@ -108,19 +117,20 @@ pub fn compiler(here: &Path) -> Result<(), Missing> {
     }
 }
 
-/// The major version in what clang says of itself.
+/// Return the major version in clang's output of `--version`.
 fn clang_version(text: &str) -> Option<u32> {
     let (_, version) = text.split_once("clang version ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Does `program` start? What it then says does not matter.
+/// Return true if `program` starts. Its exit code and output do not matter.
 fn runs(program: &OsStr) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// Does the C compiler find this header? True without a compiler: Rust says so itself.
+/// Return true if the C compiler finds this header. Return true without a compiler as well, because
+/// Rust reports that itself.
 fn has_header(header: &str) -> bool {
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let flags = env::var("CFLAGS").unwrap_or_default();
@@ -129,13 +139,13 @@ fn has_header(header: &str) -> bool {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let Ok(mut child) = child else { return true };
     if let Some(mut input) = child.stdin.take() {
-        // A compiler that does not read it fails, which tells enough.
+        // A compiler that does not read its input fails, and its exit code shows that.
         let _ = writeln!(input, "#include <{header}>");
     }
     child.wait().is_ok_and(|status| status.success())
 }
 
-/// Is there a libclang where clang-sys looks for one?
+/// Return true if there is a libclang where clang-sys searches for one.
 fn has_libclang() -> bool {
     if let Some(path) = env::var_os("LIBCLANG_PATH").map(PathBuf::from) {
         return path.is_file() || holds_libclang(&path, 0);
@@ -158,7 +168,7 @@ fn has_libclang() -> bool {
         })
 }
 
-/// Is there a shared libclang in this folder or so many levels below it?
+/// Return true if a shared libclang is in this directory or up to `levels` levels below it.
 fn holds_libclang(folder: &Path, levels: u32) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| {

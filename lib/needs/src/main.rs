@@ -1,4 +1,4 @@
-//! The check that the build makes, by hand: `cargo run -p bias_needs`.
+//! Runs the check of the build by hand: `cargo run -p bias_needs`.
 
 use std::path::Path;
 use std::process::ExitCode;

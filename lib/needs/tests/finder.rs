@@ -1,4 +1,5 @@
-//! The compiler is found under any name, and what is missing is named. Programs are scripts on a PATH that holds nothing else.
+//! Tests that the build finds the compiler under any name and names missing dependencies. Programs
+//! are scripts on a PATH that holds nothing else.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -9,7 +10,7 @@ use std::process::{Command, Output};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A folder with scripts: name, first line of `--version`.
+/// Create a directory of scripts, each with its name and the first line of `--version`.
 fn programs(all: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, version) in all {
@@ -24,7 +25,7 @@ fn find(path: &str, args: &[&str]) -> Output {
     Command::new(Path::new(HERE).join("bpf-clang")).args(args).env("PATH", path).output().unwrap()
 }
 
-/// Which program was taken, of those on `path`.
+/// Return the program that the script chose from those on `path`.
 fn taken(path: &str) -> String {
     let output = find(path, &["-c", "a b.c"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -79,7 +80,7 @@ fn what_is_too_old_or_no_clang_is_told() {
     );
 }
 
-/// The check, in an environment that holds nothing but these variables.
+/// Run the check in an environment with only these variables.
 fn check(variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bias-needs"));
     let output = command.env_clear().envs(variables.iter().copied()).output().unwrap();
@@ -98,7 +99,7 @@ fn a_machine_with_everything_passes_by_any_name_of_the_compiler() {
     ]);
     let path = folder.path().to_str().unwrap();
     let with = |compiler: &[(&'static str, &'static str)]| {
-        // Whatever is asked, this compiler finds every header.
+        // This compiler accepts every header.
         let machine = [("PATH", path), ("LIBCLANG_PATH", path), ("CC", "/bin/true")];
         check(&[&machine, compiler].concat())
     };
@@ -123,7 +124,7 @@ fn everything_that_is_missing_is_named_at_once_with_four_commands() {
         );
     }
     assert!(!text.contains("* make"), "{text}");
-    // The README says the same.
+    // The README lists the same commands.
     let readme = fs::read_to_string(Path::new(HERE).join("../../README.md")).unwrap();
     for (family, command) in bias_needs::INSTALL {
         assert!(readme.contains(&format!("| {family} | `{command}` |")), "{family}");

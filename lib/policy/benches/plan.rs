@@ -1,12 +1,15 @@
-//! Time of a swap plan by machine size: `cargo bench -p bias_policy`.
+//! Benchmark of the swap planner by machine size: `cargo bench -p bias_policy`.
 //!
-//! Prints the median and the slowest of a number of plans, the pairs that were priced and the swaps found. Ten tasks a CPU: one runs, nine wait.
-//! * `passing`: those that wait have just come, so that every CPU takes part; half of the running tasks are on the wrong side: most work.
-//! * `settled`: the same after the plans have been carried out: what an agent sees most of the time.
+//! It prints the median and the slowest of a number of plans, the pairs evaluated and the swaps
+//! found. Each CPU has ten tasks: one runs and nine wait.
+//! * `passing`: the waiting tasks have just begun to wait, so every CPU takes part. Half of the
+//!   running tasks are on the wrong class, which makes the most work.
+//! * `settled`: the same system after the plans were carried out, the usual case for an agent.
 //! * `confined`: every task has one of a hundred random affinities.
-//! * `queued`: who waits has been waiting, so the queues correct everything.
+//! * `queued`: the tasks have waited for long, so dispatch corrects all CPUs.
 //!
-//! On two shared cores of a virtual machine, 1024 CPUs and 10240 tasks: 0.09 ms, 0.07 ms, 0.13 ms and 0.10 ms in the median.
+//! Medians on two shared cores of a virtual machine, with 1024 CPUs and 10240 tasks: 0.09, 0.07,
+//! 0.13 and 0.10 ms.
 
 use bias_policy::swap::{Allowed, Cpu, CpuSet, Limits, Plan, Runner, Snapshot, State, plan};
 use bias_policy::table::Class;
@@ -23,7 +26,7 @@ struct System {
     sets: Vec<CpuSet>,
 }
 
-/// A small generator: the same systems in each run.
+/// A small random generator that produces the same systems in each run.
 struct Random(u64);
 
 impl Random {
@@ -35,7 +38,8 @@ impl Random {
     }
 }
 
-/// Half of the CPUs slow, eight nodes on large machines, CPUs of a class equal to about 2 %.
+/// Return a system with half of the CPUs slow and eight nodes on large machines. CPUs of a class
+/// are equal to about 2 %.
 fn system(nr: u32, confined: bool, waited_ns: u64) -> System {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let cpus = (0..nr).map(|cpu| {
@@ -115,7 +119,7 @@ fn measure(name: &str, system: &System, limits: &Limits) {
 }
 
 fn main() {
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` runs this as well, but without the flag.
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }

@@ -1,25 +1,42 @@
-//! Queue classes: which CPUs are fast and which are slow, if any are.
+//! Classes of CPUs: which CPUs are fast and which are slow, if any are.
 //!
-//! Problem. Every measurement of equal CPUs differs a little. A machine split by noise pays for two sets of queues and moves tasks
-//! for nothing; a machine left whole that is unequal gains nothing from this scheduler.
+//! # Problem
 //!
-//! Approach. For each component the CPUs are cut in two where the variance between the groups is largest (on the logarithm of the
-//! median time, so that ratios count). The cut counts if it is
-//! * large enough: the mean ratio between the groups exceeds a minimum effect (3 % for execute; twice that for stalls, since stalls are
-//!   rarely more than half of a task's time and so are worth half as much; [`PLACEMENT_PERMILLE`] for stalls outside the core, for the pages that
-//!   a CPU happens to load from make less); and
-//! * significant: a permutation test on block medians of the raw samples. Labels of the CPUs are exchanged within each
-//!   block, and each exchange is cut at its own best place, so that the freedom to choose the cut is paid for. A plain
-//!   two-sample test of the groups found by the cut would not: it would test a choice with the data that made it.
+//! Measurements of equal CPUs always differ a little. A machine that is split by noise pays for two
+//! sets of DSQs and migrates tasks without gain. An unequal machine that is left whole gains
+//! nothing from this scheduler.
 //!
-//! The component with the largest effect beyond its minimum decides. Three kinds of core give two classes, since two queues a
-//! cache is what the scheduler keeps; their cost stays per CPU. Similarity of pairs, for people to read, is the Anderson-Darling
-//! and Kolmogorov-Smirnov pair of seed 000 (sections 2 and 3; see [`crate::ranktest`]).
+//! # Approach
 //!
-//! Invariants. Neither order of the CPUs nor a common factor changes the classes; equal CPUs give one class; every fast CPU is
-//! at least as good as every slow one in the component that decided.
+//! For each component, cut the CPUs in two where the variance between the groups is largest. The
+//! cut uses the logarithm of the median time, so that ratios count. A cut counts if both of these
+//! hold:
+//! * It is large enough: the mean ratio between the groups exceeds a minimum effect. The minimum is
+//!   3 % for execute. It is twice that for internal stalls, because stalls are rarely more than
+//!   half of a task's time and so matter half as much. External stalls need [`PLACEMENT_PERMILLE`],
+//!   because the physical pages that a CPU loads from cause smaller differences.
+//! * It is significant in a permutation test on block medians of the raw samples. The test
+//!   exchanges the CPUs' labels within each block and cuts each exchange at its own best place.
+//!   That accounts for the freedom to choose the cut. A plain two-sample test of the two groups
+//!   would not, because the same data made the choice that it tests.
 //!
-//! Limits. CPUs that differ in nothing but memory latency, and by less than a fifth, are one class; their costs still differ. Two CPUs need eight blocks to be told apart at 1 %: fewer exchanges than that cannot be significant.
+//! Of the components whose cut counts, the one with the largest effect decides. A machine with
+//! three core types still gets two classes, because the scheduler keeps two DSQs per last-level
+//! cache. Costs stay per CPU. The similarity of two CPUs, for display only, is the Anderson-Darling
+//! p-value with the Kolmogorov-Smirnov distance (\[Reif20\]; see [`crate::ranktest`]).
+//!
+//! # Invariants
+//!
+//! * Neither the order of the CPUs nor a common factor changes the classes.
+//! * Equal CPUs give one class.
+//! * Every fast CPU is at least as good as every slow one in the component that decided.
+//!
+//! # Limits
+//!
+//! * CPUs that differ only in memory latency, and by less than a fifth, are one class. Their costs
+//!   still differ.
+//! * Two CPUs need eight blocks to differ at 1 %: fewer blocks have too few exchanges for
+//!   significance.
 
 use crate::ranktest::{anderson_darling, kolmogorov_smirnov};
 use crate::samples::{block_medians, median};
@@ -27,20 +44,21 @@ use crate::table::{COMPONENTS, Class, Component};
 
 /// Blocks of samples per CPU that the permutation test exchanges.
 const BLOCKS: usize = 10;
-/// Exchanges tried; the smallest p-value is one in this plus one.
+/// Exchanges tried; the smallest p-value is 1 / (`EXCHANGES` + 1).
 const EXCHANGES: u32 = 999;
-/// A test is given up as not significant once this many exchanges were as extreme.
+/// Exchanges as extreme as the observation after which the test ends as not significant.
 const GIVE_UP: u32 = 20;
 
-/// Least mean ratio between classes, less one, in external stalls [permille]. Equal CPUs were seen to differ by 5 to 12 % where their memory kernel
-/// got other physical pages, of which a cache keeps more or less; significance does not tell that from a slower CPU, for it lasts.
+/// Least mean ratio between classes, less one, in external stalls [permille]. Equal CPUs differed
+/// by 5 to 12 % where the memory loop got other physical pages, of which a cache keeps more or
+/// fewer. That difference lasts, so a significance test cannot separate it from a slower CPU.
 pub const PLACEMENT_PERMILLE: u32 = 200;
 
-/// When a split counts.
+/// Conditions under which a split counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SplitRule {
-    /// Least mean ratio between the classes, less one, in execute [permille]; twice that for stalls, and never less than [`PLACEMENT_PERMILLE`]
-    /// for those outside the core.
+    /// Least mean ratio between the classes, less one, in execute [permille]. Stalls need twice
+    /// that, and external stalls never less than [`PLACEMENT_PERMILLE`].
     pub min_effect_permille: u32,
     /// Highest p-value.
     pub max_p: f64,
@@ -53,7 +71,7 @@ impl Default for SplitRule {
 }
 
 impl SplitRule {
-    /// Least mean ratio between the classes, less one, in `component` [permille].
+    /// Return the least mean ratio between the classes, less one, in `component` [permille].
     #[must_use]
     pub fn least_permille(&self, component: Component) -> u32 {
         let stalls = self.min_effect_permille.saturating_mul(2);
@@ -74,12 +92,12 @@ pub struct CpuSamples {
     pub times: [Vec<f64>; COMPONENTS],
 }
 
-/// The classes and why.
+/// Classes of the CPUs, and the reason for a split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Split {
     /// Class of each CPU, in the order of the input.
     pub classes: Vec<Class>,
-    /// What decided; None when there is one class.
+    /// The component that decided and its effect; None when there is one class.
     pub reason: Option<SplitReason>,
 }
 
@@ -90,11 +108,13 @@ pub struct SplitReason {
     pub component: Component,
     /// Mean ratio between the classes, less one [permille].
     pub effect_permille: u32,
-    /// p-value of the permutation test; None when there were no samples to test (a table written by hand).
+    /// p-value of the permutation test; None when there were no samples to test (a table written by
+    /// hand).
     pub p_value: Option<f64>,
 }
 
-/// Classes from raw samples: significant and large enough, or one class.
+/// Split the CPUs by their raw samples. Return one class unless a cut is significant and large
+/// enough.
 #[must_use]
 pub fn split(cpus: &[CpuSamples], rule: SplitRule) -> Split {
     let candidates = Component::ALL.into_iter().filter_map(|component| {
@@ -107,7 +127,8 @@ pub fn split(cpus: &[CpuSamples], rule: SplitRule) -> Split {
     decide(candidates.collect(), cpus.len())
 }
 
-/// Classes from costs alone, for a table without samples: large enough, or one class.
+/// Split the CPUs by costs alone, for a table without samples. Return one class unless a cut is
+/// large enough.
 #[must_use]
 pub fn split_by_cost(costs_permille: &[[u32; COMPONENTS]], rule: SplitRule) -> Split {
     let candidates = Component::ALL.into_iter().filter_map(|component| {
@@ -117,7 +138,7 @@ pub fn split_by_cost(costs_permille: &[[u32; COMPONENTS]], rule: SplitRule) -> S
     decide(candidates.collect(), costs_permille.len())
 }
 
-/// Takes the candidate with the largest effect; of equal ones the first.
+/// Take the candidate with the largest effect, and the first of equal ones.
 fn decide(candidates: Vec<(Cut, SplitReason)>, count: usize) -> Split {
     let mut best: Option<(Cut, SplitReason)> = None;
     for candidate in candidates {
@@ -131,7 +152,7 @@ fn decide(candidates: Vec<(Cut, SplitReason)>, count: usize) -> Split {
     }
 }
 
-/// The best cut of one component, if its effect reaches the rule's minimum.
+/// Return the best cut of one component, if its effect reaches the rule's minimum.
 fn large_enough(times: &[f64], component: Component, rule: SplitRule) -> Option<(Cut, SplitReason)> {
     if times.iter().any(|time| !time.is_finite() || *time <= 0.0) {
         return None;
@@ -154,7 +175,8 @@ struct Cut {
     between: f64,
 }
 
-/// Cuts values in two where the variance between the groups is largest; equal values stay together. None when all are equal.
+/// Cut the values in two where the variance between the groups is largest. Equal values stay
+/// together. Return None if all are equal.
 fn best_cut(values: &[f64]) -> Option<Cut> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -181,12 +203,12 @@ fn best_cut(values: &[f64]) -> Option<Cut> {
     Some(Cut { classes, difference, between })
 }
 
-/// Probability that CPUs without differences give as clear a cut. None without samples.
+/// Return the probability that CPUs without differences give as clear a cut; None without samples.
 fn permutation_p(times: &[&[f64]]) -> Option<f64> {
     let blocks = times.iter().map(|times| times.len()).min()?.min(BLOCKS);
     let logs: Vec<Vec<f64>> =
         times.iter().map(|times| block_medians(times, blocks).into_iter().map(f64::ln).collect()).collect();
-    // rows[block][cpu]: exchanging within a row keeps what all CPUs of that moment share.
+    // rows[block][cpu]: an exchange within a row keeps effects that all CPUs share in that block.
     let mut rows: Vec<Vec<f64>> =
         (0..blocks).map(|block| logs.iter().filter_map(|cpu| cpu.get(block).copied()).collect()).collect();
     if blocks == 0 || rows.iter().flatten().any(|value| !value.is_finite()) {
@@ -213,7 +235,7 @@ fn permutation_p(times: &[&[f64]]) -> Option<f64> {
     Some(f64::from(as_extreme + 1) / f64::from(EXCHANGES + 1))
 }
 
-/// A small generator with a fixed seed: the same samples always give the same classes.
+/// A small random generator with a fixed seed: the same samples always give the same classes.
 struct XorShift(u64);
 
 impl XorShift {
@@ -232,7 +254,7 @@ impl XorShift {
     }
 }
 
-/// How alike two CPUs are in one component.
+/// Similarity of two CPUs in one component.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Similarity {
     /// Anderson-Darling p-value, 0.001 to 0.25.
@@ -244,17 +266,19 @@ pub struct Similarity {
 }
 
 impl Similarity {
-    /// Differences below this are within what calibration can resolve [permille].
+    /// Resolution of a calibration: smaller differences are noise [permille].
     pub const RESOLUTION_PERMILLE: u32 = 10;
 
-    /// True unless the distributions differ significantly (p < 0.01, as in seed 000) and by more than the resolution.
+    /// Return true unless the distributions differ by more than the resolution and significantly (p
+    /// < 0.01, as in \[Reif20\]).
     #[must_use]
     pub fn alike(&self) -> bool {
         self.p_value >= 0.01 || self.ratio_permille < Self::RESOLUTION_PERMILLE
     }
 }
 
-/// Similarity of two CPUs' samples of one component; None when a sample is empty or has no positive median.
+/// Compare two CPUs' samples of one component. Return None when a sample is empty or has no
+/// positive median.
 #[must_use]
 pub fn similarity(a: &[f64], b: &[f64]) -> Option<Similarity> {
     let (one, other) = (median(a)?, median(b)?);

@@ -5,7 +5,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Samples of a CPU with the given time, +-`noise` relative, and a tenth of them disturbed upwards.
+/// Return samples of a CPU with the given times and +-`noise` relative noise. A tenth of the
+/// samples is disturbed upwards.
 fn cpu(number: u32, times: [f64; 3], noise: f64, seed: u64) -> CpuSamples {
     let mut random = XorShift(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
     let mut draw = |time: f64| {
@@ -49,7 +50,8 @@ fn noise_gives_one_class_a_hundred_times_in_a_hundred() {
 
 #[test]
 fn wide_noise_is_stopped_by_the_significance_test() {
-    // Medians of so wide a noise often differ by more than the minimum effect; the test has to say no.
+    // Medians under such wide noise often differ by more than the minimum effect. The significance
+    // test must reject them.
     let noisy = |seed| machine(&[1.0; 4], 0.3, seed);
     let large = (1..=100).filter(|seed| {
         let costs: Vec<_> = noisy(*seed).iter().map(|cpu| median(&cpu.times[0]).unwrap()).collect();
@@ -93,7 +95,8 @@ fn cores_that_differ_in_stalls_only_are_split_by_stalls() {
     assert_eq!(split.reason.unwrap().component, Component::External);
 }
 
-/// Equal CPUs that load from memory of different pages: external times differ by up to 15 %, however precisely they are measured.
+/// Return equal CPUs that load from memory of different pages: external times differ by up to 15 %
+/// at any precision of the measurement.
 fn placed(external: &[f64], execute: &[f64], seed: u64) -> Vec<CpuSamples> {
     let numbered = (0u32..).zip(external.iter().zip(execute));
     numbered.map(|(n, (ext, exe))| cpu(n, [*exe, 1.0, *ext], 0.01, seed * 100 + u64::from(n))).collect()
@@ -133,7 +136,7 @@ proptest! {
         external in prop::collection::vec(1.0f64..1.15, 2..9), seed in 1u64..1000, min_effect_permille in 1u32..=30,
     ) {
         let equal = vec![1.0; external.len()];
-        // However small a difference shall count: noise in execute and internal times is left out.
+        // The minimum effect may be arbitrarily small, so execute and internal times have no noise.
         let rule = SplitRule { min_effect_permille, ..SplitRule::default() };
         let costs: Vec<[u32; COMPONENTS]> =
             external.iter().map(|time| [1000, 1000, (time * 1000.0).round() as u32]).collect();

@@ -1,7 +1,8 @@
-//! Pure policy of scx_bias: the C headers bound, and what only the agent decides.
+//! Pure policy of scx_bias: bindings to the C headers, and the decisions that only the agent makes.
 //!
-//! Nothing here reads a clock, a file or the kernel: plain data in, plain data out, so that every rule can be
-//! property-tested. Formulas that the BPF programs use too live in `lib/include/bias/*.h`; [`ffi`] calls them.
+//! No module here reads a clock, a file or the kernel. Plain data goes in and plain data comes out,
+//! so that every rule can be property-tested. Formulas that the BPF programs share live in
+//! `lib/include/bias/*.h`; [`ffi`] binds them.
 
 pub mod audit;
 pub mod classes;

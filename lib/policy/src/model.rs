@@ -1,35 +1,53 @@
-//! What a counted stall is worth on each CPU, and how well speedups are predicted from it: found by loops whose stalls are known.
+//! Scales of stall counters: the cycles that one counted stall stands for, and the error of the
+//! speedups that are predicted from the counts.
 //!
-//! Problem. A task's stack is made of counters whose meaning is taken from manuals: a count may be a cycle, an issue slot or a miss, may
-//! leave out half of the stalls or contain others. Speedups predicted from it may be wrong by any amount, and nothing would show it.
+//! # Problem
 //!
-//! Approach. Calibration's loops come in pairs that execute the same instructions, one stalling, one not. So the share of time that the
-//! stalling one loses is known without counters: `(with - without) / with`. The scale of a counter is the cycles that one count must
-//! stand for so that the counted share of the stalling loop is that share. Then every loop is priced as the kernel side would price it, by
-//! the same C functions, from the counts of each CPU; the predicted speedup is compared with the ratio of the measured times.
+//! A task's CPI stack is made of counters whose meaning comes from manuals. A count may be a cycle,
+//! an issue slot or a miss. It may leave out half of the stalls or contain others. Speedups
+//! predicted from it may be wrong by any amount, and nothing would show the error.
+//!
+//! # Approach
+//!
+//! Calibration's loops come in pairs that execute the same instructions. One loop of a pair stalls,
+//! the other does not. So the share of time that the stalling loop loses is known without counters:
+//! `(with - without) / with`. The scale of a counter is the number of cycles per count at which the
+//! counted share of the stalling loop equals that share.
+//!
+//! Every loop then gets a predicted speedup from the counts of each CPU, by the C functions that
+//! the kernel side uses. The prediction is compared with the ratio of the measured times.
 //!
 //! | counter  | stalls          | does not stall    |
 //! |----------|-----------------|-------------------|
 //! | external | far chase       | near chase        |
 //! | internal | random branches | branches one way  |
 //!
-//! Invariants. A scale is within [`bounds`] of its nominal one; a counter that never moves, or does not move more where the CPU stalls
-//! more, has none. Scales do not depend on the time base or on how long was counted. No input panics.
+//! # Invariants
 //!
-//! Limits. One scale cannot mend a counter that also counts what is no stall: this shows as error of the loops without stalls. The loops
-//! take part in the fit, so the error of the stalling ones is a lower bound of what tasks see.
+//! * A scale is within [`bounds`] of its nominal one.
+//! * A counter has no scale if it never moves, or does not move more where the CPU stalls more.
+//! * Scales depend neither on the time base nor on the length of the count.
+//! * No input panics.
+//!
+//! # Limits
+//!
+//! * One scale cannot correct a counter that also counts events other than stalls. This appears as
+//!   error of the loops without stalls.
+//! * The loops take part in the fit, so the error of the stalling ones is a lower bound of the
+//!   error for tasks.
 
 use crate::ffi;
 use crate::table::{CapacityTable, Class};
 use serde::{Deserialize, Serialize};
 
-/// Loops that are timed.
+/// Number of loops that are timed.
 pub const LOOPS: usize = 5;
-/// Highest scale: the largest valid count times it still fits 64 bits [permille].
+/// Highest scale [permille]: its product with the largest valid count still fits 64 bits.
 pub const SCALE_MAX: u32 = (u64::MAX / ffi::BIAS_COUNTS_MAX) as u32;
-/// Share of the stalling loop's time from which a stall can be told from noise [permille].
+/// Least share of the stalling loop's time at which a stall stands out from noise [permille].
 const LEAST_STALL_PERMILLE: f64 = 50.0;
-/// A counter follows a stall if its share of the cycles is at least this much higher where the CPU stalls.
+/// Least ratio of the counter's share of the cycles in the stalling loop to that in the other loop.
+/// Below it the counter does not follow the stall.
 const LEAST_RISE: f64 = 1.1;
 
 /// A calibration loop.
@@ -53,13 +71,13 @@ impl Loop {
     pub const ALL: [Self; LOOPS] =
         [Self::FarChase, Self::NearChase, Self::RandomBranches, Self::SteadyBranches, Self::Execute];
 
-    /// Place in an array of loops.
+    /// Return the index in an array of loops.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Name as users see it.
+    /// Return the name that users see.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,14 +90,14 @@ impl Loop {
     }
 }
 
-/// What was counted while a loop ran.
+/// Counts of one run of a loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How long it ran [ns].
+    /// Time that the loop ran [ns].
     pub ran_ns: u64,
-    /// Cycles.
+    /// Number of cycles.
     pub cycles: u64,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
     /// Counts of external stalls; None where there is no counter.
     pub external: Option<u64>,
@@ -90,43 +108,44 @@ pub struct Counts {
 /// A loop on one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LoopSample {
-    /// Median time of a step [ns]; not a positive number if it was not measured.
+    /// Median time of a step [ns]; not positive if it was not measured.
     pub step_ns: f64,
     /// Spread of a single sample [permille of the median].
     pub spread_permille: u32,
-    /// None if nothing was counted.
+    /// Counts of the loop; None if nothing was counted.
     pub counts: Option<Counts>,
 }
 
 /// All loops on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuLoops {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
-    /// What a count of external stalls stands for by its unit [permille of a cycle]; None without the counter.
+    /// Nominal scale of external stalls: cycles per count by the counter's unit [permille]; None
+    /// without the counter.
     pub external_nominal: Option<u32>,
-    /// The same for internal stalls.
+    /// Nominal scale of internal stalls, likewise.
     pub internal_nominal: Option<u32>,
-    /// By [`Loop::index`].
+    /// One sample per loop, by [`Loop::index`].
     pub loops: [LoopSample; LOOPS],
 }
 
-/// What became of a counter.
+/// Result of fitting a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// One count stands for so many cycles [permille].
+    /// Cycles that one count stands for [permille].
     Fitted(u32),
-    /// The stall could not be told from noise: the unit's nominal scale has to do.
+    /// Noise hid the stall, so the nominal scale of the unit applies.
     Unclear,
-    /// It moves, but not with the stall: not to be used.
+    /// The counter moves, but not with the stall: do not use it.
     Unrelated,
-    /// It never moves: not to be used.
+    /// The counter never moves: do not use it.
     Still,
 }
 
 impl Scale {
-    /// Cycles that a count is to be taken for [permille]; None when the counter is not to be used.
+    /// Return the cycles per count to use [permille]; None if the counter must not be used.
     #[must_use]
     pub fn permille(self, nominal: u32) -> Option<u32> {
         match self {
@@ -140,17 +159,18 @@ impl Scale {
 /// The counters of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuModel {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
     /// External stalls; None without the counter.
     pub external: Option<Scale>,
     /// Internal stalls; None without the counter.
     pub internal: Option<Scale>,
-    /// Mean absolute error of the speedups predicted from its counts [permille]; None where none was predicted.
+    /// Mean absolute error of the speedups predicted from its counts [permille]; None without a
+    /// prediction.
     pub error_permille: Option<u32>,
 }
 
-/// Speedup of a loop, slow over fast CPUs, measured and predicted [permille].
+/// Speedup of a loop, measured and predicted: time on slow CPUs over time on fast ones [permille].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopSpeedup {
@@ -159,36 +179,37 @@ pub struct LoopSpeedup {
     pub name: Loop,
     /// Ratio of the mean times of both classes.
     pub measured_permille: u32,
-    /// Mean of what the counts of the fast CPUs predict; None where nothing was counted.
+    /// Mean of the predictions from the fast CPUs' counts; None where nothing was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_fast_permille: Option<u32>,
-    /// Mean of what the counts of the slow CPUs predict.
+    /// Mean of the predictions from the slow CPUs' counts; None where nothing was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_slow_permille: Option<u32>,
 }
 
-/// Absolute errors of all predictions, of every loop from every CPU [permille of the measured speedup].
+/// Absolute errors of all predictions, one per loop and CPU [permille of the measured speedup].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Their mean.
+    /// Mean error.
     pub mean_permille: u32,
-    /// The largest.
+    /// Largest error.
     pub worst_permille: u32,
 }
 
 /// The counters of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
-    /// In the order of the input.
+    /// Counters of each CPU, in the order of the input.
     pub cpus: Vec<CpuModel>,
-    /// Empty on a machine of one class: there is no speedup to predict.
+    /// Speedups of the loops; empty on a machine of one class, which has no speedup to predict.
     pub loops: Vec<LoopSpeedup>,
-    /// None when nothing could be predicted.
+    /// Errors of the predictions; None when there was no prediction.
     pub errors: Option<Errors>,
 }
 
-/// Fits the scales of every CPU of `cpus` and prices the loops with them on the machine of `table`.
+/// Fit the scales of every CPU of `cpus`, and predict the loops' speedups with them on the machine
+/// of `table`.
 #[must_use]
 pub fn fit(table: &CapacityTable, cpus: &[CpuLoops]) -> Model {
     let mut model = Model { cpus: cpus.iter().map(fit_cpu).collect(), ..Model::default() };
@@ -221,7 +242,7 @@ pub fn fit(table: &CapacityTable, cpus: &[CpuLoops]) -> Model {
     model
 }
 
-/// Mean, rounded; None of nothing.
+/// Return the rounded mean; None without values.
 fn mean(values: &[f64]) -> Option<u32> {
     (!values.is_empty()).then(|| (values.iter().sum::<f64>() / values.len() as f64).round() as u32)
 }
@@ -240,7 +261,7 @@ fn fit_cpu(cpu: &CpuLoops) -> CpuModel {
     }
 }
 
-/// The scale at which the counter's share of the loop that stalls is the true one.
+/// Return the scale at which the counter's share of the stalling loop equals the true share.
 fn fit_scale(
     cpu: &CpuLoops,
     nominal: u32,
@@ -250,7 +271,7 @@ fn fit_scale(
 ) -> Scale {
     let read = |sample: &LoopSample| sample.counts.and_then(|counts| Some((count(&counts)?, counts.cycles)));
     let all: Vec<_> = cpu.loops.iter().filter_map(read).collect();
-    // Only where the stall itself was counted can a zero be held against the counter.
+    // A zero counts against the counter only if the stalling loop itself was counted.
     if read(&cpu.loops[with.index()]).is_some()
         && (all.iter().all(|(count, _)| *count == 0) || all.iter().all(|(_, cycles)| *cycles == 0))
     {
@@ -275,13 +296,15 @@ fn fit_scale(
     }
 }
 
-/// Scales that can be true of a counter whose unit stands for `nominal` [permille]: what falls outside counts something else.
+/// Return the scales that are possible for a counter whose unit stands for `nominal` [permille]. A
+/// counter beyond them counts something else.
 #[must_use]
 pub fn bounds(nominal: u32) -> (u32, u32) {
     ((nominal / 20).max(1), nominal.saturating_mul(1000).clamp(1, SCALE_MAX))
 }
 
-/// Share of its time that `with` stalls, by the times alone; None when noise could be the cause.
+/// Return the share of its time that `with` stalls, by the times alone; None if noise could be the
+/// cause.
 fn true_share(with: &LoopSample, without: &LoopSample) -> Option<f64> {
     let stall_ns = with.step_ns - without.step_ns;
     let noise_ns = |sample: &LoopSample| sample.step_ns * f64::from(sample.spread_permille) / 1000.0;
@@ -291,7 +314,8 @@ fn true_share(with: &LoopSample, without: &LoopSample) -> Option<f64> {
     (positive && clear && share * 1000.0 >= LEAST_STALL_PERMILLE).then_some(share)
 }
 
-/// Mean time of a loop on the slow CPUs over that on the fast ones; None unless both were measured.
+/// Return the mean time of a loop on the slow CPUs over that on the fast ones; None unless both
+/// were measured.
 fn measured_speedup(table: &CapacityTable, cpus: &[CpuLoops], name: Loop) -> Option<f64> {
     let mean_ns = |class: Class| {
         let of_class = cpus.iter().filter(|cpu| table.get(cpu.cpu).is_some_and(|entry| entry.class == class));
@@ -300,11 +324,12 @@ fn measured_speedup(table: &CapacityTable, cpus: &[CpuLoops], name: Loop) -> Opt
         sound.then(|| times.iter().sum::<f64>() / times.len() as f64)
     };
     let ratio = mean_ns(Class::Slow)? / mean_ns(Class::Fast)?;
-    // Beyond the largest cost it is no ratio of times.
+    // A ratio beyond the largest cost is no ratio of times.
     (ratio.is_finite() && ratio > 0.0 && ratio <= f64::from(ffi::BIAS_COST_MAX)).then_some(ratio)
 }
 
-/// Speedup that the kernel side would predict from what `cpu` counted over a loop [permille]; None where it would not count.
+/// Return the speedup that the kernel side would predict from the counts of `cpu` in a loop
+/// [permille]; None where it would not count.
 fn predicted_permille(table: &CapacityTable, cpu: &CpuLoops, fitted: &CpuModel, name: Loop) -> Option<u32> {
     let entry = table.get(cpu.cpu)?;
     let seen = cpu.loops[name.index()].counts?;
@@ -324,7 +349,7 @@ fn predicted_permille(table: &CapacityTable, cpu: &CpuLoops, fitted: &CpuModel, 
     Some(unsafe { ffi::bias_speedup_permille(&stack, &class_cost(Class::Slow), &class_cost(Class::Fast)) })
 }
 
-/// Counts of a stretch that the C side takes for possible: all shortened alike, which keeps their shares.
+/// Shift all counts down alike, so that the C side accepts them as valid and their shares stay.
 fn shortened(counts: [u64; 4]) -> ffi::bias_counts {
     let most = counts.into_iter().max().unwrap_or(0);
     let shift = (u64::BITS - most.leading_zeros()).saturating_sub(ffi::BIAS_COUNTS_MAX.ilog2());
@@ -332,7 +357,8 @@ fn shortened(counts: [u64; 4]) -> ffi::bias_counts {
     ffi::bias_counts { cycles, instructions, external, internal }
 }
 
-/// The stack on the reference CPU, as the kernel side makes it of one stretch; None if it would drop the stretch.
+/// Return the stack on the reference CPU as the kernel side derives it from one interval; None if
+/// it would drop the interval.
 fn stack_of(
     mut counts: ffi::bias_counts,
     [external_permille, internal_permille]: [u32; 2],
@@ -340,7 +366,8 @@ fn stack_of(
     cost: &ffi::bias_cost,
 ) -> Option<ffi::bias_stack> {
     let (mut window, mut stack) = (ffi::bias_window::default(), ffi::bias_stack::default());
-    // SAFETY: pure functions over references that live across the calls; the others see valid counts only.
+    // SAFETY: pure functions over references that live across the calls; after the check they get
+    // valid counts only.
     unsafe {
         if !ffi::bias_counts_valid(&counts) {
             return None;

@@ -1,4 +1,4 @@
-//! Made-up machines whose counters are known.
+//! Tests of the fit on simulated machines with known counters.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,15 +6,15 @@ use super::*;
 use crate::table::{CpuCapacity, costs_from_times};
 use proptest::prelude::*;
 
-/// One CPU as it truly is. Loops take `execute_ns` a step; those that stall take the stall on top.
+/// True behaviour of one CPU. Each loop takes `execute_ns` per step; stalling loops add the stall.
 #[derive(Debug, Clone, Copy)]
 struct Truth {
     execute_ns: f64,
     external_ns: f64,
     internal_ns: f64,
-    /// Cycles in a nanosecond.
+    /// Cycles per nanosecond.
     clock: f64,
-    /// Counts in a cycle of stall; None without the counter, 0 when it is dead.
+    /// Counts per cycle of stall; None without the counter, 0 for a dead one.
     external_counts: Option<f64>,
     internal_counts: Option<f64>,
 }
@@ -60,7 +60,7 @@ impl Truth {
     }
 }
 
-/// The table that calibration would make of these CPUs: the first is the fast one.
+/// Return the table that calibration would produce for these CPUs. The first is the fast one.
 fn table(cpus: &[Truth]) -> CapacityTable {
     let column =
         |time: fn(&Truth) -> f64| costs_from_times(&cpus.iter().map(time).collect::<Vec<_>>()).unwrap();
@@ -115,7 +115,7 @@ fn half_of_the_stalls_left_out_is_made_up_for() {
 
 #[test]
 fn slots_and_misses_have_scales_of_their_own() {
-    // Six slots a cycle; a miss for every 360 cycles.
+    // Six slots per cycle; one miss per 360 cycles.
     let counted =
         |truth: Truth| Truth { external_counts: Some(1.0 / 360.0), internal_counts: Some(6.0), ..truth };
     let machine = [counted(FAST), counted(SLOW)];
@@ -143,7 +143,7 @@ fn a_counter_that_stays_at_zero_is_still_and_not_used() {
     let dead = Truth { internal_counts: Some(0.0), ..SLOW };
     let fitted = model(&[FAST, dead]).cpus[1];
     assert_eq!((fitted.external, fitted.internal), (Some(Scale::Fitted(1000)), Some(Scale::Still)));
-    // Without external stalls nothing is said of tasks there; the other CPU still is judged.
+    // Without external stalls a CPU gets no prediction, but the other CPU still gets one.
     let blind = Truth { external_counts: Some(0.0), ..SLOW };
     let model = model(&[FAST, blind]);
     assert_eq!((model.cpus[1].external, model.cpus[1].error_permille), (Some(Scale::Still), None));
@@ -159,7 +159,7 @@ fn a_counter_that_stays_at_zero_is_still_and_not_used() {
 fn a_counter_of_something_else_is_found_out() {
     let mut machine = loops(&[FAST, SLOW]);
     for sample in &mut machine[0].loops {
-        // A tenth of the cycles whatever runs; and a count once in a blue moon.
+        // Externally a tenth of the cycles in every loop; internally one count per loop.
         sample.counts = sample.counts.map(|c| Counts {
             external: Some(c.cycles / 10),
             internal: c.internal.map(|n| n.min(1)),
@@ -258,7 +258,7 @@ proptest! {
         }
     }
 
-    /// Whatever a count stands for, the prediction is that of exact counters.
+    /// Predictions equal those of exact counters, in any unit of the counts.
     #[test]
     fn predictions_do_not_depend_on_the_unit((fast, _) in truth(), dearer in 1.1f64..4.0, stalls in 1.0f64..4.0) {
         prop_assume!(fast.internal_ns > fast.execute_ns / 5.0 && fast.external_ns > fast.execute_ns);
@@ -277,7 +277,7 @@ proptest! {
             ..cpu
         };
         let model = fit(&table(&machine), &loops(&machine).into_iter().map(units).collect::<Vec<_>>());
-        // At a scale of ten permille, rounding it is five percent.
+        // At a scale of ten permille, rounding changes the scale by five percent.
         let coarse = 1000 * 500 / nominal(fast.internal_counts).unwrap().min(nominal(fast.external_counts).unwrap()) / 400;
         prop_assert!(model.errors.unwrap().worst_permille <= 10 + coarse, "{model:?}");
     }

@@ -1,43 +1,60 @@
-//! Which CPUs a program is given: the fastest there are, or those that others miss least.
+//! Picks CPUs for a program: the fastest ones, or those that other programs miss least.
 //!
-//! Problem. A program is to run on N CPUs for as long as it lives (`golden-run` of seed 000, section 4.1). Sorting by measured
-//! speed alone picks badly: speeds that are equal are measured a little different, so chance would give two threads the two
-//! siblings of one core, or caches they do not share.
+//! # Problem
 //!
-//! Approach. CPUs in order of their cost. Those within the resolution of a calibration
-//! ([`Similarity::RESOLUTION_PERMILLE`]) of the first that is not yet ranked are ties, and are ranked one by one: first a CPU of a core of
-//! which nothing is ranked yet, then one of a cache in use, then one of a node in use, then the one better in the mean of all
-//! components, then the lower number. From the other end ([`Order::LeastUseful`]) the costliest come first, and ties go the other
-//! way about cores: what is already disturbed is disturbed further before another core is.
+//! A program is to run on N CPUs for as long as it lives (`golden-run` in \[Reif20\], section 4.1).
+//! An order by measured speed alone picks badly. Equal speeds measure slightly different, so chance
+//! could give two threads the two siblings of one core, or caches that they do not share.
 //!
-//! Invariants.
-//! * Of the allowed CPUs and of the class asked for, each at most once, exactly N of them and never none.
-//! * No CPU is left out that is faster (from the other end: slower) by the resolution or more than one that is picked.
-//! * The pick of N begins the pick of N + 1: more CPUs never change the first ones.
-//! * Among ties no second sibling is ranked before the first of another core, and no further cache before the cores of those in use;
-//!   from the other end no further core before the siblings of those in use.
+//! # Approach
+//!
+//! Order the CPUs by cost. All CPUs within the resolution of a calibration
+//! ([`Similarity::RESOLUTION_PERMILLE`]) of the first unranked CPU are ties. Rank ties one by one,
+//! by the first of these criteria that differs:
+//! 1. a CPU of a core with no ranked CPU
+//! 2. a CPU of a cache in use
+//! 3. a CPU of a node in use
+//! 4. the lower mean cost of all components
+//! 5. the lower CPU number
+//!
+//! [`Order::LeastUseful`] starts at the other end: the costliest CPUs come first. Among ties it
+//! prefers first a sibling of a ranked CPU, and later the higher mean cost. So one core is
+//! disturbed further before another core is.
+//!
+//! # Invariants
+//!
+//! * The pick has exactly N allowed CPUs of the requested class, each once, and never none.
+//! * No CPU is left out that is faster than a picked one by the resolution or more. From the other
+//!   end, no such slower CPU is left out.
+//! * The pick of N is the start of the pick of N + 1: more CPUs never change the first ones.
+//! * Among ties, no second sibling ranks before the first CPU of another core. No further cache
+//!   ranks before the cores of those in use.
+//! * From the other end, no further core ranks before the siblings of those in use.
 //! * Neither order nor repeats of the allowed CPUs matter.
 //!
-//! Limits. What siblings take from each other ([`crate::sharing`]) does not count here: beyond ties, the second sibling of a fast core ranks before a whole
-//! core that is slower. A program with a busy thread for each CPU should ask for [`Rule::whole_cores`]. One cost ranks all; a program's
-//! own mix of execution and stalls is not known here.
+//! # Limits
+//!
+//! * The loss that siblings cause each other ([`crate::sharing`]) does not count here. Beyond ties,
+//!   the second sibling of a fast core ranks before a whole core that is slower. A program with a
+//!   busy thread for each CPU should ask for [`Rule::whole_cores`].
+//! * One cost ranks all CPUs. A program's own mix of execution and stalls is not known here.
 
 use crate::classes::Similarity;
 use crate::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-/// Cost by which CPUs are ranked.
+/// Cost that ranks the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankBy {
-    /// That of one component.
+    /// The cost of one component.
     Component(Component),
-    /// The mean of all components.
+    /// The mean cost of all components.
     Mean,
 }
 
 impl RankBy {
-    /// Cost of a CPU [permille of the best; of the mean: that of the three].
+    /// Return the cost of a CPU [permille of the best]; the mean is that of the three components.
     #[must_use]
     pub fn cost_permille(self, entry: &CpuCapacity) -> u32 {
         match self {
@@ -46,7 +63,7 @@ impl RankBy {
         }
     }
 
-    /// Name as users see it.
+    /// Return the name that users see.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,21 +73,21 @@ impl RankBy {
     }
 }
 
-/// From which end CPUs are taken.
+/// End of the ranking from which CPUs are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The fastest first.
     Fastest,
-    /// The slowest first, on as few cores as possible: for what should not be in the way.
+    /// The slowest first, on as few cores as possible: for programs that should not disturb others.
     LeastUseful,
 }
 
-/// Which CPUs may be picked, and which are better.
+/// Rule that selects and ranks CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Cost that ranks.
+    /// Cost that ranks the CPUs.
     pub by: RankBy,
-    /// The end to begin at.
+    /// End of the ranking to begin at.
     pub order: Order,
     /// Only CPUs of this class; None for all.
     pub class: Option<Class>,
@@ -78,21 +95,21 @@ pub struct Rule {
     pub whole_cores: bool,
 }
 
-/// Fewer CPUs fit the rule than were asked for.
+/// Error: fewer CPUs fit the rule than the caller asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{wanted} CPUs are asked for and there are {available}")]
 pub struct TooFew {
-    /// CPUs asked for; 1 when all of them were and there is none.
+    /// CPUs requested; 1 when the caller asked for all and there is none.
     pub wanted: usize,
     /// CPUs that fit the rule.
     pub available: usize,
 }
 
-/// The best `count` of the `allowed` CPUs, the best first; all that fit the rule when no count is given. Allowed CPUs that are not in the
-/// table are passed over.
+/// Pick the best `count` of the `allowed` CPUs, the best first. Without a count, pick all that fit
+/// the rule. Skip allowed CPUs that are not in the table.
 ///
 /// # Errors
-/// Fewer CPUs than that fit the rule, or none.
+/// Fewer than `count` CPUs fit the rule, or none.
 pub fn pick<'a>(
     table: &'a CapacityTable,
     allowed: &[u32],
@@ -116,7 +133,7 @@ pub fn pick<'a>(
     Ok(ranked)
 }
 
-/// All of `rest`, the best first.
+/// Rank all of `rest`, the best first.
 fn rank<'a>(mut rest: Vec<&'a CpuCapacity>, rule: &Rule) -> Vec<&'a CpuCapacity> {
     let cost = |entry: &CpuCapacity| rule.by.cost_permille(entry);
     rest.sort_by_key(|entry| (cost(entry), entry.cpu));
@@ -136,18 +153,18 @@ fn rank<'a>(mut rest: Vec<&'a CpuCapacity>, rule: &Rule) -> Vec<&'a CpuCapacity>
     ranked
 }
 
-/// Costs of all components together [permille].
+/// Return the sum of the costs of all components [permille].
 fn sum(entry: &CpuCapacity) -> u64 {
     entry.cost_permille.iter().map(|cost| u64::from(*cost)).sum()
 }
 
-/// True when a calibration cannot tell two costs apart [permille].
+/// Return true if a calibration cannot separate the two costs [permille].
 fn tie(one: u32, other: u32) -> bool {
     let (low, high) = (u64::from(one.min(other)), u64::from(one.max(other)));
     high * 1000 < low * u64::from(1000 + Similarity::RESOLUTION_PERMILLE)
 }
 
-/// What the CPUs ranked so far occupy.
+/// Cores, caches and nodes that the ranked CPUs occupy.
 #[derive(Default)]
 struct Used {
     cores: BTreeSet<u32>,
@@ -162,7 +179,7 @@ impl Used {
         self.nodes.insert(entry.node);
     }
 
-    /// Sorts ties: the least is ranked next.
+    /// Return the sort key of a tie; the tie with the least key is ranked next.
     fn preference(&self, entry: &CpuCapacity, order: Order) -> (bool, bool, bool, u64, u32) {
         let sibling = self.cores.contains(&entry.core);
         let (core, cost) = match order {

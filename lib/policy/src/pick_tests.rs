@@ -30,7 +30,7 @@ fn numbers(table: &CapacityTable, allowed: &[u32], rule: &Rule, count: usize) ->
     picked.into_iter().map(|entry| entry.cpu).collect()
 }
 
-/// CPUs by execute cost, two siblings a core, `per_llc` CPUs a cache.
+/// Return CPUs of these execute costs, with two siblings per core and `per_llc` CPUs per cache.
 fn smt(costs: &[u32], per_llc: u32) -> CapacityTable {
     let cpus = (0..).zip(costs).map(|(cpu, cost)| CpuCapacity {
         core: cpu / 2 * 2,
@@ -54,9 +54,9 @@ fn the_fastest_by_the_component_asked_for() {
 
 #[test]
 fn noise_does_not_put_two_threads_on_one_core() {
-    // Four equal cores as measured: CPU 5 looks fastest, its sibling 4 next.
+    // Four equal cores as measured: CPU 5 seems the fastest, its sibling 4 the next.
     let table = smt(&[1004, 1006, 1007, 1005, 1001, 1000, 1003, 1002], 4);
-    // The mean decides among whole cores, so 5, then another core of its cache.
+    // The mean decides among whole cores: CPU 5 first, then another core of its cache.
     assert_eq!(numbers(&table, &[0, 1, 2, 3, 4, 5, 6, 7], &EXECUTE, 5), [5, 7, 0, 3, 4]);
 }
 
@@ -84,12 +84,12 @@ fn nothing_to_pick_from_is_too_few() {
     assert_eq!(pick(&table, &[], &EXECUTE, None), none);
     assert_eq!(pick(&table, &[0], &Rule { class: Some(Class::Slow), ..EXECUTE }, None), none);
     assert_eq!(pick(&CapacityTable::default(), &[0], &EXECUTE, None), none);
-    // Not a table that passes its check, but it must not hang either.
+    // This table fails its check, but `pick` must not hang on it.
     let broken = CapacityTable { cpus: vec![entry(0, [0; 3]), entry(1, [0; 3])] };
     assert_eq!(numbers(&broken, &[0, 1], &EXECUTE, 2), [0, 1]);
 }
 
-/// Costs near and far from each other.
+/// Generate costs that are near to and far from each other.
 fn costs() -> impl Strategy<Value = u32> {
     prop_oneof![
         3 => 1000u32..1030,
@@ -97,7 +97,8 @@ fn costs() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// A machine with 1 or 2 CPUs a core, 1 to 4 cores a cache, 1 or 2 caches a node.
+/// Generate a machine with 1 or 2 CPUs per core, 1 to 4 cores per cache, and 1 or 2 caches per
+/// node.
 fn machine(cost: impl Strategy<Value = u32>) -> impl Strategy<Value = CapacityTable> {
     let cpu = (prop::array::uniform3(cost), any::<bool>());
     (prop::collection::vec(cpu, 1..25), 1u32..3, 1u32..5, 1u32..3).prop_map(|(cpus, smt, cores, llcs)| {
@@ -130,7 +131,7 @@ fn rules() -> impl Strategy<Value = Rule> {
     })
 }
 
-/// A machine and some of its CPUs, shuffled.
+/// Generate a machine and some of its CPUs, shuffled.
 fn choice(cost: impl Strategy<Value = u32>) -> impl Strategy<Value = (CapacityTable, Vec<u32>)> {
     machine(cost).prop_flat_map(|table| {
         let all: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();

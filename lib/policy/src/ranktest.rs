@@ -1,23 +1,35 @@
-//! Rank tests: do two or more CPUs' timings come from the same distribution?
+//! Rank tests: whether the timings of two or more CPUs come from the same distribution.
 //!
-//! Problem. Timings are skewed and have tails, so a test that assumes normal noise calls equal CPUs different and misses a change
-//! of shape.
+//! # Problem
 //!
-//! Approach. The k-sample Anderson-Darling test in its midrank form (Scholz and Stephens, 1987) decides: it uses ranks only, weighs the
-//! tails, and takes ties. The Kolmogorov-Smirnov distance grades how different two CPUs are. Both are what seed 000
-//! uses for its similarity matrix (p < 0.01 means "different").
+//! Timings are skewed and have tails. A test that assumes normal noise reports equal CPUs as
+//! different and misses a change of shape.
 //!
-//! Invariants. The result depends on the order of the values only: any increasing transformation of all samples leaves
-//! it unchanged. It is symmetric in the samples.
+//! # Approach
 //!
-//! Limits. The p-value is interpolated in the published table and ends at 0.001 and 0.25. Samples taken close in time are not quite
-//! independent, so a tiny p needs an effect beside it: see [`crate::classes`].
+//! The k-sample Anderson-Darling test in its midrank form \[Scholz87\] decides. It uses ranks only,
+//! gives weight to the tails, and handles ties. The Kolmogorov-Smirnov distance grades how
+//! different two CPUs are. \[Reif20\] uses both for its similarity matrix, where p < 0.01 means
+//! "different".
+//!
+//! # Invariants
+//!
+//! * The result depends only on the order of the values. An increasing transformation of all
+//!   samples does not change it.
+//! * The result is symmetric in the samples.
+//!
+//! # Limits
+//!
+//! * The p-value is interpolated in the published table and ends at 0.001 and 0.25.
+//! * Samples taken close in time are not quite independent. So a tiny p-value also needs a large
+//!   enough effect: see [`crate::classes`].
 
 use crate::samples::sorted;
 
 /// Upper tail probabilities of the table below.
 const TAIL: [f64; 7] = [0.25, 0.10, 0.05, 0.025, 0.01, 0.005, 0.001];
-/// Coefficients of the critical values, b0 + b1 / sqrt(m) + b2 / m with m samples beyond the first (Scholz and Stephens, table 2).
+/// Coefficients of the critical values b0 + b1 / sqrt(m) + b2 / m, with m samples beyond the first
+/// (\[Scholz87\], table 2).
 const B0: [f64; 7] = [0.675, 1.281, 1.645, 1.960, 2.326, 2.573, 3.085];
 const B1: [f64; 7] = [-0.245, 0.25, 0.678, 1.149, 1.822, 2.364, 3.615];
 const B2: [f64; 7] = [-0.105, -0.305, -0.362, -0.391, -0.396, -0.345, -0.154];
@@ -31,8 +43,8 @@ pub struct AndersonDarling {
     pub p_value: f64,
 }
 
-/// k-sample Anderson-Darling test. None when it cannot be computed: fewer than two samples, an empty sample, fewer than
-/// four values in all, or all values equal.
+/// Run the k-sample Anderson-Darling test. Return None when it cannot be computed: fewer than two
+/// samples, an empty sample, fewer than four values in all, or all values equal.
 #[must_use]
 pub fn anderson_darling(samples: &[&[f64]]) -> Option<AndersonDarling> {
     let groups: Vec<Vec<f64>> = samples.iter().map(|sample| sorted(sample)).collect();
@@ -51,7 +63,7 @@ pub fn anderson_darling(samples: &[&[f64]]) -> Option<AndersonDarling> {
     Some(AndersonDarling { statistic, p_value: p_value(statistic, k - 1.0) })
 }
 
-/// One group's part of the midrank statistic.
+/// Return one group's part of the midrank statistic.
 fn group_term(group: &[f64], pooled: &[f64]) -> f64 {
     let n = pooled.len() as f64;
     let size = group.len() as f64;
@@ -73,13 +85,13 @@ fn group_term(group: &[f64], pooled: &[f64]) -> f64 {
     sum / size
 }
 
-/// Variance of the statistic among equal distributions.
+/// Return the variance of the statistic among equal distributions.
 fn variance(groups: &[Vec<f64>], n: f64) -> f64 {
     let k = groups.len() as f64;
     let big_h: f64 = groups.iter().map(|group| 1.0 / group.len() as f64).sum();
     let total = n as usize;
     let h: f64 = (1..total).map(|i| 1.0 / i as f64).sum();
-    // g = sum over i < j < n of 1 / ((n - i) j), with the inner sum carried along from the end.
+    // g = sum over i < j < n of 1 / ((n - i) j); the inner sum accumulates from the end.
     let mut inner = 0.0;
     let mut g = 0.0;
     for i in (1..total.saturating_sub(1)).rev() {
@@ -95,7 +107,8 @@ fn variance(groups: &[Vec<f64>], n: f64) -> f64 {
     (a * n.powi(3) + b * n * n + c * n + d) / ((n - 1.0) * (n - 2.0) * (n - 3.0))
 }
 
-/// Upper tail probability of a standardised statistic with `m` degrees (samples less one), log-interpolated in the table.
+/// Return the upper tail probability of a standardised statistic with `m` degrees (samples less
+/// one), log-interpolated in the table.
 fn p_value(statistic: f64, m: f64) -> f64 {
     let critical = |i: usize| B0[i] + B1[i] / m.sqrt() + B2[i] / m;
     if statistic <= critical(0) {
@@ -111,8 +124,8 @@ fn p_value(statistic: f64, m: f64) -> f64 {
     TAIL[TAIL.len() - 1]
 }
 
-/// Kolmogorov-Smirnov distance: the largest gap between two distribution functions, 0 (alike) to 1 (disjoint).
-/// None when a sample is empty.
+/// Return the Kolmogorov-Smirnov distance: the largest gap between two distribution functions, 0
+/// (alike) to 1 (disjoint). Return None when a sample is empty.
 #[must_use]
 pub fn kolmogorov_smirnov(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (sorted(a), sorted(b));
@@ -129,7 +142,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Smoothness of paper from four laboratories: the example of Scholz and Stephens, section 7.
+    /// Smoothness of paper from four laboratories: the example of \[Scholz87\], section 7.
     const LABS: [[f64; 8]; 4] = [
         [38.7, 41.5, 43.8, 44.5, 45.5, 46.0, 47.7, 58.0],
         [39.2, 39.3, 39.7, 41.4, 41.8, 42.9, 43.3, 45.8],

@@ -1,20 +1,31 @@
-//! Statistics of calibration samples: what a CPU's raw timings say, in spite of interrupts and preemption.
+//! Statistics of calibration samples: location and spread of a CPU's raw timings in spite of
+//! interrupts and preemption.
 //!
-//! Problem. A timing is disturbed from one side: ticks, interrupts, a neighbour on the host, a preemption. Means follow
-//! the disturbance, minima follow luck.
+//! # Problem
 //!
-//! Approach. The location is the median and the spread is the median absolute deviation (MAD), scaled to match a standard deviation for
-//! normal noise and given relative to the median. Both stay put while fewer than half of the samples are disturbed.
-//! Warm-up samples are dropped by the caller, by count, because what is cold is known beforehand.
+//! Disturbances only lengthen a timing: ticks, interrupts, a neighbour on the host, a preemption. A
+//! mean follows the disturbance, and a minimum follows luck.
 //!
-//! Invariants. Order of the samples does not matter; scaling all samples scales the median and leaves the relative spread;
-//! the median lies between the extremes.
+//! # Approach
 //!
-//! Limits. If more than half of the samples are disturbed the median moves too; the spread then says so.
+//! The location is the median. The spread is the median absolute deviation (MAD) relative to the
+//! median, scaled to the standard deviation of normal noise. Both are stable while fewer than half
+//! of the samples are disturbed. The caller drops a fixed number of warm-up samples, because it
+//! knows beforehand which samples are cold.
+//!
+//! # Invariants
+//!
+//! * The order of the samples does not matter.
+//! * Scaling all samples scales the median and leaves the relative spread.
+//! * The median lies between the extremes.
+//!
+//! # Limits
+//!
+//! If more than half of the samples are disturbed, the median moves too. The spread then shows it.
 
 use serde::{Deserialize, Serialize};
 
-/// Scales a MAD to the standard deviation of normal noise.
+/// Factor from a MAD to the standard deviation of normal noise.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
 /// Location and spread of one set of samples.
@@ -24,11 +35,11 @@ pub struct Summary {
     pub median: f64,
     /// Robust relative standard deviation of a single sample [permille of the median].
     pub spread_permille: u32,
-    /// Samples counted.
+    /// Number of finite samples.
     pub count: usize,
 }
 
-/// Finite samples in ascending order; anything else (NaN, infinities) is left out.
+/// Return the finite samples in ascending order, without NaN and infinities.
 #[must_use]
 pub fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = samples.iter().copied().filter(|value| value.is_finite()).collect();
@@ -36,7 +47,8 @@ pub fn sorted(samples: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Quantile `q` (0 to 1) of samples in ascending order, interpolated linearly; None when there is none.
+/// Return the quantile `q` (0 to 1) of ascending samples, interpolated linearly; None without
+/// samples.
 #[must_use]
 pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -46,28 +58,30 @@ pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     Some(below + (above - below) * position.fract())
 }
 
-/// Median; None without a finite sample.
+/// Return the median; None without a finite sample.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
     quantile_of_sorted(&sorted(samples), 0.5)
 }
 
-/// Median and relative spread; None without a finite sample or when the median is not positive (a time must be).
+/// Return the median and the relative spread. Return None without a finite sample, or if the median
+/// is not positive, as a time must be.
 #[must_use]
 pub fn summarise(samples: &[f64]) -> Option<Summary> {
     let sorted = sorted(samples);
     let median = quantile_of_sorted(&sorted, 0.5).filter(|median| *median > 0.0)?;
     let deviations: Vec<f64> = sorted.iter().map(|value| (value - median).abs()).collect();
     let mad = self::median(&deviations)?;
-    // A spread beyond 100 000 permille means "unusable" whatever the figure, so it is cut there.
+    // Beyond 100 000 permille the exact spread does not matter, because the samples are unusable.
     let spread_permille = (mad * MAD_TO_SIGMA / median * 1000.0).round().min(100_000.0) as u32;
     Some(Summary { median, spread_permille, count: sorted.len() })
 }
 
-/// Medians of `parts` consecutive stretches of the samples (fewer when there are fewer samples).
+/// Return the medians of `parts` consecutive blocks of the samples, or of fewer blocks when there
+/// are fewer samples.
 ///
-/// Neighbouring samples share their disturbances; medians of stretches are nearly independent, which the permutation
-/// test of [`crate::classes`] needs.
+/// Neighbouring samples share their disturbances. Medians of blocks are nearly independent, as the
+/// permutation test of [`crate::classes`] requires.
 #[must_use]
 pub fn block_medians(samples: &[f64], parts: usize) -> Vec<f64> {
     let parts = parts.clamp(1, samples.len().max(1));

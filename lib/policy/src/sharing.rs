@@ -1,27 +1,42 @@
-//! SMT siblings: what a CPU's work costs while the other CPUs of its core are busy.
+//! SMT siblings: the cost of work on a CPU while the other CPUs of its core are busy.
 //!
-//! Problem. Siblings share one core. A capacity table of CPUs measured alone prices a busy core's second thread like a core of its own, and fills
-//! fast cores twice before a slow core gets its first task.
+//! # Problem
 //!
-//! Approach. A factor per component, [`crate::table::CpuCapacity::shared_permille`]: time of a unit of work while all siblings of the core do the
-//! same kind of work, over time alone on the same CPU. Whether a further thread of a fast core is worth more than a whole slow core follows from the
-//! throughput that each adds: with t threads at a factor s the core does t/s, so a further thread adds (t/s - 1) / (t - 1) of a fast core.
+//! Siblings share one core. A capacity table of CPUs measured alone charges a busy core's second
+//! thread like a core of its own. Fast cores then get two tasks before a slow core gets its first.
 //!
-//! Invariants. A factor stays within [`SHARED_NONE`]..=[`SHARED_MAX`]; the siblings of a core form one ring.
+//! # Approach
 //!
-//! Limits. Both siblings do the same kind of work when the factor is measured; work of different kinds shares a core with less loss.
+//! Each CPU has a factor per component, [`crate::table::CpuCapacity::shared_permille`]. It is the
+//! time of a unit of work on a CPU while all siblings do the same work, over the time alone.
+//!
+//! The throughput that each adds decides between a further thread of a fast core and a whole slow
+//! core. With t threads at a factor s the core does t/s. So a further thread adds (t/s - 1) / (t -
+//! 1) of a fast core.
+//!
+//! # Invariants
+//!
+//! * A factor stays within [`SHARED_NONE`]..=[`SHARED_MAX`].
+//! * The siblings of a core form one ring.
+//!
+//! # Limits
+//!
+//! All siblings do the same work when the factor is measured. Different work shares a core with
+//! less loss.
 
 use crate::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 
-/// Factor of a CPU that shares its core with no other [permille].
+/// Factor of a CPU that shares its core with no other CPU [permille].
 pub const SHARED_NONE: u32 = 1000;
-/// Highest factor that is stored; anything higher is cut to it [permille].
+/// Highest factor that is stored [permille]; a higher factor is cut to it.
 pub const SHARED_MAX: u32 = 4000;
-/// Factors of CPUs with siblings that were not measured [permille]: two threads that execute get a quarter more done together than one alone, as
-/// is usual for two-way SMT; stalls inside the core overlap with the sibling's work; memory latency stays what it is.
+/// Factors of CPUs with siblings that were not measured [permille]. Two executing threads together
+/// get a quarter more done than one alone, as is usual for two-way SMT. Stalls inside the core
+/// overlap with the sibling's work. Memory latency does not change.
 pub const SHARED_DEFAULT: [u32; COMPONENTS] = [1600, 1300, 1000];
 
-/// The factor from times per unit of work, alone and together with the siblings [same unit, permille]. None unless both are finite and positive.
+/// Compute the factor from times per unit of work, alone and together with the siblings [same
+/// unit]. Return None unless both are finite and positive.
 #[must_use]
 pub fn shared_permille(alone: f64, together: f64) -> Option<u32> {
     let factor = (alone > 0.0 && together > 0.0).then_some(together / alone)?;
@@ -30,18 +45,19 @@ pub fn shared_permille(alone: f64, together: f64) -> Option<u32> {
         .then(|| (factor * 1000.0).round().clamp(bounds.0, bounds.1) as u32)
 }
 
-/// Does a further thread of a busy fast core of `threads` threads add more throughput than a whole slow core? `shared` is the fast CPUs' factor,
-/// `fast` and `slow` are what CPUs of the classes cost alone; all of the same component [permille].
+/// Return true if a further thread of a busy fast core of `threads` threads adds more throughput
+/// than a whole slow core. `shared` is the fast CPUs' factor, `fast` and `slow` are the classes'
+/// costs alone. All three are of the same component [permille].
 #[must_use]
 pub fn fast_sibling_first(threads: u32, shared: u32, fast: u32, slow: u32) -> bool {
     let (threads, shared) = (u64::from(threads.max(1)), u64::from(shared.max(SHARED_NONE)));
-    // (threads / shared - 1) / (threads - 1) > fast / slow, without fractions.
+    // Compare (threads / shared - 1) / (threads - 1) > fast / slow, without fractions.
     let added = (threads * 1000).saturating_sub(shared);
     u128::from(added) * u128::from(slow) > u128::from((threads - 1) * shared) * u128::from(fast)
 }
 
 impl CpuCapacity {
-    /// What work costs on this CPU while its siblings are busy [permille of the best CPU].
+    /// Return the costs of this CPU while its siblings are busy [permille of the best CPU].
     #[must_use]
     pub fn shared_cost_permille(&self) -> [u32; COMPONENTS] {
         std::array::from_fn(|k| {
@@ -52,26 +68,27 @@ impl CpuCapacity {
 }
 
 impl CapacityTable {
-    /// The CPUs of the physical core that `core` names, in ascending order.
+    /// Iterate over the CPUs of the physical core `core`, in ascending order.
     pub fn core(&self, core: u32) -> impl Iterator<Item = &CpuCapacity> {
         self.cpus.iter().filter(move |entry| entry.core == core)
     }
 
-    /// Does `entry` share its core with another CPU of the table?
+    /// Return true if `entry` shares its core with another CPU of the table.
     #[must_use]
     pub fn has_sibling(&self, entry: &CpuCapacity) -> bool {
         self.core(entry.core).nth(1).is_some()
     }
 
-    /// The CPU of the same core that comes after `entry`, the first after the last: itself if it has no sibling.
+    /// Return the CPU that follows `entry` on its core; the first one follows the last. A CPU
+    /// without siblings follows itself.
     #[must_use]
     pub fn next_sibling(&self, entry: &CpuCapacity) -> u32 {
         let after = self.core(entry.core).find(|other| other.cpu > entry.cpu);
         after.or_else(|| self.core(entry.core).next()).map_or(entry.cpu, |other| other.cpu)
     }
 
-    /// Does a further thread of a fast core add more throughput than a whole slow core, by execute costs? False where no fast CPU has siblings or
-    /// none is slow.
+    /// Return true if a further thread of a fast core adds more throughput than a whole slow core,
+    /// by execute costs. Return false if no fast CPU has siblings or no CPU is slow.
     #[must_use]
     pub fn fast_sibling_first(&self) -> bool {
         let at = Component::Execute.index();

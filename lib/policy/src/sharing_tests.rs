@@ -1,4 +1,4 @@
-//! Tests of what SMT siblings cost each other.
+//! Tests of the factors of SMT siblings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,8 @@ use super::*;
 use crate::table::COST_MAX;
 use proptest::prelude::*;
 
-/// Fast cores of two threads at a factor, then slow cores of one; execute costs.
+/// Return a table of fast cores with two threads at a factor, then slow cores with one thread. Only
+/// execute costs vary.
 fn hybrid(shared: u32, slow: u32) -> CapacityTable {
     let entry = |cpu: u32| {
         let fast = cpu < 4;
@@ -30,7 +31,7 @@ fn a_sibling_goes_before_a_much_slower_core_only() {
     assert!(!hybrid(1600, 2500).fast_sibling_first());
     assert!(!hybrid(1600, 4000).fast_sibling_first());
     assert!(hybrid(1600, 4001).fast_sibling_first());
-    // Siblings that do not share anything are cores.
+    // Siblings that share nothing count as cores.
     assert!(hybrid(1000, 1001).fast_sibling_first());
     assert!(!hybrid(2000, COST_MAX).fast_sibling_first());
 }
@@ -70,7 +71,7 @@ fn factors_come_from_times() {
 }
 
 proptest! {
-    /// The inequality of the module, in fractions; what rounding may decide is left out.
+    /// The inequality of the module, in fractions. Cases that rounding may decide are left out.
     #[test]
     fn two_threads_are_compared_by_the_throughput_they_add(
         shared in SHARED_NONE..=SHARED_MAX, fast in 1000u32..=COST_MAX, slow in 1000u32..=COST_MAX,
@@ -100,7 +101,7 @@ proptest! {
         prop_assert!(!fast_sibling_first(threads.min(1), shared, cost, u32::MAX));
     }
 
-    /// From any CPU the ring leads through every CPU of its core once, and back.
+    /// The ring leads from any CPU through every CPU of its core once, and back.
     #[test]
     fn siblings_form_a_ring(cores in prop::collection::vec(0u32..6, 1..24)) {
         let template = hybrid(1000, 1000).cpus[0].clone();

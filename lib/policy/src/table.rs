@@ -1,31 +1,44 @@
-//! The capacity table: what one unit of each kind of work costs on every CPU.
+//! The capacity table: the cost of one unit of work of each component on every CPU.
 //!
-//! Problem. The table decides where every task runs, and it may come from a file that a user, an older version or a
-//! broken disk wrote. A wrong entry must be refused here, not discovered by the kernel.
+//! # Problem
 //!
-//! Approach. Plain data with one checker, [`CapacityTable::check`], that everything passes which came from outside. Costs
-//! are relative to the best CPU of each component, so a table means the same on any time base.
+//! The table decides where every task runs. It may come from a file that a user, an older version
+//! or a broken disk wrote. This module must refuse a wrong entry, so that the kernel never sees
+//! one.
 //!
-//! Invariants of a checked table. At least one CPU, ids unique, in ascending order and below [`MAX_CPUS`]; costs within
-//! [`COST_BEST`]..=[`COST_MAX`], with a best CPU in each component; factors of SMT siblings ([`crate::sharing`]) within bounds; CPU classes such that a table without slow CPUs has one class, and
-//! no table has only slow ones.
+//! # Approach
 //!
-//! Limits. Overlap between the components is not described: see `lib/include/bias/capacity.h`.
+//! The table is plain data with one checker, [`CapacityTable::check`]. Every table from outside
+//! passes through it. A cost is relative to the CPU that is best at the component, so a table means
+//! the same on any time base.
+//!
+//! # Invariants
+//!
+//! A checked table satisfies these conditions:
+//! * It has at least one CPU. Ids are unique, ascending and below [`MAX_CPUS`].
+//! * Costs are within [`COST_BEST`]..=[`COST_MAX`], and each component has a CPU of cost
+//!   [`COST_BEST`].
+//! * Factors of SMT siblings ([`crate::sharing`]) are within their bounds.
+//! * At least one CPU is fast. A table without slow CPUs has one class.
+//!
+//! # Limits
+//!
+//! The table does not describe overlap between components: see `lib/include/bias/capacity.h`.
 
 use crate::ffi;
 use crate::sharing::{SHARED_MAX, SHARED_NONE};
 use serde::{Deserialize, Serialize};
 
-/// Kinds of work that are priced.
+/// Number of components that have a cost.
 pub const COMPONENTS: usize = ffi::BIAS_NR_COMPONENTS as usize;
-/// Cost of the best CPU [permille].
+/// Cost of the CPU that is best at a component [permille].
 pub const COST_BEST: u32 = ffi::BIAS_COST_BEST;
-/// Highest cost that is stored; anything dearer is cut to it [permille].
+/// Highest cost that the table stores [permille]; a higher cost is cut to it.
 pub const COST_MAX: u32 = ffi::BIAS_COST_MAX;
-/// CPU ids stay below this: the size of the kernel side's arrays.
+/// Bound on CPU ids, which stay below it: the size of the kernel side's arrays.
 pub const MAX_CPUS: u32 = ffi::BIAS_MAX_CPUS;
 
-/// A kind of work, in the order of the C headers.
+/// A component of a task's cycles, in the order of the C headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Component {
@@ -41,7 +54,7 @@ impl Component {
     /// All components, in the order of the indices.
     pub const ALL: [Self; COMPONENTS] = [Self::Execute, Self::Internal, Self::External];
 
-    /// Place in a cost vector.
+    /// Return the index in a cost vector.
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -51,7 +64,7 @@ impl Component {
         }
     }
 
-    /// Name as users see it.
+    /// Return the name that users see.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,13 +75,13 @@ impl Component {
     }
 }
 
-/// Queue class of a CPU. A machine without a significant split has fast CPUs only.
+/// Class of a CPU. A machine without a significant split has fast CPUs only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// The better CPUs, or all of them.
+    /// The better CPUs, or all CPUs.
     Fast,
-    /// The others.
+    /// The other CPUs.
     Slow,
 }
 
@@ -76,42 +89,43 @@ pub enum Class {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuCapacity {
-    /// Kernel's CPU number.
+    /// CPU number of the kernel.
     pub cpu: u32,
-    /// Lowest CPU number that shares this CPU's physical core.
+    /// Lowest CPU number on this CPU's physical core.
     pub core: u32,
-    /// Lowest CPU number that shares this CPU's last-level cache.
+    /// Lowest CPU number on this CPU's last-level cache.
     pub llc: u32,
     /// NUMA node.
     pub node: u32,
-    /// Queue class.
+    /// Class of the CPU.
     pub class: Class,
-    /// Cost of execute, internal and external work [permille of the best CPU of each].
+    /// Cost of execute, internal and external work [permille of the CPU that is best at each].
     pub cost_permille: [u32; COMPONENTS],
-    /// Relative standard deviation of single samples, robust [permille]; 0 when not measured.
+    /// Robust relative standard deviation of single samples [permille]; 0 when not measured.
     pub spread_permille: [u32; COMPONENTS],
-    /// Time of a unit of work while all siblings of the core do the same, over time alone, [`SHARED_NONE`] to [`SHARED_MAX`] [permille].
-    /// [`SHARED_NONE`] for a CPU without siblings.
+    /// Time of a unit of work while all siblings of the core do the same work, over the time alone
+    /// [permille]. The range is [`SHARED_NONE`] to [`SHARED_MAX`]; a CPU without siblings has
+    /// [`SHARED_NONE`].
     pub shared_permille: [u32; COMPONENTS],
 }
 
-/// The table of a machine, in ascending order of CPU number.
+/// The capacity table of a machine, in ascending order of CPU number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CapacityTable {
     /// One entry per online CPU.
     pub cpus: Vec<CpuCapacity>,
 }
 
-/// What is wrong with a table, and how to mend it; one line.
+/// One line that names the defect of a table and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TableError(String);
 
 impl CapacityTable {
-    /// The table with entries in order, or what is wrong with it.
+    /// Sort the entries by CPU number and return the checked table.
     ///
     /// # Errors
-    /// Names the first entry that breaks an invariant of the module.
+    /// The error names the first entry that breaks an invariant of the module.
     pub fn new(mut cpus: Vec<CpuCapacity>) -> Result<Self, TableError> {
         cpus.sort_by_key(|entry| entry.cpu);
         let table = Self { cpus };
@@ -119,10 +133,10 @@ impl CapacityTable {
         Ok(table)
     }
 
-    /// Checks every invariant of the module.
+    /// Check every invariant of the module.
     ///
     /// # Errors
-    /// Names the first entry that breaks one.
+    /// The error names the first entry that breaks one.
     pub fn check(&self) -> Result<(), TableError> {
         let fail = |text: String| Err(TableError(text));
         if self.cpus.is_empty() {
@@ -153,20 +167,22 @@ impl CapacityTable {
         Ok(())
     }
 
-    /// Entry of a CPU; None when it is not in the table.
+    /// Return the entry of a CPU; None if it is not in the table.
     #[must_use]
     pub fn get(&self, cpu: u32) -> Option<&CpuCapacity> {
         let at = self.cpus.binary_search_by_key(&cpu, |entry| entry.cpu).ok()?;
         self.cpus.get(at)
     }
 
-    /// Number of queue classes, 1 or 2.
+    /// Return the number of classes, 1 or 2.
     #[must_use]
     pub fn nr_classes(&self) -> usize {
         if self.cpus.iter().any(|entry| entry.class == Class::Slow) { 2 } else { 1 }
     }
 
-    /// What a typical CPU of `class` costs: the mean of its CPUs in each component [permille]. Of a class without CPUs, the other's.
+    /// Return the costs of a typical CPU of `class`: the mean of its CPUs in each component
+    /// [permille]. An empty class has the costs of the other class, and an empty table has
+    /// [`COST_BEST`] in each.
     #[must_use]
     pub fn class_cost_permille(&self, class: Class) -> [u32; COMPONENTS] {
         let of_class: Vec<_> = self.cpus.iter().filter(|entry| entry.class == class).collect();
@@ -184,7 +200,8 @@ impl CapacityTable {
         })
     }
 
-    /// CPU numbers from the fastest to the slowest by execute cost; equal ones by number.
+    /// Return CPU numbers from the fastest to the slowest. Execute cost decides, then internal
+    /// cost, then external cost, then the CPU number.
     #[must_use]
     pub fn fastest_first(&self) -> Vec<u32> {
         let mut order: Vec<_> = self.cpus.iter().map(|entry| (entry.cost_permille, entry.cpu)).collect();
@@ -222,8 +239,9 @@ fn check_entry(entry: &CpuCapacity) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Costs in permille of the best from times per unit of work: `1000 * time / least time`, rounded and cut to [`COST_MAX`].
-/// None unless every time is finite and positive and there is one.
+/// Convert times per unit of work to costs [permille of the best]: `1000 * time / least time`,
+/// rounded and cut to [`COST_MAX`]. Return None if there is no time, or if one is not finite and
+/// positive.
 #[must_use]
 pub fn costs_from_times(times: &[f64]) -> Option<Vec<u32>> {
     if times.iter().any(|time| !time.is_finite() || *time <= 0.0) {

@@ -1,11 +1,11 @@
-//! The invariants that `lib/include/bias/bias.h` states, tried on the very code that BPF compiles.
+//! Tests of the invariants in `lib/include/bias/bias.h`, on the code that BPF compiles.
 
 #![allow(clippy::unwrap_used)]
 
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 
-/// The wrappers only read and write what they are given.
+/// Call a wrapper, which reads and writes only its arguments.
 macro_rules! c {
     ($call:expr) => {
         // SAFETY: pure functions over values and over references that live across the call.
@@ -45,7 +45,7 @@ fn stack_of(window: &bias_window) -> [u32; 3] {
     stack.permille
 }
 
-/// A profile after one window of these shares of cycles on the CPU of `cost`.
+/// Update a profile by one window with these shares of cycles, counted on a CPU of `cost`.
 fn update(profile: &mut bias_profile, cycles: u64, external: u64, internal: u64, cost: &bias_cost) {
     let mut window = bias_window::default();
     add(&mut window, counts(cycles, WINDOW, external, internal), cycles, cost);
@@ -54,14 +54,15 @@ fn update(profile: &mut bias_profile, cycles: u64, external: u64, internal: u64,
     assert_eq!(window, bias_window::default());
 }
 
-/// A stretch of `ran_ns` at `mhz` of a task that retires `ipc_permille` of an instruction a cycle and stalls outside the core for the rest.
+/// Return an interval of `ran_ns` at `mhz`. The task retires `ipc_permille` of an instruction per
+/// cycle and stalls outside the core in the other cycles.
 fn stretch(ran_ns: u64, mhz: u64, ipc_permille: u64) -> bias_counts {
     let cycles = ran_ns * mhz / 1000;
     let instructions = cycles * ipc_permille / 1000;
     counts(cycles, instructions, cycles - instructions, 0)
 }
 
-/// Charges a stretch as the kernel side does; gives the windows that it closed.
+/// Add an interval as the kernel side does. Return the number of windows that it closed.
 fn charge(profile: &mut bias_profile, window: &mut bias_window, counts: bias_counts, ran_ns: u64) -> u32 {
     add(window, counts, ran_ns, &BEST);
     let windows = c!(bias_window_full(window, WINDOW, profile.windows > 0));
@@ -71,7 +72,7 @@ fn charge(profile: &mut bias_profile, window: &mut bias_window, counts: bias_cou
     windows
 }
 
-/// The profile of a task that has executed without stalls for a second, with the window that it left.
+/// Return the profile of a task that executed without stalls for a second, and its open window.
 fn executing(tick_ns: u64, mhz: u64) -> (bias_profile, bias_window) {
     let (mut profile, mut window) = Default::default();
     for _ in 0..1_000_000_000 / tick_ns {
@@ -85,7 +86,8 @@ const MS: u64 = 1_000_000;
 const TICKS_MS: [u64; 3] = [1, 4, 10];
 
 proptest! {
-    /// A tick of a fast core holds many windows' instructions and is a glimpse all the same: the average spans several.
+    /// One tick of a fast core holds the instructions of many windows but little time. It must not
+    /// replace a profile, because the average spans several windows.
     #[test]
     fn no_tick_replaces_a_profile_at_any_speed(mhz in 60u64..6000, tick in 0usize..3, ipc in 0u64..=1000) {
         let tick_ns = TICKS_MS[tick] * MS;
@@ -93,14 +95,15 @@ proptest! {
         charge(&mut profile, &mut window, stretch(tick_ns, mhz, ipc), tick_ns);
         let stalls = 1000 - ipc as u32;
         prop_assert!(profile.stack.permille[2] <= stalls / 2 + 3, "{profile:?}");
-        // And a change shows in time, as fast as at 60 MHz.
+        // A phase change still appears in time, as fast as at 60 MHz.
         for _ in 0..120 * MS / tick_ns {
             charge(&mut profile, &mut window, stretch(tick_ns, mhz, ipc), tick_ns);
         }
         prop_assert!(profile.stack.permille[2] + 3 >= stalls * 7 / 8, "{profile:?}");
     }
 
-    /// What windows hold is right where a window of instructions takes as long as the least: that is what was tried most.
+    /// At 60 MHz a window's instructions take about as long as the least time of a window. So only
+    /// instructions and cycles decide when it closes.
     #[test]
     fn at_60_mhz_windows_close_by_instructions_and_cycles(
         stretches in prop::collection::vec((1u64..60_000_000, 0u64..=1000), 1..40),
@@ -119,7 +122,7 @@ proptest! {
         }
     }
 
-    /// A pure chase is known in time, however slow its CPU and however seldom it is looked at.
+    /// A pure chase closes a window in time, at any clock and tick length.
     #[test]
     fn a_pure_chase_closes_a_window_in_time(mhz in 1u64..6000, tick in 0usize..3, known in any::<bool>()) {
         let tick_ns = TICKS_MS[tick] * MS;
@@ -153,7 +156,8 @@ proptest! {
         prop_assert!(!c!(bias_counts_valid(&counts(0, 1, 0, 0))));
     }
 
-    /// What was counted in a part of the time stands for the whole: shares stay, and nothing leaves the valid range.
+    /// Multiplexed counts are scaled to the whole interval. Shares stay, and no count leaves the
+    /// valid range.
     #[test]
     fn turns_scale_counts_and_keep_their_shares(before in valid_counts(), running in 1u64..1 << 40, turns in 1u64..200) {
         let mut after = before;
@@ -168,7 +172,7 @@ proptest! {
         }
     }
 
-    /// A short run that was counted in full tells; a glimpse of a longer one does not.
+    /// A short run that was counted in full is usable, but a short part of a longer run is not.
     #[test]
     fn a_glimpse_tells_nothing(enabled in 0u64..1 << 40, running in 0u64..1 << 40) {
         let tells = c!(bias_turn_tells(enabled, running));
@@ -186,7 +190,7 @@ proptest! {
         prop_assert_eq!(after, before);
     }
 
-    /// However long windows and their counts are, sums do not overflow.
+    /// Sums of a window do not overflow for any number and length of intervals.
     #[test]
     fn windows_hold_many_stretches(all in prop::collection::vec((valid_counts(), any::<u64>(), cost()), 1..50)) {
         let mut window = bias_window::default();
@@ -196,12 +200,13 @@ proptest! {
         prop_assert_eq!(stack_of(&window).iter().sum::<u32>(), BIAS_STACK_SUM);
     }
 
-    /// The same work seen on another CPU gives the same stack, within the rounding of shares.
+    /// The same work gives the same stack on another CPU, within the rounding of shares.
     #[test]
     fn a_window_means_the_same_wherever_it_ran(execute in 1_000u64..1_000_000, external in 0u64..1_000_000, internal in 0u64..1_000_000) {
         let mut windows = [bias_window::default(); 2];
         add(&mut windows[0], counts(execute + external + internal, WINDOW, external, internal), execute + external + internal, &BEST);
-        // On the slow CPU each component takes its cost; its counters count cycles of the same length.
+        // On the slow CPU each component takes its cost. Its counters count cycles of the same
+        // length.
         let [e, x, i] = [execute * 2500 / 1000, external, internal * 1580 / 1000];
         add(&mut windows[1], counts(e + x + i, WINDOW, x, i), e + x + i, &SLOW);
         for (a, b) in stack_of(&windows[0]).iter().zip(stack_of(&windows[1])) {
@@ -221,7 +226,7 @@ proptest! {
             for k in 0..3 {
                 let (from, to, now) = (i64::from(before[k]), seen[k] as i64, i64::from(profile.stack.permille[k]));
                 prop_assert!(now >= from.min(to) - 3 && now <= from.max(to) + 3, "{from} {to} {now}");
-                // The first is believed.
+                // The first window counts in full.
                 prop_assert!(i > 0 || (now - to).abs() <= 3);
             }
             prop_assert_eq!(profile.windows as usize, i + 1);
@@ -242,7 +247,7 @@ proptest! {
             prop_assert_eq!(kind, before, "inside the band a kind is only kept");
             prop_assert!(speedup >= high - width / 4 || speedup <= low + width / 4);
         }
-        // Telling it again changes nothing.
+        // A second classification changes nothing.
         prop_assert_eq!(c!(bias_classify(kind, speedup, low, high)), kind);
     }
 
@@ -256,7 +261,7 @@ proptest! {
         prop_assert!(average >> BIAS_AVERAGE_PLACES >= *least && average >> BIAS_AVERAGE_PLACES <= *most);
     }
 
-    /// On a machine of equal tasks nobody has a bias, whatever their speedup.
+    /// On a machine of equal tasks every task is unbiased, at any speedup.
     #[test]
     fn who_is_average_is_neutral(speedup in 1000u32..=64_000) {
         let average = c!(bias_average_step(0, speedup));
@@ -275,7 +280,7 @@ proptest! {
     }
 }
 
-/// The figures of the design: a loop without stalls gains all of the ratio, one that is 93 % stalled almost nothing.
+/// A loop without stalls gains the full ratio, and one that is 93 % stalled gains almost nothing.
 #[test]
 fn speedups_of_known_stacks() {
     for (external, expected) in [(0, 2500), (500, 1750), (930, 1105), (1000, 1000)] {
@@ -285,7 +290,7 @@ fn speedups_of_known_stacks() {
     }
 }
 
-/// A change of phase is seen after three windows, and a steady task is known as steady after a few.
+/// A phase change appears within three windows, and a steady task is stable after a few.
 #[test]
 fn a_phase_change_is_seen_within_three_windows() {
     let mut profile = bias_profile::default();
@@ -300,7 +305,7 @@ fn a_phase_change_is_seen_within_three_windows() {
     assert!(profile.speedup_permille < 1350, "{}", profile.speedup_permille);
 }
 
-/// A stretch of several windows at once counts for as many.
+/// One interval of several windows counts as that many.
 #[test]
 fn a_long_stretch_replaces_what_was_known() {
     let mut profile = bias_profile::default();

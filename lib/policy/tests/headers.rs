@@ -1,11 +1,11 @@
-//! The invariants that `lib/include/bias/*.h` state, tried on the very code that BPF compiles.
+//! Tests of the invariants in `lib/include/bias/*.h`, on the code that BPF compiles.
 
 #![allow(clippy::unwrap_used)]
 
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 
-/// The wrappers only read and write what they are given.
+/// Call a wrapper, which reads and writes only its arguments.
 macro_rules! c {
     ($call:expr) => {
         // SAFETY: pure functions over values and over references that live across the call.
@@ -54,7 +54,7 @@ proptest! {
         }
     }
 
-    /// A stack seen on a CPU, then converted, is the stack on the reference: what the equation of the design needs.
+    /// A stack that is counted on a CPU and then converted equals the stack on the reference CPU.
     #[test]
     fn conversion_undoes_a_cpu(stack in stack(), cost in sane_cost()) {
         let reference = normal(stack);
@@ -118,13 +118,14 @@ proptest! {
         prop_assert!(!c!(bias_vtime_before(start, vtime)), "nobody is sent back");
     }
 
-    /// A sleeper that is always served at once, as it is entitled to, must not drive the clock away from those who run: it would
-    /// then no longer be served at once, and newcomers would start behind everybody.
+    /// A sleeper that is always served at once, as it is entitled to, must not drive the global
+    /// vtime away from the running tasks. It would then no longer be served at once, and new tasks
+    /// would start behind all others.
     #[test]
     fn the_clock_stays_with_those_who_run(burst_us in 100u64..3_000, sleep_us in 1_000u64..20_000, slice_us in 1_000u64..50_000) {
         let (burst, sleep, slice) = (burst_us * 1000, sleep_us * 1000, slice_us * 1000);
         let weight = |tasks: u64| tasks * u64::from(BIAS_WEIGHT_NICE_0);
-        // Two CPUs of full speed, two that run; the sleeper takes the place of one for its burst.
+        // Two CPUs of full speed run two tasks. The sleeper replaces one of them for its burst.
         let (mut clock, mut run, mut waits) = (1u64 << 40, [1u64 << 40; 2], false);
         let mut advance = |run: &mut [u64; 2], works: [u64; 2], more: u64, tasks: u64| {
             for (vtime, work) in run.iter_mut().zip(works) {
@@ -146,14 +147,16 @@ proptest! {
             advance(&mut run, works, burst, 3);
             let now = advance(&mut run, [sleep; 2], 0, 2);
             let ahead = now as i64 - (run[0] / 2 + run[1] / 2) as i64;
-            // One round after it was seen to be ahead it waits.
+            // The global vtime holds one round after it was found to lead.
             prop_assert!(ahead <= (slice / 8 + 2 * (burst + sleep)) as i64, "turn {turn}: {ahead} ns");
         }
     }
 
-    /// Two tasks share a CPU by their weights, whatever is alone on the others: of little weight it gets ahead many times as fast as the
-    /// clock, of much it stays behind. Neither must take the clock along, for those two would be further from it than is remembered,
-    /// and their weights forgotten. Not even if, every now and then, neither of them is seen to run.
+    /// Two tasks share a CPU by their weights, next to tasks that run alone on the other CPUs. A
+    /// lone task of little weight gets ahead many times as fast as the global vtime, and one of
+    /// large weight stays behind. Neither may drag the global vtime along. The two tasks would be
+    /// further from it than the lag clamp, and their weights would not count. This holds even if
+    /// ticks now and then see neither of the two.
     #[test]
     fn who_shares_a_cpu_shares_it_by_weight(weights in [25u32..=400, 25u32..=400], alone in prop::collection::vec(1u32..=10_000, 1..64), slice_us in 1_000u64..50_000, unseen in 2u64..9) {
         let slice = slice_us * 1000;
@@ -171,7 +174,7 @@ proptest! {
             if !waits {
                 clock += c!(bias_clock_advance(u64::from(cpus) * tick, total, cpus));
             }
-            // Somebody waits for the CPU of the two, and for no other: it alone counts.
+            // Only the CPU of the two tasks is contended, so it alone counts.
             let mut look = c!(bias_clock_look());
             c!(bias_clock_see(&mut look, clock, ahead[0], ahead[0], loners[0], slice, 0));
             c!(bias_clock_see(&mut look, clock, vtimes[runs], began, pair[runs], slice, u64::MAX));
@@ -198,7 +201,7 @@ proptest! {
         prop_assert!(far.iter().all(|slices| *slices <= 16), "the clock is {far:?} slices from the two");
     }
 
-    /// However wrong what was seen may be, the clock is off by a slice at most, and does not go back.
+    /// A wrong observation moves the global vtime by a slice at most, and never back.
     #[test]
     fn the_clock_follows_by_a_slice_at_most(now in any::<u64>(), off in -(1i64 << 62)..1 << 62, slice in 1u64..1 << 40) {
         let least = now.wrapping_add(off as u64);
@@ -206,7 +209,8 @@ proptest! {
         prop_assert_eq!(moved, (off.max(0) as u64).min(slice));
     }
 
-    /// Whoever displaces another is not displaced by it in turn, at any vtime, and level tasks let each other be.
+    /// A task that preempts another one is not preempted by it in return, at any vtime. Tasks of
+    /// equal vtime do not preempt each other.
     #[test]
     fn who_goes_before_is_owed_half_a_slice(vtime in any::<u64>(), owed in 0u64..1 << 62, slice in 1_000u64..1_000_000_000) {
         let running = vtime.wrapping_add(owed);
@@ -222,7 +226,8 @@ proptest! {
         prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "who is behind stays there");
     }
 
-    /// A task that runs its slices in turn is not cut short by the bound on its wait, unless its weight is tiny.
+    /// The bound on a waiting task's vtime covers the charge of a whole slice, unless its weight is
+    /// tiny.
     #[test]
     fn the_wait_of_a_light_task_is_longer_but_bounded(slice in 1_000u64..1_000_000_000, weight in 1u32..=10_000) {
         let shifted = weight << BIAS_WEIGHT_SHIFT;
@@ -232,7 +237,8 @@ proptest! {
         prop_assert!(ahead <= c!(bias_ahead_ns(slice, (weight / 2).max(1) << BIAS_WEIGHT_SHIFT)));
     }
 
-    /// The clock moves as fast as those who compete do on average, within its two bounds.
+    /// The global vtime advances as fast as the average of the competing tasks, within its two
+    /// bounds.
     #[test]
     fn the_clock_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), cpus in 1u32..1024, work in 1_000_000u64..1_000_000_000) {
         let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
@@ -241,7 +247,7 @@ proptest! {
         let advance = c!(bias_clock_advance(work, total, cpus));
         prop_assert!(advance <= work);
         prop_assert!(advance >= work / most);
-        // Whoever gets the share of the work that is due to its weight stays level with the clock.
+        // A task that gets its weight's share of the work stays level with the global vtime.
         let due = u128::from(work) * u128::from(shifted[0]) / u128::from(total);
         let charge = c!(bias_charge(due as u64, shifted[0]));
         let nice_0 = u64::from(BIAS_WEIGHT_NICE_0);
@@ -255,7 +261,8 @@ proptest! {
         prop_assert!(got <= slice && got >= min.min(slice));
     }
 
-    /// Who waits for one of many CPUs shortens slices by a CPU's part of the queue, and never not at all.
+    /// Tasks that wait for one of many CPUs shorten a slice by one CPU's part of the DSQ. Even one
+    /// waiting task shortens it.
     #[test]
     fn a_slice_is_shared_by_a_cpus_part_of_the_queue(slice in 1_000u64..1 << 40, cpus in 1u32..1024, each in 0u64..100) {
         let waiting = cpus * each as u32;
@@ -263,7 +270,7 @@ proptest! {
         prop_assert_eq!(c!(bias_slice(slice, 1, waiting + 1, cpus)), (slice / (each + 2)).max(1));
     }
 
-    /// However a group's weight is split, the parts never exceed it by more than what rounding up to 1 adds.
+    /// The parts of a group's weight exceed it by at most the rounding up to 1, in any split.
     #[test]
     fn a_groups_tasks_share_its_weight(weights in prop::collection::vec(1u32..=10_000, 1..50), group in 1u32..=10_000) {
         let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
@@ -285,7 +292,8 @@ proptest! {
     }
 }
 
-/// What the BPF object, the agent and this crate take for the same struct has the same size: fields added on one side only show here.
+/// The BPF object, the agent and this crate agree on the size of a shared struct. A field that is
+/// added on one side only shows up here.
 #[test]
 fn the_shared_structs_have_their_documented_sizes() {
     assert_eq!(size_of::<bias_cost>(), 12);

@@ -1,11 +1,11 @@
-//! Invariants of `lib/include/bias/swap.h`.
+//! Tests of the invariants in `lib/include/bias/swap.h`.
 #![allow(missing_docs)]
 
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 
 fn add(work: &mut bias_work, instructions: u64, ran_ns: u64, class: u32) {
-    // SAFETY: the function only works on what the reference points to.
+    // SAFETY: the function accesses only the referenced struct.
     unsafe { bias_work_add(work, instructions, ran_ns, class) }
 }
 
@@ -24,7 +24,8 @@ proptest! {
         }
         let rate = |instructions: u64, ran_ns: u64| instructions as f64 / ran_ns as f64;
         let error = rate(work.instructions[FAST], work.ran_ns[FAST]) / rate(instructions, stretch_ns) - 1.0;
-        // An instruction is lost to rounding with each halving, of which half a stretch's remain at least.
+        // Each halving loses up to one instruction to rounding. At least half of an interval's
+        // instructions remain.
         prop_assert!(error.abs() <= 4.0 / instructions.max(1) as f64 + 1e-6, "{error}");
     }
 
@@ -40,7 +41,7 @@ proptest! {
             prop_assert_eq!(work.instructions[class], alone[class].instructions[class]);
             prop_assert_eq!(work.ran_ns[class], alone[class].ran_ns[class]);
         }
-        // SAFETY: as above.
+        // SAFETY: the function accesses only the referenced struct.
         unsafe { bias_work_forget(&mut work, BIAS_SLOW) };
         prop_assert_eq!((work.instructions[SLOW], work.ran_ns[SLOW]), (0, 0));
         prop_assert_eq!(work.ran_ns[FAST], alone[FAST].ran_ns[FAST]);

@@ -1,4 +1,4 @@
-//! Verdicts, waits, and the log.
+//! Tests of verdicts, waits and the log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// A loop goes up (2.5 times as fast), a chase goes down (to 1000 of 1105).
+/// Return a swap that makes a loop 2.5 times as fast and slows a chase down to 1000 of 1105.
 fn swap() -> Swap {
     let one = |pid, from, to, stack_permille, before_ppm, after_ppm| Move {
         pid,
@@ -27,7 +27,7 @@ fn swap() -> Swap {
     }
 }
 
-/// 100 ms before and after, speeds in this ratio [permille].
+/// Return 100 ms before and 100 ms after, with speeds in this ratio [permille].
 fn observed(ratio_permille: u64) -> Observed {
     let rate = |instructions| Rate { instructions, ran_ns: 100 * MS };
     Observed { before: rate(1_000_000), after: rate(1_000 * ratio_permille), lost_ns: 0 }
@@ -59,7 +59,7 @@ fn what_comes_as_predicted_paid() {
 #[test]
 fn who_falls_short_has_failed() {
     let cases = [
-        // (up, down) -> verdict, who failed
+        // (up, down) -> verdict, failed tasks
         ((1000, 905), Verdict::Regretted, [true, false]),
         ((2500, 400), Verdict::Neutral, [false, true]),
         ((1000, 400), Verdict::Regretted, [true, true]),
@@ -75,12 +75,12 @@ fn who_falls_short_has_failed() {
             "{up} {down}"
         );
     }
-    // What is worth little cannot be what was missing.
+    // A task of little weight cannot account for the missing gain.
     let mut light = experiment(1000, 500);
     light.swap.up.weight = 1;
     let outcome = judged(&light);
     assert_eq!((outcome.verdict, outcome.up_failed, outcome.down_failed), (Verdict::Regretted, false, true));
-    // Neither fell short by itself: a prediction of nothing came true, and did not pay.
+    // Neither task fell short by itself: a predicted gain of zero came true, and did not pay.
     let mut idle = experiment(1000, 1000);
     (idle.swap.up.after_ppm, idle.swap.down.after_ppm) = (400_000, 1_000_000);
     let outcome = judged(&idle);
@@ -206,7 +206,7 @@ proptest! {
         (experiment.swap.down.before_ppm, experiment.swap.down.after_ppm, experiment.swap.down.weight) = (d, e, f);
         let limits = JudgeLimits { dead_zone_permille, ..JudgeLimits::default() };
         if let Ok(outcome) = judge(&experiment, &limits) {
-            // Rounded, so that the edge of the dead zone is on either side.
+            // The figures are rounded, so the edge of the dead zone may fall on either side.
             let dead = dead_zone_permille as i32;
             match outcome.verdict {
                 Verdict::Paid => prop_assert!(outcome.net_permille >= dead),
@@ -222,7 +222,7 @@ proptest! {
         prop_assert_eq!(audit.summary.judged() + audit.summary.unjudged, 1);
     }
 
-    /// Each task is its own measure: what an instruction of it is worth does not matter.
+    /// Each task is compared with itself, so the work per instruction does not matter.
     #[test]
     fn outcomes_do_not_depend_on_the_unit_of_work(up in 100u64..4000, down in 100u64..4000, factor in 1u64..1000) {
         let plain = experiment(up, down);
@@ -255,7 +255,7 @@ proptest! {
         prop_assert_eq!(backoff.until_ns(&limits), 0);
         let mut last = 0;
         for n in 0..failures {
-            // At once, so nothing is forgiven.
+            // There is no time between the failures, so none expires.
             backoff = backoff.after(false, now, &limits);
             let wait = backoff.until_ns(&limits) - now;
             let expected = u128::from(limits.base_ns) << n.min(62);
@@ -281,7 +281,7 @@ proptest! {
             prop_assert!(after.until_ns(&limits) <= now.saturating_add(limits.most_ns));
             backoff = after;
         }
-        // However bad it was: nothing is left after the last wait and a time of forgiving for each level.
+        // After any history, no level remains after the last wait and one `forgive_ns` per level.
         let all = backoff.until_ns(&limits).saturating_add(limits.forgive_ns.saturating_mul(64));
         prop_assert!(all == u64::MAX || backoff.level(all, &limits) == 0);
     }

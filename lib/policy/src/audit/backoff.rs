@@ -1,19 +1,19 @@
 //! Waits of tasks whose swaps do not pay.
 //!
-//! Each swap that failed for a task raises its level by one, each that paid halves it. A level of n is a wait of `base_ns * 2^(n - 1)`, at most
-//! `most_ns`. Once the wait is over, each `forgive_ns` that passes takes a level off, so that a task which has changed is tried again
-//! with a clean slate.
+//! Each failed swap raises a task's level by one, and each swap that paid halves it. Level n means
+//! a wait of `base_ns * 2^(n - 1)`, at most `most_ns`. After the wait, each `forgive_ns` lowers the
+//! level by one, so that a task which has changed gets a new start.
 
 use std::collections::BTreeMap;
 
-/// How long tasks wait.
+/// Durations of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackoffLimits {
     /// Wait after the first failure [ns].
     pub base_ns: u64,
     /// Longest wait [ns].
     pub most_ns: u64,
-    /// A level is forgiven for each such time after a wait [ns]; 0 forgives at once.
+    /// Time after a wait that lowers the level by one [ns]; 0 resets the level at once.
     pub forgive_ns: u64,
 }
 
@@ -23,7 +23,7 @@ impl Default for BackoffLimits {
     }
 }
 
-/// Levels beyond this change nothing: 2^63 ns are 292 years.
+/// Highest level: 2^63 ns are 292 years, so a higher level would change nothing.
 const LEVEL_MAX: u32 = 63;
 
 /// One task's wait.
@@ -34,17 +34,17 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The same after a swap of the task ended at `now_ns`, and `paid` or not.
+    /// Return the backoff after a swap of the task that ended at `now_ns`.
     #[must_use]
     pub fn after(self, paid: bool, now_ns: u64, limits: &BackoffLimits) -> Self {
         let level = self.level(now_ns, limits);
         let level = if paid { level / 2 } else { (level + 1).min(LEVEL_MAX) };
-        // What paid ends the wait; what failed begins one.
+        // A swap that paid ends the wait; a failed one begins a wait.
         let since_ns = if paid { now_ns.saturating_sub(wait_ns(level, limits)) } else { now_ns };
         Self { level, since_ns }
     }
 
-    /// Failures that still count.
+    /// Return the number of failures that still count.
     #[must_use]
     pub fn level(&self, now_ns: u64, limits: &BackoffLimits) -> u32 {
         let rested_ns = now_ns.saturating_sub(self.until_ns(limits));
@@ -52,7 +52,8 @@ impl Backoff {
         self.level.saturating_sub(u32::try_from(forgiven).unwrap_or(LEVEL_MAX))
     }
 
-    /// The task is not to be swapped before this time [ns]; 0 without a failure. For [`crate::swap::Runner::backoff_until_ns`].
+    /// Return the earliest time of the task's next swap [ns]; 0 without a failure. The value is for
+    /// [`crate::swap::Runner::backoff_until_ns`].
     #[must_use]
     pub fn until_ns(&self, limits: &BackoffLimits) -> u64 {
         if self.level == 0 { 0 } else { self.since_ns.saturating_add(wait_ns(self.level, limits)) }
@@ -64,7 +65,7 @@ fn wait_ns(level: u32, limits: &BackoffLimits) -> u64 {
     limits.base_ns.saturating_mul(doubled).min(limits.most_ns)
 }
 
-/// The waits of all tasks, of a bounded number of them.
+/// Waits of a bounded number of tasks, by pid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoffs {
     limits: BackoffLimits,
@@ -73,13 +74,14 @@ pub struct Backoffs {
 }
 
 impl Backoffs {
-    /// Nobody waits. At most `most_tasks` are remembered: of more, those whose wait ends last.
+    /// Start without waits. Remember at most `most_tasks` tasks, preferably those whose waits end
+    /// last.
     #[must_use]
     pub fn new(limits: BackoffLimits, most_tasks: usize) -> Self {
         Self { limits, most_tasks, tasks: BTreeMap::new() }
     }
 
-    /// A swap of task `pid` ended at `now_ns` and paid, or did not.
+    /// Note that a swap of the task `pid` ended at `now_ns` and whether it paid.
     pub fn note(&mut self, pid: u32, paid: bool, now_ns: u64) {
         let before = self.tasks.get(&pid).copied().unwrap_or_default();
         let after = before.after(paid, now_ns, &self.limits);
@@ -100,24 +102,25 @@ impl Backoffs {
         }
     }
 
-    /// Task `pid` is not to be swapped before this time [ns]; 0 for one that does not wait.
+    /// Return the earliest time of the next swap of the task `pid` [ns]; 0 for a task that does not
+    /// wait.
     #[must_use]
     pub fn until_ns(&self, pid: u32) -> u64 {
         self.tasks.get(&pid).map_or(0, |backoff| backoff.until_ns(&self.limits))
     }
 
-    /// Task `pid` has ended: its number may be another's soon.
+    /// Forget the task `pid`, which has ended. The kernel may reuse the pid.
     pub fn forget(&mut self, pid: u32) {
         self.tasks.remove(&pid);
     }
 
-    /// Tasks that are remembered.
+    /// Return the number of tasks that are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Is nobody remembered?
+    /// Return true if no task is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()

@@ -1,4 +1,4 @@
-//! The properties that the essay of the correction proves, tried.
+//! Tests of the properties that the head of the correction module proves.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn sample(stack_permille: [u32; 3], slow_cost_permille: [u32; 3]) -> Sample {
     Sample { stack_permille, fast_cost_permille: [1000, 1010, 1030], slow_cost_permille, slowdown: 1.0 }
 }
 
-/// What would be measured if `truth` were the factors.
+/// Return the measurement that the factors `truth` would give.
 fn measured(sample: &Sample, truth: [f64; 3]) -> f64 {
     sample.coefficients().unwrap().iter().zip(truth).map(|(phi, factor)| phi * factor).sum()
 }
@@ -33,20 +33,20 @@ fn any_truth() -> impl Strategy<Value = [f64; 3]> {
     prop::array::uniform3(0.5f64..=2.0)
 }
 
-/// Mixes of three tasks, one for each component: `lean` of the time is its own [permille].
+/// Return one of three mixes, one per component: `lean` of the time is that component's [permille].
 fn mixed(lean: u32, turn: usize) -> [u32; 3] {
     let rest = (1000 - lean) / 2;
     std::array::from_fn(|k| if k == turn % 3 { 1000 - 2 * rest } else { rest })
 }
 
-/// Noise in -1..=1, the same for the same seed.
+/// Return noise in -1..=1 that depends only on the seed.
 fn noise(seed: &mut u64) -> f64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
 proptest! {
-    /// Property 1.
+    /// Property 1: no sample moves the factors further from the truth.
     #[test]
     fn without_noise_no_sample_takes_it_further_away(
         truth in any_truth(),
@@ -62,7 +62,7 @@ proptest! {
         }
     }
 
-    /// Property 2.
+    /// Property 2: the factors converge to the truth.
     #[test]
     fn without_noise_it_finds_the_truth(truth in any_truth(), start in prop::array::uniform3(500u32..=2000), lean in 600u32..=1000) {
         let mut correction = Correction::new(start);
@@ -74,7 +74,8 @@ proptest! {
         prop_assert_eq!(correction.error_permille(), 0);
     }
 
-    /// Property 3: noise of +-10 % has a deviation of 5.8 %, of which a quarter is left (the root of a fifteenth): 1.5 %. Allowed are five times that.
+    /// Property 3: noise of +-10 % has a deviation of 5.8 %. A quarter of it (the root of a
+    /// fifteenth) remains: 1.5 %. The test allows five times that.
     #[test]
     fn under_noise_it_stays_near_the_truth(truth in any_truth(), lean in 700u32..=1000, seed in any::<u64>()) {
         let (mut correction, mut seed) = (Correction::default(), seed);
@@ -90,7 +91,8 @@ proptest! {
         }
     }
 
-    /// Property 4: stacks are counted on either class and converted by the corrected costs, as the kernel side does.
+    /// Property 4: stacks are counted on either class and converted by the corrected costs, as the
+    /// kernel side does.
     #[test]
     fn it_finds_the_truth_though_stacks_change_with_it(truth in prop::array::uniform3(0.7f64..=1.5), lean in 700u32..=1000) {
         let mut correction = Correction::default();
@@ -102,7 +104,7 @@ proptest! {
             let stack_permille = if turn % 2 == 0 {
                 mixed(lean, turn)
             } else {
-                // Shares of its cycles on the slow CPU, turned back to the reference.
+                // Shares of the task's cycles on the slow CPU, converted back to the reference CPU.
                 let seen = std::array::from_fn(|k| (own[k] * real(k) / slowdown * 1000.0).round() as u32);
                 let mut stack = ffi::bias_stack { permille: seen };
                 let cost = ffi::bias_cost { permille: correction.apply(SLOW) };
@@ -112,7 +114,8 @@ proptest! {
             };
             correction.learn(&Sample { stack_permille, fast_cost_permille: fast, slow_cost_permille: SLOW, slowdown });
         }
-        // Costs are never below the best one, which takes the truth out of reach there, and shares are rounded.
+        // A cost is never below the best one, so a truth below it is out of reach. Shares are
+        // rounded.
         for k in 0..3 {
             let (found, real) = (f64::from(correction.apply(SLOW)[k]), (real(k) * 1000.0).max(1000.0));
             prop_assert!(truth[k] * f64::from(SLOW[k]) < 1000.0 || (found / real - 1.0).abs() < 0.03, "{k}: {found} {real}");
@@ -135,7 +138,7 @@ proptest! {
         prop_assert!(correction.apply(cost).iter().all(|cost| (ffi::BIAS_COST_BEST..=ffi::BIAS_COST_MAX).contains(cost)));
     }
 
-    /// What one contributes to the time on the slow CPU adds up to what the formula says.
+    /// The components' contributions to the time on the slow CPU add up to the formula.
     #[test]
     fn coefficients_are_the_formula_taken_apart(stack in any_stack(), cost in prop::array::uniform3(1000u32..=8000)) {
         let sample = sample(stack, cost);
@@ -144,7 +147,7 @@ proptest! {
     }
 }
 
-/// Truth beyond the bounds: the factor stops there.
+/// A factor stops at its bound when the truth is beyond it.
 #[test]
 fn a_factor_ends_at_its_bound() {
     let mut correction = Correction::default();

@@ -1,42 +1,46 @@
-//! Did a swap pay?
+//! Verdict on a swap.
 //!
-//! Two tasks' instructions cannot be added up: one may need three times as many for the same. So each task is its own measure. Its speed after the
-//! swap over its speed before is a ratio that owes nothing to the model; the pair's gain is the mean of the two ratios, weighted by what the tasks'
-//! progress before the swap was worth when it was planned, less one. This is the planner's own sum with measured ratios in place of predicted ones.
+//! The instructions of two tasks cannot be added, because one may need three times as many for the
+//! same work. So each task is compared with itself. Its ratio is its speed after the swap over its
+//! speed before, and does not depend on the model.
+//!
+//! The pair's gain is the weighted mean of the two ratios, less one. A ratio's weight is the task's
+//! planned progress before the swap times the task's weight. This is the planner's own sum with
+//! measured ratios in place of predicted ones.
 
 use super::correction::Sample;
 use crate::swap::{Move, Swap};
 use crate::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 
-/// What a task did in some time of running.
+/// Work of a task in some time of running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rate {
-    /// Instructions, or any other measure of its work that does not depend on the CPU.
+    /// Instructions, or another measure of its work that does not depend on the CPU.
     pub instructions: u64,
-    /// Time it ran meanwhile [ns]; waiting does not count.
+    /// Time that it ran [ns], without waiting.
     pub ran_ns: u64,
 }
 
 /// A task before and after a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Observed {
-    /// At its old place.
+    /// Work on its old CPU.
     pub before: Rate,
-    /// At its new place.
+    /// Work on its new CPU.
     pub after: Rate,
-    /// Time that the migration took from it and that `after` does not contain [ns].
+    /// Time that it lost in the migration and that `after` does not contain [ns].
     pub lost_ns: u64,
 }
 
-/// A swap that was carried out, and what was seen.
+/// A swap that was carried out, and its measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Experiment {
-    /// As it was planned.
+    /// The swap as planned.
     pub swap: Swap,
-    /// The task that went to the fast CPU.
+    /// The task that migrated to the fast CPU.
     pub up: Observed,
-    /// The task that went to the slow CPU.
+    /// The task that migrated to the slow CPU.
     pub down: Observed,
     /// Calibrated cost of the fast CPU, without correction [permille].
     pub fast_cost_permille: [u32; COMPONENTS],
@@ -44,12 +48,12 @@ pub struct Experiment {
     pub slow_cost_permille: [u32; COMPONENTS],
 }
 
-/// When an experiment is judged, and how.
+/// Limits of the verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JudgeLimits {
-    /// A gain or loss up to this is neither [permille].
+    /// Largest gain or loss that counts as neutral [permille].
     pub dead_zone_permille: u32,
-    /// Each task has to run for this long before and after [ns].
+    /// Least time that each task has to run before and after [ns].
     pub least_ran_ns: u64,
 }
 
@@ -59,53 +63,55 @@ impl Default for JudgeLimits {
     }
 }
 
-/// Whether a swap was worth it.
+/// Verdict on a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It gained more than the dead zone.
+    /// The gain exceeds the dead zone.
     Paid,
-    /// Neither.
+    /// Gain and loss stay within the dead zone.
     Neutral,
-    /// It lost more than the dead zone.
+    /// The loss exceeds the dead zone.
     Regretted,
 }
 
-/// What came of a swap.
+/// Measured result of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// By `net_permille`.
+    /// Verdict by `net_permille`.
     pub verdict: Verdict,
-    /// Gain in the two tasks' progress, weighted, migrations left out: to compare with the prediction [permille].
+    /// Gain in the two tasks' weighted progress without the cost of migrations, comparable with the
+    /// prediction [permille].
     pub measured_permille: i32,
-    /// The same, the time that migrations took deducted [permille].
+    /// The same gain, less the time that the migrations took [permille].
     pub net_permille: i32,
-    /// Speed of the task that went up, after over before [permille].
+    /// Speed of the task that migrated to the fast CPU, after over before [permille].
     pub up_permille: u32,
-    /// Speed of the task that went down, after over before [permille].
+    /// Speed of the task that migrated to the slow CPU, after over before [permille].
     pub down_permille: u32,
-    /// The swap did not pay, and this task fell short of what was predicted of it; both, if neither did by itself.
+    /// The swap did not pay, and this task fell short of its prediction. Both tasks failed if
+    /// neither fell short by itself.
     pub up_failed: bool,
-    /// See `up_failed`.
+    /// The same for the other task, see `up_failed`.
     pub down_failed: bool,
 }
 
-/// Why an experiment cannot be judged.
+/// Reason why an experiment cannot be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unjudged {
-    /// A task ran too little.
+    /// A task ran for too short a time.
     #[error("a task ran too little before or after the swap; it may have slept or ended")]
     TooShort,
-    /// A task did nothing, which no running task does.
+    /// A task did no work, which is impossible for a running task.
     #[error("no instructions were counted; the CPU has no counters, or they are taken: see scx_bias check")]
     NoWork,
 }
 
-/// Judges `experiment`.
+/// Judge `experiment`.
 ///
 /// # Errors
-/// Says why it cannot be judged.
+/// The error gives the reason why it cannot be judged.
 pub fn judge(experiment: &Experiment, limits: &JudgeLimits) -> Result<Outcome, Unjudged> {
     let up = Part::new(&experiment.swap.up, &experiment.up, limits)?;
     let down = Part::new(&experiment.swap.down, &experiment.down, limits)?;
@@ -134,15 +140,15 @@ pub fn judge(experiment: &Experiment, limits: &JudgeLimits) -> Result<Outcome, U
     })
 }
 
-/// One task's part.
+/// One task's part of a verdict.
 struct Part {
-    /// What its progress before the swap was worth.
+    /// Weighted progress before the swap.
     worth: f64,
-    /// Its speed after over before, as predicted.
+    /// Predicted speed after over before.
     predicted: f64,
-    /// As measured.
+    /// Measured speed after over before.
     ratio: f64,
-    /// As measured, lost time included.
+    /// Measured ratio with the lost time included.
     net: f64,
 }
 
@@ -154,7 +160,7 @@ impl Part {
         }
         let ratio = seen.speed_ratio().ok_or(Unjudged::NoWork)?;
         let ran = seen.after.ran_ns as f64;
-        // A plan has progress above zero; a record that was read from elsewhere may not.
+        // A plan has progress above zero, but a record from elsewhere may not.
         let before = f64::from(planned.before_ppm.max(1));
         Ok(Self {
             worth: before * f64::from(planned.weight.max(1)),
@@ -166,7 +172,7 @@ impl Part {
 }
 
 impl Observed {
-    /// Speed after over speed before; None if nothing was done or the task did not run.
+    /// Return the speed after over the speed before; None if the task did not run or did no work.
     fn speed_ratio(&self) -> Option<f64> {
         let speed = |rate: &Rate| rate.instructions as f64 / rate.ran_ns as f64;
         let ratio = speed(&self.after) / speed(&self.before);
@@ -175,7 +181,7 @@ impl Observed {
 }
 
 impl Experiment {
-    /// What it says of the slow CPU's cost: one sample of each task whose speed is known.
+    /// Return the samples of the slow CPU's cost: one for each task whose speed is known.
     #[must_use]
     pub fn samples(&self) -> Vec<Sample> {
         let sample = |planned: &Move, slowdown: Option<f64>| {

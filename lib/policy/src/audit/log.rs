@@ -1,36 +1,36 @@
-//! What people see of the audit: the last experiments one by one, all of them in figures.
+//! The user's view of the audit: the latest experiments one by one, and totals of all.
 
 use super::judge::{Outcome, Unjudged, Verdict};
 use crate::swap::Swap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How an experiment ended.
+/// End of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// With a verdict.
+    /// The experiment has a verdict.
     Judged(Outcome),
-    /// Without.
+    /// The experiment could not be judged.
     Unjudged(Unjudged),
 }
 
 /// An experiment in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Counts from 0.
+    /// Sequence number, from 0.
     pub number: u64,
-    /// When it ended [ns].
+    /// Time of its end [ns].
     pub at_ns: u64,
-    /// What was swapped, and what was predicted.
+    /// The swap, with its prediction.
     pub swap: Swap,
     /// Time that the migrations took from both tasks [ns].
     pub lost_ns: u64,
-    /// What came of it.
+    /// Result of the experiment.
     pub ending: Ending,
 }
 
-/// The last records: a ring.
+/// The latest records, in a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     most: usize,
@@ -39,13 +39,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Empty; keeps the last `most` records.
+    /// Create an empty log that keeps the latest `most` records.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, next: 0, records: VecDeque::new() }
     }
 
-    /// Adds a record under the next number, in place of the oldest when the log is full.
+    /// Add a record under the next sequence number. A full log drops its oldest record.
     pub fn push(&mut self, at_ns: u64, swap: Swap, lost_ns: u64, ending: Ending) -> Record {
         let record = Record { number: self.next, at_ns, swap, lost_ns, ending };
         self.next += 1;
@@ -56,41 +56,41 @@ impl Log {
         record
     }
 
-    /// The records that are kept, the oldest first, from number `first` on.
+    /// Iterate over the kept records from sequence number `first` on, the oldest first.
     pub fn kept_from(&self, first: u64) -> impl Iterator<Item = &Record> {
         self.records.iter().skip_while(move |record| record.number < first)
     }
 
-    /// Number of the next record: how many there ever were.
+    /// Return the sequence number of the next record, which is the number of all records so far.
     #[must_use]
     pub fn next_number(&self) -> u64 {
         self.next
     }
 }
 
-/// All experiments, in figures.
+/// Totals of all experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// Swaps that paid.
+    /// Number of swaps that paid.
     pub paid: u64,
-    /// That did neither.
+    /// Number of swaps that neither paid nor were regretted.
     pub neutral: u64,
-    /// That lost.
+    /// Number of swaps that were regretted.
     pub regretted: u64,
-    /// That could not be judged.
+    /// Number of swaps without a verdict.
     pub unjudged: u64,
-    /// Sum of the predicted gains of those that were judged [permille].
+    /// Sum of the predicted gains of judged swaps [permille].
     pub predicted_permille: i64,
-    /// Sum of their measured gains, migrations left out [permille].
+    /// Sum of their measured gains, without the cost of migrations [permille].
     pub measured_permille: i64,
-    /// Sum of their gains, migrations deducted [permille].
+    /// Sum of their measured gains, less the time that migrations took [permille].
     pub net_permille: i64,
-    /// Time that migrations took, of all swaps [ns].
+    /// Time that the migrations of all swaps took [ns].
     pub lost_ns: u64,
 }
 
 impl Summary {
-    /// Counts a record.
+    /// Add a record to the totals.
     pub fn add(&mut self, record: &Record) {
         self.lost_ns = self.lost_ns.saturating_add(record.lost_ns);
         let Ending::Judged(outcome) = record.ending else {
@@ -107,13 +107,14 @@ impl Summary {
         self.net_permille += i64::from(outcome.net_permille);
     }
 
-    /// Swaps with a verdict.
+    /// Return the number of swaps with a verdict.
     #[must_use]
     pub fn judged(&self) -> u64 {
         self.paid + self.neutral + self.regretted
     }
 
-    /// Mean predicted, measured and net gain of a swap with a verdict [permille]; None without any.
+    /// Return the mean predicted, measured and net gain of a swap with a verdict [permille]; None
+    /// without any.
     #[must_use]
     pub fn means_permille(&self) -> Option<[i64; 3]> {
         let judged = i64::try_from(self.judged()).ok().filter(|judged| *judged > 0)?;

@@ -1,23 +1,38 @@
-//! Audit: every swap is an experiment, and what it taught is used.
+//! Audit: judges every swap as an experiment and applies the result.
 //!
-//! Problem. A swap is planned by a prediction. The stack it rests on may be old, the cost vectors may be off, and what two tasks do to
-//! each other's caches is not predicted at all. A scheduler that never looks back repeats the same mistakes at full speed.
+//! # Problem
 //!
-//! Approach. Whoever carries out a [`Swap`](crate::swap::Swap) counts both tasks' instructions before and after and hands the figures in as an
-//! [`Experiment`].
-//! * [`judge()`] compares what was gained with what was predicted: paid, neutral or regretted.
-//! * [`Backoff`]: a task whose swaps do not pay waits twice as long each time, and is forgiven in time.
-//! * [`Correction`]: an error that is the same for all swaps is an error of the cost vectors, and mends them.
-//! * [`Log`] and [`Summary`] tell the user.
+//! A prediction plans a swap. Its CPI stack may be old, and the costs may be wrong. It ignores the
+//! effect of two tasks on each other's caches. A scheduler that never checks its results repeats
+//! the same mistakes at full speed.
 //!
-//! [`Audit`] holds these together; each can be used alone. Nothing here reads a clock.
+//! # Approach
 //!
-//! Invariants (tests beside each part). Memory is bounded: the log, and the tasks that are remembered. Times are saturating: a clock that steps back
-//! delays, it does not panic. Whatever is measured, factors stay within their bounds and waits within theirs.
+//! The caller that carries out a [`Swap`](crate::swap::Swap) counts both tasks' instructions before
+//! and after. It passes the figures in as an [`Experiment`].
+//! * [`judge()`] compares the measured gain with the predicted one: paid, neutral or regretted.
+//! * [`Backoff`]: a task whose swaps do not pay waits twice as long each time. Its failures expire
+//!   with time.
+//! * [`Correction`]: an error that is the same for all swaps is an error of the costs, and corrects
+//!   them.
+//! * [`Log`] and [`Summary`] show the results to the user.
 //!
-//! Limits. A task may change phase while it is moved, and is then judged for what the move did not do: one verdict means little, which is
-//! why a task is delayed for seconds by it and a cost is moved by an eighth of the error. Instructions are taken as work: a task that spins does
-//! more of them for nothing. Neighbours whose caches a swap disturbed are not seen.
+//! [`Audit`] combines these parts; each can be used alone. No part reads a clock.
+//!
+//! # Invariants
+//!
+//! Tests of each part check them:
+//! * Memory is bounded: both the log and the number of remembered tasks have a limit.
+//! * Times saturate: a clock that steps back causes a delay, not a panic.
+//! * For all measurements, factors and waits stay within their bounds.
+//!
+//! # Limits
+//!
+//! * A task may change phase during its migration, and its verdict then covers both effects. One
+//!   verdict is weak evidence. So it delays a task for seconds, and corrects costs by an eighth of
+//!   the error.
+//! * Instructions count as work, so a task that spins seems to do more work.
+//! * The audit does not see neighbours whose caches a swap disturbed.
 
 mod backoff;
 mod correction;
@@ -34,16 +49,16 @@ pub use correction::{Correction, FACTOR_BOUNDS_PERMILLE, Sample};
 pub use judge::{Experiment, JudgeLimits, Observed, Outcome, Rate, Unjudged, Verdict, judge};
 pub use log::{Ending, Log, Record, Summary};
 
-/// Figures of an [`Audit`].
+/// Limits of an [`Audit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditLimits {
-    /// When an experiment is judged, and how.
+    /// Limits of the verdicts.
     pub judge: JudgeLimits,
-    /// How long tasks wait.
+    /// Limits of the waits.
     pub backoff: BackoffLimits,
-    /// Tasks whose waits are remembered.
+    /// Maximum number of tasks whose waits are remembered.
     pub most_tasks: usize,
-    /// Records that are kept.
+    /// Maximum number of records that the log keeps.
     pub most_records: usize,
 }
 
@@ -58,22 +73,22 @@ impl Default for AuditLimits {
     }
 }
 
-/// What swaps have taught so far.
+/// Results of all swaps so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Audit {
     judge: JudgeLimits,
-    /// The last experiments.
+    /// The latest experiments.
     pub log: Log,
-    /// All experiments, in figures.
+    /// Totals of all experiments.
     pub summary: Summary,
-    /// Tasks that wait.
+    /// Tasks that wait for their next swap.
     pub backoffs: Backoffs,
-    /// What to multiply the slow CPUs' costs with.
+    /// Factors for the slow CPUs' costs.
     pub correction: Correction,
 }
 
 impl Audit {
-    /// Nothing learnt yet.
+    /// Create an audit without results.
     #[must_use]
     pub fn new(limits: AuditLimits) -> Self {
         Self {
@@ -85,7 +100,8 @@ impl Audit {
         }
     }
 
-    /// Judges an experiment that ended at `at_ns`, draws the consequences, and returns what was written to the log.
+    /// Judge an experiment that ended at `at_ns`, update waits and factors, and return its record
+    /// in the log.
     pub fn conclude(&mut self, experiment: &Experiment, at_ns: u64) -> Record {
         let ending = match judge(experiment, &self.judge) {
             Ok(outcome) => Ending::Judged(outcome),

@@ -1,40 +1,49 @@
-//! When readings are believed.
+//! Filter that decides when readings are believed.
 //!
-//! A reading that is off by no more than [`TOLERANCE`] confirms the entry. One that is off more is kept, and once enough of them in a row
-//! are off in the same direction, their median is believed: the first of them may be half of the old and half of the new. A spot check takes
-//! the median of several chunks by itself, so two are enough if they agree; of cycles it takes three; after a trigger two that agree, and of a
-//! limit one.
+//! A reading within [`TOLERANCE`] confirms the entry. The filter keeps a reading that is off by
+//! more. Once enough consecutive readings are off in the same direction, their median is believed.
+//! The first of them may be half of the old speed and half of the new.
 //!
-//! A CPU that changes again and again has to be seen longer: after [`CHANGES_A_MINUTE`] changes within a minute four times as long, and after twice
-//! as many it keeps what it has until the minute is over.
+//! | reading | required |
+//! |---|---|
+//! | cycles | 3 |
+//! | cycles after a trigger | 2 that agree, else 3 |
+//! | spot check, itself the median of several chunks | 2 that agree, else 3 |
+//! | limit | 1 |
+//!
+//! A CPU that changes often needs more. After [`CHANGES_A_MINUTE`] changes within a minute it needs
+//! four times as many readings. After twice as many changes it keeps its entry until the minute is
+//! over.
 
 use super::Cause;
 use crate::samples::median;
 use std::collections::VecDeque;
 
-/// How far off a reading may be and still confirm an entry, as a factor either way: what is off from one entry is so back from the other, too.
+/// Largest deviation that still confirms an entry, as a factor in either direction. So a step that
+/// exceeds it also exceeds it on the way back.
 pub const TOLERANCE: f64 = 0.04;
-/// A CPU may change so often in a minute before it has to be seen longer.
+/// Changes of a CPU in a minute from which the filter requires more readings.
 pub const CHANGES_A_MINUTE: usize = 6;
-/// Times as many readings are wanted of a CPU that changes too often.
+/// Factor on the required readings of a CPU that changes too often.
 const SLOWER: usize = 4;
-/// Readings kept; more than are ever wanted.
+/// Number of readings kept, which exceeds every requirement.
 const KEPT: usize = 16;
 const MINUTE_MS: u64 = 60_000;
 
-/// What was read of one CPU and is not believed yet.
+/// Readings of one CPU that are not believed yet.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// In a row, off in the same direction.
+    /// Consecutive readings that are off in the same direction.
     off: Vec<f64>,
-    /// When this CPU changed [ms], in the last minute.
+    /// Times of the CPU's changes in the last minute [ms].
     changed_ms: VecDeque<u64>,
     hurried: bool,
     settled: bool,
 }
 
 impl Filter {
-    /// Takes in that the CPU was seen at `ratio` of its reference while it was believed to be at `present`. The new ratio, if it is believed.
+    /// Add a reading at `ratio` of the CPU's reference while the believed ratio is `present`.
+    /// Return the new ratio if it is believed.
     pub fn add(&mut self, ratio: f64, present: f64, now_ms: u64, cause: Cause) -> Option<f64> {
         let off = (ratio / present).max(present / ratio) - 1.0;
         self.settled = false;
@@ -44,7 +53,8 @@ impl Filter {
             self.off.clear();
             return None;
         }
-        // NaN has been sorted out by then; were it not, it would be kept and lose against the others.
+        // The caller has already rejected NaN. A NaN here would be kept and lose against the
+        // others.
         if self.off.first().is_some_and(|first| (first > &present) != (ratio > present)) {
             self.off.clear();
         }
@@ -53,7 +63,7 @@ impl Filter {
         }
         self.off.push(ratio);
         let wanted = self.wanted(now_ms, cause)?;
-        // Of two that disagree neither is better: a third decides.
+        // If two readings disagree, a third one decides.
         let wanted = if wanted == 2 && !self.last_agree() { 3 } else { wanted };
         if self.off.len() < wanted {
             return None;
@@ -70,24 +80,24 @@ impl Filter {
         matches!(self.off.as_slice(), [.., before, last] if (last / before - 1.0).abs() <= TOLERANCE)
     }
 
-    /// Believe sooner, once.
+    /// Require fewer readings for the next decision.
     pub fn hurry(&mut self) {
         self.hurried = true;
     }
 
-    /// Is there a reading that another has to confirm?
+    /// Return true if there is a reading that another one has to confirm.
     #[must_use]
     pub fn suspects(&self) -> bool {
         !self.off.is_empty()
     }
 
-    /// Did the last reading confirm what is believed?
+    /// Return true if the last reading confirmed the believed ratio.
     #[must_use]
     pub fn settled(&self) -> bool {
         self.settled
     }
 
-    /// How many readings in a row are believed; None if none are.
+    /// Return the number of consecutive readings required; None if none are believed now.
     fn wanted(&mut self, now_ms: u64, cause: Cause) -> Option<usize> {
         while self.changed_ms.front().is_some_and(|at| now_ms.saturating_sub(*at) >= MINUTE_MS) {
             self.changed_ms.pop_front();

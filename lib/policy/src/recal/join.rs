@@ -1,13 +1,27 @@
-//! A CPU that comes online after the table was measured.
+//! Adds a CPU that comes online after the table was measured.
 //!
-//! Approach. Only the time of the execute loop is known of it. The calibrated CPU whose time is nearest stands for it: the newcomer gets that
-//! one's entry at the clock that the quotient of the times stands for ([`scaled`]), as if it were the same CPU at another clock. So a
-//! core like others is exact, and one of a new kind right in what it executes. Classes are told anew ([`reclassify`]).
+//! # Problem
 //!
-//! Invariants (tests). The table passes [`CapacityTable::check`](crate::table::CapacityTable::check) and has every CPU that it had. Costs of
-//! the others keep their ratios. A time that is none, or nothing to compare it with, changes nothing.
+//! Only the time of the execute loop is known of such a CPU.
 //!
-//! Limits. External stalls are taken to cost what they cost the CPU that stands for it.
+//! # Approach
+//!
+//! The calibrated CPU with the nearest time stands for the new one. The new CPU gets that entry,
+//! scaled by the ratio of the times ([`scaled`]), as if it were the same CPU at another clock. So
+//! the entry is exact for a core like the others. For a core of a new type only the cost of
+//! execution is right. Then the CPUs are classified again ([`reclassify`]).
+//!
+//! # Invariants
+//!
+//! Tests check these:
+//! * The table passes [`CapacityTable::check`](crate::table::CapacityTable::check) and keeps every
+//!   CPU that it had.
+//! * Costs of the other CPUs keep their ratios.
+//! * An invalid time, or no reference to compare it with, changes nothing.
+//!
+//! # Limits
+//!
+//! The cost of external stalls is that of the CPU that stands for the new one.
 
 use super::{Cause, Change, CpuState, Entry, FASTEST, Gauge, Recal, Reference, SLOWEST, reclassify, scaled};
 use crate::sharing::SHARED_NONE;
@@ -16,11 +30,11 @@ use crate::table::{COST_BEST, Class, CpuCapacity};
 /// A CPU that is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Newcomer {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
-    /// Lowest CPU number that shares its core.
+    /// Lowest CPU number on its core.
     pub core: u32,
-    /// Lowest CPU number that shares its last-level cache.
+    /// Lowest CPU number on its last-level cache.
     pub llc: u32,
     /// NUMA node.
     pub node: u32,
@@ -29,8 +43,9 @@ pub struct Newcomer {
 }
 
 impl Recal {
-    /// Adds a CPU to the table by what it did, where `references` tell what others did when they were calibrated. The entries that it changes,
-    /// its own first; None if there is nothing to compare it with, or it is there already.
+    /// Add a CPU to the table by comparing its time with `references`, the readings of other CPUs
+    /// at calibration. Return the entries that changed. Return None if there is no reference to
+    /// compare with, the CPU is in the table already, or the new table would fail its check.
     pub fn join(&mut self, now_ms: u64, new: Newcomer, references: &[Reference]) -> Option<Vec<Change>> {
         let at = self.table.cpus.binary_search_by_key(&new.cpu, |entry| entry.cpu).err()?;
         let (like, speed) = self.nearest(new.step_ns, references)?;
@@ -51,7 +66,8 @@ impl Recal {
         state.trigger = Some(super::Trigger::Hotplug);
         let Newcomer { cpu, core, llc, node, .. } = new;
         let (Entry { class, cost_permille }, spread_permille) = (entry, [0; 3]);
-        // The kernel side takes a CPU without an entry for this, and knows no siblings of it.
+        // The kernel side assumes this for a CPU without an entry, and knows no siblings of the
+        // CPU.
         let shared_permille = [SHARED_NONE; 3];
         joined.table.cpus.insert(
             at,
@@ -68,7 +84,8 @@ impl Recal {
         Some(changes)
     }
 
-    /// The calibrated entry of the CPU whose step took most nearly so long, and the speed of one that takes `step_ns` relative to it.
+    /// Return the calibrated entry of the CPU whose step time is nearest to `step_ns`, and the new
+    /// CPU's speed relative to it.
     fn nearest(&self, step_ns: f64, references: &[Reference]) -> Option<(Entry, f64)> {
         let known = references.iter().filter_map(|reference| {
             let home = self.state(reference.cpu)?.home;

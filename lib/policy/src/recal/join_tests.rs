@@ -1,4 +1,4 @@
-//! CPUs that join a table.
+//! Tests of CPUs that join a table.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn entry(cpu: u32, class: Class, cost_permille: [u32; 3]) -> CpuCapacity {
     }
 }
 
-/// Fast CPUs 0 and 1, and with `slow` the slow CPUs 4 and 5.
+/// Return fast CPUs 0 and 1, and with `slow` also the slow CPUs 4 and 5.
 fn recal(slow: bool) -> (Recal, Vec<Reference>) {
     let mut cpus: Vec<_> = [0, 1].map(|cpu| entry(cpu, Class::Fast, [1000; 3])).into();
     if slow {
@@ -47,7 +47,7 @@ fn a_cpu_like_others_gets_their_entry() {
     assert_eq!((joined.class, joined.cost_permille), (Class::Slow, [2500, 1580, 1000]));
     assert_eq!((changes.len(), changes[0].cpu, changes[0].cause), (1, 3, Cause::SpotCheck));
     assert_eq!(changes[0].old, Entry { class: Class::Fast, cost_permille: [1000; 3] });
-    // One like the best changes no entry, and is there all the same.
+    // A CPU that equals the best changes no entry, but it is in the table.
     assert_eq!(recal.join(8, newcomer(2, 10.0), &references), Some(vec![]));
     assert_eq!(recal.table().cpus.iter().map(|entry| entry.cpu).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
     assert_eq!(recal.join(9, newcomer(2, 10.0), &references), None, "it is there");
@@ -62,7 +62,7 @@ fn slow_cores_that_come_later_make_a_class() {
     let classes: Vec<Class> = recal.table().cpus.iter().map(|cpu| cpu.class).collect();
     assert_eq!(classes, [Class::Fast, Class::Fast, Class::Slow, Class::Slow]);
     assert_eq!(recal.table().get(7).unwrap().cost_permille, [2500, 2500, 1000]);
-    // What it did when it came is what its entry says, and the others are not thought to do as it does.
+    // The new CPUs' entries match their time at arrival, and the other CPUs do not follow them.
     for turn in 0..20 {
         let sample = |cpu| Sample { cpu, evidence: Evidence::Spot { step_ns: 25.0 } };
         assert_eq!(recal.turn(turn * 500, &[sample(6), sample(7)]), vec![]);
@@ -103,7 +103,7 @@ proptest! {
             prop_assert!(now.check().is_ok());
             prop_assert_eq!(now.cpus.len(), before.cpus.len() + 1);
             prop_assert!(before.cpus.iter().all(|entry| now.get(entry.cpu).is_some()));
-            // By the ratio of the times, where no cost is cut off.
+            // Costs follow the ratio of the times, as long as none is cut to the highest cost.
             let cost = |cpu| f64::from(now.get(cpu).unwrap().cost_permille[0]);
             let ratio = cost(cpu) / cost(0);
             prop_assert!((ratio / (step_ns / FAST_NS) - 1.0).abs() < 0.01, "{} for {}", ratio, step_ns);

@@ -1,37 +1,62 @@
-//! Recalibration: from what CPUs are seen to do to a table that stays true.
+//! Recalibration: keeps the capacity table true while the speed of CPUs changes.
 //!
-//! Problem. The table is measured once. Then a CPU gets hot, a governor or a user caps its clock, a hypervisor takes its time away: its costs are
-//! wrong for seconds or for good, and every task is priced by them. Whoever follows each reading instead pays for noise: each change of
-//! the table moves tasks.
+//! # Problem
 //!
-//! Approach. Only ratios to what the CPU did when its entry was true are used ([`Reference`]), so readings of unlike kinds can stand for each other:
+//! The table is measured once. Later a CPU gets hot, a governor or a user caps its clock, or a
+//! hypervisor takes its time away. Its costs are then wrong for seconds or permanently, and so is
+//! the charge rate of every task there. A table that follows each reading follows noise instead,
+//! and each change of the table migrates tasks.
+//!
+//! # Approach
+//!
+//! A reading counts only as a ratio to the CPU's reading at the time when its entry was true
+//! ([`Reference`]). So different types of readings are comparable:
 //!
 //! | evidence | reading | believed when |
 //! |---|---|---|
-//! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | downwards only of a CPU that was busy: a governor slows others by choice |
-//! | [`Evidence::Spot`] | time of a step of the calibration's execute loop | where no cycles were counted of late |
-//! | [`Evidence::Limit`] | share of the clock that a policy leaves | where there is neither |
+//! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | faster, or the CPU was busy |
+//! | [`Evidence::Spot`] | time of a step of the execute loop | no cycles were counted recently |
+//! | [`Evidence::Limit`] | share of the clock that a policy leaves | there is neither of the two |
 //!
-//! * [`Filter`]: a ratio counts once it was off in the same direction by more than [`TOLERANCE`] several times running; their median is
-//!   taken. Whatever changes too often has to be seen longer each time.
-//! * [`scaled`]: the clock scales execution and stalls inside the core, which are cycles; stalls outside take the same time at any clock. So
-//!   does the asymmetric VM (`tests/ampvm`), whose throttled vCPU keeps internal stalls in cycles and external ones in ns.
-//! * A CPU that was not seen for a while, but did as the others of its class when it was, is taken to do as they do: clocks of
-//!   a package rise and fall together with the number of busy cores, and idle ones must not look better for it. Downwards two others have to
-//!   be seen; one alone may be hot by itself.
-//! * [`Recal::join`]: a CPU that comes online later is added by what a spot check of it tells.
-//! * [`reclassify`]: fast and slow are told anew, with hysteresis, when speeds have crossed.
+//! Fewer cycles count only for a busy CPU, because a governor slows other CPUs by choice.
 //!
-//! References. What the calibration counted or timed on the CPU; else the first readings that agree with each other are taken as what the table
-//! means. A learned reference rises with the best that is seen: the table then describes each CPU at its best.
+//! * [`Filter`]: a ratio counts after several consecutive readings that were off by more than
+//!   [`TOLERANCE`] in the same direction. Their median becomes the new ratio. A CPU that changes
+//!   too often needs more readings.
+//! * [`scaled`]: the clock scales execution and stalls inside the core, which are cycles. Stalls
+//!   outside the core take the same time at any clock. The asymmetric VM (`tests/ampvm`) does the
+//!   same: a throttled vCPU keeps internal stalls in cycles and external ones in ns.
+//! * A CPU without a recent reading follows the others of its class. The clocks of a package rise
+//!   and fall together with the number of busy cores, and idle cores must not appear faster for
+//!   that. It follows upwards only if its last reading agreed with its class. It follows downwards
+//!   only two or more other CPUs, because a single one may be hot by itself.
+//! * [`Recal::join`]: a spot check supplies the entry of a CPU that comes online later.
+//! * [`reclassify`]: when speeds have crossed, CPUs get new classes, with hysteresis.
 //!
-//! Invariants (tests). A table that is given out passes [`CapacityTable::check`]: normalised to the best CPU, one CPU fast at least. Without a
-//! reading nothing changes; readings within the tolerance of the entry never change it, outliers neither. After a step the entry is the
-//! new truth within as many readings as the filter wants. A CPU whose speed returns gets its entry back to the last permille. Changes
-//! of a CPU by its own readings are bounded in number a minute whatever is read. Each change of an entry is told with old, new and cause. No input panics.
+//! The reference is the count or time of the CPU at calibration. Without one, the first readings
+//! that agree with each other become the reference. Such a learned reference rises to the fastest
+//! reading, so the table describes each CPU at its best.
 //!
-//! Limits. External stalls are not followed: a memory clock that drops is not seen. A learned reference is wrong if the CPU was throttled then,
-//! until it is seen faster. A CPU that shows one speed for less than the filter wants is priced as before.
+//! # Invariants
+//!
+//! Tests check all of these:
+//! * Each published table passes [`CapacityTable::check`]: it is normalised to the best CPU, and at
+//!   least one CPU is fast.
+//! * Without a reading nothing changes. Neither readings within the tolerance of the entry nor
+//!   outliers change it.
+//! * After a step of the speed, the entry is correct within as many readings as the filter
+//!   requires.
+//! * A CPU whose speed returns gets its entry back to the last permille.
+//! * The number of changes of a CPU per minute by its own readings is bounded for all readings.
+//! * Each change of an entry is reported with old entry, new entry and cause.
+//! * No input panics.
+//!
+//! # Limits
+//!
+//! * Recalibration does not follow external stalls, so it misses a memory clock that drops.
+//! * A learned reference is wrong if the CPU was throttled at that time, until the CPU shows a
+//!   higher speed.
+//! * A CPU that holds a speed for less time than the filter requires keeps its old costs.
 
 mod filter;
 mod join;
@@ -50,55 +75,56 @@ use crate::samples::median;
 use crate::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 use serde::{Deserialize, Serialize};
 
-/// A reading is believed to hold for so long [ms].
+/// Age up to which a reading holds [ms].
 pub const FRESH_MS: u64 = 2000;
-/// A CPU that does at least this share of what the best of its class does, does as its class.
+/// Least ratio of a CPU's speed to the best of its class at which the CPU agrees with its class.
 const WITH_CLASS: f64 = 0.92;
-/// A CPU follows its class once in so long [ms].
+/// Least time between two adjustments of a CPU to its class [ms].
 const FOLLOW_MS: u64 = 10_000;
-/// A ratio this close to one is one: an entry goes back to what was calibrated.
+/// Largest deviation of a ratio from one that counts as one, so that the entry returns to its
+/// calibrated value.
 const HOME: f64 = 0.02;
-/// Readings that must agree to be taken as reference.
+/// Number of consecutive readings that must agree to become the reference.
 const LEARN: usize = 3;
-/// No entry is scaled further down, or up: a CPU that seems to be faster than that was not measured right.
+/// Bounds of a ratio. A reading beyond them is ignored, because its measurement must be wrong.
 const SLOWEST: f64 = 1.0 / 64.0;
 const FASTEST: f64 = 8.0;
 
 /// A reading of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
-    /// What was seen.
+    /// The reading.
     pub evidence: Evidence,
 }
 
-/// What was seen.
+/// A reading, by its type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Evidence {
-    /// Cycles per time counted [kHz]; was the CPU busy for most of the interval?
+    /// Cycles per time, counted while tasks ran.
     Cycles {
         /// Cycles per millisecond.
         khz: f64,
-        /// Whether it ran tasks most of the time.
+        /// True if the CPU ran tasks for most of the interval.
         busy: bool,
     },
-    /// Time of a step of the execute loop [ns].
+    /// Time of a step of the execute loop.
     Spot {
         /// Nanoseconds per step.
         step_ns: f64,
     },
-    /// The share of its calibrated clock that a policy leaves it, at most 1.
+    /// Share of its calibrated clock that a policy leaves the CPU.
     Limit {
-        /// The share.
+        /// The share, at most 1.
         share: f64,
     },
 }
 
-/// What a CPU did when its entry was measured; None where that is not known.
+/// Readings of a CPU when its entry was measured; None where unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reference {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
     /// Cycles per millisecond of the execute loop.
     pub khz: Option<f64>,
@@ -106,7 +132,7 @@ pub struct Reference {
     pub step_ns: Option<f64>,
 }
 
-/// Why an entry changed.
+/// Cause of a change of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -114,68 +140,69 @@ pub enum Cause {
     Cycles,
     /// A spot check.
     SpotCheck,
-    /// A limit of its clock.
+    /// A limit of the CPU's clock.
     Limit,
-    /// The other CPUs of its class; it was not seen itself.
+    /// The other CPUs of its class; the CPU itself had no recent reading.
     Class,
-    /// Another CPU's change: costs are relative to the best.
+    /// A change of another CPU: costs are relative to the best.
     Others,
 }
 
-/// What made us look.
+/// Event that led to a check of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
-    /// It came online.
+    /// The CPU came online.
     Hotplug,
-    /// The limits of its clock were changed.
+    /// The limits of its clock changed.
     FrequencyPolicy,
-    /// The hardware reported that it was throttled.
+    /// The hardware reported that it throttled the CPU.
     Thermal,
-    /// The hardware feedback interface changed what it thinks of it.
+    /// The hardware feedback interface changed its values for the CPU.
     Feedback,
 }
 
 /// A CPU's class and costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Queue class.
+    /// Class of the CPU.
     pub class: Class,
-    /// Cost of execute, internal and external work [permille of the best CPU of each].
+    /// Cost of execute, internal and external work [permille of the CPU that is best at each].
     pub cost_permille: [u32; COMPONENTS],
 }
 
 /// A change of one CPU's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// When, by the caller's clock [ms].
+    /// Time of the change, by the caller's clock [ms].
     pub at_ms: u64,
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
     /// Its entry before.
     pub old: Entry,
-    /// Its entry now.
+    /// Its entry after the change.
     pub new: Entry,
-    /// Why.
+    /// Cause of the change.
     pub cause: Cause,
-    /// What made us look; None if the readings themselves did.
+    /// Event that led to the check; None if only the readings did.
     pub trigger: Option<Trigger>,
 }
 
-/// How much a spot check of a CPU would tell.
+/// Benefit of a spot check of a CPU, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Want {
-    /// Nothing that is not known.
+    /// No benefit: the speed is known.
     Nothing,
-    /// Whether it is still as good as its class: its cycles will tell once something runs there, which an untrue entry may prevent.
+    /// Low: the spot check shows whether the CPU still agrees with its class. Its cycles will show
+    /// that too once a task runs there, which a wrong entry may prevent.
     Rare,
-    /// Whether its entry still holds.
+    /// Medium: it shows whether the entry still holds.
     Routine,
-    /// Whether it has changed, of which there is a sign.
+    /// High: there is a sign that the CPU has changed.
     Soon,
 }
 
-/// The table and what is known of how true it is.
+/// The capacity table, with the readings that it depends on.
 #[derive(Debug, Clone)]
 pub struct Recal {
     table: CapacityTable,
@@ -183,7 +210,7 @@ pub struct Recal {
     cpus: Vec<CpuState>,
 }
 
-/// One speed by which readings of a kind are divided.
+/// Reference for one type of reading.
 #[derive(Debug, Clone, Default)]
 struct Gauge {
     /// Speed when the entry was true, in any unit.
@@ -199,13 +226,13 @@ struct CpuState {
     home: Entry,
     cycles: Gauge,
     spot: Gauge,
-    /// Speed relative to the calibrated, as believed; the table has it.
+    /// Believed speed relative to the calibrated one; the table contains it.
     speed: f64,
-    /// Why it changed in this turn.
+    /// Cause of a change in this step.
     changed: Option<Cause>,
-    /// It did as its class when it was last seen.
+    /// The last reading agreed with the CPU's class.
     with_class: bool,
-    /// When it last followed its class [ms].
+    /// Time of the last adjustment to its class [ms].
     followed_ms: Option<u64>,
     trigger: Option<Trigger>,
     seen_ms: Option<u64>,
@@ -214,7 +241,8 @@ struct CpuState {
 }
 
 impl Recal {
-    /// Follows `table`, whose entries were measured as `references` tell. A table that breaks [`CapacityTable::check`] is kept as it is.
+    /// Follow `table`, for whose entries `references` holds the readings. Keep a table that fails
+    /// [`CapacityTable::check`] unchanged.
     #[must_use]
     pub fn new(table: &CapacityTable, references: &[Reference], rule: SplitRule) -> Self {
         let cpus = table.cpus.iter().map(|entry| {
@@ -230,25 +258,27 @@ impl Recal {
         Self { table: table.clone(), rule, cpus: cpus.collect() }
     }
 
-    /// The table as it is now.
+    /// Return the current table.
     #[must_use]
     pub fn table(&self) -> &CapacityTable {
         &self.table
     }
 
-    /// Speed of a CPU relative to the calibrated [permille], as the table has it; None for a CPU that is not in the table.
+    /// Return the speed of a CPU in the table relative to the calibrated one [permille]; None for a
+    /// CPU that is not in the table.
     #[must_use]
     pub fn speed_permille(&self, cpu: u32) -> Option<u32> {
         self.state(cpu).map(|state| (state.speed * 1000.0).round() as u32)
     }
 
-    /// What was last believed of a CPU, and when [ms]; None if nothing was yet.
+    /// Return the time of the last usable reading of a CPU [ms]; None without one.
     #[must_use]
     pub fn seen(&self, cpu: u32) -> Option<u64> {
         self.state(cpu)?.seen_ms
     }
 
-    /// Something happened to `cpu` that may have changed its speed: fewer readings are believed now.
+    /// Note an event that may have changed the speed of `cpu`: the filter then requires fewer
+    /// readings.
     pub fn trigger(&mut self, cpu: u32, trigger: Trigger) {
         if let Some(state) = self.cpus.iter_mut().find(|state| state.cpu == cpu) {
             state.trigger = Some(trigger);
@@ -260,7 +290,8 @@ impl Recal {
         }
     }
 
-    /// What a spot check of an idle `cpu` would tell at `now_ms`; `counted` is whether its cycles are counted when tasks run there.
+    /// Return the benefit of a spot check of an idle `cpu` at `now_ms`. `counted` means that its
+    /// cycles are counted when tasks run there.
     #[must_use]
     pub fn wants_spot(&self, cpu: u32, now_ms: u64, counted: bool) -> Want {
         let Some(state) = self.state(cpu) else { return Want::Nothing };
@@ -275,7 +306,8 @@ impl Recal {
         }
     }
 
-    /// Takes readings in. The entries that changed, of which [`Self::table`] is made then; none if the table is as before.
+    /// Take readings in and update [`Self::table`]. Return the entries that changed; none if the
+    /// table did not change.
     pub fn turn(&mut self, now_ms: u64, samples: &[Sample]) -> Vec<Change> {
         for sample in samples {
             if let Some(state) = self.cpus.iter_mut().find(|state| state.cpu == sample.cpu) {
@@ -305,7 +337,8 @@ impl Recal {
         self.cpus.iter().find(|state| state.cpu == cpu)
     }
 
-    /// The fastest of `class`'s CPUs that were seen of late, but for `except`, and how many there are.
+    /// Return the highest speed among the CPUs of `class` with recent readings, without `except`,
+    /// and the number of these CPUs.
     fn best_seen(&self, class: Class, now_ms: u64, except: u32) -> (f64, usize) {
         let seen = self
             .cpus
@@ -329,7 +362,8 @@ impl Recal {
         }
     }
 
-    /// The speed that a CPU which was not seen of late has by what the others of its class do; None if they tell nothing new.
+    /// Return the speed that a CPU without a recent reading takes from the others of its class;
+    /// None if it keeps its own.
     fn follows(&self, state: &CpuState, now_ms: u64) -> Option<f64> {
         let of_late = state.followed_ms.is_some_and(|at| now_ms.saturating_sub(at) < FOLLOW_MS);
         if of_late || state.is_fresh(now_ms) {
@@ -341,7 +375,7 @@ impl Recal {
         (tells && (down || (up && state.with_class))).then_some(best)
     }
 
-    /// Makes the table anew from what is applied.
+    /// Rebuild the table from the believed speeds.
     fn replace(&mut self, now_ms: u64) -> Vec<Change> {
         let home: Vec<_> = self.cpus.iter().map(|state| state.home.cost_permille).collect();
         let speeds: Vec<f64> = self.cpus.iter().map(|state| state.speed).collect();
@@ -379,7 +413,7 @@ impl Gauge {
         Self { reference, ..Self::default() }
     }
 
-    /// Takes a speed as reference once it was seen [`LEARN`] times in a row.
+    /// Use a speed as reference after [`LEARN`] consecutive readings that agree.
     fn learn(&mut self, speed: f64) {
         if self.learning.iter().any(|other| (other / speed - 1.0).abs() > TOLERANCE) {
             self.learning.clear();
@@ -434,7 +468,7 @@ impl CpuState {
         if !(SLOWEST..=FASTEST).contains(&ratio) {
             return;
         }
-        // A CPU with little to do may be clocked down for it.
+        // A governor may lower the clock of a CPU with little work.
         if !busy && ratio < self.speed * (1.0 - TOLERANCE) {
             return;
         }
@@ -449,7 +483,7 @@ impl CpuState {
         }
     }
 
-    /// The ratio that a speed stands for; None while there is no reference.
+    /// Return the ratio of a speed to the reference; None while there is no reference.
     fn ratio(&mut self, cycles: bool, speed: f64, busy: bool) -> Option<f64> {
         let at_home = (self.speed - 1.0).abs() <= TOLERANCE;
         let gauge = if cycles { &mut self.cycles } else { &mut self.spot };
@@ -459,7 +493,7 @@ impl CpuState {
         match gauge.reference {
             Some(reference) => Some(speed / reference),
             None => {
-                // What it does now is what its entry says, unless its entry is known to be another's doing.
+                // The entry describes the present speed, unless it has changed since calibration.
                 if busy && at_home {
                     gauge.learn(speed);
                 }

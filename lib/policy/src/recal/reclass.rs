@@ -1,22 +1,25 @@
-//! Fast and slow, told anew.
+//! Classification of CPUs by changed costs.
 //!
-//! The cut is that of [`crate::classes`], by cost. It replaces the present classes only if it separates the CPUs clearly better than they do (by a
-//! quarter of the variance between the groups); a machine of one class is split only at twice the effect that would keep it split, and becomes
-//! one again at half of it. So costs that wander about a boundary move no CPU to and fro.
+//! The cut is that of [`crate::classes`], by cost. It replaces the present classes only if it
+//! separates the CPUs clearly better, by a quarter of the variance between the groups. A machine of
+//! one class is split only at twice [`SplitRule::min_effect_permille`]. A split machine gets one
+//! class again when every component is below half of its least effect. So costs near a boundary do
+//! not move CPUs between the classes repeatedly.
 
 use crate::classes::{SplitRule, split_by_cost};
 use crate::table::{COMPONENTS, Class, Component};
 
-/// How much clearer another cut must be.
+/// Ratio by which another cut must be clearer than the present classes.
 const CLEARER: f64 = 1.25;
 
-/// Classes of CPUs of these costs [permille] that were of `present` classes. One CPU at least is fast.
+/// Classify CPUs of these costs [permille], which had the classes `present`. At least one CPU is
+/// fast.
 #[must_use]
 pub fn reclassify(costs_permille: &[[u32; COMPONENTS]], present: &[Class], rule: SplitRule) -> Vec<Class> {
     let was_split = present.contains(&Class::Slow);
     let split = split_by_cost(costs_permille, rule);
     let Some(reason) = split.reason else {
-        // Too little between them to split; but classes that still tell something apart stay.
+        // The effect is too small for a split, but present classes that still differ stay.
         let least = |component: Component| f64::from(rule.least_permille(component)) / 1000.0 / 2.0;
         let tells = |component: Component| {
             effect(costs_permille, component, present)
@@ -35,8 +38,9 @@ pub fn reclassify(costs_permille: &[[u32; COMPONENTS]], present: &[Class], rule:
     if keep && present.len() == costs_permille.len() { present.to_vec() } else { split.classes }
 }
 
-/// How far apart the classes are (difference of the mean logarithms, slow less fast), and the variance between them up to a factor. None if a class
-/// is empty or the slow one is the better.
+/// Return the distance of the classes and the variance between them, up to a factor. The distance
+/// is the mean logarithm of the slow costs less that of the fast ones. Return None if a class is
+/// empty or the slow class is the better one.
 fn effect(
     costs_permille: &[[u32; COMPONENTS]],
     component: Component,

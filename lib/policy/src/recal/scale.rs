@@ -1,9 +1,11 @@
-//! What costs become when clocks change.
+//! Scales costs to changed clocks.
 
 use crate::table::{COMPONENTS, Component, costs_from_times};
 
-/// Costs of CPUs that run at `speeds` relative to when they had the costs `home_permille` [permille of the best CPU of each component]. Execution
-/// and internal stalls are cycles and scale; external stalls take the time they take. None for a speed that is none.
+/// Scale the costs `home_permille` of CPUs to `speeds` [permille of the best CPU of each
+/// component]. A speed is relative to the one at which the CPU had its cost. Execution and internal
+/// stalls are cycles and scale with the clock. External stalls keep their time. Return None if a
+/// speed is invalid.
 #[must_use]
 pub fn scaled(home_permille: &[[u32; COMPONENTS]], speeds: &[f64]) -> Option<Vec<[u32; COMPONENTS]>> {
     let mut costs = vec![[0; COMPONENTS]; home_permille.len()];

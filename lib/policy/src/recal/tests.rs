@@ -1,4 +1,4 @@
-//! Every invariant of the module, and what it is for: steps, noise, outliers, crossing speeds.
+//! Tests of every invariant of the module under steps, noise, outliers and crossing speeds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn entry(cpu: u32, class: Class, cost: [u32; 3]) -> CpuCapacity {
     }
 }
 
-/// The asymmetric VM: two of 60 MIPS, two of 24.
+/// Return the table of the asymmetric VM: two CPUs of 60 MIPS and two of 24.
 fn table() -> CapacityTable {
     let (fast, slow) = ([1000; 3], [2500, 1580, 1000]);
     let entries = [(Class::Fast, fast), (Class::Fast, fast), (Class::Slow, slow), (Class::Slow, slow)];
@@ -34,7 +34,7 @@ fn references() -> Vec<Reference> {
     (0..).zip(KHZ).map(|(cpu, khz)| Reference { cpu, khz: Some(khz), step_ns: Some(1e9 / khz) }).collect()
 }
 
-/// A machine whose CPUs are read every [`EVERY_MS`].
+/// A machine with a reading of its CPUs every [`EVERY_MS`].
 struct Bench {
     recal: Recal,
     now_ms: u64,
@@ -63,7 +63,8 @@ impl Bench {
         changes.len()
     }
 
-    /// All CPUs busy at these frequencies, `times` times; how often something changed.
+    /// Keep all CPUs busy at these frequencies for `times` steps. Return the number of steps that
+    /// changed the table.
     fn busy(&mut self, khz: [f64; 4], times: usize) -> usize {
         let cycles = |khz| Evidence::Cycles { khz, busy: true };
         let samples: Vec<_> =
@@ -90,7 +91,7 @@ use Class::{Fast, Slow};
 fn a_throttled_cpu_and_its_recovery_are_in_the_table_within_two_seconds() {
     let mut bench = Bench::new(&references());
     assert_eq!(bench.busy(KHZ, 10), 0);
-    // The step comes in the middle of an interval.
+    // The speed changes in the middle of an interval.
     assert_eq!(bench.busy([40e3, 60e3, 24e3, 24e3], 1), 0);
     assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 2), 1);
     assert_eq!(bench.cost(0), [3000, 3000, 1000]);
@@ -118,7 +119,7 @@ fn when_the_best_are_throttled_the_others_become_the_measure() {
     assert_eq!(causes, [Cause::Cycles, Cause::Cycles, Cause::Others, Cause::Others]);
 }
 
-/// Just beyond the tolerance on the way there, it must be so on the way back.
+/// A step just beyond the tolerance must also be beyond it on the way back.
 #[test]
 fn an_entry_that_changed_by_little_is_given_back() {
     for speed in [1.0405, 0.961] {
@@ -152,12 +153,12 @@ fn an_idle_cpu_is_not_taken_for_a_throttled_one_but_one_that_proves_faster_is_be
 #[test]
 fn a_reference_that_is_not_known_is_learned_and_rises_with_the_best_seen() {
     let mut bench = Bench::new(&[]);
-    // What it did at first is what its entry says.
+    // The first readings define the meaning of the entry.
     assert_eq!(bench.busy(KHZ, 3), 0);
     assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 3), 1);
     assert_eq!(bench.cost(0)[0], 3000);
     assert_eq!(bench.busy(KHZ, 3), 1);
-    // Faster than ever: the table describes CPUs at their best.
+    // A CPU faster than ever raises its reference: the table describes CPUs at their best.
     assert_eq!(bench.busy([75e3, 60e3, 24e3, 24e3], 10), 0);
     assert_eq!(bench.busy([25e3, 60e3, 24e3, 24e3], 3), 1);
     assert_eq!(bench.cost(0)[0], 3000);
@@ -178,18 +179,19 @@ fn spot_checks_do_where_nothing_is_counted_and_only_there() {
     let mut bench = Bench::new(&references());
     let slow = Evidence::Spot { step_ns: 1e9 / 20e3 };
     assert_eq!(bench.recal.wants_spot(0, 0, false), Want::Routine);
-    // Never seen, but counted once something runs there.
+    // The CPU has no reading yet, but its cycles are counted once a task runs there.
     assert_eq!(bench.recal.wants_spot(0, 0, true), Want::Rare);
     assert_eq!(bench.one(0, slow, 1), 0);
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms, false), Want::Soon);
     assert_eq!(bench.one(0, slow, 1), 1);
     assert_eq!((bench.cost(0)[0], bench.log[0].cause), (3000, Cause::SpotCheck));
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms, false), Want::Nothing);
-    // A CPU that did worse than its class has to be asked, counters or not: nobody else may ever run there.
+    // A CPU below its class needs spot checks even with counters, because no task may ever run
+    // there.
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS, true), Want::Routine);
     bench.busy(KHZ, 3);
     assert_eq!(bench.one(0, slow, 2), 0);
-    // One that does as its class only now and then.
+    // A CPU that agrees with its class needs only rare spot checks.
     bench.busy(KHZ, 1);
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS - 1, true), Want::Nothing);
     assert_eq!(bench.recal.wants_spot(0, bench.now_ms + FRESH_MS, true), Want::Rare);
@@ -199,7 +201,7 @@ fn spot_checks_do_where_nothing_is_counted_and_only_there() {
 fn two_spot_checks_that_disagree_are_decided_by_a_third() {
     let mut bench = Bench::new(&references());
     let spot = |khz: f64| Evidence::Spot { step_ns: 1e9 / khz };
-    // The first came while the speed changed.
+    // The first spot check runs while the speed changes.
     assert_eq!(bench.one(0, spot(40e3), 1) + bench.one(0, spot(20e3), 1), 0);
     assert_eq!(bench.one(0, spot(20e3), 1), 1);
     assert_eq!(bench.cost(0)[0], 3000);
@@ -223,7 +225,8 @@ fn triggers_and_limits_shorten_the_proof_and_are_told() {
     assert_eq!((blind.cost(3)[0], blind.log[0].cause), (5000, Cause::Limit));
 }
 
-/// Clocks of a package fall together when more of its cores are busy; what idles must not look better for it.
+/// Clocks of a package fall together when more of its cores are busy. Idle cores must not appear
+/// faster for that.
 #[test]
 fn an_idle_cpu_does_as_its_class() {
     let alike = CapacityTable::new((0..8).map(|cpu| entry(cpu, Fast, [1000; 3])).collect()).unwrap();
@@ -237,12 +240,12 @@ fn an_idle_cpu_does_as_its_class() {
     }
     assert!(recal.table().cpus.iter().all(|entry| entry.cost_permille == [1000; 3] && entry.class == Fast));
     assert_eq!(recal.speed_permille(7), Some(800));
-    // One alone at its best: the others could do as well.
+    // One CPU alone runs at its best, so the others could as well.
     for turn in 30..=33 {
         recal.turn(turn * EVERY_MS, &busy(0..1, 5e6));
     }
     assert!(recal.table().cpus.iter().all(|entry| entry.cost_permille == [1000; 3]));
-    // One alone that is hot says nothing of the others.
+    // One hot CPU alone is no evidence about the others.
     for turn in 34..=40 {
         recal.turn(turn * EVERY_MS, &busy(0..1, 2.5e6));
     }
@@ -267,11 +270,12 @@ fn classes_are_kept_unless_others_are_clearly_better() {
     let rule = SplitRule::default();
     let costs = |execute: [u32; 4]| execute.map(|cost| [cost, 1000, 1000]);
     let present = [Fast, Fast, Slow, Slow];
-    // Between the two groups: which one it belongs to is a matter of a few percent, and not worth a move.
+    // CPU 0 is between the two groups. A few percent decide its class, which is not worth a
+    // migration.
     assert_eq!(reclassify(&costs([1640, 1000, 2500, 2500]), &present, rule), present);
     assert_eq!(reclassify(&costs([3000, 1000, 2500, 2500]), &present, rule), [Slow, Fast, Slow, Slow]);
     assert_eq!(reclassify(&costs([1200, 1200, 1000, 1000]), &present, rule), [Slow, Slow, Fast, Fast]);
-    // One class splits late, two become one late.
+    // One class splits late, and two classes merge late.
     let one = [Fast; 4];
     assert_eq!(reclassify(&costs([1045, 1000, 1000, 1000]), &one, rule), one);
     assert_eq!(reclassify(&costs([1070, 1000, 1000, 1000]), &one, rule), [Slow, Fast, Fast, Fast]);
@@ -323,7 +327,7 @@ proptest! {
         let best = (0..4).map(time).fold(f64::INFINITY, f64::min);
         for at in 0..4 {
             let cost = f64::from(bench.cost(at as u32)[0]) / 1000.0;
-            // Where it is cut to the highest cost, it is not wrong.
+            // A cost that is cut to the highest one is correct.
             let truth = (time(at) / best).min(64.0);
             prop_assert!((cost / truth - 1.0).abs() < 0.05, "CPU {at}: {cost} for {truth}");
         }
@@ -365,7 +369,7 @@ proptest! {
         }
     }
 
-    /// A CPU that is throttled to and fro is not followed for ever.
+    /// A CPU that throttles periodically changes the table only a bounded number of times.
     #[test]
     fn an_oscillation_is_damped(half in 3usize..8) {
         let mut bench = Bench::new(&references());
@@ -394,7 +398,7 @@ proptest! {
         let classes = reclassify(&costs, &present, SplitRule::default());
         prop_assert_eq!(classes.len(), costs.len());
         prop_assert!(classes.contains(&Fast));
-        // Told again they are the same: nothing wanders by itself.
+        // A second classification gives the same classes.
         prop_assert_eq!(reclassify(&costs, &classes, SplitRule::default()), classes);
     }
 }

@@ -1,4 +1,4 @@
-//! The planner's rules said again in the plainest way, to compare with.
+//! The planner's rules in their plainest form, as a reference for tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::ffi;
 use crate::table::Class;
 
-/// Work of a task in `ran_ns` on a CPU, times its weight.
+/// Return the work of a task in `ran_ns` on a CPU, times its weight.
 pub(super) fn work(runner: &Runner, cpu: &Cpu, ran_ns: u64) -> i128 {
     let (stack, cost) = (
         ffi::bias_stack { permille: runner.stack_permille.unwrap() },
@@ -18,12 +18,12 @@ pub(super) fn work(runner: &Runner, cpu: &Cpu, ran_ns: u64) -> i128 {
     i128::from(work) * i128::from(runner.weight)
 }
 
-/// Work of all running tasks in `ran_ns`.
+/// Return the work of all running tasks in `ran_ns`.
 pub(super) fn throughput(system: &System, ran_ns: u64) -> i128 {
     system.runners.iter().map(|runner| work(runner, system.cpu(runner.cpu), ran_ns)).sum()
 }
 
-/// What exchanging two tasks gains beyond migrations and margin, times 1000.
+/// Return the gain of a swap of two tasks beyond migrations and margin, times 1000.
 pub(super) fn worth(system: &System, a: &Runner, b: &Runner, limits: &Limits) -> i128 {
     let (at_a, at_b) = (system.cpu(a.cpu), system.cpu(b.cpu));
     let stay_ns = limits.residence_ns.saturating_sub(limits.migration_ns);
@@ -46,7 +46,7 @@ pub(super) fn may_run(system: &System, runner: &Runner, cpu: u32) -> bool {
         })
 }
 
-/// Do limits permit this exchange?
+/// Return true if the limits permit this swap.
 pub(super) fn permitted(system: &System, a: &Runner, b: &Runner) -> bool {
     let (at_a, at_b) = (system.cpu(a.cpu), system.cpu(b.cpu));
     at_a.class != at_b.class
@@ -55,7 +55,7 @@ pub(super) fn permitted(system: &System, a: &Runner, b: &Runner) -> bool {
         && may_run(system, b, a.cpu)
 }
 
-/// A permitted pair that would gain, if there is one.
+/// Return a permitted pair that would gain, if there is one.
 pub(super) fn gainful_pair(system: &System, limits: &Limits) -> Option<(u32, u32)> {
     let running = &system.runners;
     let pairs = running.iter().flat_map(|a| running.iter().map(move |b| (a, b)));
@@ -63,7 +63,8 @@ pub(super) fn gainful_pair(system: &System, limits: &Limits) -> Option<(u32, u32
     gainful.next().map(|(a, b)| (a.pid, b.pid))
 }
 
-/// The highest throughput of all ways to put the tasks on each other's CPUs; `within`: each on its own node.
+/// Return the highest throughput of all assignments of the tasks to each other's CPUs. With
+/// `within`, each task stays on its node.
 pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i128 {
     fn seat(system: &System, within: bool, ran_ns: u64, at: usize, taken: &mut Vec<u32>) -> Option<i128> {
         let Some(runner) = system.runners.get(at) else { return Some(0) };
@@ -84,7 +85,7 @@ pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i12
     seat(system, within, ran_ns, 0, &mut Vec::new()).unwrap()
 }
 
-/// Every rule that a plan for `system` breaks.
+/// List every rule that a plan for `system` breaks.
 pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec<String> {
     let mut broken = Vec::new();
     let mut rule = |holds: bool, what: String| (!holds).then(|| broken.push(what));
@@ -131,7 +132,7 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
     broken
 }
 
-/// Has a task been waiting that may run on `cpu`?
+/// Return true if a task that may run on `cpu` has been waiting.
 fn awaited(system: &System, cpu: &Cpu, limits: &Limits) -> bool {
     system.runners.iter().any(|runner| {
         let State::Waiting { since_ns } = runner.state else { return false };

@@ -1,4 +1,4 @@
-//! Who may be swapped, and with whom at best.
+//! Candidates for a swap, with an upper bound of their gain.
 
 use super::cpuset::CpuSet;
 use super::input::{Cpu, Limits, Runner, Snapshot};
@@ -13,27 +13,28 @@ pub(super) struct Candidate<'a> {
     pub cpu: &'a Cpu,
     pub stack_permille: [u32; COMPONENTS],
     pub weight: u32,
-    /// What a unit of its work takes here [permille].
+    /// Time of a unit of its work on its CPU [permille].
     pub time_permille: u32,
-    /// What staying is worth, see [`Pricer::stays`].
+    /// Value of staying, see [`Pricer::stays`].
     pub stays: i64,
-    /// Most that a move to the other side is worth, staying deducted.
+    /// Upper bound of the gain from a move to the other class.
     pub hope: i64,
 }
 
 impl Candidate<'_> {
-    /// What a unit of its work takes on a CPU of this cost [permille].
+    /// Return the time of a unit of its work on a CPU of this cost [permille].
     pub(super) fn time_on(&self, cost_permille: [u32; COMPONENTS]) -> u32 {
         time_permille(self.stack_permille, cost_permille)
     }
 
-    /// What a move to a CPU of this cost is worth, staying deducted.
+    /// Return the gain from a move to a CPU of this cost: the value of the move less that of
+    /// staying.
     pub(super) fn worth_on(&self, cost_permille: [u32; COMPONENTS], pricer: &Pricer) -> i64 {
         pricer.moves(self.weight, self.time_on(cost_permille)) - self.stays
     }
 }
 
-/// Every running task that may be swapped, in ascending order of CPU.
+/// Return every running task that may be swapped, in ascending order of CPU.
 pub(super) fn candidates<'a>(
     snapshot: &Snapshot<'a>,
     limits: &Limits,
@@ -62,17 +63,19 @@ pub(super) fn candidates<'a>(
         .collect()
 }
 
-/// Candidates on both sides of an exchange, each side in descending order of hope. All are on one node, or all may leave theirs.
+/// Candidates of both classes, each list in descending order of upper bound. All are on one node,
+/// or all may leave their node.
 #[derive(Default)]
 pub(super) struct Pool<'a> {
-    /// On slow CPUs.
+    /// Candidates on slow CPUs.
     pub up: Vec<Candidate<'a>>,
-    /// On fast CPUs.
+    /// Candidates on fast CPUs.
     pub down: Vec<Candidate<'a>>,
 }
 
 impl<'a> Pool<'a> {
-    /// Of `candidates`, those that may run on some CPU of the other side's candidates, with their hopes.
+    /// Keep the candidates that may run on some CPU of the other list's candidates, and compute
+    /// their upper bounds.
     pub(super) fn new(
         snapshot: &Snapshot,
         pricer: &Pricer,
@@ -85,10 +88,10 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// The CPUs of one side.
+/// CPUs of the candidates of one class.
 struct Side {
     cpus: CpuSet,
-    /// The best CPU in each component: nothing costs less on any of them.
+    /// Least cost in each component: no CPU of the side costs less.
     best_permille: [u32; COMPONENTS],
 }
 
@@ -101,7 +104,8 @@ impl Side {
         }
     }
 
-    /// Who of the other side may come here, by what that is worth at best; of equal ones by CPU.
+    /// Return the `others` that may run on some CPU of this side, sorted by upper bound, then by
+    /// CPU.
     fn hopeful<'a>(
         &self,
         snapshot: &Snapshot,

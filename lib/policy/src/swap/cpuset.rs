@@ -1,11 +1,12 @@
-//! A set of CPUs by number.
+//! A set of CPU numbers.
 
 use crate::table::MAX_CPUS;
 use std::fmt;
 
 const WORDS: usize = (MAX_CPUS as usize).div_ceil(64);
 
-/// CPUs below [`MAX_CPUS`], one bit each (128 bytes). Tasks share sets by index, see [`super::Allowed`].
+/// CPUs below [`MAX_CPUS`], one bit each (128 bytes). Tasks share sets by index, see
+/// [`super::Allowed`].
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuSet {
     words: [u64; WORDS],
@@ -15,31 +16,31 @@ impl CpuSet {
     /// Every CPU.
     pub const ALL: Self = Self { words: [u64::MAX; WORDS] };
 
-    /// Adds `cpu`; numbers from [`MAX_CPUS`] on are not kept.
+    /// Add `cpu`. Ignore numbers that are not below [`MAX_CPUS`].
     pub fn insert(&mut self, cpu: u32) {
         if let Some(word) = self.words.get_mut((cpu / 64) as usize) {
             *word |= 1 << (cpu % 64);
         }
     }
 
-    /// Is `cpu` in the set?
+    /// Return true if `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
         self.words.get((cpu / 64) as usize).is_some_and(|word| word & (1 << (cpu % 64)) != 0)
     }
 
-    /// Adds what is in `other`.
+    /// Add all CPUs of `other`.
     pub fn unite(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
-    /// What is in both.
+    /// Return the intersection with `other`.
     #[must_use]
     pub fn common(&self, other: &Self) -> Self {
         Self { words: std::array::from_fn(|i| self.words[i] & other.words[i]) }
     }
 
-    /// Is nothing in the set?
+    /// Return true if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)

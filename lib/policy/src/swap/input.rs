@@ -1,53 +1,55 @@
-//! What the planner is told.
+//! Input of the planner: CPUs, tasks and limits.
 
 use super::cpuset::CpuSet;
 use crate::table::{COMPONENTS, Class};
 
 /// Weight of nice 0, as in the kernel.
 pub const WEIGHT_DEFAULT: u32 = 100;
-/// Largest weight; a larger one counts as this, zero as 1.
+/// Largest weight; a larger weight counts as this one, zero as 1.
 pub const WEIGHT_MAX: u32 = 10_000;
 
-/// A CPU. One listed twice, or numbered from [`crate::table::MAX_CPUS`] on, takes no part.
+/// A CPU. A CPU that is listed twice, or whose id is not below [`crate::table::MAX_CPUS`], takes no
+/// part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
-    /// Kernel's CPU number.
+    /// CPU number of the kernel.
     pub cpu: u32,
-    /// Queue class.
+    /// Class of the CPU.
     pub class: Class,
     /// NUMA node.
     pub node: u32,
-    /// Cost of execute, internal and external work [permille of the best CPU of each].
+    /// Cost of execute, internal and external work [permille of the CPU that is best at each].
     pub cost_permille: [u32; COMPONENTS],
-    /// Does it run tasks?
+    /// True if the CPU runs tasks.
     pub online: bool,
 }
 
-/// CPUs that a task or a cgroup may use. Small, so that ten thousand tasks are cheap: sets are shared.
+/// CPUs that a task or a cgroup may use. Tasks share sets by index, so that ten thousand tasks are
+/// cheap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Allowed {
-    /// All.
+    /// All CPUs.
     #[default]
     Everywhere,
-    /// Those of [`Snapshot::sets`] at this index; none if there is no such set.
+    /// The set at this index of [`Snapshot::sets`]; no CPU if that set does not exist.
     Set(u32),
 }
 
-/// What a cgroup confines its tasks to.
+/// Limits of a cgroup on its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Group {
-    /// Its CPUs (cpuset.cpus.effective).
+    /// CPUs of the cgroup (cpuset.cpus.effective).
     pub allowed: Allowed,
 }
 
-/// Does a task run, or wait for a CPU?
+/// State of a runnable task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It runs: it can be swapped.
+    /// The task runs, so it can be swapped.
     Running,
-    /// It is runnable and waits.
+    /// The task waits for a CPU.
     Waiting {
-        /// When it began to wait [ns].
+        /// Time at which it began to wait [ns].
         since_ns: u64,
     },
 }
@@ -55,38 +57,43 @@ pub enum State {
 /// A runnable task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runner {
-    /// Its thread id.
+    /// pid of the task.
     pub pid: u32,
-    /// Where it runs, or ran last.
+    /// CPU on which it runs, or ran last.
     pub cpu: u32,
-    /// Runs or waits.
+    /// Whether it runs or waits.
     pub state: State,
-    /// Shares of its cycles on the reference CPU by component [permille], as in `struct bias_profile`; None while nothing is known.
+    /// CPI stack: shares of its cycles on the reference CPU by component [permille], as in
+    /// `struct bias_profile`; None while unknown.
     pub stack_permille: Option<[u32; COMPONENTS]>,
-    /// Is the stack steady (`bias_profile_stable()`)?
+    /// True if the stack is steady (`bias_profile_stable()`).
     pub stable: bool,
-    /// What its progress is worth, 1 to [`WEIGHT_MAX`], [`WEIGHT_DEFAULT`] for nice 0. The same for all: plain throughput.
+    /// Weight of its progress, 1 to [`WEIGHT_MAX`], [`WEIGHT_DEFAULT`] for nice 0. Equal weights
+    /// make the goal plain throughput.
     pub weight: u32,
-    /// CPUs it may use.
+    /// CPUs that its affinity allows.
     pub allowed: Allowed,
-    /// Its cgroup: an index into [`Snapshot::groups`]; None without limits. An index without a group allows no CPU.
+    /// Index of its cgroup in [`Snapshot::groups`]; None without limits. An index without a group
+    /// allows no CPU.
     pub group: Option<u32>,
-    /// May it leave its NUMA node? Only if its memory is interleaved does it lose nothing there (seed 001, "NUMA").
+    /// True if it may leave its NUMA node. Only a task with interleaved memory loses nothing there
+    /// (\[Koufaty10\], "NUMA").
     pub roams: bool,
-    /// When it last changed class, by whomever: by a swap, or by the BPF side's rotation [ns]; None if it did not.
+    /// Time of its last migration between the classes, by a swap or by the BPF side's rotation
+    /// [ns]; None if there was none.
     pub moved_at_ns: Option<u64>,
-    /// No swap before this time [ns]; 0 without. See [`crate::audit::Backoff`].
+    /// Earliest time of the next swap [ns]; 0 without a wait. See [`crate::audit::Backoff`].
     pub backoff_until_ns: u64,
 }
 
 /// A system at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Snapshot<'a> {
-    /// Now, on the clock of the tasks' times [ns].
+    /// Current time, on the clock of the tasks' times [ns].
     pub now_ns: u64,
-    /// How many plans were made before: the planner looks at another stretch of unlikely partners each time.
+    /// Number of earlier plans. Each plan tries another section of unlikely partners.
     pub round: u64,
-    /// The CPUs.
+    /// CPUs of the system.
     pub cpus: &'a [Cpu],
     /// Tasks that run or wait.
     pub runners: &'a [Runner],
@@ -96,20 +103,21 @@ pub struct Snapshot<'a> {
     pub groups: &'a [Group],
 }
 
-/// How much a plan may do, and when a swap is worth it.
+/// Limits of a plan, and the threshold of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most swaps of one plan, that is, of one interval.
+    /// Maximum number of swaps in one plan, that is, in one interval of the agent.
     pub most_swaps: usize,
-    /// Least gain of a swap, cost of the migrations deducted, in relation to what its two tasks do now [permille], up to 1000. Raise it above
-    /// the error of predictions (see [`crate::model::Errors`]).
+    /// Least gain of a swap, less the cost of the migrations, relative to its two tasks' present
+    /// progress [permille], up to 1000. Raise it above the error of predictions (see
+    /// [`crate::model::Errors`]).
     pub min_gain_permille: u32,
-    /// Time that a task loses by a migration, cold caches included [ns].
+    /// Time that a task loses by a migration, including cold caches [ns].
     pub migration_ns: u64,
-    /// How long a swap is expected to last [ns], 1 ms to 68 s: the gain has to pay for the migration in this time, and a task that changed
-    /// class rests for as long.
+    /// Expected duration of a swap [ns], 1 ms to 68 s. The gain has to pay for the migration in
+    /// this time. A task that migrated between the classes rests for as long.
     pub residence_ns: u64,
-    /// Tasks that wait for less are passing and keep no CPU from being swapped [ns].
+    /// Waits shorter than this are transient and do not exclude a CPU from swaps [ns].
     pub passing_ns: u64,
 }
 
@@ -125,11 +133,11 @@ impl Default for Limits {
     }
 }
 
-/// Shortest and longest residence [ns]: the longest still fits 64 bits with every weight.
+/// Shortest and longest residence [ns]; products of the longest with every weight fit 64 bits.
 const RESIDENCE_NS: (u64, u64) = (1_000_000, 1 << 36);
 
 impl Limits {
-    /// The same with every figure in its range.
+    /// Return the limits with every value clamped to its range.
     #[must_use]
     pub fn sane(self) -> Self {
         let residence_ns = self.residence_ns.clamp(RESIDENCE_NS.0, RESIDENCE_NS.1);
@@ -143,7 +151,7 @@ impl Limits {
 }
 
 impl Snapshot<'_> {
-    /// The set that `allowed` means.
+    /// Return the set that `allowed` names.
     fn set(&self, allowed: Allowed) -> CpuSet {
         match allowed {
             Allowed::Everywhere => CpuSet::ALL,
@@ -152,7 +160,7 @@ impl Snapshot<'_> {
     }
 
     fn group_allowed(&self, group: Option<u32>) -> Allowed {
-        // No set has this index, so a group that is not there allows nothing.
+        // No set has this index, so a missing group allows no CPU.
         let missing = Group { allowed: Allowed::Set(u32::MAX) };
         group.map_or(Allowed::Everywhere, |at| {
             self.groups.get(at as usize).copied().unwrap_or(missing).allowed
@@ -166,12 +174,12 @@ impl Snapshot<'_> {
         }
     }
 
-    /// May `runner` run on `cpu`, as far as its affinity and its cgroup say?
+    /// Return true if the affinity and the cgroup of `runner` allow `cpu`.
     pub(super) fn may_run(&self, runner: &Runner, cpu: u32) -> bool {
         self.permits(runner.allowed, cpu) && self.permits(self.group_allowed(runner.group), cpu)
     }
 
-    /// Where a task of this affinity and cgroup may run; None for everywhere.
+    /// Return the CPUs that an affinity and a cgroup allow; None for all CPUs.
     pub(super) fn confines(&self, allowed: Allowed, group: Option<u32>) -> Option<CpuSet> {
         match (allowed, self.group_allowed(group)) {
             (Allowed::Everywhere, Allowed::Everywhere) => None,

@@ -1,4 +1,4 @@
-//! What a plan may not do.
+//! Tests of the limits that no plan may violate.
 
 use super::brute::broken_rules;
 use super::testkit::*;
@@ -73,16 +73,16 @@ fn a_queue_corrects_the_cpus_it_serves_and_no_others() {
         plan.swaps.iter().map(|swap| swap.down.from).collect::<Vec<_>>()
     };
     assert_eq!(waiting(3, 9_000_000_000, Allowed::Everywhere), Vec::<u32>::new());
-    // It may run on CPU 1 only, so CPU 0 is left to the plan.
+    // The waiting task may run on CPU 1 only, so the plan may use CPU 0.
     assert_eq!(waiting(3, 9_000_000_000, Allowed::Set(0)), vec![0]);
-    // It has just come.
+    // The task began to wait 1 ms ago.
     assert_eq!(waiting(3, 9_999_000_000, Allowed::Everywhere), vec![0, 1]);
-    // On another node.
+    // The task waits on another node.
     let mut apart = misplaced();
     apart.cpus.push(Cpu { node: 1, ..cpu(4, Class::Slow) });
     apart.runners.push(Runner { cpu: 4, state: State::Waiting { since_ns: 0 }, ..runner(9, LOOP) });
     assert_eq!(apart.plan(0, &Limits::default()).swaps.len(), 2);
-    // Nobody knows where.
+    // The CPU of the task is unknown.
     assert_eq!(waiting(30, 9_000_000_000, Allowed::Everywhere), vec![0, 1]);
 }
 
@@ -93,7 +93,7 @@ fn what_is_told_twice_or_offline_takes_no_part() {
         |system| system.runners.push(Runner { pid: 9, ..system.runners[2] }),
         |system| system.cpus[2].online = false,
         |system| system.runners.push(Runner { cpu: 4, ..system.runners[2] }),
-        // Where it is said to be too, there is doubt about others.
+        // CPU 4, the other CPU of the duplicate, has a second task.
         |system| {
             system
                 .runners
@@ -176,7 +176,7 @@ proptest! {
         prop_assert_eq!(system.plan(3, &limits), system.plan(3, &limits));
     }
 
-    /// Whatever is told, nothing overflows or panics, and no task or CPU is planned twice.
+    /// No input overflows or panics, and no task or CPU is planned twice.
     #[test]
     fn any_input_gives_a_plan(
         cpus in prop::collection::vec(any_cpu(), 0..20),

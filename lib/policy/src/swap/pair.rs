@@ -1,24 +1,26 @@
-//! Pairs the candidates of a pool.
+//! Pairing of the candidates of a pool.
 //!
-//! Both sides are in descending order of hope, and what a pair is worth is never more than the sum of its hopes. So a search may stop where
-//! this sum is no more than what it has found, or than nothing.
+//! Both lists are in descending order of upper bound (`hope`). The gain of a pair never exceeds the
+//! sum of its two bounds. So a search may stop where this sum is at most the best gain so far, or
+//! zero.
 
 use super::candidate::{Candidate, Pool};
 use super::input::Snapshot;
 use super::price::Pricer;
 
-/// Partners that are looked at first, in order of hope.
+/// Number of partners that a search tries first, in order of upper bound.
 pub const FIRST_TRIED: usize = 16;
-/// Partners that are looked at beyond those if none of them will do: another stretch in each round.
+/// Number of partners that it tries beyond those if none of them fits: another section in each
+/// round.
 pub const EXPLORED: usize = 16;
 
-/// Two candidates that change places.
+/// Two candidates that migrate to each other's CPU.
 pub(super) struct Pair<'a> {
     pub up: Candidate<'a>,
     pub down: Candidate<'a>,
 }
 
-/// A partner and what the pair is worth.
+/// A partner's index and the gain of the pair.
 #[derive(Clone, Copy)]
 struct Found {
     at: usize,
@@ -30,12 +32,12 @@ struct Search<'s, 'a> {
     pricer: &'s Pricer,
     down: &'s [Candidate<'a>],
     taken: Vec<bool>,
-    /// Everybody before this one is taken.
+    /// All partners before this index are taken.
     first_free: usize,
     evaluated: usize,
 }
 
-/// The swaps of one pool, and how many pairs were looked at.
+/// Return the swaps of one pool, and the number of pairs that were evaluated.
 pub(super) fn pairs<'a>(snapshot: &Snapshot<'a>, pricer: &Pricer, pool: &Pool<'a>) -> (Vec<Pair<'a>>, usize) {
     let mut search = Search {
         snapshot,
@@ -63,14 +65,14 @@ pub(super) fn pairs<'a>(snapshot: &Snapshot<'a>, pricer: &Pricer, pool: &Pool<'a
 }
 
 impl Search<'_, '_> {
-    /// The partner of the highest worth among those looked at; of equal ones the first.
+    /// Find the partner of the highest gain among those tried; the first of equal ones.
     fn partner(&mut self, up: &Candidate) -> Option<Found> {
         let end = self.down.partition_point(|down| up.hope + down.hope > 0);
         let first = self.first_free.min(end);
         let beyond = (first + FIRST_TRIED).min(end);
         let mut best = None;
         for at in first..beyond {
-            // The list is in order: nobody after this one is worth more than was found.
+            // The list is in order: no later partner gains more than the one found.
             if best.is_some_and(|best: Found| up.hope + self.down[at].hope <= best.worth) {
                 return best;
             }
@@ -87,7 +89,7 @@ impl Search<'_, '_> {
         best
     }
 
-    /// `best`, or the one at `at` if the pair is permitted and worth more.
+    /// Return the partner at `at` if the pair is permitted and gains more than `best`, else `best`.
     fn better(&mut self, up: &Candidate, at: usize, best: Option<Found>) -> Option<Found> {
         self.evaluated += 1;
         let down = &self.down[at];
@@ -99,7 +101,7 @@ impl Search<'_, '_> {
         if worth > best.map_or(0, |best| best.worth) { Some(Found { at, worth }) } else { best }
     }
 
-    /// By affinity and cgroup; a pool sees to nodes.
+    /// Return true if affinities and cgroups permit the pair. The pool already ensures the nodes.
     fn permitted(&self, up: &Candidate, down: &Candidate) -> bool {
         self.snapshot.may_run(up.runner, down.cpu.cpu) && self.snapshot.may_run(down.runner, up.cpu.cpu)
     }

@@ -1,4 +1,4 @@
-//! From a snapshot to a plan.
+//! Builds a plan from a snapshot.
 
 use super::candidate::{Candidate, Pool, candidates};
 use super::cpuset::CpuSet;
@@ -12,32 +12,34 @@ use std::cmp::Reverse;
 /// One task's part of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The task.
+    /// pid of the task.
     pub pid: u32,
-    /// CPU on which it runs; whoever carries the swap out checks that it still does.
+    /// CPU on which it runs; the caller that carries out the swap checks this again.
     pub from: u32,
-    /// CPU to which it goes.
+    /// CPU to which it migrates.
     pub to: u32,
-    /// What its progress is worth, 1 to [`super::WEIGHT_MAX`].
+    /// Weight of its progress, 1 to [`super::WEIGHT_MAX`].
     pub weight: u32,
-    /// The stack by which it was priced [permille].
+    /// CPI stack that the prediction used [permille].
     pub stack_permille: [u32; COMPONENTS],
-    /// Predicted progress where it is: 1 000 000 on a CPU that is best at everything.
+    /// Predicted progress on `from`; 1 000 000 on the reference CPU.
     pub before_ppm: u32,
-    /// Predicted progress where it goes.
+    /// Predicted progress on `to`.
     pub after_ppm: u32,
 }
 
-/// Two running tasks that should change places.
+/// Two running tasks that should migrate to each other's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
-    /// The task that goes from a slow CPU to a fast one.
+    /// The task that migrates from a slow CPU to a fast one.
     pub up: Move,
-    /// The task that goes from a fast CPU to a slow one.
+    /// The task that migrates from a fast CPU to a slow one.
     pub down: Move,
-    /// Predicted gain in the two tasks' progress, weighted, migrations not deducted [permille].
+    /// Predicted gain in the two tasks' weighted progress, before the cost of migrations
+    /// [permille].
     pub gain_permille: u32,
-    /// Work gained in the expected residence, migrations deducted [reference ns of a task of nice 0].
+    /// Work gained in the expected residence, after the cost of migrations [reference ns of a task
+    /// of nice 0].
     pub net_ns: u64,
 }
 
@@ -46,25 +48,26 @@ pub struct Swap {
 pub struct Plan {
     /// In descending order of gain; no CPU and no task occurs twice.
     pub swaps: Vec<Swap>,
-    /// Pairs that were priced, a measure of the work: at most [`super::FIRST_TRIED`] + [`super::EXPLORED`] for each slow CPU, twice
-    /// that if tasks may leave their nodes.
+    /// Number of pairs evaluated, a measure of the planner's work. It is at most
+    /// [`super::FIRST_TRIED`] + [`super::EXPLORED`] for each slow CPU, or twice that if tasks may
+    /// leave their nodes.
     pub evaluated: usize,
 }
 
-/// The swaps that are worth it now. Linear in CPUs and tasks, but for sorting them.
+/// Plan the swaps that gain now. The time is linear in CPUs and tasks, except for sorting them.
 #[must_use]
 pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
     let limits = limits.sane();
     let pricer = Pricer::new(&limits);
     let mut all = candidates(snapshot, &limits, &pricer);
-    // Stable: within a node by CPU.
+    // A stable sort keeps the order by CPU within a node.
     all.sort_by_key(|candidate| candidate.cpu.node);
     let mut draft = Draft::default();
     for of_node in all.chunk_by(|a, b| a.cpu.node == b.cpu.node) {
         draft.add(&Pool::new(snapshot, &pricer, of_node.iter().copied()), snapshot, &pricer);
     }
     if all.first().map(|candidate| candidate.cpu.node) != all.last().map(|candidate| candidate.cpu.node) {
-        // Whoever may leave its node and found no partner there.
+        // Try the tasks that may leave their node and found no partner on it.
         all.retain(|candidate| candidate.runner.roams && !draft.placed.contains(candidate.cpu.cpu));
         draft.add(&Pool::new(snapshot, &pricer, all.into_iter()), snapshot, &pricer);
     }
@@ -73,10 +76,10 @@ pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
     Plan { swaps: draft.swaps.into_iter().map(|(_, swap)| swap).collect(), evaluated: draft.evaluated }
 }
 
-/// A plan in the making.
+/// A plan under construction.
 #[derive(Default)]
 struct Draft {
-    /// With the net gain of each [reference ns times weight].
+    /// Swaps with their net gains [reference ns times weight].
     swaps: Vec<(i64, Swap)>,
     /// CPUs of these swaps.
     placed: CpuSet,
@@ -95,10 +98,10 @@ impl Draft {
     }
 }
 
-/// A time in which progress is counted: 1 ms gives parts per million.
+/// Time over which progress is counted: 1 ms gives parts per million.
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// The swap, and its net gain [reference ns times weight].
+/// Return the swap and its net gain [reference ns times weight].
 fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
     let (up, up_gain) = move_of(&pair.up, &pair.down, pricer);
     let (down, down_gain) = move_of(&pair.down, &pair.up, pricer);
@@ -117,7 +120,7 @@ fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
     (net, swap)
 }
 
-/// The move of `who` to the place of `other`, and its net gain [reference ns times weight].
+/// Return the move of `who` to the CPU of `other`, and its net gain [reference ns times weight].
 fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
     let to_permille = who.time_on(other.cpu.cost_permille);
     let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;

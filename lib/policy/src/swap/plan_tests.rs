@@ -1,4 +1,4 @@
-//! What a plan achieves.
+//! Tests of the gains that plans achieve.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,9 +20,9 @@ fn who_executes_goes_up_and_who_chases_goes_down() {
     assert_eq!((swap.down.pid, swap.down.from, swap.down.to), (1000, 0, 2));
     assert_eq!((swap.up.before_ppm, swap.up.after_ppm), (400_000, 1_000_000));
     assert_eq!(swap.down.before_ppm, 1_000_000);
-    // The chase keeps 1000 of 1105: 1.4 before, 1.905 after.
+    // The chase keeps 1000 of 1105: the sum is 1.4 before and 1.905 after.
     assert!(swap.gain_permille.abs_diff(361) <= 1, "{swap:?}");
-    // Half a second of 0.505 more, less 0.1 ms of each.
+    // Half a second of 0.505 more, less 0.1 ms of each task.
     assert!(swap.net_ns.abs_diff(252_300_000) < 300_000, "{swap:?}");
     system.apply(&plan);
     assert_eq!(system.plan(1, &Limits::default()).swaps, vec![]);
@@ -46,7 +46,7 @@ fn weight_says_whose_progress_counts() {
     let mut system = misplaced();
     system.runners.truncate(3);
     system.runners.remove(1);
-    // The loop gains 0.6 and the chase loses 0.095; worth ten times as much, that is more.
+    // The loop gains 0.6 and the chase loses 0.095. At ten times the weight the loss is larger.
     system.runner(1000).weight = 10 * WEIGHT_DEFAULT;
     assert_eq!(system.plan(0, &EAGER).swaps, vec![]);
     system.runner(1000).weight = 2 * WEIGHT_DEFAULT;
@@ -57,14 +57,14 @@ fn weight_says_whose_progress_counts() {
 #[test]
 fn prices_are_those_of_the_cpus_themselves() {
     let mut system = misplaced();
-    // CPU 0 is as slow as the slow ones: only CPU 1 is worth going to.
+    // CPU 0 costs as much as the slow CPUs, so only a migration to CPU 1 gains.
     system.cpus[0].cost_permille = SLOW;
     let plan = system.plan(0, &EAGER);
     assert_eq!(plan.swaps.len(), 1);
     assert_eq!((plan.swaps[0].up.from, plan.swaps[0].up.to), (2, 1));
 }
 
-/// Sixty tasks that may go nowhere useful hide the one that would do.
+/// Many tasks with a useless affinity hide the one partner that gains.
 #[test]
 fn a_hidden_partner_is_found_in_time() {
     let mut system = large(200);
@@ -72,7 +72,8 @@ fn a_hidden_partner_is_found_in_time() {
     for number in 0..200 {
         let mut confined = Allowed::Everywhere;
         let stack = match (number % 2, number) {
-            // On fast CPUs: all but the last may go to CPU 1 only, whose task has nothing to gain.
+            // On fast CPUs, all tasks but the last may run on CPU 1 only, whose task has nothing to
+            // gain.
             (0, 0..198) => {
                 confined = Allowed::Set(0);
                 [10, 0, 990]
@@ -96,7 +97,8 @@ fn a_hidden_partner_is_found_in_time() {
 fn work_grows_with_the_system_and_no_faster() {
     let evaluated = |nr: u32, hard: bool| {
         let mut system = large(nr);
-        // Everybody may use the CPUs that are multiples of three only: most pairs are looked at in vain.
+        // All tasks may use only CPUs that are multiples of three, so most evaluated pairs are not
+        // permitted.
         system.sets = vec![(0..nr).filter(|cpu| cpu % 3 == 0).collect()];
         if hard {
             system.runners.iter_mut().for_each(|runner| runner.allowed = Allowed::Set(0));
@@ -114,7 +116,8 @@ fn work_grows_with_the_system_and_no_faster() {
     assert!(evaluated(128, true) > 2 * evaluated(128, false), "it was not hard");
 }
 
-/// The distance from the best assignment that margin and migrations allow: each pair may lack its threshold.
+/// Return the largest distance from the best assignment that margin and migrations allow: each pair
+/// may lack its threshold.
 fn slack(system: &System, limits: &Limits) -> i128 {
     let stay_ns = limits.residence_ns - limits.migration_ns;
     let most = |of_cpu: &dyn Fn(&Runner, &Cpu) -> i128| {
@@ -139,7 +142,8 @@ proptest! {
         system.apply(&plan);
         let gained = throughput(&system, limits.residence_ns) - before;
         prop_assert!(plan.swaps.is_empty() || gained > 0, "{gained}");
-        // What the plan promises is no more than what is gained; the migrations are deducted from it.
+        // The plan promises at most the actual gain, because its figure excludes the cost of
+        // migrations.
         prop_assert!(predicted * i128::from(WEIGHT_DEFAULT) <= gained, "{predicted} {gained}");
     }
 
@@ -149,11 +153,11 @@ proptest! {
         let best = best_throughput(&system, true, SECOND_NS);
         let plans = system.settle(&limits);
         prop_assert_eq!(throughput(&system, SECOND_NS), best);
-        // Each task goes to its side once and stays: nothing is undone.
+        // Each task migrates to its class once and stays: no swap is undone.
         let mut moved: Vec<u32> = plans.iter().flat_map(|plan| &plan.swaps).flat_map(|swap| [swap.up.pid, swap.down.pid]).collect();
         moved.sort_unstable();
         prop_assert!(moved.windows(2).all(|pair| pair[0] != pair[1]), "{moved:?}");
-        // As few plans as their size allows.
+        // There are no more plans than the limit on their size requires.
         prop_assert!(plans.len() <= (moved.len() / 2).div_ceil(most_swaps));
     }
 
@@ -173,7 +177,7 @@ proptest! {
         prop_assert!(best - throughput(&system, limits.residence_ns) <= slack(&system, &limits));
     }
 
-    /// With limits, or CPUs that differ inside a class: no single exchange is left that would gain.
+    /// With limits, or CPUs that differ inside a class, no single swap remains that would gain.
     #[test]
     fn plans_reach_a_local_optimum_and_stop(mut system in limited_system(16, false), limits in any_limits()) {
         let limits = Limits { most_swaps: limits.most_swaps.max(1), ..limits };
@@ -187,7 +191,7 @@ proptest! {
         prop_assert_eq!(gainful_pair(&system, &limits), None);
     }
 
-    /// After any swap, the way back is worth less than nothing.
+    /// The reverse of any planned swap has a negative gain.
     #[test]
     fn no_swap_is_worth_its_way_back(mut system in limited_system(10, false), limits in any_limits()) {
         let plan = system.plan(0, &limits);
@@ -219,7 +223,7 @@ proptest! {
     }
 }
 
-/// The strategies make systems in which there is something to plan.
+/// Check that the strategies generate systems in which there is something to plan.
 #[test]
 fn the_systems_above_are_not_all_at_rest() {
     use proptest::strategy::ValueTree;

@@ -1,10 +1,11 @@
-//! What a task does on a CPU, by the C headers' formula.
+//! Progress of a task on a CPU, by the C headers' formula.
 
 use super::input::{Limits, WEIGHT_MAX};
 use crate::ffi;
 use crate::table::COMPONENTS;
 
-/// `stack` with shares that sum to 1000; None if it is empty, which says nothing.
+/// Return the stack with shares that sum to 1000; None if it is empty and so carries no
+/// information.
 #[must_use]
 pub(crate) fn normalised(stack_permille: [u32; COMPONENTS]) -> Option<[u32; COMPONENTS]> {
     if stack_permille == [0; COMPONENTS] {
@@ -16,7 +17,8 @@ pub(crate) fn normalised(stack_permille: [u32; COMPONENTS]) -> Option<[u32; COMP
     Some(stack.permille)
 }
 
-/// Time of a unit of work of `stack` on a CPU of `cost` [permille of the time on a CPU that is best at everything].
+/// Return the time of a unit of work of the stack on a CPU of this cost [permille of the time on
+/// the reference CPU].
 #[must_use]
 pub(crate) fn time_permille(stack_permille: [u32; COMPONENTS], cost_permille: [u32; COMPONENTS]) -> u32 {
     let stack = ffi::bias_stack { permille: stack_permille };
@@ -25,15 +27,16 @@ pub(crate) fn time_permille(stack_permille: [u32; COMPONENTS], cost_permille: [u
     unsafe { ffi::bias_time_permille(&stack, &cost) }
 }
 
-/// Work done in `ran_ns` where a unit takes `time_permille`, as the time the best CPU would have needed [ns].
+/// Return the work done in `ran_ns` where a unit takes `time_permille`, as time on the reference
+/// CPU [ns].
 #[must_use]
 pub(super) fn work_ns(ran_ns: u64, time_permille: u32) -> u64 {
     // SAFETY: a pure function of values.
     unsafe { ffi::bias_reference_ns(ran_ns, time_permille) }
 }
 
-/// Prices moves for one plan. Worths are in reference ns times 1000 times weight: at most 2^36 * 2000 * 10000 < 2^61 each, so sums of a
-/// few fit.
+/// Values moves for one plan. Values are in reference ns times 1000 times weight. Each is at most
+/// 2^36 * 2000 * 10000 < 2^61, so sums of a few fit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pricer {
     residence_ns: u64,
@@ -42,7 +45,7 @@ pub(super) struct Pricer {
 }
 
 impl Pricer {
-    /// From limits that are sane.
+    /// Take the limits, which must be sane ([`Limits::sane`]).
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             residence_ns: limits.residence_ns,
@@ -51,17 +54,18 @@ impl Pricer {
         }
     }
 
-    /// What staying is worth, the margin that a move has to gain included.
+    /// Return the value of staying, including the margin that a move has to gain.
     pub(super) fn stays(&self, weight: u32, time_permille: u32) -> i64 {
         work_ns(self.residence_ns, time_permille) as i64 * self.margin * i64::from(weight)
     }
 
-    /// What being moved to where a unit takes `time_permille` is worth.
+    /// Return the value of a migration to a CPU where a unit takes `time_permille`.
     pub(super) fn moves(&self, weight: u32, time_permille: u32) -> i64 {
         work_ns(self.stay_ns, time_permille) as i64 * 1000 * i64::from(weight)
     }
 
-    /// Work that a move gains, without margin [reference ns times weight]; negative for a loss.
+    /// Return the work that a move gains, without margin [reference ns times weight]; negative for
+    /// a loss.
     pub(super) fn gains(&self, weight: u32, from_permille: u32, to_permille: u32) -> i64 {
         let difference =
             work_ns(self.stay_ns, to_permille) as i64 - work_ns(self.residence_ns, from_permille) as i64;
@@ -69,7 +73,7 @@ impl Pricer {
     }
 }
 
-/// A weight in its range.
+/// Clamp a weight to its range.
 pub(super) fn sane_weight(weight: u32) -> u32 {
     weight.clamp(1, WEIGHT_MAX)
 }

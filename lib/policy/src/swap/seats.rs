@@ -1,24 +1,24 @@
-//! Who sits on which CPU, and for which CPUs somebody waits.
+//! The running task of each CPU, and the CPUs for which a task waits.
 
 use super::cpuset::CpuSet;
 use super::input::{Allowed, Cpu, Runner, Snapshot, State};
 use crate::table::MAX_CPUS;
 
-/// A CPU and the task that runs there.
+/// A CPU and its running task.
 pub(super) struct Seat<'a> {
     pub cpu: &'a Cpu,
     pub runner: Option<&'a Runner>,
-    /// Told twice: nothing is known.
+    /// The snapshot lists the CPU twice, or two tasks running on it, so its task is unknown.
     doubtful: bool,
 }
 
-/// Seats by CPU number.
+/// CPUs and their running tasks, by CPU number.
 pub(super) struct Seats<'a> {
     seats: Vec<Option<Seat<'a>>>,
 }
 
 impl<'a> Seats<'a> {
-    /// Sits the running tasks of `snapshot`.
+    /// Assign the running tasks of `snapshot` to their CPUs.
     pub(super) fn new(snapshot: &Snapshot<'a>) -> Self {
         let mut seats: Vec<Option<Seat>> = Vec::new();
         let known = snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS);
@@ -37,12 +37,12 @@ impl<'a> Seats<'a> {
         Self { seats }
     }
 
-    /// The seat of a CPU; None if it is unknown.
+    /// Return the entry of a CPU; None if the CPU is unknown.
     pub(super) fn get(&self, cpu: u32) -> Option<&Seat<'a>> {
         self.seats.get(cpu as usize)?.as_ref()
     }
 
-    /// Online CPUs with one task each, in ascending order.
+    /// Iterate over the online CPUs that have exactly one running task, in ascending order.
     pub(super) fn taken(&self) -> impl Iterator<Item = (&'a Cpu, &'a Runner)> {
         self.seats
             .iter()
@@ -52,7 +52,8 @@ impl<'a> Seats<'a> {
     }
 }
 
-/// Tasks that are said to run twice, in ascending order: nobody knows where they are.
+/// Return the pids that the snapshot lists as running more than once, in ascending order. The CPU
+/// of such a task is unknown.
 pub(super) fn doubles(snapshot: &Snapshot) -> Vec<u32> {
     let running = snapshot.runners.iter().filter(|runner| runner.state == State::Running);
     let mut pids: Vec<u32> = running.map(|runner| runner.pid).collect();
@@ -63,9 +64,11 @@ pub(super) fn doubles(snapshot: &Snapshot) -> Vec<u32> {
         .collect()
 }
 
-/// CPUs whose next dispatch decides anew who runs there: some task waits in their node that may run on them.
+/// Return the CPUs whose next dispatch chooses a task anyway, because a task of their node that may
+/// run on them waits.
 ///
-/// Fast CPUs serve the slow queues too, so the class of the queue does not matter. Each distinct limit is looked at once a node.
+/// Fast CPUs serve the slow DSQs too, so the class of the DSQ does not matter. Each distinct limit
+/// is evaluated once per node.
 pub(super) fn awaited(snapshot: &Snapshot, seats: &Seats, passing_ns: u64) -> CpuSet {
     let waits = |runner: &&Runner| match runner.state {
         State::Waiting { since_ns } => snapshot.now_ns.saturating_sub(since_ns) >= passing_ns,

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 
 pub(super) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
 pub(super) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
-/// Stacks of a loop that executes and of one that chases pointers.
+/// CPI stacks of a loop that executes and of one that chases pointers.
 pub(super) const LOOP: [u32; COMPONENTS] = [1000, 0, 0];
 pub(super) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
 
-/// Plans whatever gains at all.
+/// Limits under which every gain is planned.
 pub(super) const EAGER: Limits = Limits {
     most_swaps: usize::MAX,
     min_gain_permille: 0,
@@ -62,7 +62,7 @@ impl System {
         }
     }
 
-    /// Carries out plans until as many as there are CPUs have found nothing.
+    /// Carry out plans until more consecutive plans than there are CPUs were empty.
     pub(super) fn settle(&mut self, limits: &Limits) -> Vec<Plan> {
         let mut plans = Vec::new();
         let mut empty = 0;
@@ -86,7 +86,7 @@ pub(super) fn cpu(number: u32, class: Class) -> Cpu {
     Cpu { cpu: number, class, node: 0, cost_permille, online: true }
 }
 
-/// A task that runs on the CPU of its number less 1000.
+/// Return a task that runs on the CPU `pid` - 1000.
 pub(super) fn runner(pid: u32, stack: [u32; COMPONENTS]) -> Runner {
     Runner {
         pid,
@@ -103,7 +103,8 @@ pub(super) fn runner(pid: u32, stack: [u32; COMPONENTS]) -> Runner {
     }
 }
 
-/// The example of the design: who chases pointers sits on the fast CPUs 0 and 1, who executes on the slow ones 2 and 3.
+/// Return a misplaced system: pointer chasers on the fast CPUs 0 and 1, executing loops on the slow
+/// CPUs 2 and 3.
 pub(super) fn misplaced() -> System {
     let cpus = (0..4).map(|number| cpu(number, if number < 2 { Class::Fast } else { Class::Slow }));
     let stacks = [CHASE, CHASE, LOOP, LOOP];
@@ -115,7 +116,8 @@ pub(super) fn misplaced() -> System {
     }
 }
 
-/// `nr` CPUs, every second one slow, the tasks' stacks spread over all kinds, most of them on the wrong side.
+/// Return `nr` CPUs, every second one slow. The stacks are of all biases, and most tasks run on the
+/// wrong class.
 pub(super) fn large(nr: u32) -> System {
     let class = |number: u32| if number.is_multiple_of(2) { Class::Fast } else { Class::Slow };
     let stack = |number: u32| {
@@ -138,7 +140,8 @@ pub(super) fn any_stack() -> impl Strategy<Value = [u32; COMPONENTS]> {
 }
 
 fn any_costs(alike: bool) -> impl Strategy<Value = Vec<[u32; COMPONENTS]>> {
-    // Of eight CPUs at most; the fast half is better on the whole, not always in each component.
+    // Costs of eight CPUs per class. The fast ones are better on the whole, but not always in each
+    // component.
     let one = |most: u32| prop::array::uniform3(1000..=most);
     (prop::collection::vec(one(1300), 8), prop::collection::vec(one(4000), 8)).prop_map(
         move |(fast, slow)| {
@@ -150,7 +153,8 @@ fn any_costs(alike: bool) -> impl Strategy<Value = Vec<[u32; COMPONENTS]>> {
     )
 }
 
-/// Systems in which every task may be swapped and nobody waits: 2 to `most` CPUs on `nodes` nodes. `alike`: CPUs of a class cost the same.
+/// Generate systems in which every task may be swapped and none waits: 2 to `most` CPUs on `nodes`
+/// nodes. With `alike`, CPUs of a class cost the same.
 pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy<Value = System> {
     let seat = (any::<bool>(), 0..nodes, any_stack(), 50u32..=200);
     (any_costs(alike), prop::collection::vec(seat, 2..=most)).prop_map(|(costs, seats)| {
@@ -165,7 +169,7 @@ pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy
     })
 }
 
-/// Affinities and cgroups: sets 0 to 3, and one that does not exist; most tasks without.
+/// Generate affinities and cgroups: sets 0 to 3, and one that does not exist. Most tasks have none.
 fn limited() -> impl Strategy<Value = (Allowed, Option<u32>)> {
     let allowed = prop_oneof![6 => Just(Allowed::Everywhere), 3 => (0u32..4).prop_map(Allowed::Set), 1 => Just(Allowed::Set(9))];
     let group = prop_oneof![6 => Just(None), 3 => (0u32..2).prop_map(Some), 1 => Just(Some(7))];
@@ -179,7 +183,7 @@ fn with_sets(mut system: System, sets: &[u16], groups: [u32; 2]) -> System {
     system
 }
 
-/// As [`free_system`], with limits on some tasks.
+/// Generate systems as [`free_system`] does, with limits on some tasks.
 pub(super) fn limited_system(most: usize, alike: bool) -> impl Strategy<Value = System> {
     let limits = prop::collection::vec((limited(), any::<bool>()), most);
     let sets = prop::collection::vec(any::<u16>(), 4);
@@ -193,7 +197,7 @@ pub(super) fn limited_system(most: usize, alike: bool) -> impl Strategy<Value = 
     )
 }
 
-/// What may be wrong with a task.
+/// Defects of a task.
 const FLAWS: [fn(&mut Runner); 9] = [
     |runner| runner.stack_permille = None,
     |runner| runner.stack_permille = Some([0; 3]),
@@ -206,7 +210,7 @@ const FLAWS: [fn(&mut Runner); 9] = [
     |runner| runner.cpu = 5000,
 ];
 
-/// As [`limited_system`], with flaws, offline CPUs and tasks that wait.
+/// Generate systems as [`limited_system`] does, with defects, offline CPUs and tasks that wait.
 pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
     let offline = prop::collection::vec(prop::bool::weighted(0.1), most);
     let waiter = (0u32..20, limited(), 0u64..20_000_000);
