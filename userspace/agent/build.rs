@@ -1,11 +1,11 @@
-//! Compiles the kernel side (`bpf/`) with clang and generates its skeleton.
+//! Compile the kernel side (`bpf/`) with clang and generate its skeleton.
 
 use std::env;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Headers that `bpf/` includes from outside its folder, which cargo would not watch by itself.
+/// Headers that `bpf/` includes from outside its directory. Cargo does not watch them by itself.
 const HEADERS: &str = "../../lib/include";
 
 fn main() -> Result<()> {

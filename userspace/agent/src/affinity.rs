@@ -1,7 +1,8 @@
 //! The CPUs that the calling thread may use, on machines of any size.
 //!
-//! Not through nix: its `CpuSet` ends at 1024 CPUs, and the kernel refuses to tell the mask of a machine that may have more into a
-//! smaller one (EINVAL, sched_getaffinity(2)), however few are online.
+//! nix does not suffice: its `CpuSet` ends at 1024 CPUs. On a machine that may have more, the
+//! kernel refuses to write the mask into a smaller one (EINVAL, sched_getaffinity(2)), even if few
+//! are online.
 
 use crate::cpulist;
 use nix::errno::Errno;
@@ -10,19 +11,21 @@ use nix::libc::{self, c_ulong};
 /// Bits in a word of the kernel's mask.
 const BITS: usize = c_ulong::BITS as usize;
 
-/// Online CPUs that the affinity and the cpuset of the calling thread leave it, in ascending order.
+/// Return the online CPUs that the affinity and the cpuset of the calling thread permit, in
+/// ascending order.
 ///
 /// # Errors
-/// The kernel's, when it does not tell.
+/// The kernel's, when it does not return the mask.
 pub fn allowed() -> Result<Vec<u32>, Errno> {
     allowed_from(1024 / BITS)
 }
 
-/// As [`allowed`], with a mask of so many words at first.
+/// Like [`allowed`], with a mask of `words` words at first.
 fn allowed_from(words: usize) -> Result<Vec<u32>, Errno> {
     let mut mask: Vec<c_ulong> = vec![0; words];
     loop {
-        // SAFETY: the kernel writes at most as many bytes as it is told, which are those of `mask`; a cpu_set_t is an array of these words.
+        // SAFETY: the kernel writes at most the given number of bytes, which is the size of `mask`.
+        // A cpu_set_t is an array of these words.
         let result =
             unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
         match Errno::result(result) {
@@ -35,18 +38,19 @@ fn allowed_from(words: usize) -> Result<Vec<u32>, Errno> {
     }
 }
 
-/// Restricts the calling thread to `cpus`, and with it what it executes and forks from then on.
+/// Restrict the calling thread to `cpus`, and the programs and threads that it starts from then on.
 ///
 /// # Errors
-/// The kernel's: EINVAL when none of them is online and in the cpuset.
+/// The kernel's: EINVAL when none of the CPUs is online and in the cpuset.
 pub fn restrict(cpus: &[u32]) -> Result<(), Errno> {
     let mask = mask(cpus);
-    // SAFETY: the kernel reads as many bytes as it is told, which are those of `mask`; a cpu_set_t is an array of these words.
+    // SAFETY: the kernel reads the given number of bytes, which is the size of `mask`. A cpu_set_t
+    // is an array of these words.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
     Errno::result(result).map(drop)
 }
 
-/// The mask with the bits of `cpus` set, as long as it need be.
+/// Return the mask with the bits of `cpus` set, with as many words as needed.
 fn mask(cpus: &[u32]) -> Vec<c_ulong> {
     let words = cpus.iter().max().map_or(1, |last| *last as usize / BITS + 1);
     let mut mask: Vec<c_ulong> = vec![0; words];
@@ -73,7 +77,7 @@ mod tests {
     fn restricting_a_thread_leaves_it_these_cpus() {
         let all = allowed().unwrap();
         assert!(!all.is_empty());
-        // Of this thread only, so that other tests keep theirs.
+        // In a thread of its own, so that other tests keep their CPUs.
         let last = all[all.len() - 1];
         let left = std::thread::spawn(move || restrict(&[last]).and_then(|()| allowed())).join().unwrap();
         assert_eq!(left, Ok(vec![last]));

@@ -1,4 +1,4 @@
-//! Where a capacity table comes from: a file that the user names, the last calibration, or a new one.
+//! Source of the capacity table: a file that the user names, the last calibration, or a new one.
 
 use crate::calibrate::{self, Settings, calibrate};
 use crate::failure::{Exit, Failure};
@@ -12,42 +12,45 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{debug, info, warn};
 
-/// What the user asked for.
+/// The user's choice of the source.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
-    /// Use this file, and neither measure nor store anything.
+    /// File to use instead of measuring. Nothing is stored then.
     pub capacity_file: Option<PathBuf>,
-    /// Measure even if the stored table is good.
+    /// True to measure even if the stored table is valid.
     pub force: bool,
-    /// How to measure.
+    /// Parameters of the calibration.
     pub settings: Settings,
-    /// Where to keep what was measured; None for the default place.
+    /// File to store the measured table in; None for the default path.
     pub output: Option<PathBuf>,
 }
 
-/// A table with what is known about its origin.
+/// A table with its origin.
 #[derive(Debug, Clone)]
 pub struct Capacity {
     /// The checked table.
     pub table: CapacityTable,
-    /// The file it is in, or would be.
+    /// The file that holds the table, or would hold it.
     pub file: CapacityFile,
-    /// What the counters did while it was measured; empty if it was not measured now.
+    /// Counts of the events during the calibration; empty if the table was not measured in this
+    /// run.
     pub seen: Vec<Seen>,
 }
 
 impl Capacity {
-    /// Does the file, not [`bias_policy::sharing::SHARED_DEFAULT`], say what busy siblings cost, wherever there are any?
+    /// Return true if the file gives the cost of busy siblings for every CPU that has siblings.
+    /// Otherwise [`bias_policy::sharing::SHARED_DEFAULT`] stands in for it.
     fn prices_siblings(&self) -> bool {
         let with_sibling = |cpu: u32| self.table.get(cpu).is_some_and(|entry| self.table.has_sibling(entry));
         self.file.cpus.iter().all(|entry| entry.shared_permille.is_some() || !with_sibling(entry.cpu))
     }
 
-    /// Takes the counters out that do not count: those that calibration saw stand still, where it was done now, and those that stand still
-    /// over work of some milliseconds, where it was not. Scheduling needs this; showing a table does not.
+    /// Close the counters that do not count. After a calibration these are the ones that it saw
+    /// stand still. Otherwise a probe of some milliseconds finds them. Scheduling needs this;
+    /// showing a table does not.
     ///
     /// # Errors
-    /// Kernel failure when the machine's description cannot be read.
+    /// Kernel failure when sysfs is not mounted or names no CPU.
     pub fn settle(&self, counters: &mut Counters) -> Result<(), Failure> {
         if counters.groups().next().is_none() {
             return Ok(());
@@ -69,12 +72,15 @@ impl Capacity {
     }
 }
 
-/// The table to schedule by: the file that was named; else the stored one if the machine is the same and a spot check
-/// agrees; else a new calibration with `counters` running, which is stored.
+/// Return the table to schedule by, from the first of these sources that applies:
+///
+/// 1. the file that the user names,
+/// 2. the stored table, if the machine is the same and a spot check agrees,
+/// 3. a new calibration with `counters` open, which is stored.
 ///
 /// # Errors
-/// Usage failure for a bad file that the user named; runtime failure when measuring fails again and again. A bad stored file and a place that
-/// cannot be written to are warnings.
+/// Usage failure for a bad file that the user names, runtime failure when measuring fails
+/// repeatedly. A bad stored file and a default path that cannot be written are only logged.
 pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure> {
     let topology = Topology::read()?;
     if let Some(path) = &source.capacity_file {
@@ -92,12 +98,12 @@ pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure>
             Err(why) => info!("calibrating anew: {why}"),
         }
     }
-    // The online CPUs are read each time: one that has gone may be why it failed.
+    // The online CPUs are read each time: the failure may be due to a CPU that went offline.
     let capacity = persistently(PAUSE, || measure(&Topology::read()?, &source.settings, counters))?;
     if let Some(path) = &stored {
         match capacity.file.write(path) {
             Ok(()) => info!("capacity table stored in {}", path.display()),
-            // A place the user named must work; the default one is a convenience.
+            // A path that the user names must work; the default path is a convenience.
             Err(failure) if source.output.is_some() => return Err(failure),
             Err(failure) => warn!("the table is not kept: {failure}"),
         }
@@ -105,11 +111,12 @@ pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure>
     Ok(capacity)
 }
 
-/// Tries at measuring, and the pause between them: enough for a script that switches CPUs or cpusets.
+/// Attempts to measure, and the pause between them: enough for a script that switches CPUs or
+/// cpusets.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What `work` gives; it is tried again after `pause` where it failed for what may pass.
+/// Call `work`, and again after `pause` while it fails with a runtime failure, which may pass.
 fn persistently<T>(pause: Duration, mut work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     for _ in 1..TRIES {
         match work() {
@@ -123,15 +130,15 @@ fn persistently<T>(pause: Duration, mut work: impl FnMut() -> Result<T, Failure>
     work()
 }
 
-/// The table that `scx_bias table` shows: the file that was named or the stored one, as it is.
+/// Return the table that `scx_bias table` shows: the named file or the stored one, unchanged.
 ///
 /// # Errors
-/// Usage failure when there is none or it is bad.
+/// Usage failure when there is no such file or it is invalid.
 pub fn stored(capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
     stored_on(&Topology::read()?, capacity_file)
 }
 
-/// As [`stored`], of a machine that was read already.
+/// Like [`stored`], for a topology that is already read.
 ///
 /// # Errors
 /// As [`stored`].
@@ -156,12 +163,12 @@ fn from_file(path: &Path, topology: &Topology) -> Result<Capacity, Failure> {
     Ok(Capacity { table, file, seen: Vec::new() })
 }
 
-/// Measures every CPU, with a progress bar if standard error is a terminal.
+/// Measure every CPU, with a progress bar if standard error is a terminal.
 ///
 /// # Errors
 /// Those of [`calibrate()`].
 pub fn measure(topology: &Topology, settings: &Settings, counters: &Counters) -> Result<Capacity, Failure> {
-    // Hidden by indicatif itself when standard error is no terminal.
+    // indicatif hides the bar when standard error is no terminal.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} visits, {eta} left") {
         bar.set_style(style);
@@ -180,7 +187,7 @@ pub fn measure(topology: &Topology, settings: &Settings, counters: &Counters) ->
     })
 }
 
-/// The stored table if it still describes this machine, or why it does not.
+/// Return the stored table if it still describes this machine, else the reason why it does not.
 fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Capacity, String> {
     let capacity = from_file(path, topology).map_err(|failure| failure.message)?;
     let identity =
@@ -196,11 +203,13 @@ fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Cap
     Ok(capacity)
 }
 
-/// Highest deviation of a spot check from the stored table [permille].
+/// Largest deviation of a spot check from the stored table [permille].
 const SPOT_TOLERANCE_PERMILLE: f64 = 50.0;
 
-/// Compares execute times of a spot check, (CPU, ns per step), with the stored costs. Only ratios count, so both are
-/// brought to the same scale by the median of their quotients: one disturbed CPU does not make all look wrong.
+/// Compare execute times of a spot check, (CPU, ns per step), with the stored costs.
+///
+/// Only ratios count, so the median of the quotients brings both to the same scale: one disturbed
+/// CPU does not make all CPUs look wrong.
 fn agrees(capacity: &Capacity, seen: &[(u32, f64)]) -> Result<(), String> {
     let quotient = |(cpu, time): &(u32, f64)| {
         let cost = capacity.table.get(*cpu)?.cost_permille[0];

@@ -1,10 +1,10 @@
 //! The kernel's CPU list format, such as `0-3,8`.
 
-/// CPU numbers stay below this: the most any architecture's kernel can be configured for.
+/// Bound of CPU numbers: the most that any architecture's kernel can be configured for.
 pub const MAX_CPUS: u32 = 16_384;
 
-/// CPU numbers of a list in ascending order without repeats; None when it is malformed or names an impossible number.
-/// An empty list is valid.
+/// Parse a list to CPU numbers in ascending order without repeats. Return None when the list is
+/// malformed or names an impossible number. An empty list is valid.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// The list format of ascending CPU numbers.
+/// Format ascending CPU numbers as a list.
 #[must_use]
 pub fn format(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();

@@ -1,9 +1,13 @@
-//! The last times that the kernel ended the scheduler, kept so that `status` and `check` can tell of them after a restart.
+//! The last times that the kernel ended the scheduler, for `status` and `check` after a restart.
 //!
-//! Approach. A file in the run folder, private to root, a line of JSON for each of the last [`KEPT`]. It is written anew as a whole each
-//! time. The folder is emptied at boot, so every entry is of this boot.
+//! # Approach
+//! A file in the run directory, private to root, has a line of JSON for each of the last [`KEPT`]
+//! times. Each write replaces the whole file. The directory is emptied at boot, so every entry is
+//! of this boot.
 //!
-//! Invariants. Any bytes make a list: a line that is none is skipped. A reason has no control characters, for it holds names of tasks.
+//! # Invariants
+//! Any bytes give a list: invalid lines are skipped. A reason contains names of tasks, so control
+//! characters are removed from it.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -14,23 +18,23 @@ use serde::{Deserialize, Serialize};
 use crate::explain::words::duration;
 use crate::safefile;
 
-/// Ejections that are remembered.
+/// Most ejections that are kept.
 pub const KEPT: usize = 5;
 const FILE: &str = "ejections";
 
-/// The kernel ended the scheduler.
+/// An end of the scheduler by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ejection {
-    /// When [ms since 1970].
+    /// Time [ms since 1970].
     pub at_ms: u64,
-    /// Why, in the kernel's words.
+    /// Reason, in the kernel's words.
     pub reason: String,
 }
 
-/// Adds an ejection that happens now to those in `folder`, which is made if need be.
+/// Append an ejection at the present time to those in `folder`, which is created if it is missing.
 ///
 /// # Errors
-/// When it cannot be written; then the file is as before.
+/// The error of the write. The file is then unchanged.
 pub fn remember(folder: &Path, reason: &str) -> std::io::Result<()> {
     safefile::private_folder(folder)?;
     let mut all = last(folder);
@@ -49,7 +53,8 @@ pub fn remember(folder: &Path, reason: &str) -> std::io::Result<()> {
     std::fs::rename(new, path)
 }
 
-/// The last ejections in `folder`, the newest last; none if it has none that this user may read.
+/// Return the last ejections in `folder`, newest last; none if there is no file that this user may
+/// read.
 #[must_use]
 pub fn last(folder: &Path) -> Vec<Ejection> {
     let text = safefile::read_own_text(&folder.join(FILE), "record of ejections").unwrap_or_default();
@@ -58,7 +63,7 @@ pub fn last(folder: &Path) -> Vec<Ejection> {
     all.into_iter().skip(surplus).collect()
 }
 
-/// A line for each, the newest last.
+/// Return a line for each ejection, newest last.
 #[must_use]
 pub fn lines(ejections: &[Ejection], now_ms: u64) -> Vec<String> {
     let ago = |at_ms| duration(now_ms.saturating_sub(at_ms) / 1000);
@@ -66,7 +71,7 @@ pub fn lines(ejections: &[Ejection], now_ms: u64) -> Vec<String> {
     ejections.iter().map(line).collect()
 }
 
-/// Now [ms since 1970].
+/// Return the present time [ms since 1970].
 #[must_use]
 pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -120,7 +125,7 @@ mod tests {
     fn each_is_told_with_its_time() {
         let ejections = [Ejection { at_ms: 1000, reason: "runnable task stall".to_owned() }];
         assert_eq!(lines(&ejections, 66_000), ["1 min 5 s ago: runnable task stall"]);
-        // A clock that was set back.
+        // The clock was set back.
         assert_eq!(lines(&ejections, 0), ["0 s ago: runnable task stall"]);
     }
 }

@@ -1,10 +1,13 @@
-//! Running a program on chosen CPUs: `golden-run` of seed 000 (section 4.1), with or without a scheduler of ours.
+//! Execution of a program on chosen CPUs, with or without scx_bias running: `golden-run` of
+//! \[Reif20\], section 4.1.
 //!
-//! The table says which CPUs, the affinity of this process is set to them, and the program takes its place. What it costs is the start
-//! of this process; from then on nothing of ours runs.
+//! The table gives the CPUs. The affinity of this process is set to them, and the program replaces
+//! the process. The only cost is the start of this process: from then on no code of this project
+//! runs.
 //!
-//! Limits. Nothing is reserved: whoever else may use these CPUs does. The program may widen its affinity again, and a
-//! CPU that goes offline takes its share of the choice with it.
+//! # Limits
+//! Nothing is reserved: other tasks may use these CPUs as well. The program may widen its affinity
+//! again. A CPU that goes offline takes its share of the choice with it.
 
 use crate::affinity;
 use crate::capacity;
@@ -23,18 +26,18 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which CPUs the user wants.
+/// The user's choice of CPUs.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// Table to choose by; None for the stored one.
     pub capacity_file: Option<PathBuf>,
-    /// How many; None for all that fit.
+    /// Number of CPUs; None for all that fit.
     pub count: Option<NonZeroUsize>,
-    /// Only of this class; of the slow ones the slowest come first.
+    /// Class that the CPUs must have. Of the slow CPUs the slowest come first.
     pub class: Option<Class>,
-    /// Cost that ranks.
+    /// Cost to rank the CPUs by.
     pub by: RankBy,
-    /// At most one CPU of each core.
+    /// True for at most one CPU of each core.
     pub whole_cores: bool,
 }
 
@@ -45,24 +48,25 @@ impl Wish {
     }
 }
 
-/// The CPUs a program will run on, and why these. At least one.
+/// The CPUs that the program will run on, with the reasons. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     rule: Rule,
     /// CPUs that this process may use, in ascending order.
     allowed: Vec<u32>,
-    /// The chosen ones, the best first.
+    /// Chosen CPUs, best first.
     cpus: Vec<CpuCapacity>,
-    /// The one that one more would have added.
+    /// The CPU that a larger count would have added.
     next: Option<CpuCapacity>,
-    /// What the user should know though the program can run, a line each.
+    /// Warnings for a program that can run nevertheless, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Chooses among the CPUs that are online and in this process's affinity and cpuset.
+/// Choose among the CPUs that are online and in this process's affinity and cpuset.
 ///
 /// # Errors
-/// Usage failure when there is no table, it is bad, or fewer CPUs fit than were asked for; kernel failure when the machine cannot be read.
+/// Usage failure when there is no table, it is invalid, or fewer CPUs fit than requested. Kernel
+/// failure when the machine cannot be read.
 pub fn choose(wish: &Wish) -> Result<Choice, Failure> {
     let topology = Topology::read()?;
     let capacity = capacity::stored_on(&topology, wish.capacity_file.as_deref())?;
@@ -76,7 +80,8 @@ pub fn choose(wish: &Wish) -> Result<Choice, Failure> {
     Ok(choice)
 }
 
-/// Warns when the table was measured on other CPUs. Another kernel does not make other CPUs fast, nor does one that is offline.
+/// Warn when the table was measured on other CPUs. Another kernel or an offline CPU does not change
+/// the speed of the others.
 fn foreign(file: &CapacityFile, topology: &Topology) -> Option<String> {
     let (measured, present) = (file.identity.as_ref()?, topology.identity());
     let still_there = |cpu: &&_| present.cpus.contains(cpu);
@@ -92,7 +97,7 @@ fn foreign(file: &CapacityFile, topology: &Topology) -> Option<String> {
 }
 
 impl Choice {
-    /// Chooses among `allowed`.
+    /// Choose among `allowed`.
     fn of(table: &CapacityTable, allowed: Vec<u32>, wish: &Wish) -> Result<Self, Failure> {
         let rule = wish.rule();
         let mut warnings = Vec::new();
@@ -114,13 +119,13 @@ impl Choice {
         Ok(Self { rule, allowed, cpus, next, warnings })
     }
 
-    /// The chosen CPUs in the kernel's list format, as taskset(1) takes it.
+    /// Return the chosen CPUs in the kernel's list format, as taskset(1) takes it.
     #[must_use]
     pub fn list(&self) -> String {
         cpulist::format(&ascending(self.cpus.iter()))
     }
 
-    /// What was chosen and why, one line.
+    /// Describe the choice and its reason in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let end = match self.rule.order {
@@ -147,7 +152,7 @@ impl Choice {
         )
     }
 
-    /// The choice for people: the summary and a line a CPU, the best first.
+    /// Return the choice as text: the summary and a line per CPU, best first.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out =
@@ -166,7 +171,7 @@ impl Choice {
         out
     }
 
-    /// The choice for machines.
+    /// Return the choice as JSON.
     ///
     /// # Errors
     /// Runtime failure when it cannot be written as JSON.
@@ -185,8 +190,10 @@ impl Choice {
             .map_err(|error| Failure::runtime(format!("cannot write the choice as JSON ({error})")))
     }
 
-    /// Puts a program, followed by its arguments, in the place of this process, on the chosen CPUs. Returns only if that fails: usage failure
-    /// without a program, kernel failure when the CPUs are refused, else with the exit codes of env(1) and nice(1).
+    /// Replace this process by a program, followed by its arguments, on the chosen CPUs.
+    ///
+    /// Return only if that fails. It is a usage failure without a program, and a kernel failure
+    /// when the kernel refuses the CPUs. Otherwise it has the exit codes of env(1) and nice(1).
     #[must_use]
     pub fn run(&self, command: &[OsString]) -> Failure {
         let Some((program, arguments)) = command.split_first() else {
@@ -198,13 +205,14 @@ impl Choice {
                 self.list()
             ));
         }
-        // As env(1) does it: found through PATH, SIGPIPE as most programs expect it.
+        // As in env(1): PATH is searched, and SIGPIPE has the disposition that most programs
+        // expect.
         let error = Command::new(program).args(arguments).exec();
         cannot_run(program, &error)
     }
 }
 
-/// The choice for machines.
+/// The choice as JSON.
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
@@ -213,7 +221,7 @@ struct Document<'a> {
     by: &'static str,
     class: Option<Class>,
     allowed: &'a [u32],
-    /// The best first.
+    /// Chosen CPUs, best first.
     cpus: &'a [CpuCapacity],
     next: Option<&'a CpuCapacity>,
 }
@@ -228,7 +236,7 @@ fn times(permille: u32) -> String {
     format!("{:.2}", f64::from(permille) / 1000.0)
 }
 
-/// How many there are, and what would make more of them.
+/// Return a failure with the available number of CPUs and the ways to get more.
 fn too_few(table: &CapacityTable, allowed: &[u32], rule: &Rule, few: TooFew) -> Failure {
     let mine = cpulist::format(allowed);
     let named = |class| if class == Class::Fast { "fast" } else { "slow" };

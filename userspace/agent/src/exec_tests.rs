@@ -4,7 +4,7 @@ use super::*;
 use crate::topology::Cpu;
 use bias_policy::table::Component;
 
-/// Four cores of two CPUs, two cores a cache, the second two slow.
+/// Four cores of two CPUs, two cores per cache. The second two cores are slow.
 fn capacity() -> (CapacityFile, Topology) {
     let cpus = (0..8).map(|cpu| Cpu { cpu, core: cpu / 2 * 2, llc: cpu / 4 * 4, node: 0 }).collect();
     let topology = Topology { cpus, possible: (0..8).collect(), llc_bytes: 0 };
@@ -46,7 +46,7 @@ fn fast_classes_from_the_top_and_slow_ones_from_the_bottom() {
     assert_eq!(chosen(&[1, 3, 5], &wish(2, None)), "1,3");
     assert_eq!(chosen(&ALL, &wish(0, Some(Class::Fast))), "0-3");
     assert_eq!(chosen(&ALL, &wish(0, Some(Class::Slow))), "4-7");
-    // Of equal ones that which is worse in the other components.
+    // Among equal CPUs, the one that is worse in the other components.
     assert_eq!(chosen(&ALL, &wish(1, Some(Class::Slow))), "7");
     assert_eq!(chosen(&ALL, &Wish { by: RankBy::Mean, ..wish(2, Some(Class::Slow)) }), "6-7");
 }

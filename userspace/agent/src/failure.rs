@@ -1,25 +1,25 @@
-//! What the programs' exit codes mean, and the error that carries one.
+//! The programs' exit codes, and the error that carries one.
 
 use std::process::ExitCode;
 
-/// Exit codes of every program of the project. Documented in `--help`; scripts rely on them.
+/// Exit codes of every program of the project. `--help` documents them, and scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done, or unloaded on request.
+    /// The program finished, or was unloaded on request.
     Clean = 0,
-    /// An error while running, the kernel refusing the scheduler's BPF code included.
+    /// An error at run time. This includes a kernel that rejects the scheduler's BPF code.
     Runtime = 1,
     /// Bad command line, configuration or capacity file.
     Usage = 2,
-    /// The kernel lacks something, a right is missing, or no instance runs to be asked.
+    /// The kernel lacks a feature, a capability is missing, or no instance runs to answer.
     Kernel = 3,
     /// Another sched_ext scheduler is active.
     OtherScheduler = 4,
     /// The kernel ended the scheduler.
     Ejected = 5,
-    /// `exec`: the program was found and cannot be executed, as env(1) and nice(1) have it.
+    /// `exec`: the program was found and cannot be executed, as in env(1) and nice(1).
     NotExecutable = 126,
-    /// `exec`: the program was not found, as env(1) and nice(1) have it.
+    /// `exec`: the program was not found, as in env(1) and nice(1).
     NotFound = 127,
 }
 
@@ -33,39 +33,40 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Code to exit with.
+    /// Exit code.
     pub exit: Exit,
     /// Cause and remedy, one line.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure with the given code; line breaks in the message are replaced by spaces.
+    /// Create a failure with the given code. Spaces replace line breaks in the message.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into().replace('\n', " ") }
     }
 
-    /// The user's input is wrong (exit code 2).
+    /// Create a failure for wrong input of the user (exit code 2).
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// Something went wrong while running (exit code 1).
+    /// Create a failure for an error at run time (exit code 1).
     #[must_use]
     pub fn runtime(message: impl Into<String>) -> Self {
         Self::new(Exit::Runtime, message)
     }
 
-    /// The kernel lacks something or a right is missing (exit code 3).
+    /// Create a failure for a missing feature of the kernel or a missing capability (exit code 3).
     #[must_use]
     pub fn kernel(message: impl Into<String>) -> Self {
         Self::new(Exit::Kernel, message)
     }
 }
 
-/// Exit code and message of any error: those of the [`Failure`] in it, else a runtime error with the whole chain on one line.
+/// Return exit code and message of any error. The code is that of the [`Failure`] in it, else that
+/// of a runtime error. The message is the whole chain on one line.
 #[must_use]
 pub fn describe(error: &anyhow::Error) -> (Exit, String) {
     let exit = error.downcast_ref::<Failure>().map_or(Exit::Runtime, |failure| failure.exit);

@@ -1,6 +1,7 @@
-//! The agent of scx_bias: calibration, loading, statistics, explanations.
+//! The agent of scx_bias: it calibrates CPUs, loads and watches the kernel side, plans swaps and
+//! reports on all of that.
 
-// They panic when nothing reads what they print, which must not end a scheduler.
+// These macros panic when the reader of their output has gone, which must not end a scheduler.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod affinity;

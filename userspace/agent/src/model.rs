@@ -1,28 +1,32 @@
-//! The scales of the counters as they are stored, shown and handed to the kernel side.
+//! The scales of the counters as they are stored, shown and passed to the kernel side.
 //!
-//! Problem. A scale belongs to an event on a CPU. The next start may count others: the user named some, the table learned better ones,
-//! another kernel refuses what was counted before.
+//! # Problem
+//! A scale belongs to an event on a CPU. The next start may count other events: the user named
+//! some, the event table changed, or another kernel refuses an event that was counted before.
 //!
-//! Approach. Scales are kept under the names of the events they were fitted for ([`crate::pmu::Event::id`]) and apply to these alone; any
-//! other event has the nominal scale of its unit. How they are found: [`bias_policy::model`].
+//! # Approach
+//! Scales are kept under the names of the events that they were fitted for
+//! ([`crate::pmu::Event::id`]) and apply to these alone. Any other event has the nominal scale of
+//! its unit. [`bias_policy::model`] fits the scales.
 //!
-//! Invariants. A checked model has scales that the kernel side can multiply by. No model means nominal scales.
+//! # Invariants
+//! A checked model has scales that the kernel side can multiply by. No model means nominal scales.
 
 use crate::pmu::{Group, Role};
 use bias_policy::model::{Errors, LoopSpeedup, SCALE_MAX, Scale};
 use serde::{Deserialize, Serialize};
 
-/// What calibration found of the counters.
+/// Result of the calibration for the counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CounterModel {
-    /// Of all predictions; absent on a machine of one class.
+    /// Errors of all predictions; absent on a machine of one class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
     /// Predicted and measured speedup of each loop.
     #[serde(default)]
     pub loops: Vec<LoopSpeedup>,
-    /// The CPUs by what they count.
+    /// The CPUs, grouped by the events that they count.
     pub sets: Vec<CounterSet>,
 }
 
@@ -36,7 +40,7 @@ pub struct CounterSet {
     /// Event of internal stalls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
-    /// Their CPUs.
+    /// The CPUs of the group.
     pub cpus: Vec<CpuScales>,
 }
 
@@ -44,20 +48,20 @@ pub struct CounterSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuScales {
-    /// Its number.
+    /// The kernel's CPU number.
     pub cpu: u32,
-    /// Of external stalls; absent without the counter.
+    /// Scale of external stalls; absent without the counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Scale>,
-    /// Of internal stalls.
+    /// Scale of internal stalls; absent without the counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<Scale>,
-    /// Mean absolute error of what is predicted from its counts [permille].
+    /// Mean absolute error of the predictions from this CPU's counts [permille].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_permille: Option<u32>,
 }
 
-/// What the kernel side is to take the counts of a CPU for [permille of a cycle].
+/// Scales that the kernel side applies to the counts of a CPU [permille of a cycle].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scales {
     /// External stalls.
@@ -67,10 +71,10 @@ pub struct Scales {
 }
 
 impl CounterModel {
-    /// Checks what came from a file.
+    /// Check a model that came from a file.
     ///
     /// # Errors
-    /// Names the first CPU whose scale is none, and how to mend it.
+    /// A sentence that names the first CPU with an invalid scale, and the remedy.
     pub fn check(&self) -> Result<(), String> {
         for scales in self.sets.iter().flat_map(|set| &set.cpus) {
             for scale in [scales.external, scales.internal].into_iter().flatten() {
@@ -87,13 +91,13 @@ impl CounterModel {
         Ok(())
     }
 
-    /// Was what `group` counts of external stalls looked at, whatever came of it?
+    /// Return true if the calibration tried to fit the external event of `group`, with any result.
     #[must_use]
     pub fn covers(&self, group: &Group) -> bool {
         self.fitted(group, Role::External).is_some()
     }
 
-    /// The scale that was fitted for what `group` counts in `role`.
+    /// Return the result of the fit for the event that `group` counts in `role`.
     fn fitted(&self, group: &Group, role: Role) -> Option<Scale> {
         let event = group.event(role)?.id();
         let set = |set: &&CounterSet| match role {
@@ -110,8 +114,10 @@ impl CounterModel {
     }
 }
 
-/// What to take the counts of `group` for: the fitted scales, else the nominal ones. None when no stack can be made of its counters:
-/// external stalls are what tells tasks apart; without internal ones these count as execution.
+/// Return the scales for the counts of `group`: the fitted ones, else the nominal ones.
+///
+/// None means that no CPI stack can be made of its counters: without external stalls, tasks cannot
+/// be distinguished. Without a counter of internal stalls, these count as execution.
 #[must_use]
 pub fn scales(model: Option<&CounterModel>, group: &Group) -> Option<Scales> {
     let scale = |role| {

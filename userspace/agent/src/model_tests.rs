@@ -1,4 +1,4 @@
-//! Which scale applies to what is counted.
+//! Tests of the choice of a scale for a counted event.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ fn counters(kernel: &FakeKernel<'_>, machine: &Machine, named: &[&str]) -> Count
     Counters::open_by(kernel, machine.root(), &machine.topology, &Options { events, enabled: true })
 }
 
-/// A model of what this group counts, as a file would have it.
+/// A model of the events of this group, as a file would have it.
 fn model(group: &Group, external: Scale, internal: Scale) -> CounterModel {
     let id = |role| Some(group.event(role).unwrap().id());
     let (external, internal) = (Some(external), Some(internal));
@@ -35,7 +35,7 @@ fn fitted_scales_apply_to_the_events_they_were_fitted_for() {
         Some(Scales { external_permille: 700, internal_permille: Some(310) })
     );
     assert!(model.covers(group) && !model.covers(usual.cpu(3).unwrap()));
-    // Another CPU, and another event on the same: nominal.
+    // Another CPU, and another event on the same CPU: nominal.
     assert_eq!(scales(Some(&model), usual.cpu(3).unwrap()), Some(nominal));
     let other = counters(&kernel, &machine, &["external=cpu_atom/event=0x77/@misses"]);
     assert_eq!(

@@ -1,7 +1,8 @@
-//! Reading small files that a user named, whatever they turn out to be.
+//! Reading of small files that a user names, safe for any type of file.
 //!
-//! A capacity or configuration file may be a FIFO without a writer, a directory, a device or a gigabyte of zeros. Each is
-//! refused with one line and without blocking, and no more than the limit is ever read.
+//! A capacity or configuration file may be a FIFO without a writer, a directory, a device or a
+//! gigabyte of zeros. Each is refused with one line and without blocking. No more than the limit is
+//! ever read.
 
 use crate::failure::Failure;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -12,7 +13,8 @@ use std::path::Path;
 /// Largest capacity or configuration file that is read [bytes].
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Text of a regular file of at most [`MAX_BYTES`]. `what` names the file's role in messages, such as "capacity file".
+/// Return the text of a regular file of at most [`MAX_BYTES`]. `what` names the file's role in
+/// messages, such as "capacity file".
 ///
 /// # Errors
 /// Usage failure when it cannot be opened, is not a regular file, is too large or is not UTF-8.
@@ -20,10 +22,10 @@ pub fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_if(path, what, |_| Ok(()))
 }
 
-/// The same; root gets only the text of a file that nobody else can have written.
+/// Like [`read_text`], but as root accept only a file that no other user can have written.
 ///
 /// # Errors
-/// As [`read_text`]; usage failure when the file belongs to another user or is writable to others.
+/// As [`read_text`]. Usage failure when the file belongs to another user or is writable to others.
 pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_if(path, what, |meta| {
         let is_root = nix::unistd::geteuid().is_root();
@@ -37,10 +39,11 @@ pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
     })
 }
 
-/// Makes a folder for this user alone, unless there is one.
+/// Create a directory for this user alone, unless it exists.
 ///
 /// # Errors
-/// When it cannot be made, or what is there is a link, belongs to another user or is writable to others.
+/// The error of the creation. Also an error if the existing path is a link or no directory, belongs
+/// to another user, or is writable to others.
 pub fn private_folder(folder: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -54,7 +57,8 @@ pub fn private_folder(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How files in such a folder are opened: for their owner only, and never through a link.
+/// Return the options to open files in such a directory: for their owner only, and never through a
+/// link.
 #[must_use]
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();

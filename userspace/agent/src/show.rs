@@ -1,4 +1,4 @@
-//! The capacity table as people and machines read it.
+//! The capacity table as text and as JSON.
 
 mod counters;
 
@@ -15,10 +15,11 @@ use std::fmt::Write as _;
 
 /// Width of the output [columns].
 const WIDTH: u16 = 80;
-/// CPUs up to which a matrix fits the width.
+/// Most CPUs of a matrix that fits the width.
 const MATRIX_CPUS: usize = 14;
 
-/// The table for a terminal: a line per CPU, what decided the classes, which CPUs are alike, and what the counters are worth.
+/// Return the table for a terminal: a line per CPU, the evidence for the classes, groups of alike
+/// CPUs, and scales of the counters.
 #[must_use]
 pub fn text(capacity: &Capacity) -> String {
     let mut table = Table::new();
@@ -63,7 +64,7 @@ const fn class_name(class: Class) -> &'static str {
     }
 }
 
-/// What decided the classes.
+/// Describe the evidence for the classes.
 fn classes(capacity: &Capacity) -> String {
     let of = |class| {
         let cpus: Vec<u32> = capacity.table.cpus.iter().filter(|e| e.class == class).map(|e| e.cpu).collect();
@@ -83,7 +84,7 @@ fn classes(capacity: &Capacity) -> String {
     format!("Fast: CPU {}; slow: CPU {}{why}.\n", of(Class::Fast), of(Class::Slow))
 }
 
-/// What busy SMT siblings cost, a line per class with siblings; nothing without any.
+/// Describe the cost of busy SMT siblings, one line per class with siblings; nothing without any.
 fn siblings(table: &CapacityTable) -> String {
     let mut out = String::new();
     for class in [Class::Fast, Class::Slow] {
@@ -100,7 +101,7 @@ fn siblings(table: &CapacityTable) -> String {
     out
 }
 
-/// Groups of CPUs whose samples are alike, a line per component.
+/// List the groups of CPUs with alike samples, one line per component.
 fn alike(capacity: &Capacity) -> String {
     let samples = capacity.file.samples();
     let mut out = String::new();
@@ -117,7 +118,8 @@ fn alike(capacity: &Capacity) -> String {
     out
 }
 
-/// CPUs in groups of alike ones, the fastest group first: neighbours in order of their medians that cannot be told apart stay together.
+/// Group alike CPUs, fastest group first. In the order of medians, neighbours without a significant
+/// difference share a group.
 #[must_use]
 pub fn groups(samples: &[CpuSamples], component: Component) -> Vec<Vec<u32>> {
     let at = component.index();
@@ -139,7 +141,8 @@ pub fn groups(samples: &[CpuSamples], component: Component) -> Vec<Vec<u32>> {
     groups
 }
 
-/// Similarity of every pair in one component, as in seed 000: `●` for alike, else the Kolmogorov-Smirnov distance.
+/// Return the similarity of every pair in one component, as in \[Reif20\]: `●` for alike, else the
+/// Kolmogorov-Smirnov distance.
 ///
 /// # Errors
 /// Usage failure when there are no samples or more CPUs than fit.
@@ -177,7 +180,7 @@ fn pair(one: &CpuSamples, other: &CpuSamples, component: Component) -> Option<Si
     similarity(&one.times[component.index()], &other.times[component.index()])
 }
 
-/// The table for machines.
+/// The table as JSON.
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
@@ -185,11 +188,12 @@ struct Document<'a> {
     split: Option<crate::store::FileSplit>,
     /// Groups of alike CPUs by component: execute, internal, external.
     alike: [Vec<Vec<u32>>; COMPONENTS],
-    /// What the counters are worth; null when none were running.
+    /// Scales of the counters; null when no counters ran.
     model: Option<&'a CounterModel>,
 }
 
-/// The table as JSON: the CPUs with costs and classes, what decided, the groups of alike CPUs, and the scales of the counters. Samples stay in the file.
+/// Return the table as JSON: CPUs with costs and classes, the evidence for the classes, groups of
+/// alike CPUs, and scales of the counters. Samples stay in the file.
 ///
 /// # Errors
 /// Runtime failure when it cannot be written as JSON.
@@ -265,7 +269,7 @@ mod tests {
         assert!(super::matrix(&capacity(15), Component::Execute).is_err());
     }
 
-    /// A model as a file has it: three CPUs with counters, one of which cannot be used.
+    /// A model as in a file: three CPUs with counters, one of which cannot be used.
     const MODEL: &str = r#"{"errors": {"mean_permille": 21, "worst_permille": 64},
         "loops": [{"loop": "far-chase", "measured_permille": 1072, "from_fast_permille": 1080},
                   {"loop": "execute", "measured_permille": 2500, "from_fast_permille": 2490, "from_slow_permille": 2510}],

@@ -1,14 +1,18 @@
 //! The capacity file: a table with its raw samples, as JSON.
 //!
-//! Written by a calibration and read back when the machine is the same; also what `--capacity-file` takes, where only the CPU
-//! numbers and costs are required, so that it can be written by hand:
+//! A calibration writes the file, and a later start on the same machine reads it back.
+//! `--capacity-file` takes the same format. It requires only the CPU numbers and costs, so that a
+//! user can write it by hand:
 //!
 //! ```json
-//! {"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [2500, 1580, 1000]}]}
+//! {"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]},
+//!                         {"cpu": 1, "cost_permille": [2500, 1580, 1000]}]}
 //! ```
 //!
-//! Invariants. What is read passes every check of [`bias_policy::table`] and fits the machine; a file is replaced as a
-//! whole or not at all; what is written is never larger than what is read.
+//! # Invariants
+//! A table that is read passes every check of [`bias_policy::table`] and fits the machine. A file
+//! is replaced as a whole or not at all. A file that is written is never larger than the limit for
+//! reading.
 
 use crate::calibrate::{Calibration, Conditions};
 use crate::cpulist;
@@ -26,7 +30,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Version of the format. Files of version 1, without [`FileCpu::shared_permille`], are read too.
 const VERSION: u32 = 2;
-/// Samples kept in all; a picosecond figure with its comma takes some ten bytes of [`safefile::MAX_BYTES`].
+/// Most samples kept over all CPUs. A picosecond figure with its comma takes some ten bytes of
+/// [`safefile::MAX_BYTES`].
 const MAX_SAMPLES: usize = 60_000;
 
 /// The file as it is on disk.
@@ -35,30 +40,30 @@ const MAX_SAMPLES: usize = 60_000;
 pub struct CapacityFile {
     /// Version of the format, 1 or 2.
     pub version: u32,
-    /// When it was measured [seconds since 1970]; absent when written by hand.
+    /// Time of the calibration [seconds since 1970]; absent in a file written by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_at_s: Option<u64>,
-    /// The machine it was measured on.
+    /// The machine of the calibration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<MachineIdentity>,
-    /// How it was measured.
+    /// Conditions of the calibration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
-    /// Why there are two classes.
+    /// The evidence for two classes; absent if there is one class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<FileSplit>,
-    /// What the counters are worth; absent where there were none, and in older files.
+    /// Scales of the counters; absent without counters and in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<CounterModel>,
     /// The CPUs.
     pub cpus: Vec<FileCpu>,
 }
 
-/// What decided the classes.
+/// The evidence for the split into classes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSplit {
-    /// Component that differs most.
+    /// The component that differs most.
     pub component: Component,
     /// Mean ratio between the classes, less one [permille].
     pub effect_permille: u32,
@@ -70,21 +75,22 @@ pub struct FileSplit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileCpu {
-    /// Kernel's CPU number.
+    /// The kernel's CPU number.
     pub cpu: u32,
     /// Cost of execute, internal and external work [permille of the best CPU of each].
     pub cost_permille: [u32; COMPONENTS],
     /// Relative standard deviation of single samples [permille].
     #[serde(default)]
     pub spread_permille: [u32; COMPONENTS],
-    /// Cost while all SMT siblings of the core are busy, over cost alone [permille]; absent for a CPU without siblings and in files of version 1,
-    /// where [`SHARED_DEFAULT`] stands for it.
+    /// Cost while all SMT siblings of the core are busy, over the cost alone [permille]. Absent for
+    /// a CPU without siblings and in files of version 1, where [`SHARED_DEFAULT`] stands in for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_permille: Option<[u32; COMPONENTS]>,
-    /// Queue class; decided from the costs when no CPU gives one.
+    /// The CPU's class; derived from the costs when no CPU gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// Cycles per millisecond while the execute loop ran, if they were counted: the clock that the costs belong to.
+    /// Cycles per millisecond while the execute loop ran, if counted: the clock that the costs
+    /// belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execute_khz: Option<u64>,
     /// Raw samples by component, in the order taken [ps per step].
@@ -93,7 +99,7 @@ pub struct FileCpu {
 }
 
 impl CapacityFile {
-    /// The file of a calibration.
+    /// Return the file of a calibration.
     #[must_use]
     pub fn of(calibration: &Calibration, topology: &Topology) -> Self {
         let total: usize = calibration.samples.iter().flat_map(|cpu| &cpu.times).map(Vec::len).sum();
@@ -129,10 +135,10 @@ impl CapacityFile {
         }
     }
 
-    /// Reads a file.
+    /// Read and check a file.
     ///
     /// # Errors
-    /// Usage failure when it cannot be read or is not a capacity file.
+    /// Usage failure when the file cannot be read or is not a capacity file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         Self::parse(&safefile::read_text(path, "capacity file")?)
             .map_err(|why| Failure::usage(format!("capacity file {}: {why}", path.display())))
@@ -153,10 +159,10 @@ impl CapacityFile {
         Ok(file)
     }
 
-    /// The table of the file on a machine, checked.
+    /// Return the checked table of the file for the CPUs of `topology`.
     ///
     /// # Errors
-    /// What is wrong with it, and how to mend it.
+    /// A sentence with the fault and its remedy.
     pub fn table(&self, topology: &Topology) -> Result<CapacityTable, String> {
         let missing = topology.cpus.iter().find(|cpu| self.cpus.iter().all(|entry| entry.cpu != cpu.cpu));
         if let Some(cpu) = missing {
@@ -190,7 +196,7 @@ impl CapacityFile {
         CapacityTable::new(entries.collect()).map_err(|error| error.to_string())
     }
 
-    /// Class of each CPU: as given when all are, else by cost when none is.
+    /// Return the class of each CPU: as given when all have one, by cost when none has one.
     fn classes(&self) -> Result<Vec<Class>, String> {
         let given: Vec<Class> = self.cpus.iter().filter_map(|entry| entry.class).collect();
         if given.len() == self.cpus.len() {
@@ -203,7 +209,7 @@ impl CapacityFile {
         Ok(split_by_cost(&costs, SplitRule::default()).classes)
     }
 
-    /// Raw samples of the CPUs that have them [ns per step].
+    /// Return the raw samples of the CPUs that have them [ns per step].
     #[must_use]
     pub fn samples(&self) -> Vec<CpuSamples> {
         let times = |samples: &[Vec<u64>; COMPONENTS]| {
@@ -216,7 +222,7 @@ impl CapacityFile {
             .collect()
     }
 
-    /// The file as text, one CPU a line.
+    /// Return the file as text, one CPU per line.
     ///
     /// # Errors
     /// Runtime failure when it cannot be written as JSON.
@@ -230,10 +236,12 @@ impl CapacityFile {
         Ok(format!("{head}\n{}\n]}}\n", lines.join(",\n")))
     }
 
-    /// Writes the file, readable by its owner only, replacing an old one as a whole. Makes its folder if need be.
+    /// Write the file, readable by its owner only, and replace an old one as a whole. Create its
+    /// directory if it is missing.
     ///
     /// # Errors
-    /// Runtime failure when the folder or the file cannot be written.
+    /// Runtime failure when the directory or the file cannot be written. Usage failure when `path`
+    /// is a directory.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
             Failure::runtime(format!(
@@ -254,7 +262,8 @@ impl CapacityFile {
     }
 }
 
-/// Where the table is kept: `/var/lib/scx_bias` for root, the XDG state folder for others. None for a user without a home.
+/// Return the default path of the table: below `/var/lib/scx_bias` for root, below the XDG state
+/// directory for others. None for a user without a home.
 #[must_use]
 pub fn default_path() -> Option<PathBuf> {
     let folder = if nix::unistd::geteuid().is_root() {

@@ -16,7 +16,7 @@ fn topology(count: u32) -> Topology {
     Topology { cpus: cpus.collect(), possible: (0..count).collect(), llc_bytes: 0 }
 }
 
-/// The same with two CPUs a core.
+/// A topology like [`topology`], with two CPUs per core.
 fn smt(count: u32) -> Topology {
     let mut topology = topology(count);
     for cpu in &mut topology.cpus {
@@ -40,7 +40,7 @@ fn calibration(count: u32, samples: u32) -> Calibration {
     evaluate(&topology(count).cpus, cpus.collect(), conditions, SplitRule::default()).unwrap()
 }
 
-/// As [`calibration`], with a model of that many CPUs.
+/// A calibration like [`calibration`], with a counter model of `count` CPUs.
 fn counted(count: u32) -> Calibration {
     let scale = Some(Scale::Fitted(SCALE_MAX));
     let cpu = |cpu| CpuScales { cpu, external: scale, internal: scale, error_permille: Some(1000) };
@@ -107,7 +107,7 @@ fn what_siblings_cost_each_other_is_kept_and_older_files_get_the_usual() {
     assert_eq!(CapacityFile::parse(&text).unwrap().table(&topology).unwrap(), calibration.table);
     let usual = CapacityFile::parse(BY_HAND).unwrap().table(&smt(2)).unwrap();
     assert!(usual.cpus.iter().all(|entry| entry.shared_permille == SHARED_DEFAULT));
-    // A CPU whose sibling is gone has its core for itself.
+    // A CPU whose sibling is offline has its core to itself.
     let alone = CapacityFile::parse(&text).unwrap().table(&self::topology(4)).unwrap();
     assert!(alone.cpus.iter().all(|entry| entry.shared_permille == [SHARED_NONE; COMPONENTS]));
     let wild = CapacityFile::parse(&text.replace("1710", "4001")).unwrap().table(&topology).unwrap_err();

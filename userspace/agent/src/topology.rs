@@ -1,6 +1,7 @@
-//! What sysfs says about the CPUs: which are online, what they share, and what identifies the machine.
+//! The CPUs as sysfs describes them: which are online, what they share, and what identifies the
+//! machine.
 //!
-//! Only relations are taken from here. How fast a CPU is, is measured: see [`crate::calibrate`].
+//! Only relations are taken from sysfs. The speed of a CPU is measured, see [`crate::calibrate`].
 
 use crate::cpulist;
 use crate::failure::Failure;
@@ -12,11 +13,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Kernel's CPU number.
+    /// The kernel's CPU number.
     pub cpu: u32,
-    /// Lowest CPU number that shares its physical core.
+    /// Lowest CPU number that shares the physical core.
     pub core: u32,
-    /// Lowest CPU number that shares its last-level cache.
+    /// Lowest CPU number that shares the last-level cache.
     pub llc: u32,
     /// NUMA node.
     pub node: u32,
@@ -25,15 +26,15 @@ pub struct Cpu {
 /// The online CPUs of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
-    /// In ascending order of CPU number.
+    /// The online CPUs in ascending order.
     pub cpus: Vec<Cpu>,
-    /// Numbers the kernel may ever use, offline ones included.
+    /// CPU numbers that the kernel may ever use, offline CPUs included.
     pub possible: Vec<u32>,
     /// Largest last-level cache that sysfs reports [bytes]; 0 when it reports none.
     pub llc_bytes: u64,
 }
 
-/// What has to be the same for a stored table to be valid.
+/// Properties that must be unchanged for a stored table to be valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineIdentity {
@@ -46,7 +47,7 @@ pub struct MachineIdentity {
 }
 
 impl Topology {
-    /// Topology of this machine.
+    /// Read the topology of this machine.
     ///
     /// # Errors
     /// Kernel failure when sysfs is not mounted or names no CPU.
@@ -54,7 +55,7 @@ impl Topology {
         Self::read_from(Path::new("/sys"))
     }
 
-    /// Topology of the machine whose sysfs is at `sysfs`.
+    /// Read the topology of the machine whose sysfs is at `sysfs`.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -79,13 +80,13 @@ impl Topology {
         Ok(Self { cpus, possible, llc_bytes })
     }
 
-    /// Does `cpu` share its core with another online CPU?
+    /// Return true if `cpu` shares its core with another online CPU.
     #[must_use]
     pub fn has_sibling(&self, cpu: &Cpu) -> bool {
         self.cpus.iter().any(|other| other.core == cpu.core && other.cpu != cpu.cpu)
     }
 
-    /// What identifies this machine, as far as its calibration is concerned.
+    /// Return the properties of this machine that a calibration depends on.
     #[must_use]
     pub fn identity(&self) -> MachineIdentity {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -95,7 +96,7 @@ impl Topology {
 }
 
 impl MachineIdentity {
-    /// First difference to the present machine, in words; None when they are the same.
+    /// Return the first difference to the `present` machine, in words; None when both are the same.
     #[must_use]
     pub fn difference(&self, present: &Self) -> Option<String> {
         if self.cpu_models != present.cpu_models {
@@ -111,7 +112,8 @@ impl MachineIdentity {
     }
 }
 
-/// Distinct models: `model name` on x86, implementer and part on Arm, `uarch` or `isa` on RISC-V.
+/// Return the distinct CPU models: model name, stepping and microcode on x86, implementer and part
+/// on Arm, `uarch` on RISC-V.
 fn cpu_models(cpuinfo: &str) -> Vec<String> {
     let keys = ["model name", "stepping", "microcode", "CPU implementer", "CPU part", "uarch"];
     let mut models: Vec<String> = cpuinfo
@@ -136,7 +138,7 @@ fn first(path: &Path) -> Option<u32> {
     read_list(path)?.first().copied()
 }
 
-/// First sharer and size in bytes of the highest-level cache that holds data.
+/// Return the first sharer and the size [bytes] of the highest-level cache that holds data.
 fn last_level_cache(cpu: &Path) -> Option<(u32, u64)> {
     let read = |index: &Path, name: &str| {
         fs::read_to_string(index.join(name)).ok().map(|text| text.trim().to_owned())
@@ -157,7 +159,7 @@ fn last_level_cache(cpu: &Path) -> Option<(u32, u64)> {
     best.map(|(_, sharer, bytes)| (sharer, bytes))
 }
 
-/// Bytes of a size such as `32768K`.
+/// Return the bytes of a size such as `32768K`.
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
         Some(digits) if text.ends_with('K') => (digits, 10),

@@ -1,12 +1,13 @@
-//! Knobs, maps and globals have one owner, `bpf/state.bpf.h`: a global defined in two BPF units survives linking as two
-//! variables of which Rust writes one and BPF reads the other.
+//! Knobs, maps and globals have one owner, `bpf/state.bpf.h`. A global that two BPF units define
+//! survives linking as two variables. Rust then writes one, and BPF reads the other.
 
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;
 
-/// Lines of `text` that define something that outlives a function: not indented, ends in `;`, and no prototype, type or extern.
+/// Return the lines of `text` that define data outside functions. These lines are not indented, end
+/// in a semicolon, and are no prototype, type or extern declaration.
 fn definitions(text: &str) -> Vec<&str> {
     text.lines()
         .filter(|line| line.ends_with(';') && !line.starts_with([' ', '\t', '*', '/', '#', '}']))

@@ -1,11 +1,17 @@
 //! A set of cache lines linked into one random cycle: every load needs the one before it.
 //!
-//! Problem. Prefetchers hide memory latency behind any regular pattern, and a cycle that visits only part of the set fits a cache.
+//! # Problem
+//! Prefetchers hide memory latency behind any regular pattern. A cycle that visits only part of the
+//! set fits a cache.
 //!
-//! Approach. Sattolo's shuffle makes one cycle of all lines; the address of the next load is the value of this one. Large sets
-//! ask for huge pages, so that the figure is memory latency and not page walks.
+//! # Approach
+//! Sattolo's shuffle makes one cycle of all lines. The value of one load is the address of the
+//! next. Large sets ask for huge pages, so that the result is memory latency and not page walks.
+//! `bias-bench` has a chase of its own on purpose: it must not confirm the calibration with the
+//! same code.
 //!
-//! Invariants. Following the links visits every line once before it returns.
+//! # Invariants
+//! Following the links visits every line once before it returns to the first.
 
 use crate::failure::Failure;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -15,28 +21,29 @@ use std::ptr::NonNull;
 
 /// Distance between the links [bytes]: the line size of nearly every CPU.
 pub const LINE_BYTES: usize = 64;
-/// From this size on huge pages are asked for [bytes].
+/// Size from which the set asks for huge pages [bytes].
 pub const HUGE_FROM_BYTES: usize = 4 << 20;
-/// Loads per step of [`Chase::run`]; the loop's own instructions are shared among them.
+/// Loads per step of [`Chase::run`]. They share the loop's own instructions.
 pub const LOADS_PER_STEP: u64 = 16;
 
-/// The set. Reading it from several threads is fine; it never changes once built.
+/// The set of lines. Several threads may read it, because it never changes once built.
 #[derive(Debug)]
 pub struct Chase {
     base: NonNull<c_void>,
     bytes: usize,
 }
 
-// SAFETY: the mapping is private to this value, is written by `new` only and unmapped when the value is dropped.
+// SAFETY: the mapping is private to this value. Only `new` writes it, and drop unmaps it.
 unsafe impl Send for Chase {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for Chase {}
 
 impl Chase {
-    /// Builds a set of about `bytes` (at least two lines). The calling thread touches every page first, so the memory comes from its NUMA node.
+    /// Build a set of about `bytes` (at least two lines). The calling thread touches every page
+    /// first, so the memory comes from its NUMA node.
     ///
     /// # Errors
-    /// Runtime failure when the memory cannot be had.
+    /// Runtime failure when the memory cannot be mapped.
     pub fn new(bytes: usize) -> Result<Self, Failure> {
         let lines = (bytes / LINE_BYTES).max(2);
         let bytes = lines * LINE_BYTES;
@@ -47,7 +54,8 @@ impl Chase {
             ))
         };
         let length = NonZeroUsize::new(bytes).ok_or_else(|| no_memory("size is zero".into()))?;
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice overlaps nothing of ours.
+        // SAFETY: an anonymous private mapping at an address that the kernel chooses overlaps no
+        // other one.
         let base = unsafe {
             mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)
         }
@@ -61,7 +69,7 @@ impl Chase {
         Ok(chase)
     }
 
-    /// Size of the set [bytes].
+    /// Return the size of the set [bytes].
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -72,10 +80,10 @@ impl Chase {
         self.base.as_ptr().cast::<u8>().wrapping_add(index * LINE_BYTES).cast()
     }
 
-    /// Links the lines into one cycle (Sattolo).
+    /// Link the lines into one cycle (Sattolo).
     fn link(&self, lines: usize) {
-        // SAFETY: line() stays within the mapping for an index below `lines`, is aligned to a usize, and
-        // nobody else has the mapping yet.
+        // SAFETY: line() stays within the mapping for an index below `lines` and is aligned to a
+        // usize. No other thread has the mapping yet.
         unsafe {
             for index in 0..lines {
                 *self.line(index) = self.line(index) as usize;
@@ -85,14 +93,15 @@ impl Chase {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                // Below `last`, never `last` itself: that is what makes one cycle.
+                // Below `last`, never `last` itself: this makes it one cycle.
                 let other = ((u128::from(random) * last as u128) >> 64) as usize;
                 std::ptr::swap(self.line(last), self.line(other));
             }
         }
     }
 
-    /// So many lines to begin from that are evenly apart along the cycle. Follows the links through all of the set but the last part.
+    /// Return `count` lines to begin from, evenly spaced along the cycle. This follows the links
+    /// through all of the set but the last part.
     #[must_use]
     pub fn places(&self, count: usize) -> Vec<usize> {
         let steps = (self.bytes / LINE_BYTES / count.max(1)) as u64 / LOADS_PER_STEP;
@@ -100,7 +109,8 @@ impl Chase {
         std::iter::successors(Some(self.line(0) as usize), next).take(count).collect()
     }
 
-    /// Follows [`LOADS_PER_STEP`] links per step from `from`, a value an earlier call returned, or 0 for the first line.
+    /// Follow [`LOADS_PER_STEP`] links per step from `from`, a value that an earlier call returned,
+    /// or 0 for the first line. Return the line to continue from.
     #[must_use]
     pub fn run(&self, from: usize, steps: u64) -> usize {
         let mut at = if from == 0 { self.line(0) as usize } else { from };
@@ -116,7 +126,8 @@ impl Chase {
 
 #[inline(always)]
 fn follow_four(at: usize) -> usize {
-    // SAFETY: `at` is the address of a line of a live mapping, and each line holds the address of another one. Volatile, so that every load is made.
+    // SAFETY: `at` is the address of a line of a live mapping, and each line holds the address of
+    // another one. The reads are volatile, so that the compiler keeps every load.
     unsafe {
         let at = std::ptr::read_volatile(at as *const usize);
         let at = std::ptr::read_volatile(at as *const usize);
@@ -127,7 +138,7 @@ fn follow_four(at: usize) -> usize {
 
 impl Drop for Chase {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this size and nothing refers to it any more.
+        // SAFETY: `new` made the mapping with this size, and nothing refers to it any more.
         let _ = unsafe { munmap(self.base, self.bytes) };
     }
 }
@@ -169,7 +180,7 @@ mod tests {
     fn running_continues_where_it_stopped() {
         let chase = Chase::new(48 * LINE_BYTES).unwrap();
         let start = chase.line(0) as usize;
-        // 48 lines: three steps of sixteen loads go once round.
+        // 48 lines: three steps of sixteen loads complete one round.
         let one = chase.run(0, 1);
         assert_ne!(one, start);
         assert_eq!(chase.run(one, 2), start);

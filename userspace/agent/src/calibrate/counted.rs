@@ -1,16 +1,22 @@
-//! What the CPUs' counters say while calibration's loops run.
+//! Counts of the CPUs' events while the loops of the calibration run.
 //!
-//! Problem. The scale of a counter has to be found on the very machine, under the loops whose stalls the calibration knows, and without
-//! making it any longer.
+//! # Problem
+//! The scale of a counter must be found on the machine itself, under loops with known stalls. This
+//! must not make the calibration longer.
 //!
-//! Approach. A visit reads the CPU's counters before and after each loop; the differences of all visits are added up, the times are kept
-//! for the median. After the rounds [`bias_policy::model`] fits scales to them and prices the loops. What the counters did over the two
-//! loops that stall also tells which are dead, so that they need not be probed again.
+//! # Approach
+//! A visit reads the CPU's counters before and after each loop. The differences of all visits are
+//! added up, and the times are kept for the median. After the rounds, [`bias_policy::model`] fits
+//! scales to them and predicts the loops' times. The counts over the two loops that stall also show
+//! which events are dead, so that these need no probe.
 //!
-//! Invariants. A visit whose counters could not be read, ran backwards or never got their turn adds nothing: sums and their durations
-//! belong together. Without counters nothing is read.
+//! # Invariants
+//! A visit adds no counts if its counters could not be read, ran backwards or were never scheduled:
+//! sums and their durations belong together. Without counters nothing is read.
 //!
-//! Limits. What interrupts count meanwhile is in the sums. The chunks that find a loop's pace are too: they run the same loop.
+//! # Limits
+//! The sums include what interrupts count meanwhile. They also include the chunks that find a
+//! loop's pace, which run the same loop.
 
 use crate::model::{CounterModel, CounterSet, CpuScales};
 use crate::pmu::{Delta, Group, Role, Seen};
@@ -23,7 +29,7 @@ use bias_policy::table::CapacityTable;
 pub struct LoopRecord {
     /// Time per step [ns].
     pub samples_ns: Vec<f64>,
-    /// What was counted in all; None if nothing was.
+    /// Sum of the counts of all visits; None if no visit was counted.
     pub counted: Option<Delta>,
 }
 
@@ -31,7 +37,7 @@ pub struct LoopRecord {
 pub type Records = [LoopRecord; LOOPS];
 
 impl LoopRecord {
-    /// Runs a loop of a visit, reading the counters around it, and keeps both; gives the samples.
+    /// Run a loop of a visit and read the counters around it. Keep both and return the samples.
     pub fn visit(&mut self, group: Option<&Group>, run: impl FnOnce() -> Vec<f64>) -> Vec<f64> {
         let read = || group.and_then(|group| group.read().ok());
         let before = read();
@@ -48,7 +54,7 @@ impl LoopRecord {
         self.counted = Some(self.counted.map_or(scaled, |sum| sum.plus(&scaled)));
     }
 
-    /// Cycles per millisecond; None if none were counted.
+    /// Return cycles per millisecond; None if no cycles were counted.
     #[must_use]
     pub fn khz(&self) -> Option<u64> {
         let delta = self.counted.filter(|delta| delta.enabled > 0)?;
@@ -70,7 +76,8 @@ impl LoopRecord {
     }
 }
 
-/// What calibration counted on one CPU, for [`crate::pmu::Counters::probe_at_start`]; None without counters of external stalls.
+/// Return the counts of one CPU's calibration for [`crate::pmu::Counters::probe_at_start`]; None
+/// without counters of external stalls.
 #[must_use]
 pub fn seen(group: &Group, records: &Records) -> Option<Seen> {
     let event = group.event(Role::External)?.id();
@@ -79,7 +86,8 @@ pub fn seen(group: &Group, records: &Records) -> Option<Seen> {
     Some(Seen { cpu: group.cpu(), event, external, internal })
 }
 
-/// The scales of the counters in `groups`, each with what its CPU's loops took; None without any.
+/// Fit the scales of the counters in `cpus`, each with the times and counts of its CPU's loops;
+/// None if no CPU has counters.
 #[must_use]
 pub fn model(table: &CapacityTable, cpus: &[(u32, Option<&Group>, &Records)]) -> Option<CounterModel> {
     let counted = cpus.iter().any(|(_, group, _)| group.is_some());
@@ -94,7 +102,7 @@ pub fn model(table: &CapacityTable, cpus: &[(u32, Option<&Group>, &Records)]) ->
     counted.then(|| named(&fit(table, &loops.collect::<Vec<_>>()), cpus))
 }
 
-/// The model with its CPUs under the events that their counters count.
+/// Group the model's CPUs by the events that their counters count.
 fn named(model: &Model, cpus: &[(u32, Option<&Group>, &Records)]) -> CounterModel {
     let mut sets: Vec<CounterSet> = Vec::new();
     for (fitted, (_, group, _)) in model.cpus.iter().zip(cpus) {

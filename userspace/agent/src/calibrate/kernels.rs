@@ -1,32 +1,44 @@
-//! The loops that are timed. Each is a number of steps of one kind of work, the same on every CPU.
+//! The timed loops. Each runs a number of steps of one component's work, the same on every CPU.
 //!
-//! Problem. The compiler removes, folds, vectorises or if-converts benchmark loops, and the three kinds of work must not mix.
+//! # Problem
+//! The compiler removes, folds, vectorises or if-converts benchmark loops, and the three components
+//! must not mix.
 //!
-//! Approach. Values pass through empty assembly statements, which cost nothing and which the compiler can neither see
-//! through nor copy. A stall is the difference between two loops that execute the same instructions: branches that
-//! cannot be predicted against the same branches always going one way; loads from a set beyond the caches against the same loads
-//! from a set that fits the first level. So no instruction has to be counted, and the execute part cancels on each
-//! CPU by itself, whatever its width.
+//! # Approach
+//! Values pass through empty assembly statements. These cost nothing, and the compiler can neither
+//! see through nor copy them. A stall is the difference between two loops that execute the same
+//! instructions:
 //!
-//! Invariants. Steps take the same instructions whatever the CPU; no kernel but the chase loads from memory.
+//! | component | with stalls | without |
+//! |---|---|---|
+//! | internal | unpredictable branches | the same branches, always one way |
+//! | external | loads from a set beyond the caches | loads from a set that fits the first level |
 //!
-//! Limits. Out-of-order cores overlap a little of the stall with the loop itself; it is priced as the difference, as the
-//! counters would see it.
+//! So no instruction has to be counted, and the execute part cancels on each CPU by itself,
+//! regardless of its width.
+//!
+//! # Invariants
+//! Steps take the same instructions on every CPU. No loop but the chase loads from memory.
+//!
+//! # Limits
+//! Out-of-order cores overlap a little of the stall with the loop itself. The cost is that of the
+//! difference, as the counters would count it.
 
 use std::arch::asm;
 
-/// Passes a value through an opaque, free statement.
+/// Pass a value through an opaque, free statement.
 macro_rules! opaque {
     ($value:ident) => {
-        // SAFETY: an empty template executes nothing; it only claims to read and write the register.
+        // SAFETY: an empty template executes nothing; it only claims to read and write the
+        // register.
         unsafe { asm!("/* {} */", inout(reg) $value, options(nomem, nostack, preserves_flags)) }
     };
 }
 
-/// Executes dependent integer operations in registers: four chains side by side.
+/// Execute dependent integer operations in registers: four parallel chains.
 ///
-/// One chain would measure the clock alone and price a narrow core like a wide one; four are about what compiled
-/// integer code offers.
+/// One chain would measure the clock alone and give a wide core the cost of a narrow one. Four are
+/// about what compiled integer code offers.
 pub fn execute(steps: u64) {
     let (mut a, mut b, mut c, mut d) = (1usize, 3usize, 5usize, 7usize);
     for _ in 0..steps {
@@ -52,7 +64,7 @@ fn execute_step(a: &mut usize, b: &mut usize, c: &mut usize, d: &mut usize) {
     (*a, *b, *c, *d) = (p, q, r, s);
 }
 
-/// Whether the branches of [`branches`] follow a random stream or always go the same way.
+/// Pattern of the branches of [`branches`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branches {
     /// Every branch depends on a fresh random bit: about half are mispredicted.
@@ -61,9 +73,10 @@ pub enum Branches {
     Steady,
 }
 
-/// Sixteen branches a step on bits of an xorshift stream.
+/// Execute sixteen branches per step on bits of an xorshift stream.
 ///
-/// The stream starts anew from the number of the chunk, so that all CPUs see the same branches and no predictor can learn them by repetition.
+/// The stream starts from the index of the chunk. So all CPUs execute the same branches, and no
+/// predictor can learn them by repetition.
 pub fn branches(kind: Branches, chunk: u64, steps: u64) {
     let mut mask = match kind {
         Branches::Random => usize::MAX,
@@ -76,7 +89,7 @@ pub fn branches(kind: Branches, chunk: u64, steps: u64) {
         stream ^= stream << 13;
         stream ^= stream >> 7;
         stream ^= stream << 17;
-        // The upper bits of xorshift are the better ones.
+        // The upper bits of xorshift are the more random ones.
         let mut bits = (stream >> 24) as usize & mask;
         four_branches(&mut bits, &mut count);
         four_branches(&mut bits, &mut count);
@@ -95,7 +108,8 @@ fn four_branches(bits: &mut usize, count: &mut usize) {
     *bits >>= 4;
 }
 
-/// One branch whose arms cost the same. The opaque statement in each keeps the compiler from turning it into a conditional move.
+/// Execute one branch whose arms cost the same. The opaque statement in each keeps the compiler
+/// from making it a conditional move.
 #[inline(always)]
 fn branch<const BIT: usize>(bits: usize, count: &mut usize) {
     let mut value = *count;
@@ -104,7 +118,8 @@ fn branch<const BIT: usize>(bits: usize, count: &mut usize) {
         opaque!(value);
     } else {
         value ^= 5;
-        // SAFETY: an empty template executes nothing. The text differs from the other arm's, so that the two are not merged.
+        // SAFETY: an empty template executes nothing. The text differs from the other arm's, so
+        // that the compiler does not merge the two.
         unsafe { asm!("/* else {} */", inout(reg) value, options(nomem, nostack, preserves_flags)) }
     }
     *count = value;

@@ -1,20 +1,25 @@
-//! Threads that run the same loops at the same time.
+//! A barrier for threads that run the same loops at the same time.
 //!
-//! Problem. What siblings take from each other shows only while all of them run: a thread that begins late or ends early leaves the others a whole
-//! core.
+//! # Problem
+//! The effect of siblings on each other shows only while all of them run. A thread that begins late
+//! or ends early leaves the others a whole core.
 //!
-//! Approach. All wait for each other before a loop, and after it each goes on with it, untimed, until all have finished. The wait sleeps, so that a
-//! thread ahead of ordinary tasks does not keep another from getting to its CPU.
+//! # Approach
+//! All threads wait for each other before a loop. After it, each continues the loop, untimed, until
+//! all have finished. The first wait sleeps, so that a SCHED_FIFO thread does not keep another one
+//! from getting to its CPU.
 //!
-//! Invariants. A thread that cannot take part says so, and then all others return at once: nothing waits for a thread that is not there.
+//! # Invariants
+//! A thread that cannot take part cancels the meeting, and then all others return at once. So no
+//! thread waits for one that is absent.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Time between two looks whether all have come; short against a chunk.
+/// Time between two checks whether all have arrived; short against a chunk.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 
-/// A number of threads that meet again and again.
+/// A group of threads that meet repeatedly.
 #[derive(Debug)]
 pub struct Meeting {
     parties: usize,
@@ -24,23 +29,23 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// A meeting of so many threads.
+    /// Return a meeting of `parties` threads.
     #[must_use]
     pub fn of(parties: usize) -> Self {
         Self { parties: parties.max(1), arrived: AtomicUsize::new(0), cancelled: AtomicBool::new(false) }
     }
 
-    /// Ends all present and future waits.
+    /// End all present and future waits.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
     }
 
-    /// Waits until all have come; false if one cannot.
+    /// Wait until all have arrived. Return false if the meeting is cancelled.
     pub fn wait(&self) -> bool {
         self.wait_doing(|| std::thread::sleep(LOOK_EVERY))
     }
 
-    /// As [`Self::wait`], calling `meanwhile` as long as one is missing.
+    /// Like [`Self::wait`], but call `meanwhile` while a thread is missing.
     pub fn wait_doing(&self, mut meanwhile: impl FnMut()) -> bool {
         let before = self.arrived.fetch_add(1, Ordering::AcqRel);
         let all = (before / self.parties + 1) * self.parties;

@@ -1,12 +1,19 @@
-//! The sets of lines that the memory kernels follow, shared by the CPUs that are compared.
+//! The sets of lines that the memory loops follow, shared by the CPUs that are compared.
 //!
-//! Problem. A cache keeps more of some pages than of others, so CPUs that load from pages of their own differ though they are equal. And a visit walks
-//! but a part of a large set: visits that all begin at the same line find there what the one before has left in the cache.
+//! # Problem
+//! A cache keeps more of some pages than of others, so equal CPUs that load from pages of their own
+//! differ. A visit covers only a part of a large set. If all visits began at the same line, each
+//! would find there the lines that the visit before it left in the cache.
 //!
-//! Approach. All CPUs of a last-level cache load from the same pages. Where the set is too small for huge pages, which is where it matters, all CPUs of
-//! a node do. They take turns, and each goes on where the one before stopped: a line comes again only after all others of the set.
+//! # Approach
+//! All CPUs of a last-level cache load from the same pages. Where the set is too small for huge
+//! pages, which is where this matters, all CPUs of a node do. One CPU at a time follows the set,
+//! and each continues where the one before stopped. So a line is loaded again only after all others
+//! of the set.
 //!
-//! Limits. Nodes have sets of their own, and so do last-level caches with large ones; huge pages leave nothing to chance there.
+//! # Limits
+//! Nodes have sets of their own, and so do last-level caches with large sets. Huge pages leave
+//! nothing to chance there.
 
 use super::chase::{Chase, HUGE_FROM_BYTES};
 use super::on_cpu;
@@ -17,19 +24,20 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
-/// What some CPUs load from.
+/// The near and the far set of some CPUs.
 #[derive(Debug)]
 pub struct Memory {
-    /// Fits every first-level cache.
+    /// A set that fits every first-level cache.
     pub near: Chase,
-    /// Beyond the caches, from the memory of the CPUs' node.
+    /// A set beyond the caches, from the memory of the CPUs' node.
     pub far: Chase,
-    /// Held while `far` is followed: the line at which that ended last, 0 before the first time.
+    /// Lock held while a CPU follows `far`. Its value is the line where that ended last, 0 before
+    /// the first time.
     place: Mutex<usize>,
 }
 
 impl Memory {
-    /// Allocates from the calling thread's node. `bytes` is the size of the far set.
+    /// Allocate both sets from the calling thread's node. `bytes` is the size of the far set.
     ///
     /// # Errors
     /// Runtime failure when there is too little memory.
@@ -37,7 +45,8 @@ impl Memory {
         Ok(Self { near: Chase::new(NEAR_BYTES)?, far: Chase::new(bytes)?, place: Mutex::new(0) })
     }
 
-    /// Waits for this CPU's turn to follow the far set, and hands over where to go on; it has to be left where that ended.
+    /// Wait until no other CPU follows the far set, then call `follow` with the line to continue
+    /// from. `follow` must store the line where it ended.
     pub fn in_turn<T>(&self, follow: impl FnOnce(&mut usize) -> T) -> T {
         follow(&mut self.place.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -51,10 +60,12 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Sets of `bytes` for `cpus`, each built by the first CPU that uses it, so that the memory is its node's.
+    /// Build sets of `bytes` for `cpus`. The first CPU that uses a set builds it, so that the
+    /// memory is its node's.
     ///
     /// # Errors
-    /// Kernel failure when a CPU cannot be had, runtime failure when there is too little memory.
+    /// Runtime failure when a CPU is offline or forbidden, or when there is too little memory.
+    /// Kernel failure for a CPU number that does not exist.
     pub fn build(cpus: &[Cpu], bytes: usize) -> Result<Self, Failure> {
         let mut sets = Self { bytes, of: BTreeMap::new() };
         for cpu in cpus {
@@ -66,13 +77,13 @@ impl Sets {
         Ok(sets)
     }
 
-    /// What the CPUs of a last-level cache and a node load from.
+    /// Return the sets of the CPUs of a last-level cache and a node.
     #[must_use]
     pub fn get(&self, llc: u32, node: u32) -> Option<&Memory> {
         self.of.get(&self.key(llc, node))
     }
 
-    /// The last-level cache for sets of huge pages, else the node.
+    /// Return the key of a set: the last-level cache for sets of huge pages, else the node.
     fn key(&self, llc: u32, node: u32) -> u32 {
         if self.bytes < HUGE_FROM_BYTES { node } else { llc }
     }
@@ -84,7 +95,8 @@ mod tests {
     use super::*;
     use crate::topology::Topology;
 
-    /// Two nodes of two last-level caches each; the numbers are those of CPUs that may run the test.
+    /// Two nodes of two last-level caches each. All use the number of one CPU that may run the
+    /// test.
     fn cpus() -> Vec<Cpu> {
         let cpu = Topology::read().unwrap().cpus[0].cpu;
         (0..8).map(|at| Cpu { cpu, core: at, llc: at / 2 * 2, node: at / 4 }).collect()

@@ -1,18 +1,31 @@
-//! Calibration: how long each CPU takes for a unit of each kind of work.
+//! Calibration: measure the time that each CPU needs for a unit of work of each component.
 //!
-//! Problem. What the firmware or sysfs says about a CPU's speed is absent, a rank taken for a ratio, or one number for three kinds of work.
-//! Measuring is disturbed by ticks, other tasks, frequency ramps and neighbours, and must take seconds only.
+//! # Problem
+//! What firmware or sysfs reports about a CPU's speed is often absent, only a rank, or one figure
+//! for all three components. Ticks, other tasks, frequency ramps and neighbours disturb a
+//! measurement. It must take seconds only.
 //!
-//! Approach. Three kernels ([`kernels`]): integer work in registers, unpredictable branches, dependent loads beyond the caches
-//! ([`chase`]); the two stalls are differences to the same loop without stalls. Each CPU is visited in several rounds, in
-//! alternating order, so that slow drift of the machine meets all CPUs alike; a visit is some fifty milliseconds of chunks of two
-//! milliseconds ([`sampler`]). The cost is the ratio of medians. CPUs are measured one at a time while the budget allows, in
-//! parallel on different cores beyond that ([`plan`]); what SMT siblings take from each other is measured after that ([`siblings`]). Raw samples are kept: the classes are decided on them. Where CPUs have
-//! counters these are read around every loop, which tells what their counts stand for ([`counted`]).
+//! # Approach
+//! Three loops ([`kernels`]) stand for the components: integer work in registers, unpredictable
+//! branches, and dependent loads beyond the caches ([`chase`]). A stall is the difference to the
+//! same loop without stalls.
 //!
-//! Invariants. No sample is invented or dropped but warm-ups; a CPU that cannot be measured is an error, never a guess.
+//! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
+//! affects all CPUs alike. A visit lasts some fifty milliseconds and consists of chunks of two
+//! milliseconds ([`sampler`]). The cost is the ratio of medians.
 //!
-//! Limits. A CPU busy with real-time work during all rounds is measured as slow.
+//! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
+//! are measured in parallel ([`plan`]). A last step measures what SMT siblings take from each other
+//! ([`siblings`]). The raw samples are kept, because the classes are decided on them. Counters,
+//! where present, are read around every loop, which shows what their counts stand for
+//! ([`counted`]).
+//!
+//! # Invariants
+//! No sample is invented, and only warm-ups are dropped. A CPU that cannot be measured is an error,
+//! never a guess.
+//!
+//! # Limits
+//! A CPU that is busy with real-time work during all rounds is measured as slow.
 
 pub mod chase;
 pub mod counted;
@@ -41,20 +54,21 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use worker::{CpuState, Shared};
 
-/// How long and how often to measure.
+/// Duration, number of visits and other parameters of a calibration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Visits to each CPU. More average out more drift and take longer.
+    /// Visits to each CPU. More visits average out more drift and take longer.
     pub rounds: u32,
-    /// Length of a visit; None for what the budget allows, within [`VISIT`].
+    /// Length of a visit. None means what the budget allows, within [`VISIT`].
     pub visit: Option<Duration>,
-    /// Length of one timed chunk; short against the time between ticks.
+    /// Length of one timed chunk. It must be short against the time between ticks.
     pub chunk: Duration,
-    /// Size of the memory kernel's set [bytes]; None chooses it by measuring.
+    /// Size of the memory loop's set [bytes]. None means that calibration measures to choose it.
     pub external_bytes: Option<usize>,
-    /// Time within which CPUs are measured one at a time; larger machines are measured in parallel to keep it.
+    /// Time within which CPUs are measured one at a time. Larger machines are measured in parallel
+    /// to keep within it.
     pub budget: Duration,
-    /// When a split of the CPUs counts.
+    /// Rule that decides when a split of the CPUs into classes counts.
     pub rule: SplitRule,
 }
 
@@ -71,10 +85,10 @@ impl Default for Settings {
     }
 }
 
-/// Bounds of the length of a visit when it is not given.
+/// Shortest and longest visit when the settings give no length.
 pub const VISIT: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(120));
 
-/// How the samples were taken; stored with them.
+/// Conditions under which the samples were taken. They are stored with the samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
@@ -84,13 +98,13 @@ pub struct Conditions {
     pub visit_us: u64,
     /// Length of a chunk [us].
     pub chunk_us: u64,
-    /// Size of the memory kernel's set [bytes].
+    /// Size of the memory loop's set [bytes].
     pub external_bytes: u64,
     /// CPUs measured at the same time.
     pub lanes: usize,
-    /// The kernels ran ahead of ordinary tasks (SCHED_FIFO) throughout.
+    /// True if the loops ran ahead of ordinary tasks (SCHED_FIFO) throughout.
     pub realtime: bool,
-    /// Time the calibration took [ms].
+    /// Duration of the calibration [ms].
     pub took_ms: u64,
 }
 
@@ -99,24 +113,26 @@ pub struct Conditions {
 pub struct Calibration {
     /// Costs and classes.
     pub table: CapacityTable,
-    /// Why the classes are what they are.
+    /// The evidence for the classes.
     pub split: Split,
     /// Raw samples in the order taken [ns per step].
     pub samples: Vec<CpuSamples>,
-    /// How they were taken.
+    /// Conditions under which the samples were taken.
     pub conditions: Conditions,
-    /// What the counters are worth; None without any.
+    /// Scales of the counters; None without counters.
     pub model: Option<CounterModel>,
-    /// What the counters did, which tells the dead ones.
+    /// Counts per CPU and event, which show the dead events.
     pub seen: Vec<Seen>,
-    /// Cycles per millisecond while the execute loop ran [kHz], of the CPUs where they were counted.
+    /// Cycles per millisecond while the execute loop ran [kHz], for CPUs that counted them.
     pub clocks: Vec<(u32, u64)>,
 }
 
-/// Measures every online CPU, with those of `counters` running. `progress` is told visits done and visits in all.
+/// Measure every online CPU while its events of `counters` run. `progress` gets the visits done and
+/// the visits in all.
 ///
 /// # Errors
-/// Runtime failure when a CPU cannot be run on, memory is short or a time is nonsense.
+/// Runtime failure when a thread cannot run on a CPU, when memory is short, or when a loop gave no
+/// usable time. Kernel failure when no CPU is online or a CPU number is out of range.
 pub fn calibrate(
     topology: &Topology,
     settings: &Settings,
@@ -169,7 +185,8 @@ pub fn calibrate(
     Ok(with_counters(calibration, cpus, counters, &states))
 }
 
-/// Adds what the counters are worth, from what they did on `cpus`, whose `states` are in the same order.
+/// Add the model of the counters, the clocks and the counts. `states` are of `cpus`, in the same
+/// order.
 fn with_counters(
     calibration: Calibration,
     cpus: &[Cpu],
@@ -193,12 +210,13 @@ fn with_counters(
     }
 }
 
-/// The clock of a CPU while its execute loop ran.
+/// Return the clock of a CPU while its execute loop ran [kHz].
 fn clock_khz(state: &CpuState) -> Option<u64> {
     state.records.get(Loop::Execute.index())?.khz()
 }
 
-/// Table and classes from samples, without counters; the samples are in the order of `cpus`.
+/// Compute table and classes from samples, without counters. The samples are in the order of
+/// `cpus`.
 ///
 /// # Errors
 /// Runtime failure when a CPU has no usable sample.
@@ -247,12 +265,14 @@ pub fn evaluate(
     Ok(Calibration { table, split, samples, conditions, model: None, seen: Vec::new(), clocks: Vec::new() })
 }
 
-/// Execute time of a few CPUs, (number, ns per step): enough to tell whether a stored table still holds.
+/// Measure the execute time of a few CPUs: (CPU, ns per step). This suffices to check a stored
+/// table.
 ///
-/// At most [`SPOT_CPUS`] CPUs, spread over the machine, some ten milliseconds each.
+/// At most [`SPOT_CPUS`] CPUs are measured, spread over the machine, for some ten milliseconds
+/// each.
 ///
 /// # Errors
-/// Runtime failure when a CPU cannot be run on.
+/// Runtime failure when a thread cannot run on a CPU.
 pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, f64)>, Failure> {
     let every = topology.cpus.len().div_ceil(SPOT_CPUS).max(1);
     let cpus = topology.cpus.iter().step_by(every);
@@ -260,10 +280,10 @@ pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, 
     measured.collect()
 }
 
-/// CPUs that a spot check measures at most.
+/// Most CPUs that a spot check measures.
 const SPOT_CPUS: usize = 16;
 
-/// Runs `work` on a thread of its own, pinned to `cpu`.
+/// Run `work` on a thread of its own, pinned to `cpu`.
 fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| thread::pin(cpu).and_then(|()| work()));
@@ -277,7 +297,7 @@ fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<
     })
 }
 
-/// Finds the size of the memory kernel's set on the first CPU.
+/// Choose the size of the memory loop's set by measuring on the first CPU.
 fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure> {
     let first =
         topology.cpus.first().ok_or_else(|| Failure::kernel("no CPU is online; mount sysfs on /sys"))?;
@@ -287,11 +307,11 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
         let step_ns = |chase: &Chase| {
             median(&worker::run_chase(chase, &mut sampler::Pace::default(), &brief, 500)).unwrap_or(0.0)
         };
-        // What the loop takes without stalls, so that a slow CPU is not taken for slow memory.
+        // Time of the loop without stalls, so that a slow CPU is not mistaken for slow memory.
         let plain = step_ns(&Chase::new(worker::NEAR_BYTES)?);
         setsize::choose(topology.llc_bytes, |bytes| {
             let chase = Chase::new(bytes)?;
-            // Once round without timing, so that cold pages do not count.
+            // One untimed round, so that cold pages do not count.
             let lines = (bytes / chase::LINE_BYTES) as u64;
             let _ = chase.run(0, lines / chase::LOADS_PER_STEP);
             Ok((step_ns(&chase) - plain) / chase::LOADS_PER_STEP as f64)
@@ -299,7 +319,7 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
     })
 }
 
-/// What all visits of a round have in common.
+/// Parameters that all visits of a round share.
 struct Visit<'a> {
     sets: &'a Sets,
     counters: &'a Counters,
@@ -307,7 +327,7 @@ struct Visit<'a> {
     round: u32,
 }
 
-/// Visits the CPUs of a batch at the same time, each on a thread of its own.
+/// Visit the CPUs of a batch at the same time, each on a thread of its own.
 fn visit_batch(
     cpus: &[Cpu],
     batch: &[usize],
@@ -326,7 +346,7 @@ fn visit_batch(
                 Some(scope.spawn(move || worker::visit(cpu.cpu, state, &shared)))
             })
             .collect();
-        // All are joined before the first error is returned.
+        // Join all threads before the first error is returned.
         let results: Vec<_> = threads.into_iter().map(join).collect();
         results.into_iter().collect()
     })

@@ -1,17 +1,24 @@
-//! Which CPUs are measured together.
+//! Choice of the CPUs that are measured together.
 //!
-//! Problem. CPUs that share a core, a cache or a power budget disturb each other; one after the other takes long on a large machine.
+//! # Problem
+//! CPUs that share a core, a cache or a power budget disturb each other. Measuring one after the
+//! other takes long on a large machine.
 //!
-//! Approach. One at a time while that fits the time budget, which it does up to a dozen CPUs or so. Beyond that, as many lanes as the
-//! budget needs; the CPUs of a batch are on different physical cores, and the memory kernel takes turns within a last-level cache (a
-//! lock, see the worker). CPUs are dealt to the batches across caches first, so that turns are few.
+//! # Approach
+//! CPUs are measured one at a time while that fits the time budget, which holds for up to about a
+//! dozen CPUs. Beyond that there are as many lanes as the budget needs. The CPUs of a batch are on
+//! different physical cores. The memory loop runs on one CPU of a last-level cache at a time (a
+//! lock, see the worker). Batches take CPUs of different caches first, so that few threads wait for
+//! that lock.
 //!
-//! Invariants. Every CPU is in exactly one batch; no batch holds two CPUs of a core or more than `lanes` CPUs.
+//! # Invariants
+//! Every CPU is in exactly one batch. No batch holds two CPUs of a core or more than `lanes` CPUs.
 
 use crate::topology::Cpu;
 use std::time::Duration;
 
-/// Lanes needed for `count` CPUs when each takes `each` and all should take `budget`; at least one.
+/// Return the lanes needed for `count` CPUs that take `each`, so that all take `budget`; at least
+/// one.
 #[must_use]
 pub fn lanes(count: usize, each: Duration, budget: Duration) -> usize {
     let total_us = each.as_micros().saturating_mul(count as u128);
@@ -19,20 +26,21 @@ pub fn lanes(count: usize, each: Duration, budget: Duration) -> usize {
     usize::try_from(lanes).unwrap_or(usize::MAX).clamp(1, count.max(1))
 }
 
-/// Length of a visit: what the budget allows when CPUs are measured one at a time, within `bounds`. Small machines are measured longer,
-/// and so more exactly, for the same wait.
+/// Return the length of a visit: what the budget allows when CPUs are measured one at a time,
+/// within `bounds`. Small machines are measured longer, and so more exactly, in the same total
+/// time.
 #[must_use]
 pub fn visit(count: usize, rounds: u32, budget: Duration, bounds: (Duration, Duration)) -> Duration {
     let visits = u32::try_from(count).unwrap_or(u32::MAX).saturating_mul(rounds).max(1);
     (budget / visits).clamp(bounds.0, bounds.1)
 }
 
-/// Batches of CPUs to measure together, as places in `cpus`.
+/// Return batches of CPUs to measure together, as indices into `cpus`.
 #[must_use]
 pub fn batches(cpus: &[Cpu], lanes: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..cpus.len()).collect();
     if lanes > 1 {
-        // Rank within the cache first: neighbours in this order are in different caches.
+        // Sort by rank within the cache first: neighbours in this order are in different caches.
         let rank = |at: usize| cpus.iter().take(at).filter(|other| other.llc == cpus[at].llc).count();
         order.sort_by_key(|at| (rank(*at), *at));
     }

@@ -1,22 +1,27 @@
-//! Timing a loop in many short chunks.
+//! Timing of a loop in many short chunks.
 //!
-//! Problem. A tick, an interrupt or a preemption lengthens whatever it falls into, and on slow or emulated CPUs a fixed number
-//! of steps may take seconds.
+//! # Problem
+//! A tick, an interrupt or a preemption lengthens the loop that it interrupts. On slow or emulated
+//! CPUs a fixed number of steps may take seconds.
 //!
-//! Approach. Steps are chosen once per loop and CPU so that a chunk takes about two milliseconds; chunks are short against the 4 to 10 ms
-//! between ticks, so most contain none, and the median drops those that do. The clock is CLOCK_MONOTONIC (`Instant`), not the thread's
-//! CPU time: reading the latter is a system call, and what it would leave out, preemption, is an outlier anyway.
+//! # Approach
+//! The number of steps is chosen once per loop and CPU so that a chunk takes about two
+//! milliseconds. Chunks are short against the 4 to 10 ms between ticks, so most contain none, and
+//! the median drops those that do. The clock is CLOCK_MONOTONIC (`Instant`), not the thread's CPU
+//! time. Reading the latter is a system call, and the preemptions that it would leave out are
+//! outliers anyway.
 //!
-//! Invariants. A sample is nanoseconds per step; the first chunk of a visit is never one.
+//! # Invariants
+//! A sample is nanoseconds per step. The first chunk of a visit is never a sample.
 
 use std::time::{Duration, Instant};
 
-/// Most steps of a chunk; a bound for loops that a broken clock says take no time.
+/// Most steps of a chunk: a bound for loops that take no time by a broken clock.
 const MAX_STEPS: u64 = 1 << 40;
-/// Trials after which the number of steps is taken as it is.
+/// Trials after which the current number of steps is accepted.
 const MAX_TRIALS: u32 = 24;
 
-/// A loop with the number of steps that fills a chunk on one CPU.
+/// The number of steps of a loop that fills a chunk on one CPU.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pace {
     /// Steps per chunk; 0 before the first call of `find`.
@@ -24,16 +29,19 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Finds the number of steps that takes about `chunk`, by growing it, or confirms the one found before.
+    /// Find the number of steps that takes about `chunk`, by growing it, or confirm an earlier
+    /// result.
     ///
-    /// A disturbance while it is found makes chunks too short. Short chunks are worse than noisy ones: below the grain of a
-    /// hypervisor's or an emulator's timing they show a speed that is not there. So the choice is tried, and corrected until
-    /// a chunk takes between half and three times what was asked for.
+    /// A disturbance during the search makes chunks too short. Short chunks are worse than noisy
+    /// ones: below the timing granularity of a hypervisor or emulator they show a speed that does
+    /// not exist. So the search tries its choice and corrects it until a chunk takes between half
+    /// and three times `chunk`.
     pub fn find(&mut self, chunk: Duration, mut run: impl FnMut(u64)) {
         self.find_timed(chunk, |steps| time(steps, &mut run));
     }
 
-    /// `find` for a loop that tells itself how long it took, so that the choice can be tested without a clock.
+    /// Run the search of `find` on a loop that reports its own duration, so that tests need no
+    /// clock.
     fn find_timed(&mut self, chunk: Duration, mut time: impl FnMut(u64) -> Duration) {
         let mut steps = self.steps.max(1);
         for _ in 0..MAX_TRIALS {
@@ -42,14 +50,14 @@ impl Pace {
             if fits && steps == self.steps {
                 return;
             }
-            // Far from the aim the estimate is poor: approach it by at most a factor of sixteen.
+            // Far from the target the estimate is poor: approach it by at most a factor of sixteen.
             let factor = (chunk.as_nanos() as f64 / elapsed.as_nanos().max(1) as f64).clamp(1.0 / 16.0, 16.0);
             steps = ((steps as f64 * factor) as u64).clamp(1, MAX_STEPS);
             self.steps = steps;
         }
     }
 
-    /// Runs one chunk; time per step [ns].
+    /// Run one chunk and return the time per step [ns].
     pub fn sample(&self, mut run: impl FnMut(u64)) -> f64 {
         let steps = self.steps.max(1);
         time(steps, &mut run).as_nanos() as f64 / steps as f64
@@ -63,8 +71,10 @@ fn time(steps: u64, run: &mut impl FnMut(u64)) -> Duration {
 }
 
 impl Pace {
-    /// Samples of `run` [ns per step], for `budget` in all, at least `least` of them. The chunks that find the pace come out of the budget and are
-    /// dropped; the last of them is a full one, so nothing kept is cold.
+    /// Return samples of `run` [ns per step] for `budget` in all, at least `least` of them.
+    ///
+    /// The chunks that find the pace come out of the budget and are dropped. The last of them is a
+    /// full chunk, so no sample is cold.
     pub fn samples(
         &mut self,
         chunk: Duration,
@@ -101,7 +111,8 @@ mod tests {
         let mut calls = 0;
         pace.find_timed(chunk, |steps| {
             calls += 1;
-            // The first call is held up for longer than a chunk; later ones take a microsecond a step.
+            // The first call is delayed by more than a chunk; later ones take a microsecond per
+            // step.
             if calls == 1 { chunk * 2 } else { Duration::from_micros(steps) }
         });
         assert!((1000..=6000).contains(&pace.steps), "{} steps of 1 us", pace.steps);
@@ -109,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_disturbance_of_every_kind_ends_within_the_trials() {
-        // Every third call is held up: the search ends all the same, with chunks that are not shorter than half of what was asked for.
+        // Every third call is delayed. The search still ends, and no chunk is shorter than half of
+        // the request.
         let chunk = Duration::from_millis(2);
         let mut pace = Pace::default();
         let mut calls = 0;

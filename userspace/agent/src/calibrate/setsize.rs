@@ -1,26 +1,33 @@
-//! How large the memory kernel's set must be so that every load leaves the caches.
+//! Size of the memory loop's set, such that every load leaves the caches.
 //!
-//! Problem. Four times the last-level cache of sysfs is right on hardware. In a guest sysfs repeats what the hypervisor made
-//! up, and on an emulated CPU a set of 64 MiB takes a second to build.
+//! # Problem
+//! Four times the last-level cache that sysfs reports is correct on hardware. In a guest, sysfs
+//! repeats what the hypervisor made up. On an emulated CPU a set of 64 MiB takes a second to build.
 //!
-//! Approach. A ladder of small sets is measured first. A level at which a load takes longer than any cache does
-//! ([`SURELY_MEMORY_NS`]), and beyond which twice the set is no dearer, is memory; the smallest such set is taken, or the largest one tried if none levels off. Otherwise four times
-//! the reported cache, within bounds.
+//! # Approach
+//! A ladder of small sets is measured first. A size is memory if a load takes longer than any cache
+//! does ([`SURELY_MEMORY_NS`]) and a set of twice the size is no slower. The smallest such set is
+//! taken, or the largest one tried if the latency never levels off. If no size reaches that
+//! latency, the set is four times the reported cache, within bounds.
 //!
-//! Limits. A hypervisor that hides a cache larger than it reports, on hardware with fast memory, gets a set that partly fits;
-//! `--external-kib` overrides.
+//! # Limits
+//! A hypervisor may hide a cache larger than it reports. On hardware with fast memory the set then
+//! fits that cache in part. `--external-kib` overrides the size.
 
-/// A load that takes this long comes from memory: hits of the slowest last-level caches take less than half [ns].
+/// A load that takes this long comes from memory: hits of the slowest last-level caches take less
+/// than half [ns].
 pub const SURELY_MEMORY_NS: f64 = 250.0;
 /// Smallest and largest set of the ladder [bytes].
 pub const LADDER: (usize, usize) = (256 << 10, 2 << 20);
-/// Growth from one rung to the next below which a level counts as flat.
+/// Growth from one rung to the next below which the latency counts as flat.
 const FLAT: f64 = 1.2;
-/// Bounds of the set when the reported cache decides [bytes].
+/// Bounds of the set when the reported cache decides its size [bytes].
 const BOUNDS: (u64, u64) = (8 << 20, 256 << 20);
 
-/// Size of the set [bytes] for a machine that reports a last-level cache of `llc_bytes`. `latency_ns` builds a set of a
-/// size and measures how long a load stalls; its first error ends the search and is returned.
+/// Return the size of the set [bytes] for a machine that reports a last-level cache of `llc_bytes`.
+///
+/// `latency_ns` builds a set of the given size and measures how long a load stalls. Its first error
+/// ends the search and is returned.
 ///
 /// # Errors
 /// Those of `latency_ns`.
@@ -36,7 +43,8 @@ pub fn choose<E>(llc_bytes: u64, mut latency_ns: impl FnMut(usize) -> Result<f64
         latency = next;
     }
     if latency >= SURELY_MEMORY_NS {
-        // Never flat, because address translation is dear (emulators) or the machine busy, but memory it is.
+        // The latency never levels off, because address translation is slow (emulators) or the
+        // machine is busy, but it is memory's.
         return Ok(size);
     }
     Ok(llc_bytes.saturating_mul(4).clamp(BOUNDS.0, BOUNDS.1) as usize)

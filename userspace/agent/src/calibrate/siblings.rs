@@ -1,15 +1,22 @@
-//! What SMT siblings take from each other: the same visits as alone, to all CPUs of a core at once.
+//! Effect of SMT siblings on each other: the visits of a CPU alone, to all CPUs of a core at once.
 //!
-//! Problem. A core's second thread is worth a fraction of the first, and how much differs by kind of core and kind of work.
+//! # Problem
+//! A core's second thread adds a fraction of the first one's throughput. The fraction differs by
+//! core type and by component.
 //!
-//! Approach. After the CPUs were measured alone, one core of each class is visited with a thread on each of its CPUs, which run every loop together
-//! ([`Meeting`]). The factor of a component is the time per step together over the same CPU's time alone, the mean of the core's CPUs. It stands for all
-//! CPUs of the class that have siblings. The threads follow the one cycle of the memory kernel's set from places that are evenly apart, so that none
-//! finds in a cache what another has just loaded.
+//! # Approach
+//! After the CPUs were measured alone, one core of each class is visited with a thread on each of
+//! its CPUs. These threads run every loop together ([`Meeting`]). The factor of a component is the
+//! time per step together over the same CPU's time alone, as the mean of the core's CPUs. It stands
+//! for all CPUs of the class that have siblings. The threads follow the memory loop's set from
+//! evenly spaced lines, so that none finds in a cache what another has just loaded.
 //!
-//! Invariants. What cannot be measured is replaced by [`SHARED_DEFAULT`], with a warning; it never ends the calibration.
+//! # Invariants
+//! A core that cannot be measured gets [`SHARED_DEFAULT`], with a warning. It never ends the
+//! calibration.
 //!
-//! Limits. Cores of a class are taken to be alike.
+//! # Limits
+//! Cores of a class are assumed to be alike.
 
 use super::meeting::Meeting;
 use super::memory::{Memory, Sets};
@@ -22,10 +29,12 @@ use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 use std::thread::Builder;
 use tracing::warn;
 
-/// Visits to each core that is measured: what is found is a ratio of two means, and no class depends on it.
+/// Visits to each core that is measured. Few suffice: the result is a ratio of two means, and no
+/// class depends on it.
 const ROUNDS: u32 = 3;
 
-/// Measures a core of each class and puts the factors into the table. `states` are of the table's CPUs, in the same order.
+/// Measure a core of each class and put the factors into the table. `states` are of the table's
+/// CPUs, in the same order.
 pub(super) fn measure(calibration: &mut Calibration, states: &[CpuState], sets: &Sets, settings: &Settings) {
     for class in [Class::Fast, Class::Slow] {
         let table = &calibration.table;
@@ -45,18 +54,19 @@ pub(super) fn measure(calibration: &mut Calibration, states: &[CpuState], sets: 
     }
 }
 
-/// The core that stands for a class: the first of several CPUs whose first CPU is of the class.
+/// Return the core that stands for a class: the first one with several CPUs, of which the first has
+/// the class.
 fn first_core(table: &CapacityTable, class: Class) -> Option<u32> {
     let first = |entry: &&CpuCapacity| class_of(table, entry) == class && table.has_sibling(entry);
     table.cpus.iter().find(first).map(|entry| entry.core)
 }
 
-/// The class of a CPU's core. Noise may put siblings into different classes.
+/// Return the class of a CPU's core. Noise may put siblings into different classes.
 fn class_of(table: &CapacityTable, entry: &CpuCapacity) -> Class {
     table.core(entry.core).next().map_or(entry.class, |first| first.class)
 }
 
-/// All CPUs with siblings on cores of the class have these factors.
+/// Set the factors of all CPUs with siblings on cores of the class.
 fn take_over(table: &mut CapacityTable, class: Class, factors: [u32; COMPONENTS]) {
     let of_class = |entry: &CpuCapacity| class_of(table, entry) == class && table.has_sibling(entry);
     let chosen: Vec<bool> = table.cpus.iter().map(of_class).collect();
@@ -68,13 +78,13 @@ fn take_over(table: &mut CapacityTable, class: Class, factors: [u32; COMPONENTS]
 /// A CPU of the core that is measured.
 struct Member<'a> {
     entry: &'a CpuCapacity,
-    /// How many steps fill a chunk, from the visits alone.
+    /// Number of steps that fill a chunk, from the visits alone.
     paces: &'a CpuState,
-    /// What was measured alone [ns per step].
+    /// Samples of the visits alone [ns per step].
     alone: &'a [Vec<f64>; COMPONENTS],
 }
 
-/// The factors of a core.
+/// Measure the factors of a core.
 fn factors(members: &[Member<'_>], sets: &Sets, settings: &Settings) -> Result<[u32; COMPONENTS], Failure> {
     let unknown = || Failure::runtime("their core or its memory is not known; calibrate again");
     let first = members.first().ok_or_else(unknown)?.entry;
@@ -97,16 +107,16 @@ fn factors(members: &[Member<'_>], sets: &Sets, settings: &Settings) -> Result<[
     Ok(factors)
 }
 
-/// What all CPUs of a visit have in common.
+/// Parameters that all CPUs of a visit share.
 struct Visit<'a> {
     memory: &'a Memory,
-    /// Where in the set each begins.
+    /// The line of the set where each CPU begins.
     starts: &'a [usize],
     settings: &'a Settings,
     round: u32,
 }
 
-/// One visit to all CPUs of the core.
+/// Visit all CPUs of the core once.
 fn visit(members: &[Member<'_>], states: &mut [CpuState], visit: &Visit<'_>) -> Result<(), Failure> {
     let meeting = &Meeting::of(members.len());
     let Visit { memory, starts, settings, round } = *visit;
@@ -126,7 +136,7 @@ fn visit(members: &[Member<'_>], states: &mut [CpuState], visit: &Visit<'_>) -> 
                 })
             })
             .collect();
-        // All are joined before the first error is returned.
+        // Join all threads before the first error is returned.
         let results: Vec<_> = threads.into_iter().map(|thread| thread.and_then(join)).collect();
         results.into_iter().collect()
     })

@@ -1,4 +1,5 @@
-//! Tests of measuring siblings together. What they take from each other is tested in the VM: here two CPUs play siblings.
+//! Tests of measuring siblings together. The VM scenarios test their effect on each other; here two
+//! CPUs pretend to be siblings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,7 @@ fn brief() -> Settings {
     }
 }
 
-/// CPUs of these cores; those with an odd core are twice as slow.
+/// A calibration of CPUs on these cores. CPUs of an odd core are twice as slow.
 fn calibration(cores: &[u32]) -> Calibration {
     let cpus: Vec<Cpu> =
         (0..).zip(cores).map(|(cpu, core)| Cpu { cpu, core: *core, llc: 0, node: 0 }).collect();

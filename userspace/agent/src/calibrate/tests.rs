@@ -1,5 +1,5 @@
-//! Tests of the calibration as a whole. Times of a shared machine mean nothing, so only their presence is tested here;
-//! figures are tested in the VM.
+//! Tests of the calibration as a whole. Times of a shared machine mean nothing, so only their
+//! presence is tested here. The VM scenarios test the values.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,14 +1,15 @@
-//! Where and how a measuring thread runs: on one CPU, ahead of ordinary tasks if permitted.
+//! Placement of a measuring thread: on one CPU, ahead of ordinary tasks if permitted.
 
 use crate::failure::Failure;
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Moves the calling thread to `cpu`.
+/// Pin the calling thread to `cpu`.
 ///
 /// # Errors
-/// Runtime failure when the CPU is offline or forbidden by a cpuset, which may pass; kernel failure for a number that no CPU has.
+/// Runtime failure when the CPU is offline or a cpuset forbids it, which may pass. Kernel failure
+/// for a CPU number that does not exist.
 pub fn pin(cpu: u32) -> Result<(), Failure> {
     let refused = |why: String| {
         format!(
@@ -21,9 +22,11 @@ pub fn pin(cpu: u32) -> Result<(), Failure> {
     sched_setaffinity(Pid::from_raw(0), &set).map_err(|error| Failure::runtime(refused(error.to_string())))
 }
 
-/// Puts the calling thread ahead of ordinary tasks (SCHED_FIFO, lowest priority) if permitted; tells whether it is.
+/// Give the calling thread SCHED_FIFO at the lowest priority, ahead of ordinary tasks. Return true
+/// if that is permitted.
 ///
-/// Children are not affected. Not being permitted is no error: samples are robust, only noisier.
+/// Children are not affected. A refusal is no error: the median is robust, and samples are only
+/// noisier.
 pub fn realtime() -> bool {
     let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: pid 0 is the calling thread and `param` outlives the call.

@@ -1,4 +1,4 @@
-//! One visit to one CPU: every loop for its share of the time.
+//! One visit to one CPU: run every loop for its share of the time.
 
 use super::chase::Chase;
 use super::counted::Records;
@@ -18,11 +18,13 @@ use std::time::Duration;
 pub const NEAR_BYTES: usize = 2 << 10;
 /// Fewest samples of a loop per visit.
 const LEAST: usize = 2;
-/// A stall counts as at least this share of the loop that stalls, so that ratios stay finite.
+/// Least stall, as a share of the time of the loop that stalls. It keeps ratios finite.
 const LEAST_STALL: f64 = 0.01;
 
-/// Shares of a visit [permille]; what is left pays for getting there and back. The memory loops come first: they depend least on the clock,
-/// and so double as warm-up for a CPU that has to speed up.
+/// Shares of a visit [permille]. The rest pays for migrating to the CPU and back.
+///
+/// The memory loops come first: they depend least on the clock, and so double as warm-up for a CPU
+/// that has to raise its clock.
 const SHARE_FAR: u32 = 230;
 const SHARE_NEAR: u32 = 120;
 const SHARE_WARM_UP: u32 = 40;
@@ -30,7 +32,7 @@ const SHARE_RANDOM: u32 = 200;
 const SHARE_STEADY: u32 = 140;
 const SHARE_EXECUTE: u32 = 200;
 
-/// What is known of one CPU.
+/// Paces and samples of one CPU.
 #[derive(Debug, Default)]
 pub struct CpuState {
     far: Pace,
@@ -38,34 +40,34 @@ pub struct CpuState {
     random: Pace,
     steady: Pace,
     execute: Pace,
-    /// Time per step by component [ns]; the stalls are differences, see [`super::kernels`].
+    /// Time per step by component [ns]. The stalls are differences, see [`super::kernels`].
     pub samples_ns: [Vec<f64>; COMPONENTS],
-    /// Every loop by itself, with what was counted.
+    /// Each loop by itself, with its counts.
     pub records: Records,
-    /// Every visit ran ahead of ordinary tasks.
+    /// True if every visit ran ahead of ordinary tasks.
     pub realtime: Option<bool>,
 }
 
-/// What a visit shares with others.
+/// References and parameters of a visit.
 #[derive(Debug)]
 pub struct Shared<'a> {
-    /// What the CPU loads from.
+    /// The sets that the CPU loads from.
     pub memory: &'a Memory,
-    /// The threads that run every loop at the same time as this one, and where in the far set to begin, one of [`Chase::places`]. None for a CPU
-    /// measured alone.
+    /// The threads that run every loop together with this one, and the line of the far set to begin
+    /// at, one of [`Chase::places`]. None for a CPU measured alone.
     pub together: Option<(&'a Meeting, usize)>,
     /// The CPU's counters.
     pub counters: Option<&'a Group>,
-    /// How long, how often.
+    /// Duration and number of visits.
     pub settings: &'a Settings,
-    /// Number of the round, from 0.
+    /// Index of the round, from 0.
     pub round: u32,
 }
 
-/// Measures every loop on `cpu` once, on the calling thread, and adds the samples to `state`.
+/// Measure every loop on `cpu` once, on the calling thread, and add the samples to `state`.
 ///
 /// # Errors
-/// When the CPU cannot be had, or memory for the small set.
+/// The failures of [`thread::pin`].
 pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Failure> {
     let pinned = thread::pin(cpu);
     if let (Err(_), Some((meeting, _))) = (&pinned, shared.together) {
@@ -75,7 +77,7 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
     let realtime = thread::realtime();
     state.realtime = Some(realtime && state.realtime.unwrap_or(true));
     external(state, shared);
-    // Dropped: the CPU may still be speeding up, after waiting for its turn.
+    // Dropped: the CPU may still raise its clock after waiting for the far set.
     shared.samples(&mut state.execute, SHARE_WARM_UP, execute);
     internal(state, shared);
     let CpuState { execute: pace, records, .. } = state;
@@ -86,7 +88,8 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
 }
 
 impl Shared<'_> {
-    /// Samples of a loop for its share of the visit [ns per step], at the same time as the others'.
+    /// Return samples of a loop for its share of the visit [ns per step]. Threads that are measured
+    /// together run the loop at the same time.
     fn samples(&self, pace: &mut Pace, share: u32, mut run: impl FnMut(u64)) -> Vec<f64> {
         let Settings { chunk, .. } = *self.settings;
         if let Some((meeting, _)) = self.together {
@@ -103,7 +106,7 @@ impl Shared<'_> {
 }
 
 impl CpuState {
-    /// A state without samples that need not find the paces again.
+    /// Return a state without samples that keeps the paces.
     pub fn same_paces(&self) -> Self {
         let Self { far, near, random, steady, execute, .. } = *self;
         Self { far, near, random, steady, execute, ..Self::default() }
@@ -148,7 +151,7 @@ fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
     pace.samples(settings.chunk, settings.share(share), LEAST, execute)
 }
 
-/// Median execute time on the calling thread's CPU, after a warm-up [ns per step].
+/// Return the median execute time on the calling thread's CPU, after a warm-up [ns per step].
 pub fn execute_ns(settings: &Settings) -> f64 {
     thread::realtime();
     let mut pace = Pace::default();
@@ -156,20 +159,21 @@ pub fn execute_ns(settings: &Settings) -> f64 {
     median(&run_execute(&mut pace, settings, SHARE_EXECUTE)).unwrap_or(0.0)
 }
 
-/// Samples of following a chase, time per step [ns].
+/// Return samples of following a chase, as time per step [ns].
 pub fn run_chase(chase: &Chase, pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
     let mut at = 0;
     pace.samples(settings.chunk, settings.share(share), LEAST, |steps| at = chase.run(at, steps))
 }
 
-/// Time spent stalled: each sample of the loop that stalls, less the median of the same loop without stalls.
+/// Return the time spent stalled: each sample of the loop that stalls, less the median of the same
+/// loop without stalls.
 fn stalls(with: &[f64], without: &[f64]) -> Vec<f64> {
     let base = median(without).unwrap_or(0.0);
     with.iter().map(|time| (time - base).max(time * LEAST_STALL)).collect()
 }
 
 impl Settings {
-    /// A share of a visit.
+    /// Return a share of a visit.
     fn share(&self, permille: u32) -> Duration {
         self.visit.unwrap_or(super::VISIT.0) * permille / 1000
     }

@@ -1,14 +1,20 @@
 //! Function names and parameters in a kernel's BTF.
 //!
-//! Problem. A program that calls a kernel function loads only if the kernel's type information names it with the parameters the
-//! program was built for; otherwise loading fails with a message few can read.
+//! # Problem
+//! A program that calls a kernel function loads only if the kernel's BTF lists it with the
+//! parameters that the program was built for. Otherwise loading fails with a message that few users
+//! understand.
 //!
-//! Approach. One walk over the raw BTF (`/sys/kernel/btf/vmlinux`, some megabytes) notes where each type starts; names and
-//! parameters are looked up from there. Nothing is trusted: every offset and count is checked against the data.
+//! # Approach
+//! One walk over the raw BTF (`/sys/kernel/btf/vmlinux`, some megabytes) records where each type
+//! starts. Names and parameters are found from there. The data is not trusted: every offset and
+//! count is checked against its size.
 //!
-//! Invariants. No input makes the walk read outside the data, loop for ever or panic.
+//! # Invariants
+//! No input makes the walk read outside the data, loop for ever or panic.
 //!
-//! Limits. Base BTF only, as vmlinux is; split BTF of modules is not read.
+//! # Limits
+//! Only base BTF is read, which vmlinux has. Split BTF of modules is not.
 
 use std::collections::HashMap;
 
@@ -37,20 +43,20 @@ pub struct Btf<'a> {
 pub struct Param {
     /// Name, as far as it is UTF-8.
     pub name: String,
-    /// Name of the structure it points to; empty for anything else.
+    /// Name of the structure that it points to; empty for anything else.
     pub points_to: String,
 }
 
-/// Why the data is not BTF.
+/// The data is not valid BTF, with the offset of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the BTF is damaged at byte {0}")]
 pub struct Damaged(usize);
 
 impl<'a> Btf<'a> {
-    /// Walks the types.
+    /// Parse the types.
     ///
     /// # Errors
-    /// When the data ends early, has no BTF header or holds a kind that is not known.
+    /// [`Damaged`] when the data ends early, has no BTF header or holds an unknown kind.
     pub fn parse(data: &'a [u8]) -> Result<Self, Damaged> {
         let word = |at: usize| word(data, at).ok_or(Damaged(at));
         if word(0)? & 0xffff != u32::from(MAGIC) {
@@ -78,7 +84,7 @@ impl<'a> Btf<'a> {
         Ok(btf)
     }
 
-    /// Parameters of a function; None when the kernel has none of that name.
+    /// Return the parameters of a function; None when the kernel has no function of that name.
     #[must_use]
     pub fn params(&self, function: &str) -> Option<Vec<Param>> {
         let func = self.at(*self.functions.get(function.as_bytes())?)?;
@@ -91,13 +97,13 @@ impl<'a> Btf<'a> {
         (0..count).map(|index| self.param(proto + 12 + index * 8)).collect()
     }
 
-    /// True when the kernel has a function of that name.
+    /// Return true if the kernel has a function of that name.
     #[must_use]
     pub fn has(&self, function: &str) -> bool {
         self.functions.contains_key(function.as_bytes())
     }
 
-    /// Names of all functions, as far as they are UTF-8, in no order.
+    /// Iterate over the names of all functions that are UTF-8, in no particular order.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         self.functions.keys().filter_map(|name| std::str::from_utf8(name).ok())
     }
@@ -109,11 +115,11 @@ impl<'a> Btf<'a> {
         Some(Param { name, points_to })
     }
 
-    /// Name offset of the structure a type points to.
+    /// Return the name offset of the structure that a type points to.
     fn pointee(&self, id: u32) -> Option<u32> {
         let mut at = self.at(id)?;
         let mut through_pointer = false;
-        // Qualifiers may stack, but not without end.
+        // Qualifiers may nest. The bound stops a cycle of types.
         for _ in 0..16 {
             let this = kind(word(self.data, at + 4)?);
             if this == KIND_STRUCT || this == KIND_FWD {
@@ -129,7 +135,7 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Offset of a type.
+    /// Return the offset of a type.
     fn at(&self, id: u32) -> Option<usize> {
         Some(*self.types.get((id as usize).checked_sub(1)?)? as usize)
     }
@@ -145,7 +151,7 @@ const fn kind(info: u32) -> u32 {
     (info >> 24) & 0x1f
 }
 
-/// Bytes after the common part of a type with `count` members; None for an unknown kind.
+/// Return the bytes after the common part of a type with `count` members; None for an unknown kind.
 fn extra_bytes(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,
@@ -168,7 +174,8 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Builds BTF with the given functions, each with its parameters as (name, structure pointed to or "").
+    /// Build BTF with the given functions, each with its parameters as (name, structure pointed to
+    /// or "").
     pub fn build(functions: &[(&str, &[(&str, &str)])]) -> Vec<u8> {
         let mut strings = vec![0u8];
         let mut types: Vec<u8> = Vec::new();

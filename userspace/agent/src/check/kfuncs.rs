@@ -1,21 +1,25 @@
-//! Kernel functions the BPF side calls, and whether a kernel's BTF offers them in a usable form.
+//! Kernel functions that the BPF side calls, and whether a kernel's BTF offers them in a usable
+//! form.
 //!
-//! Names changed over time; the BPF side takes the first variant that exists, so a need is a list of which one must be there.
+//! Names changed between kernel versions. The BPF side uses the first variant that exists, so a
+//! need lists alternatives of which one suffices.
 //!
-//! Malformed BTF. From 7.1 on some functions take an implicit `struct bpf_prog_aux *aux`, which the build must hide: BTF
-//! then has `NAME` without it and `NAME_impl` with it. Kernels built with tools that did not (Debian's 7.1.13 and 7.2.12) still
-//! show it in `NAME` and lack the twin; a program that calls such a function is refused whatever it passes.
+//! Malformed BTF: from 7.1 on, some functions take an implicit `struct bpf_prog_aux *aux`, which
+//! the kernel build must hide. BTF then has `NAME` without it and `NAME_impl` with it. Some builds
+//! (Debian's 7.1.13 and 7.2.12) used tools that do not hide it. They show it in `NAME` and lack
+//! `NAME_impl`. The kernel rejects every program that calls such a function, with any arguments.
 
 use super::btf::Btf;
 
-/// One thing the BPF side does through the kernel.
+/// A function of the kernel that the BPF side needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Need {
-    /// What it is for.
+    /// Purpose of the call.
     pub purpose: &'static str,
-    /// Functions that can do it, the newest first; one suffices.
+    /// Functions that serve the purpose, newest first. One suffices.
     pub any_of: &'static [&'static str],
-    /// Without it the scheduler cannot be loaded; otherwise a direct write or nothing takes its place.
+    /// True if the scheduler cannot be loaded without it. Otherwise a direct write replaces it, or
+    /// nothing does.
     pub required: bool,
 }
 
@@ -27,7 +31,7 @@ const fn option(purpose: &'static str, any_of: &'static [&'static str]) -> Need 
     Need { purpose, any_of, required: false }
 }
 
-/// Everything the BPF side calls.
+/// All functions that the BPF side calls.
 pub const NEEDS: &[Need] = &[
     need("create queues", &["scx_bpf_create_dsq"]),
     need("queue a task", &["scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert", "scx_bpf_dispatch"]),
@@ -72,18 +76,18 @@ pub const NEEDS: &[Need] = &[
     option("set a task's place in a queue", &["scx_bpf_task_set_dsq_vtime"]),
 ];
 
-/// What a kernel's BTF says about one need.
+/// Result of the check of one need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// There and usable.
+    /// The function exists and is usable.
     Present(&'static str),
     /// None of the variants exists.
     Missing,
-    /// The variant that would be used still shows its implicit argument: no program can call it.
+    /// The variant that would be used shows its implicit argument, so no program can call it.
     Malformed(&'static str),
 }
 
-/// Verdict on a need.
+/// Check one need.
 #[must_use]
 pub fn judge(btf: &Btf, need: &Need) -> Verdict {
     match need.any_of.iter().find(|name| btf.has(name)) {
@@ -93,7 +97,7 @@ pub fn judge(btf: &Btf, need: &Need) -> Verdict {
     }
 }
 
-/// True when a function shows an implicit argument that should have been hidden.
+/// Return true if a function shows an implicit argument that the build should have hidden.
 #[must_use]
 pub fn malformed(btf: &Btf, name: &str) -> bool {
     let shows = |params: Vec<super::btf::Param>| {
@@ -136,7 +140,8 @@ mod tests {
     #[test]
     fn everything_the_bpf_object_calls_is_in_the_table() {
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/bpf.bpf.o"));
-        // The object's own BTF, found by its header: magic, version 1, no flags, 24 bytes of header.
+        // The object's own BTF, found by its header: magic, version 1, no flags, 24 bytes of
+        // header.
         let header = [0x9f, 0xeb, 1, 0, 24, 0, 0, 0];
         let at = object.windows(header.len()).position(|window| window == header).unwrap();
         let end = |at: usize| {

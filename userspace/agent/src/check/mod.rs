@@ -1,9 +1,11 @@
-//! Can this machine run scx_bias, and what is to be done if not?
+//! Check whether this machine can run scx_bias, with a remedy for everything that is missing.
 //!
-//! Every finding is one line that names the cause, with one remedy. Everything is read from files, so all of it but the rights works for an
-//! ordinary user, and the tests examine made-up machines.
+//! Every finding is one line that names the cause, with one remedy. All of it is read from files.
+//! So everything except the capabilities works for an ordinary user, and tests examine made-up
+//! machines.
 //!
-//! Invariants. A missing requirement always has a remedy; nothing on the machine is changed.
+//! # Invariants
+//! A missing requirement always has a remedy. Nothing on the machine is changed.
 
 pub mod btf;
 pub mod kfuncs;
@@ -21,34 +23,34 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How a finding bears on running.
+/// Effect of a finding on the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// No effect.
     Ok,
-    /// It runs without, but less well.
+    /// The scheduler runs without it, but less well.
     Limited,
-    /// It cannot run.
+    /// The scheduler cannot run.
     Missing,
-    /// Another scheduler has to go first.
+    /// Another scheduler has to be stopped first.
     Busy,
 }
 
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at; stable, for scripts.
+    /// Subject of the check; stable, for scripts.
     pub subject: &'static str,
-    /// How it bears on running.
+    /// Effect on the scheduler.
     pub status: Status,
-    /// What was found.
+    /// Result of the check.
     pub found: String,
-    /// What to do about it; empty when nothing is to be done.
+    /// Remedy; empty when none is needed.
     pub remedy: String,
 }
 
-/// The findings.
+/// All findings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Kernel release.
@@ -58,7 +60,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Exit code: missing requirements come before an active scheduler.
+    /// Return the exit code: missing requirements come before an active scheduler.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let any = |status| self.findings.iter().any(|finding| finding.status == status);
@@ -71,7 +73,7 @@ impl Report {
         }
     }
 
-    /// For people: a line per finding, and its remedy on the same line.
+    /// Return the report as text: a line per finding, with its remedy.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -95,7 +97,7 @@ impl Report {
         out
     }
 
-    /// For machines.
+    /// Return the report as JSON.
     ///
     /// # Errors
     /// Runtime failure when it cannot be written as JSON.
@@ -112,7 +114,7 @@ impl Report {
             .map_err(|error| Failure::runtime(format!("cannot write the report as JSON ({error})")))
     }
 
-    /// The first finding that keeps the scheduler from running, as an error.
+    /// Return the first finding that keeps the scheduler from running, as an error.
     ///
     /// # Errors
     /// Kernel failure or "another scheduler" with the finding's line.
@@ -126,12 +128,12 @@ impl Report {
     }
 }
 
-/// Examines the machine whose /sys and /proc are below `root`.
+/// Examine the machine whose /sys and /proc are below `root`.
 #[must_use]
 pub fn examine(root: &Path) -> Report {
     let machine = Machine { root: root.to_owned() };
     let mut findings = vec![machine.sched_ext()];
-    // A kernel without sched_ext lacks all its functions: naming each would bury the cause.
+    // A kernel without sched_ext lacks all its functions, and naming each would hide the cause.
     if findings.iter().all(|finding| finding.status == Status::Ok) {
         findings.extend(machine.kernel_functions());
     }
@@ -143,10 +145,10 @@ pub fn examine(root: &Path) -> Report {
     Report { kernel: machine.release(), findings }
 }
 
-/// Refuses a machine on which loading cannot succeed.
+/// Refuse a machine on which loading cannot succeed.
 ///
 /// # Errors
-/// See [`Report::refuse`].
+/// As [`Report::refuse`].
 pub fn refuse_if_unfit() -> Result<(), Failure> {
     examine(Path::new("/")).refuse()
 }
@@ -251,7 +253,7 @@ impl Machine {
     }
 
     fn rights(&self) -> Finding {
-        /// CAP_PERFMON, CAP_BPF by number.
+        /// The capabilities CAP_PERFMON and CAP_BPF, with their numbers.
         const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
         let status = self.text("proc/self/status").unwrap_or_default();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -286,13 +288,13 @@ impl Machine {
         )
     }
 
-    /// None unless some cgroup has a limit.
+    /// Return a finding if some cgroup has a limit.
     fn quotas(&self) -> Option<Finding> {
         let (found, remedy) = Quotas::unenforced(&self.root).note()?;
         Some(finding("cpu.max", Status::Limited, found, remedy))
     }
 
-    /// None unless the kernel ended a scheduler since the machine was booted.
+    /// Return a finding if the kernel ended a scheduler since boot.
     fn ejections(&self) -> Option<Finding> {
         let folder = journal::FOLDER.trim_start_matches('/');
         let past = ejections::last(&self.root.join(folder));
@@ -302,7 +304,8 @@ impl Machine {
         Some(finding("ejections", Status::Limited, found, remedy))
     }
 
-    /// Which PMU serves which CPUs. That none does is a limit, not a lack.
+    /// Report which PMU serves which CPUs. A machine without any is limited, but can run the
+    /// scheduler.
     fn counters(&self) -> Finding {
         const WITHOUT: &str =
             "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
@@ -338,7 +341,7 @@ impl Machine {
     }
 }
 
-/// Major and minor version of a kernel release.
+/// Return major and minor version of a kernel release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))

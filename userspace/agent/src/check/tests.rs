@@ -5,7 +5,7 @@
 use super::btf::tests::build;
 use super::*;
 
-/// A machine on which everything is right, in a folder.
+/// A machine without any fault, in a directory.
 struct Fake(tempfile::TempDir);
 
 impl Fake {
@@ -33,7 +33,7 @@ impl Fake {
         self.write(&format!("{folder}/cpus"), cpus.as_bytes());
     }
 
-    /// Gives the machine the oldest variant of every function, changed or left out by `change`.
+    /// Give the machine the oldest variant of every function, changed or left out by `change`.
     fn functions(
         &self,
         change: impl Fn(&'static str) -> Option<(&'static str, &'static [(&'static str, &'static str)])>,
@@ -44,7 +44,7 @@ impl Fake {
 
     fn report(&self) -> Report {
         let report = examine(self.0.path());
-        // The module's invariant, on every machine the tests make up.
+        // The module's invariant, on every made-up machine.
         for finding in &report.findings {
             assert_eq!(finding.remedy.is_empty(), finding.status == Status::Ok, "{finding:?}");
             assert!(!finding.found.contains('\n') && !finding.remedy.contains('\n'));

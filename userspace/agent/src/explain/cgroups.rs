@@ -1,4 +1,4 @@
-//! `scx_bias cgroup`: which cgroups are opted in, in words.
+//! `scx_bias cgroup`: the opted-in cgroups as text.
 
 use std::path::Path;
 
@@ -7,12 +7,13 @@ use super::words::count;
 use crate::failure::Failure;
 use crate::optin::{CgroupReport, Report, Request};
 
-/// Does what is requested at the instance on the usual socket, or on `socket`; what to print, for people or as JSON.
+/// Send a request to the instance on the usual socket, or on `socket`. Return the text to print, as
+/// lines or as JSON.
 ///
 /// # Errors
-/// As [`Client::cgroups`]; usage failure for a path that is none.
+/// As [`Client::cgroups`]. Usage failure for an invalid path.
 pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<String, Failure> {
-    // The instance has another working folder.
+    // The instance has another working directory.
     let absolute = |path: &Path| {
         let usage =
             |error| Failure::usage(format!("cgroup {}: is no path ({error}); name a folder", path.display()));
@@ -32,7 +33,8 @@ pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<St
     Ok(lines(&report).into_iter().map(|line| line + "\n").collect())
 }
 
-/// What to print after records of so many threads were restored: nothing for people if there were none.
+/// Return the text to print after the policies of `threads` threads were restored: none if there
+/// were none, unless JSON is requested.
 #[must_use]
 pub fn restored(threads: usize, json: bool) -> String {
     match threads {
@@ -45,7 +47,7 @@ pub fn restored(threads: usize, json: bool) -> String {
     }
 }
 
-/// A line for each thing to know.
+/// Return a line for each cgroup and each note.
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.cgroups.iter().map(line).collect();
     lines.extend(

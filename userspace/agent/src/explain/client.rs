@@ -1,7 +1,9 @@
-//! Asks the running instance, over scx_stats' socket.
+//! Client of the running instance, over the socket of scx_stats.
 //!
-//! Invariants. Nothing here waits for ever: whoever does not answer within [`PATIENCE`] is told so. A connection that breaks, as it does when
-//! the kernel has the scheduler reloaded, is made anew once for each question.
+//! # Invariants
+//! No call waits for ever: an instance that does not answer within [`PATIENCE`] is an error. A
+//! connection may break, as it does when the kernel has the scheduler reloaded. It is opened again
+//! once per request.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use crate::optin::{Report, Request};
 use crate::sched::{self, ReloadReport, Reply, StatusReport, TaskReport};
 use crate::swaps::SwapsReport;
 
-/// How long an answer may take.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to the running instance.
@@ -25,10 +27,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the usual socket, or to `path`.
+    /// Connect to the usual socket, or to `path`.
     ///
     /// # Errors
-    /// [`Exit::Kernel`] when nothing runs or a right is missing, [`Exit::OtherScheduler`] when another scheduler runs.
+    /// [`Exit::Kernel`] when nothing runs or a permission is missing, [`Exit::OtherScheduler`] when
+    /// another scheduler runs.
     pub fn connect(path: Option<&Path>) -> Result<Self, Failure> {
         let client = match path {
             Some(path) => StatsClient::new().set_path(path),
@@ -46,15 +49,16 @@ impl Client {
         Ok(Self { inner, path: path.map(Path::to_owned) })
     }
 
-    /// What the instance tells of itself.
+    /// Request the status of the instance.
     ///
     /// # Errors
-    /// As [`Self::connect`]; [`Exit::Runtime`] when it does not answer, or not in a way that is understood.
+    /// As [`Self::connect`]. [`Exit::Runtime`] when there is no answer, or one that cannot be
+    /// parsed.
     pub fn status(&mut self) -> Result<StatusReport, Failure> {
         self.ask("status", &[])
     }
 
-    /// What it knows of every task.
+    /// Request the state of every task.
     ///
     /// # Errors
     /// As [`Self::status`].
@@ -62,25 +66,27 @@ impl Client {
         self.ask("tasks", &[])
     }
 
-    /// Does what is requested with opted-in cgroups, and tells what is so then. To request it twice is harmless.
+    /// Send a request about opted-in cgroups, and return their state after it. A repeated request
+    /// is harmless.
     ///
     /// # Errors
-    /// As [`Self::status`]; [`Exit::Usage`] for a path that names none, or an instance that schedules the whole system.
+    /// As [`Self::status`]. [`Exit::Usage`] for a path that is no cgroup, or an instance that
+    /// schedules the whole system.
     pub fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
         let request = serde_json::to_string(request)
             .map_err(|error| Failure::usage(format!("the path cannot be sent ({error}); name another")))?;
         self.ask::<Reply<Report>>("cgroups", &[("request", &request)])?.into()
     }
 
-    /// Makes it read its configuration again, and tells what came of it.
+    /// Make the instance read its configuration again, and return the result.
     ///
     /// # Errors
-    /// As [`Self::status`]; those of the configuration, and then nothing has changed.
+    /// As [`Self::status`], and those of the configuration. In the latter case nothing has changed.
     pub fn reload(&mut self) -> Result<ReloadReport, Failure> {
         self.ask::<Reply<ReloadReport>>("reload", &[])?.into()
     }
 
-    /// What the agent swapped, from this number on.
+    /// Request the planned swaps from number `first` on.
     ///
     /// # Errors
     /// As [`Self::status`].
@@ -105,14 +111,14 @@ impl Client {
     }
 }
 
-/// Why there was no answer.
+/// The reason why there is no usable answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
     Closed,
     Late,
-    /// Who answers does not know the question.
+    /// The scheduler that answers does not support the request.
     Stranger,
-    /// The answer has another form.
+    /// The answer has another format.
     Misunderstood(String),
     Refused(String),
 }
@@ -120,7 +126,8 @@ enum Trouble {
 impl Trouble {
     fn of(error: &anyhow::Error) -> Self {
         if error.downcast_ref::<StatsErrno>().is_some() {
-            // The library sends the error's debug form as a JSON string: the first line is the message.
+            // The library sends the error's debug form as a JSON string. The first line is the
+            // message.
             let said = error.root_cause().to_string();
             let said: String = serde_json::from_str(&said).unwrap_or(said);
             if said.contains("unknown stat target") {
@@ -155,7 +162,7 @@ impl Trouble {
     }
 }
 
-/// Nobody listens on the socket.
+/// Return the failure for a socket on which no process listens.
 fn absent(path: Option<&Path>) -> Failure {
     match sched::active().filter(|_| path.is_none()) {
         Some(name) if name.starts_with("bias") => {

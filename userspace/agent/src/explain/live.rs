@@ -1,7 +1,10 @@
-//! `scx_bias top`: a table for each interval, in place on a terminal, one after the other elsewhere.
+//! `scx_bias top`: a table for each interval, in place on a terminal, one after the other
+//! elsewhere.
 //!
-//! Invariants. The terminal is given back as it was, whatever ends the program: a key, a signal, an error. A reader of the output that has gone
-//! is no error. The screen hears keys and changes of its size at once, whatever the interval.
+//! # Invariants
+//! The terminal is restored, regardless of what ends the program: a key, a signal or an error. A
+//! closed reader of the output is no error. The screen reacts to keys and resizes at once, with any
+//! interval.
 
 use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
 use std::path::PathBuf;
@@ -26,25 +29,25 @@ use crate::sched::TaskReport;
 
 /// Columns where there is no terminal.
 const WIDTH: usize = 80;
-/// A terminal's user waits no longer for the first table.
+/// Longest wait for the first table on a terminal.
 const FIRST: Duration = Duration::from_millis(500);
-/// How often signals are looked for.
+/// Time between checks for signals.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What a user can choose.
+/// The user's options.
 #[derive(Debug, Clone)]
 pub struct TopOptions {
     /// Time between tables.
     pub interval: Duration,
-    /// Tables to print, as plain text; None goes on.
+    /// Tables to print, as plain text; None for no limit.
     pub count: Option<u64>,
-    /// JSON lines in place of tables.
+    /// True for JSON lines instead of tables.
     pub json: bool,
-    /// The socket, if not the usual one.
+    /// The socket; None for the usual one.
     pub socket: Option<PathBuf>,
 }
 
-/// Shows what tasks do until the user, the reader or the scheduler ends it.
+/// Show the activity of tasks until the user, the reader or the scheduler ends it.
 ///
 /// # Errors
 /// As [`Client::status`], and [`crate::failure::Exit::Runtime`] when the output cannot be written.
@@ -59,14 +62,14 @@ pub fn top(options: &TopOptions) -> Result<(), Failure> {
     result.map_err(End::explain).or_else(|failure| failure.map_or(Ok(()), Err))
 }
 
-/// What ends the display.
+/// The cause that ends the display.
 enum End {
     Failure(Failure),
     Output(io::Error),
 }
 
 impl End {
-    /// None when it is no failure.
+    /// Return the failure; None when the cause is no failure.
     fn explain(self) -> Option<Failure> {
         match self {
             Self::Failure(failure) => Some(failure),
@@ -104,7 +107,7 @@ impl Feed {
         Ok(Self { client, before, at: Instant::now() })
     }
 
-    /// What happened since the last time.
+    /// Return the activity since the last call.
     fn next(&mut self) -> Result<Snapshot, Failure> {
         let now = self.client.tasks()?;
         let at = Instant::now();
@@ -115,7 +118,7 @@ impl Feed {
     }
 }
 
-/// Tables or JSON lines, one after the other.
+/// Print tables or JSON lines, one after the other.
 fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> Result<(), End> {
     let mut printed = 0;
     while options.count.is_none_or(|count| printed < count) {
@@ -136,17 +139,17 @@ fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> R
     Ok(())
 }
 
-/// Columns and lines of the terminal.
+/// Return the columns and lines of the terminal.
 fn size() -> (usize, usize) {
     let (width, height) = terminal::size().unwrap_or((80, 24));
     (usize::from(width), usize::from(height))
 }
 
-/// Tables in place.
+/// Show tables in place.
 fn on_screen(feed: &mut Feed, options: &TopOptions) -> Result<(), End> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    // Without a handler a signal ends the program at once, and leaves the terminal to the user.
+    // Without a handler a signal would end the program at once and leave the terminal in raw mode.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     let mut screen = Screen::open()?;
     let mut due = Instant::now() + options.interval.min(FIRST);
@@ -174,7 +177,7 @@ fn on_screen(feed: &mut Feed, options: &TopOptions) -> Result<(), End> {
     }
 }
 
-/// `q`, Esc, and Ctrl-C, which is no signal while the terminal passes every key on.
+/// Return true for `q`, Esc, and Ctrl-C, which is no signal while the terminal is in raw mode.
 fn quits(event: &Event) -> bool {
     let Event::Key(key) = event else { return false };
     match key.code {
@@ -184,13 +187,13 @@ fn quits(event: &Event) -> bool {
     }
 }
 
-/// The terminal while it is ours.
+/// The terminal in raw mode.
 struct Screen(Stdout);
 
 impl Screen {
     fn open() -> io::Result<Self> {
         enable_raw_mode()?;
-        // From here on dropping it restores the terminal.
+        // From here on, drop restores the terminal.
         let mut screen = Self(io::stdout());
         execute!(screen.0, EnterAlternateScreen, Hide)?;
         Ok(screen)
@@ -214,10 +217,11 @@ impl Drop for Screen {
     }
 }
 
-/// Draws over what is there, line by line, so that nothing flickers, with the keys in the last of `height` lines.
+/// Draw over the old content, line by line, so that nothing flickers. The last of `height` lines
+/// shows the keys.
 fn paint(out: &mut impl Write, lines: &Lines, height: usize) -> io::Result<()> {
     for (at, line) in lines.lines.iter().enumerate() {
-        // Cleared first: after a line of full width the cursor still stands on its last character.
+        // Clear first: after a line of full width the cursor is still on its last character.
         queue!(out, MoveTo(0, row(at)), Clear(ClearType::UntilNewLine))?;
         let attribute = if at == lines.head { Attribute::Bold } else { Attribute::Reset };
         queue!(out, SetAttribute(attribute), Print(line), SetAttribute(Attribute::Reset))?;

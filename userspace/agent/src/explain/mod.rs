@@ -1,17 +1,21 @@
-//! What the running scheduler knows and does, for people: `scx_bias status`, `scx_bias top`, `scx_bias swaps`.
+//! State of the running scheduler for users: `scx_bias status`, `scx_bias top`, `scx_bias swaps`.
 //!
-//! Problem. A scheduler that judges tasks must be able to say why a task is where it is: what it stalls on, what that makes of it, who moved
-//! it; and when it cannot judge, why not and what to do about it.
+//! # Problem
+//! A scheduler that judges tasks must be able to explain a task's place: its stalls, its bias, and
+//! the cause of its last migration. Where it cannot judge, it must give the reason and a remedy.
 //!
-//! Approach. The running instance answers questions on its socket ([`crate::sched`]); [`client`] asks them and turns every way in which that
-//! can fail into a line with a remedy. [`shares`] makes rates of two successive answers. [`status`] and [`table`] are functions from
-//! answers to text, without a terminal or a clock; [`live`] repeats them, on a terminal in place.
+//! # Approach
+//! The running instance answers requests on its socket ([`crate::sched`]). [`client`] sends them
+//! and maps every failure to a line with a remedy. [`shares`] computes rates from two successive
+//! answers. [`status`] and [`table`] are functions from answers to text, without a terminal or a
+//! clock. [`live`] repeats them, in place on a terminal.
 //!
-//! The terminal is driven by crossterm, which is linked for its styles anyway. A toolkit on top would lay out the same lines a second time:
-//! they are needed as text, for pipes and tests.
+//! crossterm drives the terminal. It is linked for its styles in any case. A toolkit on top of it
+//! would lay out the same lines a second time, because pipes and tests need them as text.
 //!
-//! Limits. One instance can run, and all sched_ext schedulers share the path of the socket: whoever answers is asked for what only scx_bias
-//! knows.
+//! # Limits
+//! Only one instance can run, and all sched_ext schedulers share the path of the socket. So a
+//! client asks for data that only scx_bias has, to recognise another scheduler.
 
 mod cgroups;
 mod client;
@@ -38,7 +42,7 @@ pub use shares::{Kinds, Row, Snapshot};
 pub use status::{Beside, json as status_json, text as status_text};
 pub use swaps::{SwapsOptions, swaps, text as swaps_text};
 
-/// The status of the instance on the usual socket, or on `socket`, as text or JSON.
+/// Return the status of the instance on the usual socket, or on `socket`, as text or JSON.
 ///
 /// # Errors
 /// As [`Client::status`]. Tasks that cannot be listed are no failure: the status says so.
@@ -51,7 +55,7 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     if json { status_json(&report, &tasks, &beside) } else { Ok(status_text(&report, &tasks, &beside)) }
 }
 
-/// The failure to reach an instance, with why the kernel ended the last one.
+/// Extend the failure to reach an instance by the reason why the kernel ended the last one.
 fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
     let last = ejections.last().map(std::slice::from_ref).unwrap_or_default();
     match ejections::lines(last, ejections::now_ms()).first() {
@@ -60,7 +64,8 @@ fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
     }
 }
 
-/// Makes the instance on the usual socket, or on `socket`, read its configuration again; what to print, for people or as JSON.
+/// Make the instance on the usual socket, or on `socket`, read its configuration again. Return the
+/// text to print, as lines or as JSON.
 ///
 /// # Errors
 /// As [`Client::reload`].

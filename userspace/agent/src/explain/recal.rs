@@ -1,14 +1,14 @@
-//! How true the table is, in words.
+//! The state of recalibration as text.
 
 use super::words::duration;
 use crate::cpulist;
 use crate::recal::{Follows, Report, line};
 use bias_policy::recal::Cause;
 
-/// Changes that are shown.
+/// Most changes that are shown.
 const SHOWN: usize = 8;
 
-/// A line for each thing to know, at `now_ms` [ms since 1970].
+/// Return the lines of the report, at `now_ms` [ms since 1970].
 pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
     let unmeasured = |until: &str| {
         let cpus = cpulist::format(&report.unmeasured);
@@ -46,7 +46,7 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
         1 => "one entry has changed:".to_owned(),
         changed => format!("{changed} entries have changed; the last:"),
     });
-    // That costs of others are relative to those that changed goes without saying.
+    // Changes that only follow from another CPU's change are left out.
     let own: Vec<_> = report.changes.iter().filter(|change| change.cause != Cause::Others).collect();
     for change in own.iter().skip(own.len().saturating_sub(SHOWN)) {
         lines.push(format!("{} ago: {}", duration(now_ms.saturating_sub(change.at_ms) / 1000), line(change)));

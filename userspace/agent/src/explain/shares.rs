@@ -1,17 +1,22 @@
-//! From two successive reports of every task to what each did in between.
+//! Activity of each task between two successive reports.
 //!
-//! Problem. Reports hold totals, and are read while the kernel side writes them: a total may be short of a run that has just ended and be
-//! right the next time. Tasks come and go, and numbers of tasks are used again.
+//! # Problem
+//! Reports hold totals and are read while the kernel side writes them. A total may lack a run that
+//! has just ended and be correct the next time. Tasks start and end, and pids are reused.
 //!
-//! Approach. A task's share is the growth of its totals over the interval. A task that was not there before has run in the interval only,
-//! so its total is its growth. A total that shrank is either another task's, then it is no longer than the interval, or was read in the middle
-//! of an update, then the growth counts as nothing.
+//! # Approach
+//! A task's share is the growth of its totals over the interval. A task without an earlier report
+//! has run in the interval only, so its total is its growth. A total that shrank has one of two
+//! causes. If it is no longer than the interval, it is another task's with the same pid. Otherwise
+//! it was read in the middle of an update, and the growth counts as nothing.
 //!
-//! Invariants. A share is at most the whole interval. Tasks that did not run are left out. The order is that of shares in whole percent,
-//! then of gain, so that equal tasks do not dance.
+//! # Invariants
+//! A share is at most the whole interval. Tasks that did not run are left out. The order is by
+//! shares in whole percent, then by gain, so that equal tasks do not change places constantly.
 //!
-//! Limits. A task that has the number of one that ended in the interval, and has run longer than that one ever did, is shown with less than
-//! it ran, once.
+//! # Limits
+//! A task may reuse the pid of one that ended in the interval and run longer than that one ever
+//! did. It is shown once with less than it ran.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,7 +29,7 @@ use crate::sched::{Kind, Machine, StatusReport, TaskReport};
 /// A task in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What is known of it.
+    /// The task's state.
     #[serde(flatten)]
     pub task: TaskReport,
     /// Time it ran in the interval [permille of one CPU].
@@ -33,36 +38,36 @@ pub struct Row {
     pub on_fast_permille: u32,
 }
 
-/// How many tasks are of each kind.
+/// Number of tasks by bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Kinds {
-    /// Those that belong on fast CPUs.
+    /// Fast-biased tasks.
     pub fast: usize,
-    /// Those that belong on slow CPUs.
+    /// Slow-biased tasks.
     pub slow: usize,
-    /// Those that gain about the average.
+    /// Unbiased tasks: their speedup is within the band around the average.
     pub neutral: usize,
-    /// Those of which nothing is known.
+    /// Tasks without a profile.
     pub unknown: usize,
 }
 
-/// What happened in an interval.
+/// Activity in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Snapshot {
     /// Its length [ms].
     pub interval_ms: u64,
     /// The CPUs.
     pub machine: Machine,
-    /// Average predicted speedup of what runs [permille].
+    /// Average predicted speedup of the running tasks [permille].
     pub average_permille: Option<u32>,
-    /// Kinds of the tasks below.
+    /// Number of tasks below, by bias.
     pub kinds: Kinds,
     /// The tasks that ran.
     pub tasks: Vec<Row>,
 }
 
 impl Kinds {
-    /// Counts `tasks`.
+    /// Count `tasks` by bias.
     #[must_use]
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a TaskReport>) -> Self {
         let mut kinds = Self::default();
@@ -78,7 +83,7 @@ impl Kinds {
         kinds
     }
 
-    /// All tasks.
+    /// Return the number of all tasks.
     #[must_use]
     pub fn total(&self) -> usize {
         self.fast + self.slow + self.neutral + self.unknown
@@ -86,7 +91,7 @@ impl Kinds {
 }
 
 impl Snapshot {
-    /// What happened from `before` to `now`, `interval` later.
+    /// Compute the activity from `before` to `now`, `interval` later.
     #[must_use]
     pub fn new(status: StatusReport, before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Self {
         let tasks = rows(before, now, interval);
@@ -100,7 +105,7 @@ impl Snapshot {
     }
 }
 
-/// The tasks that ran, in order.
+/// Return the tasks that ran, in order.
 fn rows(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<Row> {
     let interval_ms = interval.as_secs_f64() * 1000.0;
     let before: HashMap<u32, &TaskReport> = before.iter().map(|task| (task.pid, task)).collect();
@@ -121,7 +126,7 @@ fn rows(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<Ro
     rows
 }
 
-/// By how much the times of a task on fast and slow CPUs grew [ms].
+/// Return the growth of a task's times on fast and slow CPUs [ms].
 fn growth(before: Option<&TaskReport>, now: &TaskReport, interval_ms: f64) -> (f64, f64) {
     let total = |task: &TaskReport| task.fast_ms + task.slow_ms;
     match before {
@@ -134,7 +139,7 @@ fn growth(before: Option<&TaskReport>, now: &TaskReport, interval_ms: f64) -> (f
     }
 }
 
-/// `part` of `whole`, at most all of it.
+/// Return `part` of `whole` [permille], at most all of it.
 fn permille(part: f64, whole: f64) -> u32 {
     if whole > 0.0 { (part / whole * 1000.0).round().clamp(0.0, 1000.0) as u32 } else { 0 }
 }
@@ -159,7 +164,7 @@ mod tests {
     fn shares_are_growth_over_the_interval() {
         let before = [task(1, 5000.0, 100.0), task(2, 70.0, 0.0), task(3, 9.0, 9.0)];
         let now = [task(1, 5400.0, 200.0), task(2, 70.0, 0.0), task(4, 0.0, 20.0)];
-        // 2 slept, 3 has gone, 4 is new.
+        // 2 slept, 3 has ended, 4 is new.
         assert_eq!(shares(&before, &now), [(1, 500, 800), (4, 20, 0)]);
         assert_eq!(shares(&[], &[]), []);
     }

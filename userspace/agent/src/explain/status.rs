@@ -1,6 +1,8 @@
-//! The text of `scx_bias status`: what runs, what it sees of the machine, what it can tell of tasks and what it did.
+//! The text of `scx_bias status`: what runs, the state of the machine and its tasks, and
+//! statistics.
 //!
-//! CPUs whose counters are worth the same for the same reason share a line, whatever number the reason names.
+//! CPUs whose counters are equally complete for the same reason share a line. The CPU number in
+//! that reason does not matter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,20 +26,21 @@ use crate::sched::{CpuCounters, Machine, Scope, Stats, StatusReport, Thresholds}
 
 /// Width of the output [columns].
 const WIDTH: usize = 80;
-/// What belongs to a title is indented by this.
+/// Indentation of the items below a title [columns].
 const INDENT: usize = 2;
 
-/// What is told beside what the instance reports: found by whatever asks.
+/// Data that the client adds to the report of the instance.
 #[derive(Debug, Default, Serialize)]
 pub struct Beside {
-    /// Ends of instances before.
+    /// Ends of earlier instances by the kernel.
     pub ejections: Vec<Ejection>,
-    /// Limits of cgroups that do not hold; None where it schedules some cgroups only, of which the report tells.
+    /// Limits of cgroups that do not hold. None where only some cgroups are scheduled: the report
+    /// covers these.
     pub cpu_max: Option<Quotas>,
 }
 
 impl Beside {
-    /// What this machine has to tell beside `report`.
+    /// Collect the data of this machine that complements `report`.
     #[must_use]
     pub fn look(report: &StatusReport, ejections: Vec<Ejection>) -> Self {
         let everything = !matches!(report.scope, Scope::Cgroups(_));
@@ -45,7 +48,7 @@ impl Beside {
     }
 }
 
-/// For people. `tasks` is an error when the tasks could not be listed.
+/// Return the status as text. `tasks` is an error when the tasks could not be listed.
 #[must_use]
 pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>, beside: &Beside) -> String {
     let mut out = Page::default();
@@ -96,7 +99,7 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>, beside: &Besi
     out.0
 }
 
-/// For machines.
+/// Return the status as JSON.
 ///
 /// # Errors
 /// Runtime failure when it cannot be written as JSON.
@@ -119,7 +122,7 @@ pub fn json(
         .map_err(|error| Failure::runtime(format!("cannot write the status as JSON ({error})")))
 }
 
-/// Text under titles, wrapped.
+/// Text below titles, wrapped.
 #[derive(Default)]
 struct Page(String);
 
@@ -144,7 +147,7 @@ impl Page {
     }
 }
 
-/// A line for each knob that was turned.
+/// Return a line for each knob that is not at its default.
 fn knobs(values: &BTreeMap<String, u64>) -> Vec<String> {
     let turned = Knob::ALL.iter().filter_map(|knob| {
         let value = values.get(knob.key).filter(|value| **value != knob.default)?;
@@ -179,7 +182,7 @@ fn counters(out: &mut Page, counters: &[CpuCounters]) {
     for (_, group) in &groups {
         let cpus: Vec<u32> = group.iter().map(|one| one.summary.cpu).collect();
         let cpus = format!("CPU {}", cpulist::format(&cpus));
-        // Groups are made with a member.
+        // A group is created with its first member.
         if let Some(first) = group.first() {
             out.item(&format!("{cpus}: {}", worth(first, &cpus)));
         }
@@ -189,7 +192,7 @@ fn counters(out: &mut Page, counters: &[CpuCounters]) {
     }
 }
 
-/// What a CPU's counters are worth, the CPU called `cpus` wherever the reason names it.
+/// Describe how complete a CPU's counters are. `cpus` replaces the CPU in the reason.
 fn worth(one: &CpuCounters, cpus: &str) -> String {
     let named = |reason: &str| rename(reason, one.summary.cpu, cpus);
     let pmu = one.summary.pmu.as_ref().map_or_else(String::new, |pmu| format!("{pmu}, "));
@@ -207,7 +210,7 @@ fn worth(one: &CpuCounters, cpus: &str) -> String {
     worth
 }
 
-/// `text` with `CPU number` as `cpus`.
+/// Replace `CPU number` by `cpus` in `text`.
 fn rename(text: &str, number: u32, cpus: &str) -> String {
     let name = format!("CPU {number}");
     let mut out = String::new();
@@ -216,7 +219,7 @@ fn rename(text: &str, number: u32, cpus: &str) -> String {
         let (before, found) = rest.split_at(at);
         let after = found.get(name.len()..).unwrap_or_default();
         out.push_str(before);
-        // CPU 1 is not in CPU 12.
+        // CPU 1 must not match CPU 12.
         out.push_str(if after.starts_with(|c: char| c.is_ascii_digit()) { &name } else { cpus });
         rest = after;
     }

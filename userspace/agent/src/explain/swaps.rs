@@ -1,6 +1,7 @@
-//! The text of `scx_bias swaps`: what the agent exchanged, what it expected of that, and what came of it.
+//! The text of `scx_bias swaps`: planned swaps with predicted and measured gain.
 //!
-//! Invariants. No line is wider than 80 columns, whatever a task is called.
+//! # Invariants
+//! No line is wider than 80 columns, for any name of a task.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
@@ -18,24 +19,25 @@ use crate::swaps::{SwapRecord, SwapSummary, SwapsReport};
 
 /// Width of the output [columns].
 const WIDTH: usize = 80;
-/// How often the running instance is asked for more.
+/// Time between requests to the running instance.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a user can choose.
+/// The user's options.
 #[derive(Debug, Clone, Default)]
 pub struct SwapsOptions {
-    /// Go on with what comes.
+    /// True to continue with new swaps.
     pub follow: bool,
-    /// JSON in place of text: a document, or with `follow` an object a line.
+    /// True for JSON instead of text: a document, or with `follow` an object per line.
     pub json: bool,
-    /// The socket, if not the usual one.
+    /// The socket; None for the usual one.
     pub socket: Option<PathBuf>,
 }
 
-/// Prints the swaps of the running instance.
+/// Print the swaps of the running instance.
 ///
 /// # Errors
-/// As [`Client::status`], and a runtime failure when the output cannot be written. A reader that has gone is none.
+/// As [`Client::status`], and a runtime failure when the output cannot be written. A closed reader
+/// is no error.
 pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
     let mut client = Client::connect(options.socket.as_deref())?;
     let mut report = client.swaps(0)?;
@@ -53,7 +55,7 @@ pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
             Ok(()) => {}
         }
         sleep(INTERVAL);
-        // Another instance counts from 0 again.
+        // A new instance counts from 0 again.
         let next = report.next;
         report = client.swaps(next)?;
         if report.next < next {
@@ -67,7 +69,7 @@ fn unwritable(error: impl std::fmt::Display) -> Failure {
     Failure::runtime(format!("cannot write the swaps ({error}); look at where standard output goes"))
 }
 
-/// A JSON object a swap.
+/// Return one JSON object per swap.
 fn lines(report: &SwapsReport) -> Result<String, Failure> {
     let mut text = String::new();
     for swap in &report.swaps {
@@ -77,7 +79,7 @@ fn lines(report: &SwapsReport) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// For people: the figures, and the swaps one by one.
+/// Return the figures and the swaps as text.
 #[must_use]
 pub fn text(report: &SwapsReport) -> String {
     let mut text = String::new();
@@ -90,7 +92,7 @@ pub fn text(report: &SwapsReport) -> String {
     text + &entries(report)
 }
 
-/// What came of all swaps, in two clauses: also for `status`.
+/// Return the results of all swaps in two clauses. `status` uses them too.
 pub(super) fn verdicts(summary: &SwapSummary) -> String {
     let (tally, verdicts) = (&summary.tally, &summary.verdicts);
     if let Some(why) = &summary.off {
@@ -133,7 +135,7 @@ fn sentences(summary: &SwapSummary) -> Vec<String> {
     sentences
 }
 
-/// A gain in percent, with its sign.
+/// Format a gain in percent, with its sign.
 fn gain(permille: i64) -> String {
     format!("{:+.0}%", permille as f64 / 10.0)
 }
@@ -147,7 +149,7 @@ fn entries(report: &SwapsReport) -> String {
     text
 }
 
-/// Three lines.
+/// Return the three lines of a swap.
 fn entry(swap: &SwapRecord, age_s: u64) -> String {
     let record = &swap.record;
     let planned = &record.swap;
@@ -189,7 +191,8 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Who, from where to where, what its time consists of [% execution/internal/external stalls], its speed after over before.
+/// Return the line of a task: pid, name, CPUs, CPI stack [% execution/internal/external stalls],
+/// and its speed after over before.
 fn task(one: &Move, name: &str, measured_permille: Option<u32>) -> String {
     let [execute, internal, external] = one.stack_permille.map(|share| (share + 5) / 10);
     let predicted = f64::from(one.after_ppm) / f64::from(one.before_ppm.max(1));

@@ -1,19 +1,21 @@
-//! The table of `scx_bias top`: a function from what happened in an interval to lines of text.
+//! The table of `scx_bias top`: a function from the activity of an interval to lines of text.
 //!
-//! Invariants. No line is wider than asked for, however narrow that is: columns are left out from the least telling on, and the name gets what
-//! remains. No more lines than asked for; those that are left out are counted in the last one.
+//! # Invariants
+//! No line is wider than `width`, for any width: the least informative columns are left out first,
+//! and the name gets the rest. There are at most `height` lines. The last one counts the lines left
+//! out.
 
 use bias_policy::table::Class;
 
 use super::shares::{Kinds, Row, Snapshot};
 use super::words::{count, cut, fit, kind, percent, ratio, reason, wrap};
 
-/// Columns of a name, at most the kernel's.
+/// Most columns of a name: the kernel's limit.
 const NAME_MAX: usize = 15;
-/// Before a name gets fewer, other columns go.
+/// Fewest columns of a name. Other columns are left out first.
 const NAME_MIN: usize = 12;
 
-/// Lines, and which of them is the head of the table.
+/// Lines, with the index of the table's head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) lines: Vec<String>,
@@ -23,14 +25,14 @@ pub(super) struct Lines {
 struct Column {
     title: &'static str,
     width: usize,
-    /// Numbers are to the right, words to the left.
+    /// True for numbers, which are aligned to the right. Words are aligned to the left.
     right: bool,
-    /// The higher, the sooner it is left out. The name has none: it stays.
+    /// Columns of a higher rank are left out earlier. The name has rank 0 and always stays.
     rank: u8,
     cell: fn(&Row) -> String,
 }
 
-/// In the order of the table.
+/// The columns in the order of the table.
 const COLUMNS: [Column; 9] = [
     Column { title: "PID", width: 7, right: true, rank: 3, cell: |row| row.task.pid.to_string() },
     Column { title: "NAME", width: NAME_MAX, right: false, rank: 0, cell: |row| row.task.name.clone() },
@@ -61,7 +63,7 @@ fn stack(row: &Row) -> String {
     )
 }
 
-/// The table in `width` columns and at most `height` lines.
+/// Render the table in `width` columns and at most `height` lines.
 pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Lines {
     let mut lines = wrap(&summary(snapshot), width, 0);
     lines.extend(hint(snapshot).into_iter().flat_map(|hint| wrap(&hint, width, 0)));
@@ -84,7 +86,7 @@ pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Lines 
     Lines { head: head.min(lines.len()), lines }
 }
 
-/// The columns for this width, with the width of each.
+/// Return the columns for this width, with the width of each.
 fn columns_within(width: usize) -> Vec<(&'static Column, usize)> {
     let mut by_rank: Vec<&Column> = COLUMNS.iter().collect();
     by_rank.sort_by_key(|column| column.rank);
@@ -102,7 +104,7 @@ fn columns_within(width: usize) -> Vec<(&'static Column, usize)> {
     chosen.map(|column| (column, if column.rank == 0 { name } else { column.width })).collect()
 }
 
-/// The machine and the tasks in a sentence.
+/// Describe the machine and the tasks in a sentence.
 fn summary(snapshot: &Snapshot) -> String {
     let (fast, slow) = (snapshot.machine.count(Class::Fast), snapshot.machine.count(Class::Slow));
     let machine = match slow {
@@ -115,7 +117,7 @@ fn summary(snapshot: &Snapshot) -> String {
     format!("{machine}{average}; {}", kinds(&snapshot.kinds))
 }
 
-/// Tasks by kind; unknown ones are mentioned when there are any.
+/// Describe tasks by bias. Unknown ones are mentioned when there are any.
 pub(super) fn kinds(kinds: &Kinds) -> String {
     let unknown = if kinds.unknown == 0 { String::new() } else { format!(", {} unknown", kinds.unknown) };
     format!(
@@ -127,7 +129,7 @@ pub(super) fn kinds(kinds: &Kinds) -> String {
     )
 }
 
-/// What to look at when nothing can be told apart.
+/// Return a hint when tasks cannot be distinguished.
 fn hint(snapshot: &Snapshot) -> Option<String> {
     if snapshot.tasks.is_empty() {
         return Some(format!("No task ran in {} ms.", snapshot.interval_ms));

@@ -1,4 +1,4 @@
-//! What users see, as a whole.
+//! Tests of the complete output for users.
 
 use bias_policy::table::Class;
 

@@ -1,16 +1,16 @@
-//! How figures, kinds and reasons are said, and how text is made to fit.
+//! Texts for figures, biases and reasons, and their layout.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::sched::Kind;
 use crate::sched::{Reason, TaskReport};
 
-/// A speedup or cost of 1000 as `1.00`.
+/// Format a speedup or cost of 1000 as `1.00`.
 pub(crate) fn ratio(permille: u32) -> String {
     format!("{:.2}", f64::from(permille) / 1000.0)
 }
 
-/// A share in whole percent, rounded; what is not nothing is not called so.
+/// Format a share in whole percent, rounded. A share above zero is never shown as zero.
 pub(crate) fn percent(permille: u32) -> String {
     match (permille, (permille + 5) / 10) {
         (1.., 0) => "<1%".to_owned(),
@@ -18,7 +18,7 @@ pub(crate) fn percent(permille: u32) -> String {
     }
 }
 
-/// Where a task belongs: `-` is either way, `?` is unknown.
+/// Return the text for a task's bias: `-` for unbiased, `?` for unknown.
 pub(crate) fn kind(task: &TaskReport) -> &'static str {
     match (task.speedup_permille, task.kind) {
         (None, _) => "?",
@@ -28,12 +28,12 @@ pub(crate) fn kind(task: &TaskReport) -> &'static str {
     }
 }
 
-/// Why a task was last moved while it ran.
+/// Return the reason why a task was last moved while it ran.
 pub(crate) fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::None => "-",
         Reason::Pull => "idle fast CPU",
-        // Said of both who came up and who went down.
+        // Used for both tasks of a rotation.
         Reason::Rotate => "took turns",
         Reason::Gain => "gains more",
         Reason::Yield => "gave way",
@@ -41,12 +41,12 @@ pub(crate) fn reason(reason: Reason) -> &'static str {
     }
 }
 
-/// `1 task`, `2 tasks`.
+/// Format a count: `1 task`, `2 tasks`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The largest two units of a duration.
+/// Format a duration in its two largest units.
 pub(crate) fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -57,7 +57,8 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
-/// `text` cut to `width` columns. A name may hold anything: what could move the cursor becomes a question mark.
+/// Cut `text` to `width` columns. A name may hold any bytes: a question mark replaces characters
+/// that could move the cursor.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     let mut used = 0;
     let printable = text.chars().map(|c| if c.is_control() || c.width().is_none() { '?' } else { c });
@@ -69,14 +70,15 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
         .collect()
 }
 
-/// `text` in exactly `width` columns.
+/// Fit `text` into exactly `width` columns.
 pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
     let text = cut(text, width);
     let blank = " ".repeat(width - text.width().min(width));
     if right { blank + &text } else { text + &blank }
 }
 
-/// `text` in lines of at most `width` columns, those after the first indented; a word that is longer is cut.
+/// Wrap `text` to at most `width` columns and indent the lines after the first. A longer word is
+/// cut.
 pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,9 +1,11 @@
-//! Cgroups as folders: which one a path names, and who is in it.
+//! Cgroups as directories: the cgroup that a path names, and its threads.
 //!
-//! Everything is read below a root folder, so that tests have trees of their own.
+//! All files are read below a root directory, so that tests can have their own trees.
 //!
-//! Invariants. A cgroup that was removed is not taken for one that was made later with the same name: the kernel numbers them.
-//! Nothing but cgroup v2 counts; what a path is instead is said.
+//! # Invariants
+//!
+//! A removed cgroup is never taken for a later one of the same name, because their ids differ. Only
+//! cgroup v2 counts. The error for any other path states what the path is.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -11,36 +13,36 @@ use std::path::{Component, Path, PathBuf};
 use crate::failure::Failure;
 use crate::optin::plan::Tid;
 
-/// A cgroup, as it was when its path was resolved.
+/// A cgroup at the time when its path was resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Its folder.
+    /// Path of its directory.
     pub path: String,
-    /// Its name in `/proc/PID/cgroup`.
+    /// Name in `/proc/PID/cgroup`.
     pub name: String,
-    /// The kernel's number of it.
+    /// The kernel's id of the cgroup.
     pub id: u64,
 }
 
 impl Cgroup {
-    /// Is the cgroup of this name this one, or below it?
+    /// Return true if `name` is that of this cgroup or of one below it.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         name.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
-/// What a path names.
+/// Result of resolving a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// This cgroup.
     Here(Cgroup),
-    /// None yet: the path of one that can be made.
+    /// No cgroup yet: the path of one that can be made.
     Later(String),
 }
 
 impl Found {
-    /// The path.
+    /// Return the path.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -49,10 +51,10 @@ impl Found {
         }
     }
 
-    /// The cgroup.
+    /// Return the cgroup.
     ///
     /// # Errors
-    /// Usage failure when there is none yet.
+    /// Fail with a usage failure when the cgroup does not exist yet.
     pub fn here(self) -> Result<Cgroup, Failure> {
         match self {
             Self::Here(cgroup) => Ok(cgroup),
@@ -63,16 +65,17 @@ impl Found {
     }
 }
 
-/// A place where cgroup v2 is mounted.
+/// A mount of cgroup v2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// Where.
+    /// Mount point.
     pub(super) point: PathBuf,
-    /// Name of the cgroup that is seen there; `/` is the root cgroup.
+    /// Name of the cgroup at the mount point, `/` for the root cgroup.
     name: String,
 }
 
-/// Where cgroup v2 is mounted, in the format of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+/// Return the mounts of cgroup v2 in a text of the format of `/proc/self/mountinfo`
+/// (proc_pid_mountinfo(5)).
 pub(super) fn mounts(text: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
@@ -84,7 +87,7 @@ pub(super) fn mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// Blanks and the like are written as `\040`.
+/// Decode blanks and other characters that are written like `\040`.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -104,15 +107,16 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// `path`, which is absolute, below `root`.
+/// Return the absolute `path` below `root`.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// What `path` names.
+/// Resolve `path` to a cgroup, or to the path of one that can be made.
 ///
 /// # Errors
-/// Usage failure when it can name no cgroup, or names the root; kernel failure when the machine has no cgroup v2.
+/// Fail with a usage failure when the path cannot name a cgroup, or names the root. Fail with a
+/// kernel failure when the machine has no cgroup v2.
 pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     let shown = path.display();
     let mountinfo = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -137,7 +141,7 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     }
     let found =
         found.map_err(|error| usage(format!("cannot be found ({error}); name a folder below {example}")))?;
-    // The longest, where one is mounted in another.
+    // Take the longest of nested mount points.
     let mount = mounts.iter().filter(|mount| found.starts_with(&mount.point));
     let Some(mount) = mount.max_by_key(|mount| mount.point.as_os_str().len()) else {
         return Err(usage(format!("is not below a mount of cgroup v2; name a folder below {example}")));
@@ -157,11 +161,12 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
         ));
     }
     let (path, name) = (path.to_owned(), format!("{}/{inside}", mount.name.trim_end_matches('/')));
-    // Else it has just been removed.
+    // Without an id the cgroup was removed a moment ago.
     Ok(number(&folder).map_or(Found::Later(path.clone()), |id| Found::Here(Cgroup { path, name, id })))
 }
 
-/// The path of a cgroup that is not there but can be made: what is there of it is below a mount of cgroup v2, or that itself.
+/// Return the path of a cgroup that does not exist but can be made, None for other paths. The path
+/// must be below a mount of cgroup v2, and its existing part must be a directory.
 fn later(root: &Path, path: &Path, mounts: &[Mount]) -> Option<String> {
     let root = root.canonicalize().ok()?;
     let there = path.ancestors().find_map(|part| Some((part, below(&root, part).canonicalize().ok()?)))?;
@@ -173,13 +178,14 @@ fn later(root: &Path, path: &Path, mounts: &[Mount]) -> Option<String> {
         .then(|| whole.to_str().map(str::to_owned))?
 }
 
-/// The kernel's number of the cgroup in this folder.
+/// Return the kernel's id of the cgroup in this directory.
 fn number(folder: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     Some(folder.metadata().ok()?.ino())
 }
 
-/// The threads of a cgroup and of all below it; None if it is gone. Threads that this process may not know of are left out.
+/// Return the threads of a cgroup and of all below it, None if the cgroup is gone. Leave out
+/// threads that this process may not see.
 #[must_use]
 pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
     let top = below(root, Path::new(&cgroup.path));
@@ -188,7 +194,7 @@ pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
     }
     let mut threads = Vec::new();
     walk(&top, &mut |folder| {
-        // One that is gone meanwhile has none.
+        // A directory that has gone meanwhile has no threads.
         let text = std::fs::read_to_string(folder.join("cgroup.threads")).unwrap_or_default();
         threads.extend(text.lines().filter_map(|line| line.parse::<Tid>().ok()).filter(|tid| *tid != 0));
         true
@@ -196,7 +202,7 @@ pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
     Some(threads)
 }
 
-/// Calls `visit` for a folder and all below it, while it returns true.
+/// Call `visit` for a directory and all below it, as long as it returns true.
 pub(super) fn walk(top: &Path, visit: &mut impl FnMut(&Path) -> bool) {
     let mut folders = vec![top.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -209,13 +215,13 @@ pub(super) fn walk(top: &Path, visit: &mut impl FnMut(&Path) -> bool) {
     }
 }
 
-/// Has the cgroup in this folder a `cpu.max` of its own?
+/// Return true if the cgroup in this directory has a `cpu.max` of its own.
 pub(super) fn is_limited(folder: &Path) -> bool {
     std::fs::read_to_string(folder.join("cpu.max"))
         .is_ok_and(|text| text.split_whitespace().next().is_some_and(|quota| quota != "max"))
 }
 
-/// A cgroup whose `cpu.max` limits threads of this one: itself, one above or one below.
+/// Return a cgroup whose `cpu.max` limits threads of this one: itself, one above or one below.
 #[must_use]
 pub fn limited_by(root: &Path, cgroup: &Cgroup) -> Option<String> {
     let top = below(root, Path::new(&cgroup.path));

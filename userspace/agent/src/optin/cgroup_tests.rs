@@ -1,4 +1,4 @@
-//! Made-up trees.
+//! Tests on generated directory trees.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const HYBRID: &str = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
     32 30 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 const V1: &str = "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
 
-/// A root folder with these mounts and nothing else.
+/// Make a root directory with these mounts and nothing else.
 pub(in crate::optin) fn root(mountinfo: &str) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("proc/self")).unwrap();
@@ -21,7 +21,7 @@ pub(in crate::optin) fn root(mountinfo: &str) -> tempfile::TempDir {
     root
 }
 
-/// Makes a cgroup with these threads.
+/// Make a cgroup with these threads.
 pub(in crate::optin) fn make(root: &Path, path: &str, threads: &str) {
     let folder = below(root, Path::new(path));
     fs::create_dir_all(&folder).unwrap();
@@ -117,7 +117,8 @@ fn threads_are_those_of_the_whole_subtree() {
     let mut found = threads(unified.path(), &a).unwrap();
     found.sort_unstable();
     assert_eq!(found, [1, 2, 3]);
-    // One of the same name that was made later is another. (The old one stays, lest its number is used again.)
+    // A later cgroup of the same name is another one. The old one stays, so that its id is not
+    // reused.
     fs::rename(unified.path().join("sys/fs/cgroup/a"), unified.path().join("sys/fs/cgroup/old")).unwrap();
     assert_eq!(threads(unified.path(), &a), None);
     make(unified.path(), "/sys/fs/cgroup/a", "1\n");

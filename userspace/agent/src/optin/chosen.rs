@@ -1,4 +1,4 @@
-//! Cgroups that were chosen: which more there can be, and which one is meant.
+//! Selection of cgroups: whether one more can be selected, and which one a path means.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use super::cgroup::{Cgroup, Found};
 use crate::failure::Failure;
 use bias_policy::ffi;
 
-/// Chosen cgroups at most.
+/// Most cgroups that can be selected.
 pub const MOST_CGROUPS: usize = ffi::BIAS_MAX_OPTED_IN as usize;
 
-/// Can this one be chosen, too? False if it is already.
+/// Return true if the cgroup can be selected, false if it is selected already.
 ///
 /// # Errors
-/// Usage failure when there are too many.
+/// Fail with a usage failure when too many are selected.
 pub fn admits(chosen: &[Cgroup], cgroup: &Cgroup) -> Result<bool, Failure> {
     if chosen.iter().any(|other| other.path == cgroup.path && other.id == cgroup.id) {
         return Ok(false);
@@ -26,10 +26,11 @@ pub fn admits(chosen: &[Cgroup], cgroup: &Cgroup) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Where the one is that `path` names, and that was found there now; one that is gone has the path it had.
+/// Return the index of the selected cgroup that `path` names, where `now` is the result of
+/// resolving it. A cgroup that is gone keeps its path.
 ///
 /// # Errors
-/// Usage failure when it was not chosen.
+/// Fail with a usage failure when the cgroup was not selected.
 pub fn position(chosen: &[Cgroup], path: &Path, now: Option<Found>) -> Result<usize, Failure> {
     let found = now.map_or_else(|| path.to_string_lossy().into_owned(), |found| found.path().to_owned());
     let at = chosen.iter().position(|cgroup| cgroup.path == found);

@@ -1,4 +1,5 @@
-//! Cgroups that are removed and made anew under the same path, and such as do not exist yet.
+//! Tests of cgroups that are removed and made again under the same path, and of cgroups that do not
+//! exist yet.
 
 use super::*;
 
@@ -13,7 +14,7 @@ proptest! {
         let mut agent = Agent::new(threads);
         agent.start(&[0, 2]);
         for (events, at, waits) in steps {
-            // Only an empty one can be removed, and what is below it must be gone first.
+            // Only an empty cgroup can be removed, and only after those below it.
             agent.world.borrow_mut().empty(at);
             if waits {
                 agent.world.borrow_mut().removed.extend(CGROUPS.iter().enumerate().filter(|(_, path)| path.starts_with(CGROUPS[at])).map(|(at, _)| at));
@@ -48,7 +49,8 @@ fn a_cgroup_that_is_made_anew_is_followed() {
         agent.world.borrow_mut().made[2] += 1;
     }
     assert_eq!(added, [(1, 1, 1), (2, 0, 2)]);
-    // Between two looks: the next sees that it is another, the one after switches what is in it.
+    // The cgroup was replaced between two scans. The first pass finds that, the second one switches
+    // the new threads.
     agent.world.borrow_mut().spawn(task(2, BATCH, 0));
     agent.pass();
     agent.pass();
@@ -76,7 +78,7 @@ fn a_cgroup_that_does_not_exist_yet_is_waited_for_unless_a_command_names_it() {
     assert_eq!(agent.policies(), [(EXT, 0), (NORMAL, 0)]);
     let report = agent.optin.as_ref().unwrap().report();
     assert_eq!((report.cgroups.len(), report.waiting.len()), (1, 0));
-    // Twice is once.
+    // A second addition has no effect.
     agent.optin.as_mut().unwrap().add(Path::new("/in")).unwrap();
     assert_eq!(agent.optin.as_ref().unwrap().report().cgroups.len(), 1);
     agent.finish();

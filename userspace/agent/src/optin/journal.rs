@@ -1,8 +1,14 @@
-//! What must be known after a crash: which cgroups were opted in, and what their threads had before.
+//! Record that must survive a crash: the opted-in cgroups, and the previous state of their threads.
 //!
-//! Problem. A scheduler that is killed leaves its threads with SCHED_EXT, and nobody but it knew what they had before.
+//! # Problem
 //!
-//! Approach. A text file in a folder of root's under `/run`, one line a record, to which is only ever appended:
+//! A killed scheduler leaves its threads with SCHED_EXT, and no other process knows their previous
+//! policies.
+//!
+//! # Approach
+//!
+//! The record is a text file in a directory of root's under `/run`. It has one record per line, and
+//! records are only appended:
 //!
 //! ```text
 //! scx_bias opted-in 1 BOOT_ID
@@ -11,14 +17,20 @@
 //! back TID START
 //! ```
 //!
-//! A thread is recorded before it is switched. A record that is not true any more does no harm, because threads are told apart by when
-//! they started; the file is written anew when most of it is such. Who runs holds a lock on the folder, so that nobody restores what
-//! somebody else has switched.
+//! A thread is recorded before it is switched. An outdated record does no harm, because the start
+//! time identifies the thread. The file is rewritten when most of it is outdated. The running agent
+//! holds a lock on the directory, so that no other process restores its threads.
 //!
-//! Invariants. Any bytes make a journal or none, never an error: a line that is none, such as the last of one that was killed while
-//! writing, is skipped. Nothing is followed by a record in part: what could not be appended whole is cut off again.
+//! # Invariants
 //!
-//! Limits. The file is not synchronised: it has to survive this process, not the machine, after whose restart it means nothing.
+//! Any bytes make a journal or none, never an error. An invalid line is skipped, such as the last
+//! one of an agent that was killed while writing. No record follows a partial one, because a failed
+//! append is cut off again.
+//!
+//! # Limits
+//!
+//! The file is not synchronised to disk. It has to survive this process, not the machine: after a
+//! reboot it means nothing.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,58 +42,59 @@ use super::plan::{Entry, Journal, Previous, Tid, policy};
 use crate::failure::{Exit, Failure};
 use crate::safefile::{private, private_folder};
 
-/// Where it is kept.
+/// Directory of the record.
 pub const FOLDER: &str = "/run/scx_bias";
 const FILE: &str = "opted-in";
 const LOCK: &str = "lock";
-/// What the file begins with; the boot's number follows.
+/// Start of the first line. The boot id follows.
 const HEAD: &str = "scx_bias opted-in 1 ";
-/// More is not read [bytes]: some two million threads.
+/// Most bytes that are read: some two million threads.
 const MOST_BYTES: u64 = 64 << 20;
-/// A file is worth being written anew from this on [bytes].
+/// Smallest file that is worth rewriting [bytes].
 const LEAST_BYTES: u64 = 64 << 10;
-/// Length of a record, about [bytes].
+/// Approximate length of a record [bytes].
 const RECORD_BYTES: u64 = 32;
 
-/// What a journal tells.
+/// Content of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// The opted-in cgroups, as paths.
+    /// Paths of the opted-in cgroups.
     pub cgroups: BTreeSet<String>,
-    /// What their threads had.
+    /// Previous state of their threads.
     pub journal: Journal,
 }
 
-/// The file, and the right to it.
+/// The file, and the lock on its directory.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     boot: String,
     file: Option<File>,
     bytes: u64,
-    /// Held as long as this lives.
+    /// Held as long as the store exists.
     _lock: File,
 }
 
 impl Store {
-    /// Is there anything to be restored in `folder`?
+    /// Return true if there is anything to restore in `folder`.
     #[must_use]
     pub fn exists(folder: &Path) -> bool {
         Self::may_exist(folder).unwrap_or(false)
     }
 
-    /// The same; an error where that cannot be told.
+    /// Return true if there is anything to restore in `folder`.
     ///
     /// # Errors
-    /// When this user may not look into the folder.
+    /// Fail when this user may not search the directory.
     pub fn may_exist(folder: &Path) -> std::io::Result<bool> {
         folder.join(FILE).try_exists()
     }
 
-    /// Takes the right to `folder`, which is made if need be. `boot` is this boot's number.
+    /// Lock the directory `folder`, and make it if there is none. `boot` is the id of this boot.
     ///
     /// # Errors
-    /// [`Exit::OtherScheduler`] when a running scx_bias has it, else a kernel failure that says what is wrong with the folder.
+    /// Fail with [`Exit::OtherScheduler`] when a running scx_bias holds the lock. Otherwise fail
+    /// with a kernel failure that names the problem of the directory.
     pub fn open(folder: &Path, boot: &str) -> Result<Self, Failure> {
         let failed = |why: String| {
             Failure::kernel(format!("cannot keep what threads had before in {}: {why}", folder.display()))
@@ -104,10 +117,10 @@ impl Store {
         Ok(Self { path, boot, file: None, bytes: 0, _lock: lock })
     }
 
-    /// What was written before; None when there is nothing of this boot.
+    /// Return the content of the file, None if there is none of this boot.
     ///
     /// # Errors
-    /// When there is a file that cannot be read.
+    /// Fail when the file exists but cannot be read.
     pub fn read(&self) -> std::io::Result<Option<Remembered>> {
         let file = match private().read(true).open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -118,10 +131,10 @@ impl Store {
         Ok(parse(&bytes, &self.boot))
     }
 
-    /// Writes all of it anew, as a whole or not at all.
+    /// Rewrite the whole file atomically.
     ///
     /// # Errors
-    /// When it cannot be written; then it is as before.
+    /// Fail when the file cannot be written. The old one then stays.
     pub fn write(&mut self, remembered: &Remembered) -> std::io::Result<()> {
         let mut text = format!("{HEAD}{}\n", self.boot);
         for cgroup in &remembered.cgroups {
@@ -130,7 +143,7 @@ impl Store {
         }
         append(&mut text, &remembered.journal);
         let new = self.path.with_extension("new");
-        // Of a run that was killed; the lock is ours.
+        // A killed run may have left it, and the lock excludes other users of it.
         let _ = std::fs::remove_file(&new);
         let mut file = private().append(true).create_new(true).open(&new)?;
         file.write_all(text.as_bytes())?;
@@ -139,20 +152,20 @@ impl Store {
         Ok(())
     }
 
-    /// Records threads that are about to be switched.
+    /// Record threads that are about to be switched.
     ///
     /// # Errors
-    /// When it cannot be written; then nothing of it is recorded.
+    /// Fail when the records cannot be written. None of them is recorded then.
     pub fn record(&mut self, threads: &Journal) -> std::io::Result<()> {
         let mut text = String::new();
         append(&mut text, threads);
         self.add(&text)
     }
 
-    /// Records that threads have back what they had.
+    /// Record that threads have their previous state again.
     ///
     /// # Errors
-    /// As [`Self::record`].
+    /// Fail as [`Self::record`] does.
     pub fn record_back(&mut self, threads: &[(Tid, u64)]) -> std::io::Result<()> {
         let mut text = String::new();
         for (tid, start) in threads {
@@ -170,22 +183,23 @@ impl Store {
         let result = file.write_all(text.as_bytes());
         match result {
             Ok(()) => self.bytes += text.len() as u64,
-            // What cannot be cut off either spoils the next line, which is skipped then.
+            // If the partial line cannot be cut off either, it spoils the next line, which is then
+            // skipped.
             Err(_) => drop(file.set_len(bytes)),
         }
         result
     }
 
-    /// Is most of the file not true any more, with so many threads recorded?
+    /// Return true if most of the file is outdated, given the number of recorded threads.
     #[must_use]
     pub const fn is_bloated(&self, threads: usize) -> bool {
         self.bytes > LEAST_BYTES && self.bytes / 4 > threads as u64 * RECORD_BYTES
     }
 
-    /// Removes the file: there is nothing to be restored any more.
+    /// Remove the file, because there is nothing left to restore.
     ///
     /// # Errors
-    /// When it is there and cannot be removed.
+    /// Fail when the file exists but cannot be removed.
     pub fn clear(&mut self) -> std::io::Result<()> {
         (self.file, self.bytes) = (None, 0);
         match std::fs::remove_file(&self.path) {
@@ -201,7 +215,7 @@ fn append(text: &mut String, journal: &Journal) {
     }
 }
 
-/// What the bytes of a file tell; None if they are none of this boot's.
+/// Parse the bytes of a file. Return None if they are not of this boot.
 fn parse(bytes: &[u8], boot: &str) -> Option<Remembered> {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
     let head = lines.next()?;
@@ -241,7 +255,7 @@ fn thread(text: &str) -> Option<(Tid, Entry)> {
     valid.then_some((Tid::try_from(tid).ok().filter(|tid| *tid != 0)?, entry))
 }
 
-/// Exactly so many numbers.
+/// Parse exactly `N` numbers.
 fn numbers<const N: usize>(text: &str) -> Option<[i64; N]> {
     let numbers: Option<Vec<i64>> = text.split(' ').map(|word| word.parse().ok()).collect();
     numbers?.try_into().ok()
@@ -281,7 +295,7 @@ mod tests {
             let mut expected = first;
             expected.journal.extend(then.clone());
             prop_assert_eq!(store.read().unwrap(), Some(expected.clone()));
-            // Those with another start are of others.
+            // A record with another start time belongs to another thread.
             let back: Vec<_> = then.iter().map(|(tid, entry)| (*tid, entry.start + u64::from(tid % 2))).collect();
             store.record_back(&back).unwrap();
             expected.journal.retain(|tid, _| tid % 2 == 1 || !then.contains_key(tid));
@@ -339,7 +353,7 @@ mod tests {
             let failure = Store::open(&path(name), "boot").unwrap_err();
             assert!(failure.exit == Exit::Kernel && failure.message.contains("remove it"), "{failure}");
         }
-        // A link in its place is not followed either.
+        // A link in place of the file is not followed either.
         let mut store = store(folder.path());
         std::os::unix::fs::symlink(path("file"), &store.path).unwrap();
         assert!(store.read().is_err());

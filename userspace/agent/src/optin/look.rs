@@ -1,7 +1,10 @@
-//! Looking: who is inside, who else is known, and what is to be known of each.
+//! Scan for the threads inside and for other known threads.
 //!
-//! Invariants. A thread's start is read first, and asked again before anything is done to it: whatever is read between belongs to that thread,
-//! even if numbers are used again. A thread that is as it should be costs one system call.
+//! # Invariants
+//!
+//! The start time of a thread is read before its cgroup and its maker, and checked again before any
+//! change. The data thus belongs to one thread, even if pids are reused. A thread that needs no
+//! change costs one system call.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +15,18 @@ use super::cgroup::Cgroup;
 use super::plan::{Id, Maker, Place, Seen, Tid, policy};
 use super::system::{Attr, Lineage, Stat, System};
 
-/// How far back is looked for what a thread that inherited our policy would have.
+/// Most generations that are searched for the previous state of a thread with inherited SCHED_EXT.
 const GENERATIONS: usize = 16;
 
 impl<S: System> OptIn<S> {
-    /// All that [`reconcile`](super::plan::reconcile) asks for.
+    /// Return all threads that [`reconcile`](super::plan::reconcile) needs.
     pub(super) fn look(&mut self) -> Vec<Seen> {
         let (mut others, _) = list(&self.system, &mut self.released);
         let (inside, gone) = list(&self.system, &mut self.inside);
         for gone in gone {
             info!("the cgroup {gone} was removed; it is opted in again when it is made anew");
             self.waiting.add(gone);
-            // Harmless if it fails: recorded paths that are no cgroup are passed over.
+            // A failure is harmless, because recovery skips recorded paths that are no cgroup.
             let _ = self.save();
         }
         let own: BTreeSet<Tid> = self.system.own().into_iter().collect();
@@ -36,15 +39,16 @@ impl<S: System> OptIn<S> {
         others.chain(inside).flatten().collect()
     }
 
-    /// A thread that is listed inside, if it is as it should be. That is cheap to see; whether it still is the one that is recorded is asked
-    /// before it is touched.
+    /// Return a thread that is listed inside if it needs no change. This check is cheap. The agent
+    /// verifies the thread's identity before any change.
     fn glance(&self, tid: Tid) -> Option<Seen> {
         let entry = self.journal.get(&tid)?;
         let Attr { policy, nice, .. } = self.system.attr(tid).filter(|attr| attr.policy == policy::EXT)?;
         Some(Seen { id: Id { tid, start: entry.start }, policy, nice, place: Place::Inside, maker: None })
     }
 
-    /// What is worth knowing of a thread, `listed` inside or not; None if nothing is.
+    /// Return the data of a thread, `listed` inside or not. Return None if the thread does not
+    /// matter.
     fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<Seen> {
         let Attr { policy, nice, .. } = self.system.attr(tid)?;
         let entry = self.journal.get(&tid);
@@ -55,7 +59,8 @@ impl<S: System> OptIn<S> {
         if dead || kernel {
             return None;
         }
-        // After the start, which is asked again before anything is done: so this is of the same thread, whatever number is used again.
+        // The start time was read before and is checked again before any change. The place thus
+        // belongs to the same thread, even if its pid is reused.
         let place = self.place_of(tid, own);
         let inherited = policy == policy::EXT && entry.is_none_or(|entry| entry.start != start);
         let maker = if inherited { self.maker(tid) } else { None };
@@ -82,7 +87,8 @@ impl<S: System> OptIn<S> {
         Some(self.system.stat(process)?.start == *start)
     }
 
-    /// Who made a thread that inherited our policy: the nearest before it of whom something is known.
+    /// Return the maker of a thread with inherited SCHED_EXT: its nearest ancestor with a known
+    /// previous state.
     fn maker(&self, mut tid: Tid) -> Option<Maker> {
         let mut maker = None;
         for _ in 0..GENERATIONS {
@@ -99,7 +105,8 @@ impl<S: System> OptIn<S> {
     }
 }
 
-/// The threads of the cgroups; and those that are gone, which are removed.
+/// Return the threads of the cgroups, and the paths of cgroups that are gone. Remove these from
+/// `cgroups`.
 fn list<S: System>(system: &S, cgroups: &mut Vec<Cgroup>) -> (BTreeSet<Tid>, Vec<String>) {
     let mut threads = BTreeSet::new();
     let mut gone = Vec::new();

@@ -1,24 +1,36 @@
 //! Opted-in cgroups: only their threads run under scx_bias.
 //!
-//! Problem. With SCX_OPS_SWITCH_PARTIAL the kernel gives a sched_ext scheduler the threads of policy SCHED_EXT. A cgroup has no policy, only
-//! its threads have: they have to be switched one by one, those that come later too, and given back what they had when they leave, when the
-//! cgroup is not opted in any more, when the scheduler ends, and after it was killed.
+//! # Problem
 //!
-//! Approach. A look: who is in the opted-in cgroups (`cgroup.threads`), who else is recorded or was seen leaving, and what policy each has.
-//! [`plan::reconcile`] says what that asks for; it is recorded ([`journal`]) and carried out. Looks are repeated until one finds nothing to do,
-//! because threads that are forked meanwhile by ones not yet switched have to be switched too. A look is taken when the kernel side hints
-//! at something (`bpf/optin.bpf.h`), and each second whatever it hints.
+//! With SCX_OPS_SWITCH_PARTIAL the kernel gives a sched_ext scheduler only the threads of policy
+//! SCHED_EXT. A cgroup has no policy, only its threads have. The agent has to switch them one by
+//! one, also those that come later. It has to restore their policies when they leave, when the
+//! cgroup is released, when the scheduler ends, and after the scheduler was killed.
 //!
-//! What a hint alone can tell is that a thread that is outside with our policy has it from us, though it was never seen inside:
-//! forked and moved out between two looks. For a while such threads are treated like those of a cgroup that was let go.
+//! # Approach
 //!
-//! Invariants. Those of [`plan`], whatever threads do between any two system calls (tests in `tests.rs`). Before a policy is set, the thread is
-//! looked at again: it must be the one that was meant and have the policy that was meant. This process itself is never switched, nor
-//! are threads of the kernel.
+//! A scan collects the threads in the opted-in cgroups (`cgroup.threads`), other threads that are
+//! recorded or were seen leaving, and their policies. [`plan::reconcile`] derives the changes,
+//! which the agent records ([`journal`]) and carries out. Scans repeat until one finds nothing to
+//! do, because threads that are not yet switched may fork others meanwhile. An event of the kernel
+//! side (`bpf/optin.bpf.h`) triggers a scan. A scan also runs every second.
 //!
-//! Limits. Between that last look and the system call a few microseconds pass, in which the thread could end, its number be used
-//! again, or its nice value change. Hints that were lost are made up for by looks, but for threads of the kind above: they
-//! keep SCHED_EXT, and run under scx_bias as anybody's who asks for that policy.
+//! One case is visible only in the events. A thread that is forked inside and moved out between two
+//! scans has SCHED_EXT, although no scan saw it inside. For a while the agent treats such threads
+//! like those of a released cgroup.
+//!
+//! # Invariants
+//!
+//! Those of [`plan`] hold for any actions of the threads between two system calls (tests in
+//! `tests.rs`). Before the agent sets a policy, it checks again that the thread is the same one and
+//! has the expected policy. It never switches its own threads or kernel threads.
+//!
+//! # Limits
+//!
+//! Between that check and the system call a few microseconds pass. In this time the thread could
+//! end, its pid be reused, or its nice value change. Scans make up for lost events, except for the
+//! threads that only events reveal. These keep SCHED_EXT and run under scx_bias like any thread
+//! that asks for that policy.
 
 pub mod cgroup;
 pub mod chosen;
@@ -52,54 +64,56 @@ use plan::{Action, IDLE_NICE, Id, Journal, Plan, Previous, Tid, policy, reconcil
 use system::{Attr, System};
 use waiting::Waiting;
 
-/// Looks in a row. Each finds those that were forked during the one before: soon none.
+/// Most scans in a row. Each finds the threads that were forked during the one before, and soon
+/// there are none.
 const LOOKS: usize = 16;
-/// How often ending tries to give everything back, and the pause between.
+/// Most attempts to restore all policies at the end, and the pause between them.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a process that was seen leaving is watched. The hint comes before the move.
+/// Time for which a leaving process is watched. Its event precedes the move.
 const WATCHED: Duration = Duration::from_secs(2);
-/// What the kernel side says should be looked at.
+/// Event of the kernel side that calls for a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// Something inside.
+    /// A thread was moved or forked into an opted-in cgroup.
     Inside,
-    /// A process leaves.
+    /// A process leaves a followed cgroup.
     Left(Id),
-    /// A process was born outside with our policy, of another one outside.
+    /// A process outside with SCHED_EXT has forked another one outside.
     Born {
-        /// It.
+        /// The new process.
         process: Id,
-        /// The other.
+        /// Its parent.
         maker: Id,
     },
 }
 
-/// The opted-in cgroups and their threads. Dropping it gives every thread back what it had.
+/// The opted-in cgroups and their threads. Dropping it restores the policies of all threads.
 pub struct OptIn<S: System> {
     system: S,
     store: Store,
     journal: Journal,
     inside: Vec<Cgroup>,
-    /// Let go, but not yet found without threads of ours.
+    /// Released cgroups in which a scan may still find switched threads.
     released: Vec<Cgroup>,
-    /// The last pass left nothing to do.
+    /// True if the last pass left nothing to do.
     quiet: bool,
-    /// Processes that were seen leaving, when they started, and until when they are watched.
+    /// Processes that were seen leaving, with their start times and the ends of their watches.
     leaving: BTreeMap<Tid, (u64, Instant)>,
-    /// Chosen cgroups that are not there.
+    /// Selected cgroups that do not exist at present.
     waiting: Waiting,
-    /// What goes wrong.
+    /// Last problem, None if there is none.
     trouble: Option<String>,
-    /// All was given back, or it was tried.
+    /// True if all policies were restored, or the attempt was made.
     over: bool,
 }
 
 impl<S: System> OptIn<S> {
-    /// Gives back what a scx_bias that was killed has left, then opts the cgroups in. Nothing is switched before [`Self::pass`].
+    /// Restore the policies that a killed scx_bias has changed, then opt the cgroups in. The next
+    /// [`Self::pass`] switches their threads.
     ///
     /// # Errors
-    /// When a path is no cgroup, or nothing can be recorded.
+    /// Fail when a path cannot name a cgroup, or when the record cannot be read or written.
     pub fn start<P: AsRef<Path>>(system: S, store: Store, cgroups: &[P]) -> Result<Self, Failure> {
         let found = cgroups.iter().map(|path| system.find(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let mut this = Self {
@@ -158,19 +172,20 @@ impl<S: System> OptIn<S> {
         })
     }
 
-    /// Opts a cgroup in. Its threads are switched by the next [`Self::pass`].
+    /// Opt a cgroup in. The next [`Self::pass`] switches its threads.
     ///
     /// # Errors
-    /// Usage failure when the path names no cgroup; runtime failure when it cannot be recorded.
+    /// Fail with a usage failure when the path names no cgroup. Fail with a runtime failure when
+    /// the cgroup cannot be recorded.
     pub fn add(&mut self, path: &Path) -> Result<(), Failure> {
         let cgroup = self.system.resolve(path)?;
         self.opt_in(cgroup)
     }
 
-    /// Lets a cgroup go. Its threads are given back what they had by the next [`Self::pass`].
+    /// Release a cgroup. The next [`Self::pass`] restores the policies of its threads.
     ///
     /// # Errors
-    /// Usage failure when it was not opted in.
+    /// Fail with a usage failure when the cgroup was not opted in.
     pub fn remove(&mut self, path: &Path) -> Result<(), Failure> {
         let now = self.system.find(path).ok();
         let waited = self.waiting.forget(now.as_ref().map_or(&path.to_string_lossy(), Found::path));
@@ -183,18 +198,18 @@ impl<S: System> OptIn<S> {
         Ok(())
     }
 
-    /// Lets all cgroups go.
+    /// Release all cgroups.
     pub fn remove_all(&mut self) {
         self.released.append(&mut self.inside);
         self.quiet = false;
     }
 
-    /// Takes note of a hint. The next pass should come soon.
+    /// Take note of an event. The next pass should follow soon.
     pub fn heard(&mut self, hint: Hint, now: Instant) {
         let leaves = match hint {
             Hint::Inside => None,
             Hint::Left(process) => Some(process),
-            // Else somebody's who asked for the policy.
+            // With any other parent, the process belongs to a user that asked for SCHED_EXT itself.
             Hint::Born { process, maker } => {
                 let leaving = self.leaving.get(&maker.tid);
                 leaving.filter(|(start, _)| *start == maker.start).map(|_| process)
@@ -205,13 +220,14 @@ impl<S: System> OptIn<S> {
         }
     }
 
-    /// Looks, and does what is to be done. All hints that came before should have been heard.
+    /// Scan, and carry out the changes. The caller should report all earlier events first.
     pub fn pass(&mut self, now: Instant) {
         let quiet = self.settle();
         if quiet && self.quiet && !self.released.is_empty() {
-            // Nobody of ours was in there twice, and who got out in between was hinted at.
+            // Two scans found no switched thread there, and events reported those that left in
+            // between.
             self.released.clear();
-            // What is recorded too much does no harm.
+            // A surplus record does no harm.
             let _ = self.save();
         }
         self.quiet = quiet;
@@ -223,27 +239,29 @@ impl<S: System> OptIn<S> {
         }
     }
 
-    /// Is anybody watched, or a cgroup just let go, so that the next pass should come soon?
+    /// Return true if a process is watched or a cgroup was just released. The next pass should then
+    /// follow soon.
     #[must_use]
     pub fn is_watching(&self) -> bool {
         !self.leaving.is_empty() || !self.released.is_empty()
     }
 
-    /// What the kernel side should follow: the kernel's numbers of cgroups, opted in (true) or just let go.
+    /// Return the ids of the cgroups that the kernel side should follow: true for opted-in ones,
+    /// false for ones just released.
     #[must_use]
     pub fn followed(&self) -> BTreeMap<u64, bool> {
         let released = self.released.iter().map(|cgroup| (cgroup.id, false));
         released.chain(self.inside.iter().map(|cgroup| (cgroup.id, true))).collect()
     }
 
-    /// Lets all cgroups go, and gives every thread back what it had. False, and said why, if that did not succeed. To be called again for hints
-    /// that came meanwhile.
+    /// Release all cgroups and restore the policies of all threads. If that fails, log the reason
+    /// and return false. The caller repeats the call after further events.
     pub fn finish(&mut self) -> bool {
         self.over = true;
         self.remove_all();
         let done = self.give_back();
         if done {
-            // If it stays, it tells of nothing that still is so.
+            // If the file stays, its content no longer applies.
             let _ = self.store.clear();
         }
         done
@@ -263,7 +281,8 @@ impl<S: System> OptIn<S> {
         false
     }
 
-    /// Looks and acts until there is nothing left to do; false if there is, but cannot be done now.
+    /// Scan and act until there is nothing left to do. Return false if a change is left that cannot
+    /// be made now.
     fn settle(&mut self) -> bool {
         for _ in 0..LOOKS {
             let seen = self.look();
@@ -281,7 +300,7 @@ impl<S: System> OptIn<S> {
         false
     }
 
-    /// Does what is planned; the number of policies that were set.
+    /// Carry out a plan. Return the number of policies that were set.
     fn carry_out(&mut self, plan: Plan) -> usize {
         let entry = |tid: Tid| self.journal.get(&tid).map(|entry| (tid, entry.start));
         let mut back: Vec<_> = plan.forget.iter().filter_map(|tid| entry(*tid)).collect();
@@ -311,12 +330,12 @@ impl<S: System> OptIn<S> {
                 }
             }
         }
-        // What is recorded too much does no harm.
+        // A surplus record does no harm.
         let _ = self.store.record_back(&back);
         progress
     }
 
-    /// How the thread is scheduled, if it still is the one that was meant.
+    /// Return the thread's attributes if it still is the same thread.
     fn still(&self, id: Id) -> Option<Attr> {
         let attr = self.system.attr(id.tid)?;
         self.system.stat(id.tid).filter(|stat| stat.start == id.start && !stat.dead).map(|_| attr)
@@ -338,14 +357,14 @@ impl<S: System> OptIn<S> {
         let Some(attr) = self.still(id).filter(|attr| attr.policy == policy::EXT) else { return Ok(false) };
         let idle = previous.policy == policy::IDLE && attr.nice == IDLE_NICE;
         let nice = if idle { previous.nice } else { attr.nice };
-        // The kernel takes no nice value together with SCHED_IDLE.
+        // The kernel accepts no nice value together with SCHED_IDLE.
         if idle && nice != attr.nice && !self.set(id, Attr { nice, ..attr })? {
             return Ok(false);
         }
         self.set(id, Attr { policy: previous.policy, nice, ..attr })
     }
 
-    /// False if the thread is gone.
+    /// Set the attributes. Return false if the thread is gone.
     fn set(&self, id: Id, attr: Attr) -> io::Result<bool> {
         match self.system.set_attr(id.tid, attr) {
             Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(false),
@@ -358,7 +377,7 @@ impl<S: System> OptIn<S> {
         self.store.write(&Remembered { cgroups: cgroups.collect(), journal: self.journal.clone() })
     }
 
-    /// Says what went wrong, once.
+    /// Log a problem unless it is the one that was logged last.
     fn complain(&mut self, what: String) {
         if self.trouble.as_ref() != Some(&what) {
             warn!("{what}");

@@ -1,145 +1,162 @@
-//! Which threads change their policy: a function from what is seen and what is remembered to what is to be done.
+//! Decide which threads change their policy: a pure function of a scan and the journal.
 //!
-//! Problem. Threads come and go, are moved in and out and change their policy themselves, while the agent looks at one after the other;
-//! numbers of threads are used again. Whatever it sees, it must never give a thread what belongs to another, nor touch one that is
-//! none of its business.
+//! # Problem
 //!
-//! Approach. A thread is known by its number and by when it started. What it had before it was switched is recorded first, in the
-//! journal. A thread that is found with our policy inside an opted-in cgroup, but not in the journal, inherited it: it is taken to have had before
-//! what its maker had, and SCHED_NORMAL if that is not known.
+//! While the agent scans threads one by one, they come and go, move between cgroups and change
+//! their own policy. Pids are reused. The agent must never give a thread the policy of another one,
+//! nor touch a thread that is outside its scope.
 //!
-//! Invariants (each a test in `plan_tests.rs`).
-//! * Only what is inside is ever switched, and only from SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE: real-time threads are left alone.
-//! * Whoever is not inside any more, and has our policy because of us, is given back exactly the policy that is recorded of it. Nice
-//!   values stay as they are, for nobody but others changes them; but for SCHED_IDLE, see [`IDLE_NICE`].
-//! * A thread outside that is not known, or is not the one that was known, is left alone.
-//! * What is switched is recorded before.
-//! * Once everything is carried out there is nothing left to do.
+//! # Approach
 //!
-//! Limits. Who sets SCHED_EXT for itself inside an opted-in cgroup is taken to have inherited it.
+//! The agent identifies a thread by its pid and its start time. The journal records its state
+//! before the switch. A thread with SCHED_EXT inside an opted-in cgroup but not in the journal
+//! inherited that policy. The agent then assumes that the thread had the previous state of its
+//! maker, or SCHED_NORMAL if that is unknown.
+//!
+//! # Invariants
+//!
+//! Each has a test in `plan_tests.rs`.
+//!
+//! * Only threads inside are switched, and only from SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE.
+//!   Real-time threads are left alone.
+//! * A thread that is no longer inside and has SCHED_EXT because of the agent gets back exactly its
+//!   recorded policy. Its nice value stays, because only other processes change it. SCHED_IDLE is
+//!   the exception, see [`IDLE_NICE`].
+//! * A thread outside is left alone if it is not recorded, or if the record belongs to an earlier
+//!   thread with the same pid.
+//! * A thread is recorded before it is switched.
+//! * After a plan is carried out there is nothing left to do.
+//!
+//! # Limits
+//!
+//! A thread that sets SCHED_EXT for itself inside an opted-in cgroup is assumed to have inherited
+//! it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Number of a thread.
+/// Pid of a thread.
 pub type Tid = u32;
 
-/// Policies as the kernel numbers them (`sched(7)`).
+/// Policies as the kernel numbers them, sched(7).
 pub mod policy {
-    /// SCHED_OTHER to user space.
+    /// SCHED_NORMAL, which is SCHED_OTHER in user space.
     pub const NORMAL: u32 = 0;
-    /// For batch work.
+    /// SCHED_BATCH, for batch work.
     pub const BATCH: u32 = 3;
-    /// Below everything.
+    /// SCHED_IDLE, below all others.
     pub const IDLE: u32 = 5;
-    /// Scheduled by sched_ext.
+    /// SCHED_EXT, scheduled by sched_ext.
     pub const EXT: u32 = 7;
 
-    /// Is this one that is switched? All others are real-time.
+    /// Return true if threads of this policy are switched. The others, except SCHED_EXT, are
+    /// real-time policies.
     #[must_use]
     pub const fn is_switched(policy: u32) -> bool {
         matches!(policy, NORMAL | BATCH | IDLE)
     }
 }
 
-/// Nice value of a SCHED_IDLE thread while it is SCHED_EXT: sched_ext gives both the least weight there is, 1.
+/// Nice value of a SCHED_IDLE thread while it has SCHED_EXT. sched_ext gives both the smallest
+/// weight, 1.
 pub const IDLE_NICE: i32 = 19;
 
-/// What a thread had before it was switched.
+/// State of a thread before it was switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
-    /// NORMAL, BATCH or IDLE.
+    /// SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE.
     pub policy: u32,
-    /// Nice value. It is only ever changed for IDLE, see [`IDLE_NICE`].
+    /// Nice value. The agent changes it only for SCHED_IDLE, see [`IDLE_NICE`].
     pub nice: i32,
 }
 
-/// A thread, told from a later one of the same number.
+/// Identity of a thread, which distinguishes it from a later one with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
-    /// Its number.
+    /// Pid.
     pub tid: Tid,
-    /// When it started [clock ticks since boot].
+    /// Start time [clock ticks since boot].
     pub start: u64,
 }
 
-/// What is recorded of a thread.
+/// Record of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// When it started [clock ticks since boot].
+    /// Start time [clock ticks since boot].
     pub start: u64,
-    /// What it had before.
+    /// State before the switch.
     pub previous: Previous,
 }
 
-/// What is recorded of all threads.
+/// Records of all threads, by pid.
 pub type Journal = BTreeMap<Tid, Entry>;
 
-/// Where a thread is.
+/// Place of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In an opted-in cgroup.
     Inside,
-    /// In a cgroup that was opted in, or known to have left one: our policy is our doing.
+    /// In a released cgroup, or known to have left one: SCHED_EXT comes from the agent.
     Released,
     /// Anywhere else.
     Outside,
 }
 
-/// A living thread, as it was found.
+/// A live thread, as the scan found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Which.
+    /// Identity.
     pub id: Id,
-    /// Its policy.
+    /// Policy.
     pub policy: u32,
-    /// Its nice value.
+    /// Nice value.
     pub nice: i32,
-    /// Where it is.
+    /// Place.
     pub place: Place,
-    /// Who may have made it: the first thread of its process or, for that, of the parent process; or, if nothing is known of that, who
-    /// made that.
+    /// Thread that may have made this one: the first thread of its process or, for a first thread,
+    /// of the parent process. If nothing is known about the maker, the maker's own maker takes its
+    /// place.
     pub maker: Option<Maker>,
 }
 
-/// A thread that made another, as it was found.
+/// A thread that made another one, as the scan found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Maker {
-    /// Which.
+    /// Identity.
     pub id: Id,
-    /// Its policy.
+    /// Policy.
     pub policy: u32,
-    /// Its nice value.
+    /// Nice value.
     pub nice: i32,
 }
 
-/// What changes a thread's policy.
+/// Change of a thread's policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// To SCHED_EXT, from what is recorded.
+    /// Switch to SCHED_EXT from the recorded state.
     Switch(Id, Previous),
-    /// From SCHED_EXT to this.
+    /// Switch from SCHED_EXT to this state.
     Restore(Id, Previous),
 }
 
-/// What is to be done.
+/// Changes that a scan calls for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// To be recorded before anything else.
+    /// Records to be written first.
     pub record: Journal,
-    /// To be carried out then.
+    /// Policy changes to be made then.
     pub actions: Vec<Action>,
-    /// Not to be remembered any more: gone, or not ours.
+    /// Records to be dropped: the thread is gone or no longer managed.
     pub forget: Vec<Tid>,
 }
 
-/// What is to be done about the threads that were `seen`: all inside, and of the others those recorded or known to have left.
-/// Whoever is recorded and not seen is gone.
+/// Derive the changes from the threads that were `seen`. These must be all threads inside, and all
+/// others that are recorded or known to have left. A recorded thread that was not seen is gone.
 #[must_use]
 pub fn reconcile(seen: &[Seen], journal: &Journal) -> Plan {
     let mut plan = Plan::default();
-    // Makers first: what they are taken to have had is what their children are taken to have had.
+    // Handle makers before their children, which are assumed to have had the same state.
     let mut order: Vec<&Seen> = seen.iter().collect();
     order.sort_by_key(|thread| (thread.id.start, thread.id.tid));
     let mut told = Journal::new();
@@ -175,20 +192,22 @@ pub fn reconcile(seen: &[Seen], journal: &Journal) -> Plan {
     plan
 }
 
-/// What is recorded of this thread, not of another that had its number.
+/// Return the recorded state of this thread, not of another one with the same pid.
 fn recorded(id: Id, first: &Journal, then: &Journal) -> Option<Previous> {
     let entry = first.get(&id.tid).or_else(|| then.get(&id.tid))?;
     (entry.start == id.start).then_some(entry.previous)
 }
 
-/// What a thread that inherited our policy would have without us: what is recorded of its maker, or what that has again.
+/// Return the state that a thread with inherited SCHED_EXT would have without the agent. It is the
+/// recorded state of its maker, or the state to which that was restored.
 fn inherited(thread: &Seen, first: &Journal, then: &Journal) -> Previous {
     let now = |maker: Maker| {
         policy::is_switched(maker.policy).then_some(Previous { policy: maker.policy, nice: maker.nice })
     };
     let maker = thread.maker.and_then(|maker| recorded(maker.id, first, then).or_else(|| now(maker)));
     match maker {
-        // Only an idle maker's nice value was changed, and inherited so.
+        // Only a SCHED_IDLE maker had its nice value changed, and its children inherited the
+        // change.
         Some(maker) if maker.policy == policy::IDLE && thread.nice == IDLE_NICE => maker,
         Some(maker) => Previous { policy: maker.policy, nice: thread.nice },
         None => Previous { policy: policy::NORMAL, nice: thread.nice },

@@ -1,4 +1,4 @@
-//! The invariants of [`super`], on made-up threads.
+//! Tests of the invariants of [`super`] on generated threads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,8 @@ fn any_place() -> impl Strategy<Value = Place> {
     prop::sample::select(vec![Place::Inside, Place::Released, Place::Outside])
 }
 
-/// Threads with numbers below 8 and starts below 4, so that numbers meet in the journal and are used again.
+/// Generate threads with pids below 8 and start times below 4. Pids then meet those of the journal
+/// and are reused.
 fn any_seen() -> impl Strategy<Value = Vec<Seen>> {
     let maker = (0u32..8, 0u64..4, any_policy(), -20..20).prop_map(|(tid, start, policy, nice)| Maker {
         id: Id { tid, start },
@@ -49,7 +50,7 @@ fn any_journal() -> impl Strategy<Value = Journal> {
     prop::collection::btree_map(0u32..8, entry, 0..8)
 }
 
-/// What a plan makes of the threads and the journal, as the agent carries it out.
+/// Apply a plan to the threads and the journal as the agent does.
 fn carry_out(plan: &Plan, seen: &mut [Seen], journal: &mut Journal) {
     journal.extend(plan.record.clone());
     for tid in &plan.forget {
@@ -125,7 +126,8 @@ proptest! {
     fn a_number_that_is_used_again_gets_nothing_of_who_had_it(
         seen in any_seen(), journal in any_journal(), other in any_previous(),
     ) {
-        // Whatever is recorded under the number of a thread that started at another time: nothing changes.
+        // Records of threads with other start times, under the pids in use, must not change the
+        // plan.
         let reused = |journal: &Journal| -> Journal {
             let mut journal = journal.clone();
             journal.retain(|tid, entry| seen.iter().all(|t| t.id.tid != *tid || t.id.start == entry.start));
@@ -152,17 +154,17 @@ proptest! {
                 Place::Released => prop_assert_ne!(new.policy, EXT),
                 Place::Outside => prop_assert!(new.policy == old.policy || old.policy == EXT),
             }
-            // Real-time threads and those that are none of our business are as before.
+            // Real-time threads and threads outside the agent's scope stay as they were.
             prop_assert!(new == old || old.policy == EXT || (old.place == Place::Inside && policy::is_switched(old.policy)));
         }
-        // Only who has our policy inside is remembered.
+        // Only threads with SCHED_EXT inside stay recorded.
         let inside: Vec<Tid> = seen.iter().filter(|t| t.place == Place::Inside && t.policy == EXT).map(|t| t.id.tid).collect();
         prop_assert_eq!(journal.into_keys().collect::<Vec<_>>(), inside);
     }
 
     #[test]
     fn a_round_trip_changes_nothing(mut seen in any_seen()) {
-        // Nobody has our policy yet; all are let in, then out.
+        // No thread has SCHED_EXT at first. All threads move in, then out.
         for thread in &mut seen {
             if thread.policy == EXT {
                 thread.policy = NORMAL;
@@ -193,7 +195,7 @@ fn children_are_taken_to_have_had_what_their_makers_had() {
     let parent = Seen { nice: 3, ..thread(1, 10, BATCH, Place::Inside) };
     let child = Seen { nice: 5, maker: maker(1, 10, EXT, 3), ..thread(2, 11, EXT, Place::Inside) };
     let grandchild = Seen { maker: maker(2, 11, EXT, 5), ..thread(3, 12, EXT, Place::Inside) };
-    // Not the maker: another with its number.
+    // This is not the maker but another thread with its pid.
     let stranger = Seen { maker: maker(1, 9, EXT, 0), ..thread(4, 13, EXT, Place::Inside) };
     let plan = reconcile(&[grandchild, stranger, child, parent], &Journal::new());
     let previous = |tid: Tid| plan.record.get(&tid).map(|entry| (entry.previous.policy, entry.previous.nice));
@@ -201,7 +203,7 @@ fn children_are_taken_to_have_had_what_their_makers_had() {
         [1, 2, 3, 4].map(previous),
         [Some((BATCH, 3)), Some((BATCH, 5)), Some((BATCH, 0)), Some((NORMAL, 0))]
     );
-    // The maker has been restored already.
+    // The maker was restored before.
     let late = Seen { nice: IDLE_NICE, maker: maker(1, 10, IDLE, 7), ..thread(5, 14, EXT, Place::Released) };
     let restored = Action::Restore(late.id, Previous { policy: IDLE, nice: 7 });
     assert_eq!(reconcile(&[late], &Journal::new()).actions, [restored]);
@@ -213,7 +215,7 @@ fn a_policy_that_was_changed_meanwhile_is_what_comes_back() {
     let mut seen = [thread(1, 10, NORMAL, Place::Inside)];
     let plan = reconcile(&seen, &journal);
     carry_out(&plan, &mut seen, &mut journal);
-    // Somebody makes it a batch task: it is switched again, and is one when it leaves.
+    // A user sets SCHED_BATCH. The thread is switched again, and has SCHED_BATCH when it leaves.
     seen[0].policy = BATCH;
     let plan = reconcile(&seen, &journal);
     carry_out(&plan, &mut seen, &mut journal);
@@ -222,7 +224,7 @@ fn a_policy_that_was_changed_meanwhile_is_what_comes_back() {
     let plan = reconcile(&seen, &journal);
     carry_out(&plan, &mut seen, &mut journal);
     assert_eq!((seen[0].policy, journal.len()), (BATCH, 0));
-    // Somebody makes it a real-time task: that it stays.
+    // A user sets a real-time policy. The thread keeps it.
     (seen[0].place, seen[0].policy) = (Place::Inside, FIFO);
     assert_eq!(reconcile(&seen, &journal), Plan::default());
 }

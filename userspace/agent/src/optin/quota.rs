@@ -1,11 +1,18 @@
 //! Limits of CPU time (`cpu.max`, systemd's `CPUQuota=`) that do not hold for tasks under scx_bias.
 //!
-//! Problem. sched_ext leaves such limits to the scheduler, and the kernel side does not keep them: a container's limit stops to work when
-//! scx_bias schedules it, and nothing else tells.
+//! # Problem
 //!
-//! Approach. All cgroups are looked through for one that has a limit of its own, at the start and when somebody asks.
+//! sched_ext leaves such limits to the scheduler, and the kernel side does not enforce them. A
+//! container's limit does not work while scx_bias schedules it, and no other component reports
+//! that.
 //!
-//! Limits. At most [`MOST`] cgroups are looked at. Limits of cgroup v1 are not seen.
+//! # Approach
+//!
+//! Search all cgroups for those with a limit of their own, at the start and on request.
+//!
+//! # Limits
+//!
+//! At most [`MOST`] cgroups are searched. Limits of cgroup v1 are not found.
 
 use std::path::Path;
 
@@ -13,29 +20,29 @@ use serde::Serialize;
 
 use super::cgroup::{below, is_limited, mounts, walk};
 
-/// Cgroups that are looked at.
+/// Most cgroups that are searched.
 const MOST: usize = 20_000;
-/// Names that are told.
+/// Most names that are reported.
 const NAMED: usize = 3;
 
-/// Cgroups whose limit does not hold.
+/// Cgroups with a limit that does not hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Quotas {
-    /// How many have one.
+    /// Number of cgroups with a limit.
     pub count: usize,
-    /// The names of the first of them.
+    /// Names of the first ones in alphabetical order.
     pub first: Vec<String>,
-    /// Were all cgroups looked at?
+    /// True if all cgroups were searched.
     pub complete: bool,
 }
 
 impl Quotas {
-    /// The cgroups of the machine below `root` that have a limit.
+    /// Find the cgroups with a limit on the machine below `root`.
     #[must_use]
     pub fn unenforced(root: &Path) -> Self {
         let mountinfo = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
         let (mut names, mut looked) = (Vec::new(), 0);
-        // The same tree wherever it is mounted.
+        // All mounts show the same tree.
         if let Some(mount) = mounts(&mountinfo).first() {
             let top = below(root, &mount.point);
             walk(&top, &mut |folder| {
@@ -53,7 +60,7 @@ impl Quotas {
         Self { count, first: names, complete: looked < MOST }
     }
 
-    /// What to know, and what to do about it; None if no limit is set.
+    /// Return a warning and its remedy, None if no limit is set.
     #[must_use]
     pub fn note(&self) -> Option<(String, &'static str)> {
         let more = self.count - self.first.len();

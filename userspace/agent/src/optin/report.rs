@@ -1,4 +1,4 @@
-//! What is asked and told of opted-in cgroups.
+//! Requests about opted-in cgroups, and the answers to them.
 
 use std::path::PathBuf;
 
@@ -9,45 +9,45 @@ use super::cgroup::Cgroup;
 use super::plan::policy;
 use super::system::System;
 
-/// What a user can ask for while it runs.
+/// Request of a user to a running scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
-    /// Which are opted in?
+    /// List the opted-in cgroups.
     List,
-    /// Opt this one in.
+    /// Opt this cgroup in.
     Add(PathBuf),
-    /// Let it go.
+    /// Release this cgroup.
     Remove(PathBuf),
 }
 
-/// The opted-in cgroups.
+/// State of the opted-in cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Each, in the order in which they came.
+    /// Opted-in cgroups, in the order in which they came.
     pub cgroups: Vec<CgroupReport>,
-    /// Paths that are chosen, but name no cgroup at the moment.
+    /// Selected paths that name no cgroup at present.
     #[serde(default)]
     pub waiting: Vec<String>,
-    /// What to know besides: what went wrong last, what this kernel cannot do.
+    /// Further notes, such as the last problem and missing features of this kernel.
     pub notes: Vec<String>,
 }
 
-/// An opted-in cgroup.
+/// State of an opted-in cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupReport {
-    /// Its folder.
+    /// Path of its directory.
     pub path: String,
-    /// Threads in it and below that run under scx_bias, or have a bias there.
+    /// Number of threads in it and below that run under scx_bias, or have a bias there.
     pub threads: usize,
-    /// Threads that do not, because they are real-time ones.
+    /// Number of threads that do not, because they are real-time threads.
     pub real_time: usize,
-    /// A cgroup whose `cpu.max` is set, but does not hold for threads under scx_bias.
+    /// A cgroup with a `cpu.max` that does not hold for threads under scx_bias.
     pub cpu_max: Option<String>,
 }
 
 impl CgroupReport {
-    /// A cgroup whose threads of some policies are `ours`.
+    /// Report on a cgroup. Count the threads with a policy for which `ours` returns true.
     pub(crate) fn of(system: &impl System, cgroup: &Cgroup, ours: impl Fn(u32) -> bool) -> Self {
         let threads = system.threads(cgroup).unwrap_or_default();
         let policies = threads.iter().filter_map(|tid| Some(system.attr(*tid)?.policy));
@@ -60,7 +60,7 @@ impl CgroupReport {
         report
     }
 
-    /// What to know of it, in words; none if there is nothing.
+    /// Return a note about the cgroup, None if there is nothing to note.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         self.cpu_max.as_ref().map(|limited| {
@@ -72,7 +72,7 @@ impl CgroupReport {
 }
 
 impl<S: System> OptIn<S> {
-    /// What is so now.
+    /// Return the state of the opted-in cgroups.
     #[must_use]
     pub fn report(&self) -> Report {
         let ours = |policy| policy == policy::EXT;

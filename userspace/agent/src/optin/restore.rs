@@ -1,4 +1,4 @@
-//! Giving back what a scx_bias that was killed has left, without starting another.
+//! Restore the policies that a killed scx_bias has changed, without starting another one.
 
 use std::path::Path;
 
@@ -7,21 +7,24 @@ use super::journal::{self, Store};
 use super::system::{Linux, System};
 use crate::failure::Failure;
 
-/// Gives back to threads of this machine what a scx_bias that was killed has recorded of them; how many were recorded.
+/// Restore the policies on this machine that a killed scx_bias has recorded. Return the number of
+/// recorded threads.
 ///
 /// # Errors
-/// As [`restore_in`].
+/// Fail as [`restore_in`] does.
 pub fn restore() -> Result<usize, Failure> {
     let system = Linux::new("/".into());
     let boot = system.boot();
     restore_in(system, Path::new(journal::FOLDER), &boot)
 }
 
-/// The same by the records in `folder`. Nothing is done, or made, where there are none.
+/// Restore the policies that are recorded in `folder`. Do nothing, and make nothing, if there is no
+/// record.
 ///
 /// # Errors
-/// [`crate::failure::Exit::OtherScheduler`] when a running scx_bias has them, kernel failure when a right is missing, runtime failure when some
-/// thread cannot be given back what it had; then the records stay.
+/// * [`crate::failure::Exit::OtherScheduler`]: a running scx_bias holds the record.
+/// * [`crate::failure::Exit::Kernel`]: a capability is missing.
+/// * [`crate::failure::Exit::Runtime`]: some policy cannot be restored, and the record stays.
 pub(super) fn restore_in<S: System>(system: S, folder: &Path, boot: &str) -> Result<usize, Failure> {
     match Store::may_exist(folder) {
         Ok(true) => {}

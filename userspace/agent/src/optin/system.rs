@@ -1,7 +1,7 @@
-//! What the kernel tells of threads and does to them.
+//! Access to the threads and cgroups of a machine.
 //!
-//! A trait, so that everything above it is tested on machines that do not exist: ones that fork, exec, move and reuse numbers between
-//! any two questions.
+//! The access is a trait, so that the code above it can be tested on simulated machines. Their
+//! threads fork, exec, move and reuse pids between any two calls.
 
 use std::fs;
 use std::io;
@@ -13,104 +13,106 @@ use super::cgroup::{self, Cgroup, Found};
 use super::plan::Tid;
 use crate::failure::Failure;
 
-/// The machine.
+/// A machine.
 pub trait System {
-    /// The cgroup that a path names, or will.
+    /// Resolve a path to a cgroup, or to the path of one that can be made.
     ///
     /// # Errors
-    /// As [`cgroup::find`].
+    /// Fail as [`cgroup::find`] does.
     fn find(&self, path: &Path) -> Result<Found, Failure>;
-    /// The cgroup that a path names.
+    /// Return the existing cgroup that a path names.
     ///
     /// # Errors
-    /// As [`Self::find`]; usage failure when it is not there.
+    /// Fail as [`Self::find`] does, and with a usage failure when the cgroup does not exist.
     fn resolve(&self, path: &Path) -> Result<Cgroup, Failure> {
         self.find(path)?.here()
     }
-    /// Is there anything at this path? It is cheaper to ask than [`Self::find`].
+    /// Return true if the directory at this path exists. This is cheaper than [`Self::find`].
     fn is_there(&self, path: &str) -> bool;
-    /// The threads of a cgroup and of all below; None if it is gone.
+    /// Return the threads of a cgroup and of all below it, None if the cgroup is gone.
     fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>>;
-    /// The threads of the process that this one belongs to; none if it is gone.
+    /// Return the threads of the process to which this thread belongs, none if it is gone.
     fn process(&self, tid: Tid) -> Vec<Tid>;
-    /// The threads of this process.
+    /// Return the threads of this process.
     fn own(&self) -> Vec<Tid>;
-    /// What a thread is; None if it is gone.
+    /// Return the start time and the state of a thread, None if it is gone.
     fn stat(&self, tid: Tid) -> Option<Stat>;
-    /// The name of its cgroup; None if it is gone.
+    /// Return the name of a thread's cgroup, None if the thread is gone.
     fn cgroup_of(&self, tid: Tid) -> Option<String>;
-    /// Where it comes from; None if it is gone.
+    /// Return the ancestry of a thread, None if it is gone.
     fn lineage(&self, tid: Tid) -> Option<Lineage>;
-    /// How it is scheduled; None if it is gone.
+    /// Return the scheduling attributes of a thread, None if it is gone.
     fn attr(&self, tid: Tid) -> Option<Attr>;
-    /// Schedules it so.
+    /// Set the scheduling attributes of a thread.
     ///
     /// # Errors
-    /// The kernel's; `ESRCH` if it is gone.
+    /// Fail with the kernel's error, which is `ESRCH` if the thread is gone.
     fn set_attr(&self, tid: Tid, attr: Attr) -> io::Result<()>;
-    /// A cgroup whose `cpu.max` limits threads of this one.
+    /// Return a cgroup whose `cpu.max` limits threads of this one.
     fn limited_by(&self, cgroup: &Cgroup) -> Option<String>;
 }
 
-/// What a thread is.
+/// Start time and state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// When it started [clock ticks since boot].
+    /// Start time [clock ticks since boot].
     pub start: u64,
-    /// It has ended, and nobody has asked how.
+    /// True if the thread has ended but was not reaped.
     pub dead: bool,
-    /// It is the kernel's.
+    /// True for a kernel thread.
     pub kernel: bool,
 }
 
-/// Where a thread comes from.
+/// Ancestry of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lineage {
-    /// Its process.
+    /// Pid of its process.
     pub process: Tid,
-    /// The process that made that, or took its place when it ended.
+    /// Pid of the parent process, or of the one that adopted the process when its parent ended.
     pub parent: Tid,
 }
 
-/// How a thread is scheduled: what is told and set as a whole, so that what is not meant to change is handed on.
+/// Scheduling attributes of a thread. They are read and set as a whole, so that the unchanged ones
+/// are passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// The policy.
+    /// Policy.
     pub policy: u32,
     /// Nice value.
     pub nice: i32,
-    /// Children do not inherit real-time policies and negative nice values.
+    /// True if children do not inherit real-time policies and negative nice values.
     pub reset_on_fork: bool,
-    /// Slice of its own [ns], for the default scheduler; 0 for everybody's.
+    /// Slice of its own for the default scheduler [ns], 0 for the common one.
     pub slice_ns: u64,
 }
 
-/// This machine, or a made-up one whose files are below a folder. System calls are this machine's in any case.
+/// This machine, or a simulated one with its files below a directory. System calls always go to
+/// this machine.
 #[derive(Debug, Clone)]
 pub struct Linux {
     root: PathBuf,
-    /// Slice of threads that have none of their own, as the kernel tells it of this one [ns].
+    /// Slice of threads that have none of their own, as the kernel reports it for this thread [ns].
     common_slice_ns: u64,
 }
 
 impl Linux {
-    /// With files below `root`.
+    /// Read files below `root`.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
         let common_slice_ns = get_attr(0).map_or(0, |raw| raw.sched_runtime);
         Self { root, common_slice_ns }
     }
 
-    /// This boot's number.
+    /// Return the id of this boot.
     #[must_use]
     pub fn boot(&self) -> String {
         let boot = fs::read_to_string(self.root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default();
         boot.split_whitespace().next().unwrap_or("unknown").to_owned()
     }
 
-    /// The text of a file of a thread; None if that is gone. Names in it need not be UTF-8.
+    /// Return the text of a thread's file, None if the file is gone. Names in it need not be UTF-8.
     fn text(&self, tid: Tid, file: &str) -> Option<String> {
-        // By the task folder, for the other's figures are sums over the process.
+        // Read the thread's own directory: figures in the other one are sums over the process.
         let bytes = fs::read(self.root.join(format!("proc/{tid}/task/{tid}/{file}"))).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -149,7 +151,7 @@ impl System for Linux {
     }
 
     fn cgroup_of(&self, tid: Tid) -> Option<String> {
-        // The line of cgroup v2; the others are of v1 hierarchies.
+        // This is the line of cgroup v2. The others are of v1 hierarchies.
         let text = self.text(tid, "cgroup")?;
         text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
     }
@@ -161,7 +163,7 @@ impl System for Linux {
     }
 
     fn attr(&self, tid: Tid) -> Option<Attr> {
-        // 0 would be the calling thread.
+        // The kernel takes 0 for the calling thread.
         let raw = (tid != 0).then(|| get_attr(tid)).flatten()?;
         let own_slice = raw.sched_runtime != self.common_slice_ns;
         Some(Attr {
@@ -177,7 +179,7 @@ impl System for Linux {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let flags = if attr.reset_on_fork { libc::SCHED_FLAG_RESET_ON_FORK as u64 } else { 0 };
-        // Without flags for them, the limits of utilisation that were set for the thread stay.
+        // Without flags for them the thread keeps its utilisation clamps.
         let raw = libc::sched_attr {
             size: SIZE,
             sched_policy: attr.policy,
@@ -188,7 +190,8 @@ impl System for Linux {
             sched_deadline: 0,
             sched_period: 0,
         };
-        // SAFETY: the structure is as long as it says and outlives the call, which only reads it.
+        // SAFETY: the structure has the size that it states and outlives the call, which only reads
+        // it.
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid as libc::pid_t, &raw const raw, 0) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -198,10 +201,10 @@ impl System for Linux {
     }
 }
 
-/// Size of the structure: its first version, which every kernel with SCHED_EXT knows.
+/// Size of the structure's first version, which every kernel with SCHED_EXT knows.
 const SIZE: u32 = size_of::<libc::sched_attr>() as u32;
 
-/// How the kernel schedules a thread, 0 being the calling one; None if there is no such thread.
+/// Return the attributes of a thread, None if there is no such thread. 0 is the calling thread.
 fn get_attr(tid: Tid) -> Option<libc::sched_attr> {
     let mut raw = libc::sched_attr {
         size: SIZE,
@@ -213,12 +216,14 @@ fn get_attr(tid: Tid) -> Option<libc::sched_attr> {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel writes at most the size it is told, which is the structure's, and that outlives the call.
+    // SAFETY: the kernel writes at most the given size, which is the structure's. The structure
+    // outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut raw, SIZE, 0) };
     (result == 0).then_some(raw)
 }
 
-/// The fields of `/proc/PID/stat` (proc_pid_stat(5)) that matter. The name may hold anything, so they are counted behind its end.
+/// Parse the needed fields of `/proc/PID/stat`, proc_pid_stat(5). The name may hold any characters,
+/// so that fields are counted from its end.
 fn parse_stat(text: &str) -> Option<Stat> {
     const KTHREAD: u64 = 0x0020_0000;
     let (_, rest) = text.rsplit_once(')')?;
@@ -245,7 +250,7 @@ mod tests {
     }
 
     fn this_thread() -> Tid {
-        // SAFETY: a system call without arguments that only returns a number.
+        // SAFETY: the call has no arguments and only returns a number.
         unsafe { libc::gettid() as Tid }
     }
 
@@ -280,7 +285,7 @@ mod tests {
         assert!(!system.boot().is_empty() && !system.boot().contains('\n'));
     }
 
-    /// On a thread of its own, which ends afterwards.
+    /// Run in a separate thread, which ends afterwards.
     #[test]
     fn a_policy_goes_and_comes_back_and_nothing_else_changes() {
         std::thread::spawn(|| {
@@ -288,7 +293,7 @@ mod tests {
             let tid = this_thread();
             let before = system.attr(tid).unwrap();
             let batch = Attr { policy: policy::BATCH, reset_on_fork: true, ..before };
-            // A container may forbid it.
+            // A container may forbid the change.
             if system.set_attr(tid, batch).is_ok() {
                 assert_eq!(system.attr(tid), Some(batch));
             }
@@ -304,7 +309,7 @@ mod tests {
         assert_eq!(system.attr(0), None);
         let attr = Attr { policy: policy::BATCH, nice: 0, reset_on_fork: false, slice_ns: 0 };
         assert!(system.set_attr(0, attr).is_err());
-        // Numbers end at 4194304.
+        // Pids stay below 4194304.
         assert_eq!(system.set_attr(5_000_000, attr).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert_eq!(system.attr(5_000_000), None);
     }

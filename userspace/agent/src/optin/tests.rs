@@ -1,4 +1,4 @@
-//! The whole of it on a machine that does not hold still.
+//! Tests of the whole module on a simulated machine that changes all the time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use crate::failure::Exit;
 #[path = "instance_tests.rs"]
 mod instances;
 
-/// An agent on a world, with its files in a folder.
+/// An agent on a simulated machine, with its files in a directory.
 struct Agent {
     world: Shared,
     folder: tempfile::TempDir,
@@ -48,7 +48,7 @@ impl Agent {
         self.settle();
     }
 
-    /// Tells the kernel side what to follow.
+    /// Pass the followed cgroups to the kernel side.
     fn follow(&self) {
         let followed = self.optin.as_ref().map_or_else(BTreeMap::new, OptIn::followed);
         let mut world = self.world.borrow_mut();
@@ -74,11 +74,11 @@ impl Agent {
         self.follow();
     }
 
-    /// Until nothing happens and all hints are heard; then what is in the file is what is known.
+    /// Repeat passes until no event is left. The file must then match the agent's state.
     fn settle(&mut self) {
         loop {
             self.pass();
-            // Without a cgroup it asks nothing.
+            // Without a cgroup the agent makes no call that advances the events.
             self.world.borrow_mut().step();
             let world = self.world.borrow();
             if world.hints.is_empty() && world.events.is_empty() {
@@ -88,13 +88,13 @@ impl Agent {
         self.pass();
         self.pass();
         let optin = self.optin.as_ref().unwrap();
-        // Where nothing was opted in yet, nothing is written.
+        // Where no cgroup was opted in yet, no file is written.
         let written = optin.store.read().unwrap().unwrap_or_default();
         assert_eq!(written.journal, optin.journal);
         assert_eq!(written.cgroups, optin.inside.iter().map(|cgroup| cgroup.path.clone()).collect());
     }
 
-    /// As SIGKILL does.
+    /// Kill the agent as SIGKILL does.
     fn kill(&mut self) {
         let mut optin = self.optin.take().unwrap();
         optin.over = true;
@@ -213,7 +213,7 @@ proptest! {
             agent.settle();
             agent.judge();
         }
-        // They hold still no more than before.
+        // Threads go on while the agent ends.
         agent.world.borrow_mut().events = last;
         agent.finish();
     }
@@ -226,7 +226,7 @@ proptest! {
     ) {
         let mut agent = Agent::new(threads);
         agent.start(&[0, 2]);
-        // Killed amid whatever it does.
+        // A budget may make the kernel refuse in the middle of a pass. Then the agent is killed.
         agent.world.borrow_mut().events = before;
         agent.world.borrow_mut().budget = budget;
         agent.pass();
@@ -259,7 +259,7 @@ fn policies_go_and_come_back() {
 fn a_child_that_leaves_before_it_was_seen_is_known_by_the_hint() {
     let mut agent = Agent::new(vec![task(0, BATCH, 0)]);
     agent.start(&[0]);
-    // It is forked, leaves and forks again, all between two looks.
+    // The child is forked, leaves and forks again between two scans.
     let fork = |by| Event::Fork { by, thread: false, into: None };
     agent.world.borrow_mut().events = [fork(0), Event::Move(1, 3), fork(1)].map(Some).into();
     agent.world.borrow_mut().run();
@@ -296,7 +296,7 @@ fn what_the_kernel_refuses_is_told_and_tried_again() {
     agent.pass();
     assert_eq!(agent.policies(), [(EXT, 0), (EXT, 0)]);
     assert!(agent.optin.as_ref().unwrap().report().notes.is_empty());
-    // Not given back, and not forgotten.
+    // The policies are not restored, and the record stays.
     agent.world.borrow_mut().budget = Some(0);
     assert!(!agent.optin.as_mut().unwrap().finish());
     agent.optin = None;
@@ -310,7 +310,7 @@ fn what_the_kernel_refuses_is_told_and_tried_again() {
 fn what_cannot_be_recorded_is_not_switched() {
     let mut agent = Agent::new(vec![task(3, NORMAL, 0)]);
     agent.start(&[0]);
-    // Without its file nothing can be appended.
+    // Without its file the store cannot append.
     agent.optin.as_mut().unwrap().store.clear().unwrap();
     agent.world.borrow_mut().events = [Some(Event::Move(0, 0))].into();
     agent.pass();
@@ -319,7 +319,7 @@ fn what_cannot_be_recorded_is_not_switched() {
     assert!(agent.optin.as_ref().unwrap().report().notes[0].contains("none are switched"));
 }
 
-/// It may be started from a shell that a killed one has left with SCHED_EXT.
+/// The agent may start from a shell that a killed one left with SCHED_EXT.
 #[test]
 fn this_process_is_given_back_what_it_had_and_not_switched() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0)]);
@@ -359,7 +359,7 @@ fn dropping_it_gives_everything_back() {
     assert_eq!(agent.policies(), [(BATCH, 4)]);
 }
 
-/// A thousand at once take two looks and one record.
+/// A thousand new threads need two scans and one record.
 #[test]
 fn a_thousand_threads_are_switched_in_one_pass() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0); 1000]);

@@ -1,12 +1,20 @@
-//! Chosen cgroups that are not there: not yet, or not at the moment.
+//! Selected cgroups that do not exist, not yet or not at present.
 //!
-//! Problem. A service's cgroup is removed when it stops and another of the same path is made when it starts; a slice does not exist before
-//! its first unit. What is chosen is a path, but threads are in an instance.
+//! # Problem
 //!
-//! Approach. A chosen cgroup that is not there, or not any more, has its path kept. Each look asks which of them are there now.
+//! A service's cgroup is removed when the service stops, and another one with the same path is made
+//! when it starts. A slice does not exist before its first unit. The user selects a path, but
+//! threads are in an instance.
 //!
-//! Invariants. Paths of the configuration are kept as long as they stand there. Of those that were added by command the last [`MOST`] are:
-//! scopes that are opted in one after the other must not add up.
+//! # Approach
+//!
+//! The agent keeps the path of a selected cgroup that does not exist. Each scan checks which of
+//! these cgroups exist now.
+//!
+//! # Invariants
+//!
+//! Paths of the configuration are kept as long as it names them. Of those added by command the last
+//! [`MOST`] are kept, because scopes that are opted in one after the other must not accumulate.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,25 +26,25 @@ use super::cgroup::{Cgroup, Found};
 use super::system::System;
 use crate::failure::Failure;
 
-/// Paths kept at most that are not of the configuration.
+/// Most paths that are kept and are not of the configuration.
 const MOST: usize = 64;
 
-/// Paths to be chosen when they appear.
+/// Paths to be selected when they appear.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// In the order in which they came to wait.
+    /// Paths in the order in which they were added.
     paths: Vec<String>,
-    /// Paths of the configuration, whether they wait or not.
+    /// Paths of the configuration, waiting or not.
     configured: BTreeSet<String>,
 }
 
 impl Waiting {
-    /// This one is of the configuration.
+    /// Mark a path as one of the configuration.
     pub fn configure(&mut self, path: &str) {
         self.configured.insert(path.to_owned());
     }
 
-    /// It is to be chosen when it appears.
+    /// Select this path when it appears.
     pub fn add(&mut self, path: String) {
         if self.paths.contains(&path) {
             return;
@@ -50,7 +58,7 @@ impl Waiting {
         }
     }
 
-    /// It is not chosen any more. Was it waited for?
+    /// Deselect a path. Return true if it was waiting.
     pub fn forget(&mut self, path: &str) -> bool {
         self.configured.remove(path);
         let before = self.paths.len();
@@ -58,7 +66,7 @@ impl Waiting {
         self.paths.len() < before
     }
 
-    /// Those that are there now; they are not waited for any more.
+    /// Return the cgroups that exist now, and remove them from the waiting ones.
     pub fn arrived(&mut self, system: &impl System) -> Vec<Cgroup> {
         let mut arrived = Vec::new();
         self.paths.retain(|path| {
@@ -72,7 +80,7 @@ impl Waiting {
         arrived
     }
 
-    /// The paths, in the order in which they came to wait.
+    /// Return the waiting paths in the order in which they were added.
     #[must_use]
     pub fn paths(&self) -> &[String] {
         &self.paths
@@ -80,7 +88,7 @@ impl Waiting {
 }
 
 impl<S: System> OptIn<S> {
-    /// Opts in what the configuration names, now or when it appears.
+    /// Opt in a cgroup of the configuration, at once or when it appears.
     pub(super) fn take(&mut self, found: Found) -> Result<(), Failure> {
         self.waiting.configure(found.path());
         match found {
@@ -93,16 +101,17 @@ impl<S: System> OptIn<S> {
         }
     }
 
-    /// Opts in a cgroup that the configuration names, which may not exist yet.
+    /// Opt in a cgroup of the configuration, which may not exist yet.
     ///
     /// # Errors
-    /// As [`Self::add`]; but not when the path names none yet.
+    /// Fail as [`Self::add`] does, except when the path names no cgroup yet.
     pub fn want(&mut self, path: &Path) -> Result<(), Failure> {
         let found = self.system.find(path)?;
         self.take(found)
     }
 
-    /// Opts in those that have appeared; were there any? Their threads are switched by the next [`Self::pass`].
+    /// Opt in the cgroups that have appeared. Return true if there are any. The next [`Self::pass`]
+    /// switches their threads.
     pub fn welcome(&mut self) -> bool {
         let before = self.inside.len();
         for cgroup in self.waiting.arrived(&self.system) {

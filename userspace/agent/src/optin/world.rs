@@ -1,4 +1,5 @@
-//! A machine for tests that does not hold still: between any two questions threads fork, end, move, change and have their numbers used again.
+//! Simulated machine for tests. Between any two calls its threads fork, end, move and change, and
+//! their pids are reused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,26 +21,26 @@ use crate::failure::Failure;
 
 pub(super) const FIFO: u32 = 1;
 pub(super) const OWN: Tid = 1_000_000;
-/// The cgroups there are; the first two are opted in now and then.
+/// The cgroups. Tests opt the first three in and out.
 pub(super) const CGROUPS: [&str; 4] = ["/in", "/in/below", "/also", "/out"];
 
 #[derive(Debug, Clone)]
 pub(super) struct Thread {
     pub(super) attr: Attr,
-    /// What it would have if there were no scx_bias.
+    /// Policy and nice value that the thread would have without scx_bias.
     pub(super) natural: (u32, i32),
     pub(super) start: u64,
     pub(super) process: Tid,
     pub(super) parent: Tid,
     pub(super) cgroup: usize,
     pub(super) kernel: bool,
-    /// Nobody can know what it would have: its maker was gone first.
+    /// True if these cannot be known, because the maker was gone first.
     pub(super) orphan: bool,
-    /// It asked for SCHED_EXT itself.
+    /// True if the thread asked for SCHED_EXT itself.
     pub(super) native: bool,
-    /// It was in an opted-in cgroup once.
+    /// True if the thread was in an opted-in cgroup once.
     pub(super) was_inside: bool,
-    /// It got out, with our policy, when nobody looked.
+    /// True if the thread left with SCHED_EXT while no agent ran.
     pub(super) escaped: bool,
 }
 
@@ -54,7 +55,7 @@ pub(super) enum Event {
     Move(usize, usize),
     Policy(usize, u32),
     Nice(usize, i32),
-    /// It ends, and its number is given to one outside that has nothing to do with it, or to a child of another.
+    /// A process ends. Its pid goes to an unrelated process outside, or to a child of another one.
     Reuse(usize, Option<usize>),
 }
 
@@ -64,19 +65,19 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) next: Tid,
     pub(super) events: VecDeque<Option<Event>>,
-    /// What the kernel side follows: cgroups that are opted in (true) or just let go.
+    /// Cgroups that the kernel side follows: true for opted-in ones, false for ones just released.
     pub(super) followed: BTreeMap<usize, bool>,
     pub(super) removed: BTreeSet<usize>,
-    /// How often each was made anew.
+    /// How often each cgroup was made again.
     pub(super) made: [u64; CGROUPS.len()],
     pub(super) hints: Vec<Hint>,
-    /// Nobody listens.
+    /// True while no agent runs.
     pub(super) down: bool,
-    /// What is recorded then.
+    /// Threads that were recorded when the agent was killed.
     pub(super) recorded: BTreeSet<(Tid, u64)>,
-    /// Wrongs that were done.
+    /// Violations so far.
     pub(super) wrongs: Vec<String>,
-    /// So many policies can be set before the kernel refuses; None does not end.
+    /// Number of policies that can be set before the kernel refuses, None for no limit.
     pub(super) budget: Option<usize>,
     pub(super) limited: bool,
 }
@@ -84,12 +85,12 @@ pub(super) struct World {
 pub(super) type Shared = Rc<RefCell<World>>;
 
 impl World {
-    /// The kernel's number of a cgroup.
+    /// Return the kernel's id of a cgroup.
     pub(super) fn number(&self, cgroup: usize) -> u64 {
         cgroup as u64 + self.made[cgroup] * CGROUPS.len() as u64
     }
 
-    /// Is it opted in (true) or just let go?
+    /// Return true if the cgroup is opted in, false if it was just released, None otherwise.
     pub(super) fn follows(&self, cgroup: usize) -> Option<bool> {
         let name = CGROUPS[cgroup];
         let above = |at: &usize| name == CGROUPS[*at] || name.starts_with(&format!("{}/", CGROUPS[*at]));
@@ -112,7 +113,8 @@ impl World {
         self.next
     }
 
-    /// Children of this process, its own threads but the first, and all who come from these: nobody knows any more what they would have.
+    /// Mark the threads made by this process, and all that these made, as orphans: the policies
+    /// that they would have are unknown from now on.
     pub(super) fn forget_makers(&mut self, process: Tid) {
         let mut makers = vec![process];
         while let Some(process) = makers.pop() {
@@ -192,7 +194,8 @@ impl World {
         if child.attr.reset_on_fork && child.attr.policy == FIFO {
             (child.attr.policy, child.natural.0) = (NORMAL, NORMAL);
         }
-        // Makers are found by process: another thread than the first may have another policy.
+        // The agent finds makers by process, and a thread other than the first may have another
+        // policy.
         let first = self.threads.get(&parent.process).map(|first| first.natural);
         let differs = first.is_none_or(|first| first.0 != child.natural.0)
             || (child.natural.0 == IDLE && parent.process != maker);
@@ -216,7 +219,7 @@ impl World {
         }
     }
 
-    /// The process of a thread.
+    /// Return the identity of a thread's process.
     pub(super) fn id(&self, tid: Tid) -> Id {
         let process = self.threads[&tid].process;
         Id { tid: process, start: self.threads[&process].start }
@@ -263,7 +266,7 @@ impl World {
         }
     }
 
-    /// Everything in a cgroup and below moves out.
+    /// Move all threads out of a cgroup and of those below it.
     pub(super) fn empty(&mut self, cgroup: usize) {
         let is_inside = |at: usize| CGROUPS[at].starts_with(CGROUPS[cgroup]);
         let inside: Vec<Tid> =
@@ -279,7 +282,7 @@ impl World {
         }
     }
 
-    /// What is not as it should be, once all is quiet.
+    /// Return the violations that remain when the machine is quiet.
     pub(super) fn judge(&self) -> Vec<String> {
         let mut wrongs = self.wrongs.clone();
         for (tid, thread) in &self.threads {
@@ -301,7 +304,7 @@ impl World {
     }
 }
 
-/// The cgroup of this number.
+/// Return the cgroup with this id.
 pub(super) fn cgroup_of(number: u64) -> usize {
     number as usize % CGROUPS.len()
 }

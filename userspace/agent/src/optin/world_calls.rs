@@ -1,4 +1,4 @@
-//! What the made-up machine answers, and that it goes on meanwhile.
+//! Answers of the simulated machine. Most calls first let its events advance.
 
 use super::*;
 
@@ -41,7 +41,8 @@ impl System for Shared {
     }
 
     fn stat(&self, tid: Tid) -> Option<Stat> {
-        // No step: between this and the policy being set nothing can be known to change.
+        // Do not step: the agent could not notice a change between this call and the change of the
+        // policy.
         let world = self.borrow();
         let thread = world.threads.get(&tid)?;
         Some(Stat { start: thread.start, dead: false, kernel: thread.kernel })
@@ -76,7 +77,7 @@ impl System for Shared {
         };
         let old = thread.attr;
         thread.attr = attr;
-        // As the kernel does: no nice value and no slice together with SCHED_IDLE.
+        // Like the kernel, accept no nice value and no slice together with SCHED_IDLE.
         if attr.policy == IDLE {
             (thread.attr.nice, thread.attr.slice_ns) = (old.nice, old.slice_ns);
         }

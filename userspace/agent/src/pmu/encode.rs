@@ -1,25 +1,31 @@
-//! From what a manual says of an event to the number the kernel wants.
+//! Encoding of an event from the fields in a manual to the kernel's `config`.
 //!
-//! Problem. Event tables are published as fields (event, unit mask, counter mask...), the kernel takes one number, and each vendor packs
-//! it differently. A number alone cannot be checked against the manual.
+//! # Problem
+//! Manuals publish events as fields (event, unit mask, counter mask and so on). The kernel takes
+//! one number, and each vendor packs it differently. That number alone cannot be checked against
+//! the manual.
 //!
-//! Approach. The table keeps the fields; these formulas pack them. The table's own `config` is what a test compares with.
+//! # Approach
+//! The table keeps the fields, and these formulas pack them. A test compares the result with the
+//! table's own `config`.
 //!
-//! Invariants. A field that does not fit is an error, never cut off.
+//! # Invariants
+//! A field that does not fit is an error and is never truncated.
 
 use serde::Deserialize;
 
-/// How a vendor packs an event's fields.
+/// Formula by which a vendor packs an event's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Formula {
-    /// event, umask << 8, edge << 18, inv << 23, cmask << 24; 8 bits of event and of unit mask.
+    /// event, umask << 8, edge << 18, inv << 23, cmask << 24, with 8 bits each of event and unit
+    /// mask.
     Intel,
-    /// As Intel, with bits 8 to 11 of the event at 32.
+    /// Like Intel, with bits 8 to 11 of the event at bit 32.
     Amd,
     /// The event alone, 16 bits.
     Arm,
-    /// No formula: named in the PMU's sysfs folder.
+    /// No formula: the event has a name in the PMU's sysfs directory.
     Sysfs,
 }
 
@@ -28,9 +34,9 @@ pub enum Formula {
 pub struct Fields {
     /// Event code.
     pub event: u32,
-    /// Unit mask: which of the event's kinds.
+    /// Unit mask: selects the event's variants.
     pub umask: u32,
-    /// Counter mask: count cycles with at least so many occurrences.
+    /// Counter mask: count cycles with at least this number of occurrences.
     pub cmask: u32,
     /// Count transitions.
     pub edge: bool,
@@ -38,7 +44,7 @@ pub struct Fields {
     pub inv: bool,
 }
 
-/// The kernel's number for an event.
+/// Encode an event as `config`.
 ///
 /// # Errors
 /// One sentence when a field is too large or the vendor has no such field.

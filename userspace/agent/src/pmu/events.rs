@@ -1,14 +1,17 @@
 //! Events that the user names: `--events external=cpu_core/event=0xa3,umask=6,cmask=6/`.
 //!
-//! Grammar, after perf's own: `ROLE=PMU/TERMS/` with an optional unit behind it.
+//! The grammar follows perf's: `ROLE=PMU/TERMS/`, with an optional unit after it.
 //!
 //! * ROLE is `cycles`, `instructions`, `external` or `internal`.
-//! * TERMS are the PMU's fields and named events in sysfs, separated by commas: `event=0x3c,umask=1,inv` or `stall_backend`;
-//!   `config=`, `config1=` and `config2=` give whole words.
-//! * The unit is `@slots=6` for issue slots, six of them a cycle, or `@misses` for counts without duration; cycles otherwise.
+//! * TERMS are the PMU's fields and named events in sysfs, separated by commas:
+//!   `event=0x3c,umask=1,inv` or `stall_backend`. `config=`, `config1=` and `config2=` give whole
+//!   words.
+//! * The unit is `@slots=6` for issue slots, six of them per cycle, or `@misses` for counts without
+//!   duration. The default is cycles.
 //!
-//! An event named so holds for the CPUs that its PMU serves: a hybrid machine takes one for each of its PMUs. Of several for the same
-//! CPU and role the last counts. If it cannot be opened the CPU is without counters: nothing else is used in its place.
+//! Such an event applies to the CPUs that its PMU serves: a hybrid machine needs one for each of
+//! its PMUs. If several name the same CPU and role, the last one counts. If the event cannot be
+//! opened, the CPU has no counters: no other event replaces it.
 
 use super::sysfs::{Pmu, Term, is_name, parse_terms};
 use super::types::{Event, Events, Role, Unit};
@@ -20,13 +23,13 @@ use std::str::FromStr;
 /// An event that the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
-    /// What it is for.
+    /// Role of the event.
     pub role: Role,
     /// Name of its PMU.
     pub pmu: String,
     /// Fields and event names.
     pub terms: Vec<Term>,
-    /// What a count stands for.
+    /// Unit of a count.
     pub unit: Unit,
 }
 
@@ -96,7 +99,7 @@ impl Override {
     }
 }
 
-/// The events named for `cpu`, by role.
+/// Return the events named for `cpu`, by role.
 ///
 /// # Errors
 /// One sentence when a PMU, field or event does not exist.
@@ -115,7 +118,7 @@ pub(super) fn resolve(overrides: &[Override], pmus: &[Pmu], cpu: u32) -> Result<
     Ok(events)
 }
 
-/// Checks that this machine has what the user named, before anything is started.
+/// Check that this machine has the events that the user named, before anything is started.
 ///
 /// # Errors
 /// Usage failure that names the first event that does not exist.
@@ -126,7 +129,7 @@ pub fn check(overrides: &[Override]) -> Result<(), Failure> {
 pub(super) fn check_at(root: &Path, overrides: &[Override]) -> Result<(), Failure> {
     let pmus = Pmu::list(root);
     for named in overrides {
-        // On one of its own CPUs, or on any.
+        // One of the PMU's own CPUs, or any.
         let cpus = pmus.iter().find(|pmu| pmu.name == named.pmu).and_then(|pmu| pmu.cpus.clone());
         let cpu = cpus.and_then(|cpus| cpus.first().copied()).unwrap_or(0);
         resolve(std::slice::from_ref(named), &pmus, cpu).map_err(Failure::usage)?;

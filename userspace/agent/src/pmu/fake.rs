@@ -1,4 +1,5 @@
-//! Made-up machines for the tests: a sysfs and a `/proc` in a temporary folder, and a kernel that opens what it is told to.
+//! Made-up machines for tests: a sysfs and a `/proc` in a temporary directory, and a kernel that
+//! opens events by a rule.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A machine in a folder.
+/// A machine in a directory.
 pub struct Machine {
     folder: tempfile::TempDir,
     pub topology: Topology,
@@ -91,7 +92,7 @@ impl Machine {
         machine
     }
 
-    /// Two A55 (0, 1) and two A78 (2, 3), each kind with a PMU of its own.
+    /// Two A55 (0, 1) and two A78 (2, 3), each core type with a PMU of its own.
     pub fn big_little() -> Self {
         let machine = Self::new(4);
         for (cpu, midr) in [(0, "0x412fd050"), (1, "0x412fd050"), (2, "0x411fd410"), (3, "0x411fd410")] {
@@ -102,7 +103,7 @@ impl Machine {
         machine
     }
 
-    /// The asymmetric VM: a PMU of our own and nothing else.
+    /// The asymmetric VM: its own PMU and no other.
     pub fn amp() -> Self {
         let machine = Self::new(2);
         machine.x86("GenuineIntel", 6, 0xb7);
@@ -120,10 +121,10 @@ impl Machine {
     }
 }
 
-/// Error number for a request; None opens it.
+/// Errno for a request; None opens it.
 type Rule<'a> = dyn Fn(&Request) -> Option<i32> + 'a;
 
-/// A kernel that refuses what a rule says and hands out descriptors of one file for the rest.
+/// A kernel that refuses by a rule and returns descriptors of one file for the rest.
 pub struct FakeKernel<'a> {
     rule: Box<Rule<'a>>,
     file: tempfile::NamedTempFile,
@@ -131,7 +132,7 @@ pub struct FakeKernel<'a> {
 }
 
 impl<'a> FakeKernel<'a> {
-    /// `rule` gives the error number for a request, or None to open it.
+    /// Create a kernel whose `rule` gives the errno for a request, or None to open it.
     pub fn new(rule: impl Fn(&Request) -> Option<i32> + 'a) -> Self {
         Self {
             rule: Box::new(rule),
@@ -140,7 +141,7 @@ impl<'a> FakeKernel<'a> {
         }
     }
 
-    /// Descriptors handed out and not closed.
+    /// Count the descriptors that were returned and not closed.
     pub fn alive(&self) -> usize {
         let fds = fs::read_dir("/proc/self/fd").unwrap().flatten();
         let own = fds.filter(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == self.file.path()));
@@ -148,7 +149,7 @@ impl<'a> FakeKernel<'a> {
         own.count() - 1
     }
 
-    /// Numbers of PMU and event opened, by CPU.
+    /// Return type and code of the opened events, by CPU.
     pub fn opened(&self) -> BTreeMap<u32, Vec<(u32, u64)>> {
         let mut by_cpu: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
         for (cpu, kind, config) in &*self.opened.borrow() {

@@ -8,13 +8,13 @@ use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The open counters of one CPU; closed when dropped.
+/// The open counters of one CPU, closed on drop.
 #[derive(Debug)]
 pub struct Group {
     pub(super) cpu: u32,
     pub(super) events: Events,
     pub(super) origin: String,
-    /// Which of the CPU's plans it is.
+    /// Index of the plan among the CPU's plans.
     pub(super) plan: usize,
     fds: Fds,
 }
@@ -24,35 +24,37 @@ impl Group {
         Self { cpu, events: plan.events.clone(), origin: plan.origin.clone(), plan: index, fds }
     }
 
-    /// Number of the CPU.
+    /// Return the CPU's number.
     #[must_use]
     pub fn cpu(&self) -> u32 {
         self.cpu
     }
 
-    /// Descriptors in the order of the kernel side's slots: cycles, instructions, external, internal. The first two are always open;
-    /// a slot that is None is to be left empty in the kernel's map.
+    /// Return the descriptors in the order of the kernel side's slots: cycles, instructions,
+    /// external, internal. The first two are always open. The kernel's map must stay empty in a
+    /// slot that is None.
     #[must_use]
     pub fn fds(&self) -> [Option<BorrowedFd<'_>>; ROLES] {
         self.fds.each_ref().map(|fd| fd.as_ref().map(AsFd::as_fd))
     }
 
-    /// What one count of a role stands for; None when it is not counted.
+    /// Return the unit of a role's counts; None when the role is not counted.
     #[must_use]
     pub fn unit(&self, role: Role) -> Option<Unit> {
         self.event(role).map(|event| event.unit)
     }
 
-    /// The open event of a role.
+    /// Return the open event of a role.
     #[must_use]
     pub fn event(&self, role: Role) -> Option<&Event> {
         self.events[role.index()].as_ref()
     }
 
-    /// Counts since the group was opened.
+    /// Read the counts since the group was opened.
     ///
     /// # Errors
-    /// The kernel's error; `InvalidData` when it says less than was asked for, as when the group cannot be scheduled.
+    /// The kernel's error. `InvalidData` when it returns fewer values than requested, as when the
+    /// group cannot be scheduled.
     pub fn read(&self) -> io::Result<Reading> {
         let [Some(leader), ..] = &self.fds else { return Err(Errno::EBADF.into()) };
         let mut bytes = [0; LONGEST];
@@ -63,14 +65,14 @@ impl Group {
         bytes.get(..length).and_then(|bytes| Reading::parse(bytes, open)).ok_or_else(short)
     }
 
-    /// The open events.
+    /// List the open events.
     #[must_use]
     pub fn summary(&self) -> Vec<EventSummary> {
         let events = Role::ALL.into_iter().zip(&self.events);
         events.filter_map(|(role, event)| Some(EventSummary { role, event: event.clone()? })).collect()
     }
 
-    /// What the counters are worth. `refusal` says why they are not better ones.
+    /// Classify the counters. `refusal` says why no better ones are open.
     pub(super) fn worth(&self, refusal: Option<String>) -> Source {
         Source::of(&self.events, || {
             let external = match self.unit(Role::External) {
@@ -88,13 +90,13 @@ impl Group {
         })
     }
 
-    /// A sentence for a counter that stays at zero.
+    /// Return a sentence for a counter that stays at zero.
     pub(super) fn still(&self, role: Role) -> String {
         let name = self.events[role.index()].as_ref().map_or("?", |event| event.name.as_str());
         format!("{name} stays at zero on CPU {} and was taken out; name another with --events", self.cpu)
     }
 
-    /// Closes a counter for good.
+    /// Close a counter permanently.
     pub(super) fn close(&mut self, role: Role) {
         self.events[role.index()] = None;
         self.fds[role.index()] = None;

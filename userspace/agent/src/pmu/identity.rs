@@ -1,14 +1,15 @@
-//! What kind of core a CPU is, as the event table names it.
+//! The core type of a CPU, as the event table names it.
 //!
-//! x86: vendor, family and model of `/proc/cpuinfo`, where both kinds of core of a hybrid part are alike and the PMU tells them
-//! apart. Arm: implementer and part of the MIDR in sysfs, else of `/proc/cpuinfo`. Anything else is unnamed and is served by the
-//! kernel's generic events.
+//! On x86 it is vendor, family and model of `/proc/cpuinfo`. Both core types of a hybrid part have
+//! the same values there, and the PMU distinguishes them. On Arm it is implementer and part of the
+//! MIDR in sysfs, else of `/proc/cpuinfo`. Any other core is unnamed, and the kernel's generic
+//! events serve it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Kind of a core.
+/// Type of a core.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Vendor as the table names it; `arm` for every Arm core.
@@ -20,34 +21,34 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Arm: the fields of the main ID register.
+    /// Decode the fields of Arm's main ID register.
     fn from_midr(midr: u64) -> Self {
         let family = (midr >> 24) as u32 & 0xff;
         Self { vendor: "arm".to_owned(), family, model: (midr >> 4) as u32 & 0xfff }
     }
 
-    /// Is it an x86 core?
+    /// Return true for an x86 core.
     #[must_use]
     pub fn is_x86(&self) -> bool {
         !self.vendor.is_empty() && self.vendor != "arm"
     }
 }
 
-/// Kinds of the CPUs of the machine below `root`.
+/// Core types of the CPUs of the machine below `root`.
 pub struct Identities {
     listed: BTreeMap<u32, Identity>,
     root: std::path::PathBuf,
 }
 
 impl Identities {
-    /// Reads what all of them have in one file.
+    /// Read the file that lists all CPUs.
     #[must_use]
     pub fn read(root: &Path) -> Self {
         let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
         Self { listed: parse(&cpuinfo), root: root.to_owned() }
     }
 
-    /// Kind of one CPU; unnamed when nothing is known.
+    /// Return the core type of one CPU; unnamed when nothing is known.
     #[must_use]
     pub fn of(&self, cpu: u32) -> Identity {
         let midr = self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1"));
@@ -58,7 +59,7 @@ impl Identities {
     }
 }
 
-/// Kinds by CPU of the text of `/proc/cpuinfo`.
+/// Parse the text of `/proc/cpuinfo` to core types by CPU.
 fn parse(cpuinfo: &str) -> BTreeMap<u32, Identity> {
     let mut kinds = BTreeMap::new();
     for block in cpuinfo.split("\n\n") {
@@ -79,11 +80,11 @@ fn parse(cpuinfo: &str) -> BTreeMap<u32, Identity> {
     kinds
 }
 
-/// A decimal number, or a hexadecimal one after `0x`.
+/// Parse a decimal number, or a hexadecimal one after `0x`.
 #[must_use]
 pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        // from_str_radix takes a sign.
+        // from_str_radix accepts a sign.
         Some(digits) if digits.starts_with('+') => None,
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None if text.starts_with('+') => None,

@@ -1,25 +1,40 @@
 //! The performance counters of every CPU, opened for the kernel side to read.
 //!
-//! Problem. A task's stack of execution, internal and external stalls comes from counters, and no two kinds of core name them alike:
-//! the same number is cycles of starvation on a large core and slots on the small one beside it, some cores count no stalls at all,
-//! a virtual machine may count nothing or zeros. None of this may end the scheduler or give a task a wrong bias.
+//! # Problem
+//! A task's CPI stack comes from counters, and no two core types name them alike. One event code
+//! means cycles of starvation on a large core and slots on the small core of the same machine. Some
+//! cores count no stalls at all, and a virtual machine may count nothing or zeros. None of this may
+//! end the scheduler or give a task a wrong bias.
 //!
-//! Approach. For each CPU: find the PMU that serves it ([`sysfs`]), what kind of core it is ([`identity`]), and what to try in which
-//! order ([`plan`]): the user's events ([`events`]), the shipped table ([`table`], [`encode`]), the kernel's generic stall events, misses
-//! of the last-level cache. Open the first of these as one group of at most four ([`open`]): cycles, instructions, external, internal;
-//! the kernel side reads those slots and no others. Then run work that must move them ([`probe`]) and take out what does not.
+//! # Approach
+//! For each CPU, find the PMU that serves it ([`sysfs`]), its core type ([`identity`]), and the
+//! events to try, in this order ([`plan`]):
 //!
-//! Four slots mean one event for each kind of stall. What that leaves out is said entry by entry in the table; mostly it is the
-//! recovery after mispredicted branches, which then looks like execution.
+//! 1. the user's events ([`events`]),
+//! 2. the shipped table ([`table`], [`encode`]),
+//! 3. the kernel's generic stall events,
+//! 4. misses of the last-level cache.
 //!
-//! Invariants. [`Counters::open`] never fails: a CPU without counters is `Unknown` with the reason and a remedy. Misses are marked as such
-//! and make a CPU `Degraded`, for they are no time. Nothing stays open that is not in use, and nothing is inherited by programs we start.
+//! Open the first of these that works as one group of at most four events ([`open`]): cycles,
+//! instructions, external, internal. The kernel side reads these slots and no others. Then run work
+//! that must move the events ([`probe`]), and close those that stand still.
 //!
-//! The kernel closes a CPU's events when it goes offline; [`Counters::open_anew`] is for those that come back.
+//! Four slots leave one event for each kind of stall. The table says for each entry which stalls
+//! this leaves out. In most cases it is the recovery after mispredicted branches, which then counts
+//! as execution.
 //!
-//! Limits. A `Full` CPU's external event may be a superset of memory
-//! stalls on some cores; the table says which. In a virtual machine that wanders over unlike cores of its host, the
-//! CPU model names one kind and the counters are now one's and now the other's.
+//! The kernel closes a CPU's events when the CPU goes offline. [`Counters::open_anew`] opens them
+//! when it comes back.
+//!
+//! # Invariants
+//! [`Counters::open`] never fails: a CPU without counters is `Unknown`, with the reason and a
+//! remedy. Misses are no time, so they are marked and make a CPU `Degraded`. Nothing stays open
+//! that is not in use, and programs that the agent starts inherit nothing.
+//!
+//! # Limits
+//! On some cores the external event of a `Full` CPU is a superset of memory stalls; the table says
+//! which. A virtual machine may migrate between unlike cores of its host. Then its CPU model names
+//! one core type, while the counts come from both.
 
 pub mod encode;
 pub mod events;
@@ -50,12 +65,12 @@ use std::path::Path;
 use sysfs::Pmu;
 use table::Table;
 
-/// What the user wants of the counters.
+/// The user's options for the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Events in place of those we would choose.
+    /// Events that replace the default choice.
     pub events: Vec<Override>,
-    /// Count at all?
+    /// False to count nothing.
     pub enabled: bool,
 }
 
@@ -65,7 +80,7 @@ impl Default for Options {
     }
 }
 
-/// The counters of all CPUs; closed when dropped. The default has none.
+/// The counters of all CPUs, closed on drop. The default has none.
 #[derive(Debug, Default)]
 pub struct Counters {
     cpus: Vec<CpuCounters>,
@@ -77,21 +92,21 @@ struct CpuCounters {
     cpu: u32,
     pmu: Option<String>,
     source: Source,
-    /// The best first; empty when none are known.
+    /// Plans, best first; empty when none are known.
     plans: Vec<Plan>,
-    /// Memory events that were found not to count.
+    /// Memory events that the probe found not to count.
     absent: Vec<Event>,
     group: Option<Group>,
 }
 
 impl Counters {
-    /// Opens the counters of every CPU of `topology`.
+    /// Open the counters of every CPU of `topology`.
     #[must_use]
     pub fn open(topology: &Topology, options: &Options) -> Self {
         Self::open_by(&Perf, Path::new("/"), topology, options)
     }
 
-    /// As [`Self::open`], on the machine whose `sys` and `proc` are below `root`.
+    /// Like [`Self::open`], on the machine whose `sys` and `proc` are below `root`.
     #[must_use]
     pub fn open_by(kernel: &dyn Kernel, root: &Path, topology: &Topology, options: &Options) -> Self {
         let numbers = topology.cpus.iter().map(|cpu| cpu.cpu);
@@ -113,8 +128,8 @@ impl Counters {
         Self { cpus: numbers.map(open).collect() }
     }
 
-    /// Opens the counters of these CPUs anew, which were offline, and runs work that must move them. A CPU that is not in `topology`, because
-    /// it is gone again, has none.
+    /// Reopen the counters of CPUs that were offline, and run work that must move them. A CPU that
+    /// is not in `topology`, because it went offline again, gets none.
     pub fn open_anew(&mut self, cpus: &[u32], topology: &Topology, options: &Options) {
         self.open_anew_by(&Perf, Path::new("/"), cpus, topology, options);
         self.probe_cpus(cpus, topology.llc_bytes);
@@ -128,7 +143,7 @@ impl Counters {
         topology: &Topology,
         options: &Options,
     ) {
-        // Closed first: the new ones need their places.
+        // Close the old groups first: the new ones need their counters.
         self.cpus.retain(|counters| !cpus.contains(&counters.cpu));
         let back = topology.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu)).cloned().collect();
         let topology = Topology { cpus: back, ..topology.clone() };
@@ -139,24 +154,24 @@ impl Counters {
         self.cpus.sort_by_key(|counters| counters.cpu);
     }
 
-    /// The open counters of a CPU; None when it has none.
+    /// Return the open counters of a CPU; None when it has none.
     #[must_use]
     pub fn cpu(&self, cpu: u32) -> Option<&Group> {
         self.of(cpu)?.group.as_ref()
     }
 
-    /// What a CPU's counters are worth; None for a CPU that was not online.
+    /// Return how complete a CPU's counters are; None for a CPU that was not online.
     #[must_use]
     pub fn source(&self, cpu: u32) -> Option<&Source> {
         self.of(cpu).map(|counters| &counters.source)
     }
 
-    /// All open groups, in ascending order of CPU.
+    /// Return all open groups, in ascending order of CPU.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.cpus.iter().filter_map(|counters| counters.group.as_ref())
     }
 
-    /// For `scx_bias status`: a line for each CPU.
+    /// Return a summary of each CPU for `scx_bias status`.
     #[must_use]
     pub fn summary(&self) -> Vec<CpuSummary> {
         self.cpus.iter().map(CpuCounters::summary).collect()
@@ -182,7 +197,7 @@ impl CpuCounters {
         counters
     }
 
-    /// Takes an opened plan into use.
+    /// Install a plan that was opened.
     fn install(&mut self, opened: Opened) {
         // The index came from these plans.
         let Some(plan) = self.plans.get(opened.plan) else { return };

@@ -1,9 +1,12 @@
-//! Opening a CPU's events as one group, and saying in a sentence why it failed.
+//! Opening of a CPU's events as one group, with a sentence for each failure.
 //!
-//! A group is scheduled as a whole, so its counts belong to the same instructions. Cycles lead. Nothing is filtered: the scheduler
-//! charges a task with what the CPU did while it ran, the kernel's work for it included.
+//! The kernel schedules a group as a whole, so its counts belong to the same instructions. Cycles
+//! lead the group. No privilege level is excluded: a task is charged for all that the CPU did while
+//! it ran, including the kernel's work for it.
 //!
-//! Invariants. A group that cannot be opened whole leaves nothing open; descriptors close with their owner and on exec.
+//! # Invariants
+//! A group that cannot be opened as a whole leaves nothing open. Descriptors close with their owner
+//! and on exec.
 
 use super::plan::Plan;
 use super::types::{Event, ROLES};
@@ -20,18 +23,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// An event to open on a CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The CPU, whoever runs on it.
+    /// The CPU, for all tasks that run on it.
     pub cpu: u32,
     /// The event.
     pub event: &'a Event,
 }
 
-/// Who opens events: the kernel, or a test's stand-in.
+/// The interface that opens events: the kernel, or a test's stand-in.
 pub trait Kernel {
-    /// Opens an event, in the group of `leader` if there is one.
+    /// Open an event, in the group of `leader` if there is one.
     ///
     /// # Errors
-    /// The kernel's error number.
+    /// The kernel's errno.
     fn open(&self, request: &Request<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>;
 }
 
@@ -60,35 +63,35 @@ impl Kernel for Perf {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just opened and belongs to nobody else.
+        // SAFETY: the descriptor was just opened and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
-/// Open events by role; the first leads.
+/// Open events by role. The first one leads.
 pub type Fds = [Option<OwnedFd>; ROLES];
 
-/// Why a group did not open.
+/// The reason why a group did not open.
 #[derive(Debug)]
 struct Refusal {
     /// Cause and remedy.
     sentence: String,
-    /// No other group would open either.
+    /// True if no other group would open either.
     final_: bool,
 }
 
 /// A group that opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// Which of the plans.
+    /// Index of its plan.
     pub plan: usize,
     /// Its events.
     pub fds: Fds,
-    /// Why it is not the first plan.
+    /// The reason why it is not the first plan.
     pub refusal: Option<String>,
 }
 
-/// Opens the first plan from `from` on that `wanted` accepts and the kernel opens.
+/// Open the first plan that `wanted` accepts and that the kernel opens.
 ///
 /// # Errors
 /// The sentence of the first refusal, which is that of the best plan.
@@ -124,7 +127,7 @@ fn open_group(kernel: &dyn Kernel, cpu: u32, plan: &Plan) -> Result<Fds, Refusal
     Ok(fds)
 }
 
-/// A sentence for what the kernel answered.
+/// Return a sentence for an errno.
 fn refusal(error: &io::Error, cpu: u32, event: &Event) -> Refusal {
     let errno = error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
     let name = &event.name;
@@ -163,11 +166,12 @@ fn refusal(error: &io::Error, cpu: u32, event: &Event) -> Refusal {
     Refusal { sentence, final_ }
 }
 
-/// Raises the limit of open files towards what `cpus` CPUs need, as far as it may be raised without privilege.
+/// Raise the soft limit of open files to what `cpus` CPUs need, at most to the hard limit.
 ///
-/// Large machines need more descriptors than the usual 1024. Not being able to is no error: opening says so.
+/// Large machines need more descriptors than the usual 1024. A failure is no error here: opening
+/// reports it.
 pub fn make_room(cpus: usize) {
-    /// For everything else: BPF maps, programs, links, cgroups.
+    /// Descriptors for everything else: BPF maps, programs, links, cgroups.
     const OTHERS: u64 = 512;
     let wanted = (cpus * ROLES) as u64 + OTHERS;
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_group_that_fails_leaves_nothing_open() {
-        // Each slot in turn refuses.
+        // Each slot refuses once.
         for bad in 1..=4 {
             let kernel =
                 FakeKernel::new(|request| (request.event.config[0] == bad).then_some(Errno::EINVAL as i32));

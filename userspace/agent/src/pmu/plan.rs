@@ -1,9 +1,12 @@
-//! What to try on a CPU, best first: pure, from what sysfs says to lists of events.
+//! The events to try on a CPU, best first: a pure function from sysfs to lists of events.
 //!
-//! The order: the shipped table's events; the kernel's generic stall events; generic back-end stalls alone; last-level cache misses in
-//! their place, which a consumer has to multiply by a latency. What the user named replaces the event of its role in all of them.
+//! The order is: the shipped table's events, the kernel's generic stall events, generic back-end
+//! stalls alone, misses of the last-level cache. A consumer has to multiply misses by a latency. A
+//! user's event replaces the event of its role in each of these plans.
 //!
-//! Invariants. Every plan has cycles and instructions; none occurs twice; the user's events are in all of them.
+//! # Invariants
+//! Every plan has cycles and instructions. No plan occurs twice. The user's events are in all
+//! plans.
 
 use super::events::{Override, resolve};
 use super::identity::Identity;
@@ -14,22 +17,22 @@ use super::types::{Event, Events, Role, Unit};
 /// A set of events that may be opened on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Where they come from.
+    /// Origin of the events.
     pub origin: String,
-    /// By role.
+    /// The events by role.
     pub events: Events,
 }
 
-/// What to try on one CPU.
+/// The plans for one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
     /// Name of the PMU that serves the CPU; None when only the user's events do.
     pub pmu: Option<String>,
-    /// The best first; never empty.
+    /// The plans, best first; never empty.
     pub plans: Vec<Plan>,
 }
 
-/// Generic events: kernel's type and number.
+/// Generic events: the kernel's type and code.
 const CYCLES: (u32, u64) = (0, 0);
 const INSTRUCTIONS: (u32, u64) = (0, 1);
 const CACHE_MISSES: (u32, u64) = (0, 3);
@@ -37,13 +40,13 @@ const STALLED_FRONTEND: (u32, u64) = (0, 7);
 const STALLED_BACKEND: (u32, u64) = (0, 8);
 /// Cache event: last level (2), read (0), miss (1).
 const LLC_READ_MISSES: (u32, u64) = (3, 2 | 1 << 16);
-/// The type that generic events mean when they name none: on a hybrid x86 the large cores'.
+/// The type that generic events without a type mean: on a hybrid x86 that of the large cores.
 const RAW: u32 = 4;
 
-/// Plans for `cpu`.
+/// Return the plans for `cpu`.
 ///
 /// # Errors
-/// One sentence when no PMU serves the CPU or the user named what does not exist.
+/// One sentence when no PMU serves the CPU, or when the user named an event that does not exist.
 pub fn plans(
     pmus: &[Pmu],
     table: &Table,
@@ -89,7 +92,8 @@ pub fn plans(
     Ok(Plans { pmu: serving.map(|(pmu, _)| pmu.name.clone()), plans })
 }
 
-/// The PMU that serves a CPU, with its entry: the first entry of the table that fits, else any core's PMU.
+/// Return the PMU that serves a CPU, with its entry: the first entry of the table that fits, else
+/// any core's PMU.
 fn serving<'a>(
     pmus: &'a [Pmu],
     table: &'a Table,
@@ -103,7 +107,7 @@ fn serving<'a>(
     known.or_else(|| here().find(|pmu| pmu.core).map(|pmu| (pmu, None)))
 }
 
-/// Every pair of the entry's alternatives.
+/// Return a plan for every pair of the entry's alternatives.
 fn from_table(pmu: &Pmu, entry: &Entry, vendor: &Vendor) -> Result<Vec<Plan>, String> {
     let event = |role: Role, row: &Row| -> Result<Option<Event>, String> {
         let config = match row.encoded(vendor.formula)? {
@@ -130,9 +134,10 @@ fn from_table(pmu: &Pmu, entry: &Entry, vendor: &Vendor) -> Result<Vec<Plan>, St
     Ok(plans)
 }
 
-/// The kernel's generic events on this PMU.
+/// Return plans of the kernel's generic events on this PMU.
 fn generic(pmu: &Pmu, identity: &Identity) -> Vec<Plan> {
-    // Generic events take the PMU's number in their upper half where several PMUs of a hybrid part understand them.
+    // Where several PMUs of a hybrid part support generic events, these take the PMU's type in
+    // their upper half.
     let extended =
         if pmu.kind != RAW && pmu.name.starts_with("cpu_") { u64::from(pmu.kind) << 32 } else { 0 };
     let event = |name: &str, (kind, number): (u32, u64), unit| {
@@ -147,7 +152,8 @@ fn generic(pmu: &Pmu, identity: &Identity) -> Vec<Plan> {
     let frontend = || event("stalled-cycles-frontend", STALLED_FRONTEND, Unit::Cycles);
     let misses = || event("cache-misses", CACHE_MISSES, Unit::Misses);
     let read_misses = || event("LLC-load-misses", LLC_READ_MISSES, Unit::Misses);
-    // `cache-misses` is the last level's on x86 and the first level's on Arm, where the other event is the right one.
+    // `cache-misses` counts the last level on x86 and the first level on Arm, where the other event
+    // fits.
     let (first, second) = match identity.is_x86() {
         true => (misses(), read_misses()),
         false => (read_misses(), misses()),

@@ -20,7 +20,7 @@ fn plans_of(machine: &Machine, cpu: u32, named: &[&str]) -> Result<Plans, String
     made
 }
 
-/// Numbers of PMU and event of a plan, 0 where there is none.
+/// Types and codes of a plan, 0 where there is no event.
 fn numbers(plan: &Plan) -> [(u32, u64); 4] {
     plan.events.clone().map(|event| event.map_or((0, 0), |event| (event.kind, event.config[0])))
 }
@@ -35,7 +35,7 @@ fn a_hybrid_takes_each_cores_own_events_and_pmu() {
     let small = plans_of(&machine, 2, &[]).unwrap();
     assert_eq!(numbers(&small.plans[0]), [(10, 0x3c), (10, 0xc0), (10, 0x434), (10, 0x71)]);
     assert_eq!(small.plans[0].events[3].clone().unwrap().unit, Unit::Slots { width: 5 });
-    // Generic events name the small cores' PMU too.
+    // Generic events carry the type of the small cores' PMU too.
     assert_eq!(
         numbers(&small.plans[1]),
         [(0, 10 << 32), (0, 10 << 32 | 1), (0, 10 << 32 | 8), (0, 10 << 32 | 7)]
@@ -92,7 +92,7 @@ fn what_the_user_names_is_in_every_plan() {
     let large = plans_of(&machine, 0, &named).unwrap();
     assert!(large.plans.iter().all(|plan| numbers(plan)[2] == (4, 0x412e)));
     assert!(large.plans[0].origin.starts_with("--events and table: Golden Cove"));
-    // The other kind of core is not concerned.
+    // The other core type is not affected.
     assert_eq!(plans_of(&machine, 2, &named), plans_of(&machine, 2, &[]));
     assert!(plans_of(&machine, 2, &["external=cpu/event=1/"]).unwrap_err().contains("there is no PMU cpu"));
 }

@@ -1,15 +1,22 @@
-//! Does each counter move? A counter that is there and always reads zero is worse than none.
+//! A probe that checks that each counter moves. A counter that opens and always reads zero is worse
+//! than none.
 //!
-//! Problem. Emulated PMUs list stall events that never count, hypervisors hide events without refusing them, and a watchdog may
-//! hold the counter a group needs. All of them open without an error, and a task would seem to stall on nothing.
+//! # Problem
+//! Emulated PMUs list stall events that never count. Hypervisors hide events without refusing them.
+//! A watchdog may hold the counter that a group needs. All of these open without an error, and a
+//! task would appear to stall on nothing.
 //!
-//! Approach. Two pieces of work run on the CPU: one that waits for memory, one that mispredicts branches. A counter that stays at zero
-//! through both, while cycles pass, is absent. [`judge`] decides; the rest runs the work, on a thread for each CPU, for nothing is timed.
+//! # Approach
+//! Two pieces of work run on the CPU: one waits for memory, one mispredicts branches. A counter
+//! that stays at zero through both, while cycles pass, is absent. [`judge`] decides. The rest runs
+//! the work on a thread for each CPU, all at once because nothing is timed.
 //!
-//! Invariants. Only a group that was seen counting is condemned or cleared; a CPU where the work could not run keeps its counters.
-//! Every round either ends a CPU's probe or rules out an event, so it ends.
+//! # Invariants
+//! A verdict needs a measurement: a CPU where the work could not run keeps its counters. Every
+//! round either ends a CPU's probe or excludes an event, so the probe ends.
 //!
-//! Limits. A counter that moves but counts something else passes.
+//! # Limits
+//! A counter that moves but counts something else passes.
 
 use super::open::{Kernel, Opened, Perf, open_best};
 use super::read::{Delta, Reading};
@@ -23,67 +30,70 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Work that must move the counters.
 pub struct Work<'a> {
-    /// Waits for memory.
+    /// Work that waits for memory.
     pub external: &'a (dyn Fn() + Sync),
-    /// Stalls without memory.
+    /// Work that stalls without memory.
     pub internal: &'a (dyn Fn() + Sync),
 }
 
-/// Calibration's kernels as the work, for some milliseconds each.
+/// The calibration's loops as the work, for some milliseconds each.
 pub struct StallLoops {
     far: Chase,
-    /// Where the last CPU stopped; 0 at first.
+    /// Line where the last CPU stopped; 0 at first.
     at: Mutex<usize>,
 }
 
 impl StallLoops {
-    /// A memory loop over `bytes`, which should exceed the caches: see [`crate::calibrate::Conditions::external_bytes`].
+    /// Build a memory loop over `bytes`, which should exceed the caches: see
+    /// [`crate::calibrate::Conditions::external_bytes`].
     ///
     /// # Errors
-    /// Runtime failure when the memory cannot be had.
+    /// Runtime failure when the memory cannot be mapped.
     pub fn new(bytes: usize) -> Result<Self, Failure> {
         Ok(Self { far: Chase::new(bytes)?, at: Mutex::new(0) })
     }
 
-    /// Waits for memory: 65 536 dependent loads, or once round if the set is smaller.
+    /// Wait for memory: 65 536 dependent loads, or one round if the set is smaller.
     ///
-    /// CPUs take turns and go on where the last one stopped, so that none finds in a shared cache what another has just read.
+    /// One CPU at a time runs, and continues where the last one stopped. So none finds in a shared
+    /// cache what another has just read.
     pub fn external(&self) {
         let steps = (self.far.bytes() / LINE_BYTES) as u64 / LOADS_PER_STEP;
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         *at = self.far.run(*at, steps.clamp(1, 4096));
     }
 
-    /// Mispredicts branches: half of 524 288.
+    /// Mispredict half of 524 288 branches.
     pub fn internal(&self) {
         branches(Branches::Random, 1, 32_768);
     }
 }
 
-/// What a CPU's counters did over calibration's loops, which are such work too.
+/// Counts of a CPU's events over the calibration's loops, which are such work too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Number of the CPU.
+    /// The kernel's CPU number.
     pub cpu: u32,
     /// The event of external stalls that was counted, see [`super::Event::id`].
     pub event: String,
-    /// Over the loop that waits for memory.
+    /// Counts over the loop that waits for memory.
     pub external: Delta,
-    /// Over the loop that mispredicts branches.
+    /// Counts over the loop that mispredicts branches.
     pub internal: Delta,
 }
 
-/// Loops made when they are first needed, each in some milliseconds: a small set for the first look; where that moves no
-/// external counter, one beyond the caches, so that a large cache is not taken for a dead counter.
+/// Loops that are built when first needed, each in some milliseconds. The first try uses a small
+/// set. If that moves no external counter, a set beyond the caches follows, so that a large cache
+/// is not taken for a dead counter.
 struct Lazy {
     small: OnceLock<Option<StallLoops>>,
     large: OnceLock<Option<StallLoops>>,
     large_bytes: usize,
 }
 
-/// Size of the set for the first look [bytes].
+/// Size of the set for the first try [bytes].
 const SMALL_BYTES: usize = 1 << 20;
-/// Bounds of the set for the second [bytes].
+/// Bounds of the set for the second try [bytes].
 const LARGE_BYTES: (u64, u64) = (8 << 20, 256 << 20);
 
 impl Lazy {
@@ -105,23 +115,23 @@ impl Lazy {
     }
 }
 
-/// What became of a group's counters.
+/// Result of a group's probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All that are open move.
+    /// All open counters move.
     Sound,
-    /// These stay at zero.
+    /// These counters stay at zero.
     Absent {
         /// External stalls.
         external: bool,
         /// Internal stalls.
         internal: bool,
     },
-    /// Cycles or instructions do not count: nothing can be said about tasks.
+    /// Cycles or instructions do not count: no task can be profiled.
     Dead(String),
 }
 
-/// Judges a group by what it counted over the work.
+/// Judge a group by its counts over the work.
 #[must_use]
 pub fn judge(external: &Delta, internal: &Delta) -> Verdict {
     let sum = |role: Role| {
@@ -148,19 +158,20 @@ pub fn judge(external: &Delta, internal: &Delta) -> Verdict {
 }
 
 impl Counters {
-    /// Runs the work on every CPU and takes out the counters that do not move, trying what comes next in their place.
+    /// Run the work on every CPU and close the counters that do not move. Open the next plans
+    /// instead.
     pub fn probe(&mut self, work: &Work<'_>) {
         self.probe_by(&Perf, &|group| measure(group, work));
     }
 
-    /// As [`Self::probe`], by what calibration saw where it counted the same events, and by loops of some milliseconds elsewhere.
-    /// `llc_bytes` is the size of the last-level cache.
+    /// Like [`Self::probe`], but use the calibration's counts where it counted the same events, and
+    /// loops of some milliseconds elsewhere. `llc_bytes` is the size of the last-level cache.
     pub fn probe_at_start(&mut self, seen: &[Seen], llc_bytes: u64) {
         let lazy = Lazy::new(llc_bytes);
         self.probe_by(&Perf, &|group| seen_of(seen, group).or_else(|| lazy.measure(group)));
     }
 
-    /// As [`Self::probe_at_start`], for these CPUs only.
+    /// Like [`Self::probe_at_start`], for these CPUs only and without a calibration's counts.
     pub(super) fn probe_cpus(&mut self, cpus: &[u32], llc_bytes: u64) {
         let lazy = Lazy::new(llc_bytes);
         self.probe_by(&Perf, &|group| {
@@ -168,7 +179,8 @@ impl Counters {
         });
     }
 
-    /// As [`Self::probe`], by another kernel and measurement. None from `measure` leaves a CPU as it is.
+    /// Like [`Self::probe`], with another kernel and measurement. None from `measure` leaves a CPU
+    /// unchanged.
     pub(super) fn probe_by(
         &mut self,
         kernel: &dyn Kernel,
@@ -196,7 +208,8 @@ impl Counters {
 }
 
 impl CpuCounters {
-    /// Acts on a verdict; tells whether other counters were opened and have to be probed in turn.
+    /// Carry out a verdict. Return true if other counters were opened, which must be probed as
+    /// well.
     fn sentence(&mut self, kernel: &dyn Kernel, verdict: Verdict) -> bool {
         match verdict {
             Verdict::Sound => false,
@@ -217,14 +230,14 @@ impl CpuCounters {
         }
     }
 
-    /// Opens the next plan whose memory event is another one.
+    /// Open the next plan with another memory event.
     fn reopen(&mut self, kernel: &dyn Kernel) -> bool {
         let Some(group) = self.group.take() else { return false };
         let slot = Role::External.index();
         let why = group.still(Role::External);
         self.absent.extend(group.events[slot].clone());
         let at = group.plan;
-        // Closed first: the next group needs its counters.
+        // Close first: the next group needs its counters.
         drop(group);
         let absent = &self.absent;
         let next = open_best(kernel, self.cpu, &self.plans, |plan, candidate| {
@@ -243,25 +256,27 @@ impl CpuCounters {
     }
 }
 
-/// What was seen of a group's counters; None when other events were counted, or none.
+/// Return the calibration's counts for a group; None if it counted other events or none.
 pub(super) fn seen_of(seen: &[Seen], group: &Group) -> Option<(Delta, Delta)> {
     let event = group.event(Role::External)?.id();
     let seen = seen.iter().find(|seen| seen.cpu == group.cpu && seen.event == event)?;
     Some((seen.external, seen.internal))
 }
 
-/// How often work is done, at most, until the counters had a turn: the kernel gives turns of some milliseconds, and a piece of
-/// work may be shorter.
+/// Most repetitions of the work until the counters have run. perf multiplexes in steps of some
+/// milliseconds, and a piece of work may be shorter.
 const TURNS: usize = 16;
 
-/// Counts over both pieces of work on the group's CPU; None when they could not be run or read.
+/// Return the counts over both pieces of work on the group's CPU; None when these could not be run
+/// or read.
 fn measure(group: &Group, work: &Work<'_>) -> Option<(Delta, Delta)> {
     thread::pin(group.cpu).ok()?;
     let over = |work: &dyn Fn()| counted(&|| group.read().ok(), work);
     Some((over(work.external)?, over(work.internal)?))
 }
 
-/// Does the work until the counters that `read` reads have counted some of it, [`TURNS`] times at most.
+/// Repeat the work until the counters that `read` reads have counted some of it, at most [`TURNS`]
+/// times.
 fn counted(read: &dyn Fn() -> Option<Reading>, work: &dyn Fn()) -> Option<Delta> {
     let before = read()?;
     let mut delta = None;

@@ -1,4 +1,4 @@
-//! Verdicts, and what follows from them on made-up machines.
+//! Tests of verdicts and their consequences on made-up machines.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,13 +16,13 @@ fn delta(counts: [u64; 4]) -> Delta {
 fn a_counter_that_never_moves_is_absent() {
     let moved = delta([9, 9, 9, 9]);
     assert_eq!(judge(&moved, &moved), Verdict::Sound);
-    // Moving in one of the two is moving.
+    // A counter that moves in one of the two pieces of work moves.
     assert_eq!(judge(&delta([9, 9, 9, 0]), &delta([9, 9, 0, 9])), Verdict::Sound);
     let only =
         |external, internal| judge(&delta([9, 9, external, internal]), &delta([9, 9, external, internal]));
     assert_eq!(only(0, 1), Verdict::Absent { external: true, internal: false });
     assert_eq!(only(1, 0), Verdict::Absent { external: false, internal: true });
-    // A slot without counter is not one that stands still.
+    // A slot without a counter does not count as one that stands still.
     let without = Delta { counts: [Some(9), Some(9), Some(9), None], ..moved };
     assert_eq!(judge(&without, &without), Verdict::Sound);
 }
@@ -38,7 +38,7 @@ fn without_cycles_or_instructions_nothing_is_known() {
     assert!(says(Delta { running: 0, ..delta([9; 4]) }).contains("never got their turn"));
 }
 
-/// Counters that take turns with a profiler's may miss a short piece of work.
+/// Counters that perf multiplexes with a profiler's may miss a short piece of work.
 #[test]
 fn work_is_repeated_until_the_counters_had_a_turn() {
     let after = |turns: usize| {
@@ -61,7 +61,7 @@ fn work_is_repeated_until_the_counters_had_a_turn() {
     assert_eq!(counted(&|| None, &|| {}), None);
 }
 
-/// Opens a machine and probes it with the counts that `count` gives each event.
+/// Open a machine and probe it with the counts that `count` gives each event.
 fn probed(machine: &Machine, kernel: &FakeKernel<'_>, count: impl Fn(&str) -> u64 + Sync) -> Counters {
     let mut counters = Counters::open_by(kernel, machine.root(), &machine.topology, &Options::default());
     counters.probe_by(kernel, &|group| {
@@ -107,7 +107,7 @@ fn a_machine_that_counts_nothing_ends_unknown_with_nothing_open() {
     let counters = probed(&machine, &kernel, |_| 0);
     assert!(counters.summary().iter().all(|s| matches!(s.source, Source::Unknown { .. })));
     assert_eq!(kernel.alive(), 0);
-    // Only cycles and instructions: every plan is tried in turn.
+    // Only cycles and instructions count: every plan is tried.
     let counters = probed(&machine, &kernel, |name| {
         u64::from(matches!(name, "CPU_CYCLES" | "INST_RETIRED" | "cycles" | "instructions"))
     });
@@ -125,7 +125,7 @@ fn a_cpu_that_cannot_be_measured_keeps_its_counters() {
     assert_eq!((counters.groups().count(), counters.source(0)), (4, Some(&Source::Full)));
 }
 
-/// What calibration would have seen of the counters that are open: everything moves but what `dead` names.
+/// Counts that a calibration would have seen of the open counters: every event moves except `dead`.
 fn seen_by_calibration(counters: &Counters, dead: &str) -> Vec<Seen> {
     let seen = |group: &Group| {
         let count = |event: &crate::pmu::Event| u64::from(event.name != dead);
@@ -153,14 +153,15 @@ fn what_calibration_saw_is_not_measured_again() {
         }
         both
     });
-    // The large cores keep theirs; the small ones got others, of which calibration knows nothing.
+    // The large cores keep their events; the small ones got others, which the calibration did not
+    // count.
     let mut measured = measured.into_inner().unwrap();
     measured.sort();
     assert_eq!(measured.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
     assert!(measured.iter().all(|(_, event)| event != dead), "{measured:?}");
     assert_eq!(counters.source(0), Some(&Source::Full));
     assert!(counters.cpu(2).is_some_and(|group| group.event(Role::External).unwrap().name != dead));
-    // Nothing was seen of another machine's CPUs.
+    // There are no counts of another machine's CPUs.
     assert_eq!(seen_of(&[], open().cpu(0).unwrap()), None);
 }
 

@@ -1,15 +1,17 @@
-//! Reading a group: counts since it was opened, and differences of two such readings.
+//! Reading of a group: counts since it was opened, and differences of two readings.
 //!
-//! When there are more events than counters the kernel lets groups take turns; a reading tells for how long the group was enabled and
-//! for how long it counted, and differences are scaled by their ratio. A counter that runs backwards (a driver's error, a CPU that
-//! went to sleep) gives no negative time: the difference is 0 and marked.
+//! When events outnumber counters, perf multiplexes groups. A reading includes the time for which
+//! the group was enabled and the time for which it counted. Differences are scaled by their ratio.
+//!
+//! A counter may run backwards after a driver's error or a CPU's sleep. It gives no negative time:
+//! the difference is 0 and marked.
 
 use super::types::{ROLES, Role};
 
 /// Counts since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// By role; None where the CPU has no such counter.
+    /// Counts by role; None where the CPU has no such counter.
     pub counts: [Option<u64>; ROLES],
     /// Time since opening [ns].
     pub enabled: u64,
@@ -17,26 +19,26 @@ pub struct Reading {
     pub running: u64,
 }
 
-/// What was counted between two readings.
+/// Counts between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delta {
-    /// By role; None where the CPU has no such counter.
+    /// Counts by role; None where the CPU has no such counter.
     pub counts: [Option<u64>; ROLES],
-    /// Time between them [ns].
+    /// Time between the readings [ns].
     pub enabled: u64,
-    /// Time of it for which the group counted [ns].
+    /// Part of that time for which the group counted [ns].
     pub running: u64,
-    /// Something ran backwards and was taken for 0.
+    /// True if a value ran backwards and was replaced by 0.
     pub backwards: bool,
 }
 
-/// Words in front of the counts: their number, time enabled, time running.
+/// Words before the counts: the number of counts, time enabled, time running.
 const HEAD: usize = 3;
 /// Length of the longest reading [bytes].
 pub const LONGEST: usize = (HEAD + ROLES) * 8;
 
 impl Reading {
-    /// A reading from the kernel's bytes; None when they do not fit the counters that are open.
+    /// Parse the bytes that the kernel returns; None when they do not match the open counters.
     #[must_use]
     pub fn parse(bytes: &[u8], open: [bool; ROLES]) -> Option<Self> {
         let (words, rest) = bytes.as_chunks::<8>();
@@ -50,19 +52,19 @@ impl Reading {
         Some(Self { counts, enabled, running })
     }
 
-    /// Cycles.
+    /// Return the cycles.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.counts[Role::Cycles.index()].unwrap_or(0)
     }
 
-    /// Instructions.
+    /// Return the instructions.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.counts[Role::Instructions.index()].unwrap_or(0)
     }
 
-    /// What was counted since `earlier`.
+    /// Return the counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Delta {
         let mut backwards = false;
@@ -80,13 +82,13 @@ impl Reading {
 }
 
 impl Delta {
-    /// One counter's difference.
+    /// Return one counter's difference.
     #[must_use]
     pub fn count(&self, role: Role) -> Option<u64> {
         self.counts[role.index()]
     }
 
-    /// What was counted in both.
+    /// Return the sum of both deltas.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut counts = [None; ROLES];
@@ -101,14 +103,15 @@ impl Delta {
         }
     }
 
-    /// Estimated counts had the group counted all the time; None when it never did.
+    /// Estimate the counts if the group had counted all the time; None when it never did.
     #[must_use]
     pub fn scaled(&self) -> Option<Self> {
         let (enabled, running) = (u128::from(self.enabled), u128::from(self.running));
         if running == 0 {
             return None;
         }
-        // Times are read one after the other: running may exceed enabled by a little and must not shrink counts.
+        // The kernel reads the two times one after the other: running may exceed enabled by a
+        // little and must not shrink counts.
         let scale = |count: u64| match enabled > running {
             true => u64::try_from(u128::from(count) * enabled / running).unwrap_or(u64::MAX),
             false => count,

@@ -1,6 +1,8 @@
-//! Which PMU serves which CPUs, for `scx_bias check`: found in sysfs alone, nothing is opened.
+//! The PMU that serves each CPU, for `scx_bias check`: found in sysfs alone, without opening
+//! anything.
 //!
-//! Limits. What a PMU accepts, and whether it counts, shows only when it is opened and probed.
+//! # Limits
+//! Whether a PMU accepts an event and counts it shows only when the event is opened and probed.
 
 use super::identity::Identities;
 use super::plan::plans;
@@ -8,25 +10,26 @@ use super::sysfs::Pmu;
 use super::table::Table;
 use std::path::Path;
 
-/// CPUs that are served alike.
+/// CPUs with the same PMU and events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
-    /// Their numbers, ascending.
+    /// The CPU numbers, ascending.
     pub cpus: Vec<u32>,
-    /// Who serves them, or why nobody does, with a remedy.
+    /// The PMU that serves them, or the reason why there is none, with a remedy.
     pub by: Result<Server, String>,
 }
 
-/// A PMU and the events that will be tried first.
+/// A PMU and the events to try first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// Name of the PMU.
     pub pmu: String,
-    /// Where the choice of events comes from.
+    /// Origin of the choice of events.
     pub origin: String,
 }
 
-/// Who serves `cpus` on the machine whose `sys` and `proc` are below `root`, in the order of the first CPU of each.
+/// Return the PMU of each of `cpus` on the machine whose `sys` and `proc` are below `root`. Groups
+/// are in the order of their first CPU.
 #[must_use]
 pub fn survey(root: &Path, cpus: &[u32]) -> Vec<Service> {
     let (pmus, identities) = (Pmu::list(root), Identities::read(root));
@@ -36,7 +39,7 @@ pub fn survey(root: &Path, cpus: &[u32]) -> Vec<Service> {
             pmu: plans.pmu.unwrap_or_default(),
             origin: plans.plans.first().map_or_else(String::new, |plan| plan.origin.clone()),
         });
-        // Reasons name their CPU: those of the same kind belong together all the same.
+        // Each reason names its CPU, so all CPUs without a PMU form one group.
         let alike = |service: &&mut Service| match (&service.by, &by) {
             (Ok(one), Ok(other)) => one == other,
             (one, other) => one.is_err() && other.is_err(),

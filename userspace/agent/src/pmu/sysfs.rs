@@ -1,30 +1,33 @@
-//! The PMUs that the kernel lists in `/sys/bus/event_source/devices`: their number, CPUs, fields and named events.
+//! The PMUs in `/sys/bus/event_source/devices`: their type, CPUs, fields and named events.
 //!
-//! Problem. Raw numbers hold on one kind of core only, and opening one on another's fails or, worse, counts something else. So every
-//! event is opened with the number of the PMU that serves the CPU.
+//! # Problem
+//! A raw event code is valid on one core type only. On another core it fails to open or, worse,
+//! counts something else. So every event is opened with the type of the PMU that serves the CPU.
 //!
-//! Limits. Events with parameters (`?` in sysfs) and scaled ones are not supported: cores' PMUs have none.
+//! # Limits
+//! Events with parameters (`?` in sysfs) and scaled events are not supported: PMUs of cores have
+//! none.
 
 use super::identity::number;
 use crate::cpulist;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words of configuration that a field may lie in.
+/// Configuration words that a field may be part of.
 pub const CONFIGS: usize = 3;
-/// Longest sysfs file that is looked at [bytes].
+/// Largest sysfs file that is parsed [bytes].
 const LONGEST: usize = 4096;
 
 /// A PMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pmu {
-    /// Its folder's name.
+    /// Name of its sysfs directory.
     pub name: String,
-    /// The number the kernel knows it by.
+    /// Type by which the kernel identifies it.
     pub kind: u32,
-    /// CPUs it serves; None when it does not say, which means all.
+    /// CPUs that it serves. None when sysfs does not say, which means all.
     pub cpus: Option<Vec<u32>>,
-    /// Is it a core's own, and not that of a bus, cache or package?
+    /// True for a core's PMU, false for that of a bus, cache or package.
     pub core: bool,
     folder: PathBuf,
 }
@@ -37,7 +40,8 @@ pub struct Field {
 }
 
 impl Pmu {
-    /// All PMUs of the machine below `root`, by name. A folder without a readable number is not one.
+    /// List all PMUs of the machine below `root`, by name. A directory without a readable type is
+    /// skipped.
     #[must_use]
     pub fn list(root: &Path) -> Vec<Self> {
         let folder = root.join("sys/bus/event_source/devices");
@@ -51,23 +55,25 @@ impl Pmu {
         let name = folder.file_name()?.to_str()?.to_owned();
         let kind = text(&folder.join("type"))?.trim().parse().ok()?;
         let list = |file: &str| text(&folder.join(file)).and_then(|text| cpulist::parse(&text));
-        // Cores list whom they serve in `cpus`; others name in `cpumask` the CPUs to open their events on.
+        // PMUs of cores list the CPUs that they serve in `cpus`. Others list in `cpumask` the CPUs
+        // to open their events on.
         let served = list("cpus");
         let core = name == "cpu" || served.is_some();
         let cpus = served.or_else(|| list("cpumask").filter(|cpus| !cpus.is_empty()));
         Some(Self { name, kind, cpus, core, folder: folder.to_owned() })
     }
 
-    /// Can events of `cpu` be opened here?
+    /// Return true if events of `cpu` can be opened on this PMU.
     #[must_use]
     pub fn serves(&self, cpu: u32) -> bool {
         self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
     }
 
-    /// `config`, `config1`, `config2` of terms as in `event=0x3c,umask=1` or `cache-misses`.
+    /// Compute `config`, `config1` and `config2` from terms such as `event=0x3c,umask=1` or
+    /// `cache-misses`.
     ///
     /// # Errors
-    /// One sentence when a name or number is not this PMU's.
+    /// One sentence when the PMU does not have a name, or a value does not fit its field.
     pub fn configure(&self, terms: &[Term]) -> Result<[u64; CONFIGS], String> {
         let mut configs = [0; CONFIGS];
         for term in terms {
@@ -100,7 +106,7 @@ impl Pmu {
         terms.iter().try_for_each(|inner| self.apply(inner, configs, false))
     }
 
-    /// A field of this PMU, or one of the words as a whole; None when it has none of that name.
+    /// Return a field of this PMU, or one of the words as a whole; None when no field has the name.
     fn field(&self, name: &str) -> Result<Option<Field>, String> {
         if let Some(format) = text(&self.folder.join("format").join(name)) {
             let unknown =
@@ -113,7 +119,7 @@ impl Pmu {
 }
 
 impl Field {
-    /// The kernel's notation, such as `config:0-7,32-35`.
+    /// Parse the kernel's notation, such as `config:0-7,32-35`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (word, ranges) = text.trim().split_once(':')?;
@@ -132,7 +138,7 @@ impl Field {
         ranges.map(|ranges| Self { word, ranges })
     }
 
-    /// The word with the value in this field's bits; None when it does not fit.
+    /// Return the word with the value in this field's bits; None when the value does not fit.
     #[must_use]
     pub fn place(&self, value: u64) -> Option<u64> {
         let mut rest = u128::from(value);
@@ -140,7 +146,7 @@ impl Field {
         for (first, last) in &self.ranges {
             let width = last - first + 1;
             let part = rest & ((1u128 << width) - 1);
-            // At most 64 bits, and `first + width` is at most 64.
+            // The part has at most 64 bits, and `first + width` is at most 64.
             placed |= (part as u64) << first;
             rest >>= width;
         }
@@ -148,12 +154,12 @@ impl Field {
     }
 }
 
-/// `name=value`, or a name alone.
+/// A term: `name=value`, or a name alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// Field or event.
+    /// Name of a field or event.
     pub name: String,
-    /// None when only the name was given.
+    /// None when the term is a name alone.
     pub value: Option<u64>,
 }
 
@@ -166,10 +172,10 @@ impl std::fmt::Display for Term {
     }
 }
 
-/// Terms separated by commas.
+/// Parse terms separated by commas.
 ///
 /// # Errors
-/// One sentence that names the term that is wrong.
+/// One sentence that names the invalid term.
 pub fn parse_terms(text: &str) -> Result<Vec<Term>, String> {
     let term = |part: &str| {
         let (name, value) = match part.split_once('=') {
@@ -187,7 +193,7 @@ pub fn parse_terms(text: &str) -> Result<Vec<Term>, String> {
     text.split(',').map(term).collect()
 }
 
-/// A name that sysfs may have and that cannot leave its folder.
+/// Return true for a name that sysfs may have and that cannot leave its directory.
 #[must_use]
 pub(super) fn is_name(text: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -198,7 +204,7 @@ fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().filter(|text| text.len() <= LONGEST)
 }
 
-/// File names of a folder, for messages.
+/// List the file names of a directory for messages.
 fn names(folder: &Path) -> String {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

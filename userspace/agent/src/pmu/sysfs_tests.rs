@@ -1,4 +1,4 @@
-//! PMUs in made-up sysfs folders.
+//! PMUs in made-up sysfs directories.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,8 @@
 //! The shipped event table, `data/events.toml`: which event is a memory stall on which core.
 //!
-//! Invariants, tested: it parses, every vendor formula gives the published number, no CPU and PMU fits two entries.
+//! # Invariants
+//! Tests check these: the table parses, every vendor formula gives the published code, and no CPU
+//! and PMU fits two entries.
 
 use super::encode::{Fields, Formula, encode};
 use super::identity::Identity;
@@ -11,7 +13,7 @@ use std::sync::OnceLock;
 
 const TEXT: &str = include_str!("../../data/events.toml");
 
-/// The vendor of entries that fit by the PMU's name alone.
+/// Vendor of entries that fit by the PMU's name alone.
 const VIRTUAL: &str = "virtual";
 
 /// The whole table.
@@ -22,11 +24,11 @@ pub struct Table {
     entry: Vec<Entry>,
 }
 
-/// What the cores of a vendor share.
+/// Properties that the cores of a vendor share.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vendor {
-    /// How events are packed.
+    /// Formula that packs an event's fields.
     pub formula: Formula,
     /// Cycles of the core.
     pub cycles: Row,
@@ -34,7 +36,7 @@ pub struct Vendor {
     pub instructions: Row,
 }
 
-/// Events of a kind of core.
+/// Events of a core type.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -46,17 +48,17 @@ pub struct Entry {
     #[serde(default)]
     models: Vec<Models>,
     pmu: Vec<String>,
-    /// Alternatives for memory stalls, the best first.
+    /// Alternatives for memory stalls, best first.
     pub external: Vec<Row>,
-    /// Alternatives for other stalls, the best first; empty when the core counts none.
+    /// Alternatives for other stalls, best first; empty when the core counts none.
     pub internal: Vec<Row>,
-    /// What the chosen events leave out.
+    /// Stalls that the chosen events leave out.
     pub lost: String,
-    /// Where the numbers were published.
+    /// Publication that gives the event codes.
     pub source: String,
 }
 
-/// One model, or all from the first to the last.
+/// One model, or an inclusive range of models.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
 enum Models {
@@ -83,7 +85,7 @@ pub struct Row {
     config1: u64,
     unit: Option<Kind>,
     width: Option<u32>,
-    /// What the formula must give.
+    /// Expected result of the formula.
     #[cfg_attr(not(test), allow(dead_code))]
     config: Option<u64>,
 }
@@ -105,7 +107,7 @@ impl Models {
 }
 
 impl Row {
-    /// `config` and `config1` by the formula; None when the event is looked up by name.
+    /// Return `config` and `config1` by the formula; None when the event is found by name.
     ///
     /// # Errors
     /// As [`encode`].
@@ -115,19 +117,19 @@ impl Row {
         encode(formula, fields).map(|config| Some([config, self.config1]))
     }
 
-    /// What a count stands for, when that is not the role's usual unit.
+    /// Return the unit of a count when it is not the role's default.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
         match self.unit? {
             Kind::Misses => Some(Unit::Misses),
-            // A test makes sure that slots have a width.
+            // A test checks that slots have a width.
             Kind::Slots => Some(Unit::Slots { width: self.width.unwrap_or(1).max(1) }),
         }
     }
 }
 
 impl Entry {
-    /// Does it hold for a core of this kind behind this PMU?
+    /// Return true if the entry applies to a core of type `identity` with this PMU.
     #[must_use]
     pub fn fits(&self, identity: &Identity, pmu: &str) -> bool {
         self.names_pmu(pmu) && self.names_core(identity)
@@ -149,15 +151,15 @@ impl Entry {
 }
 
 impl Table {
-    /// The table of this build.
+    /// Return the table of this build.
     #[must_use]
     pub fn shipped() -> &'static Self {
         static TABLE: OnceLock<Table> = OnceLock::new();
-        // A test parses it; should it ever fail, generic events are what is left.
+        // A test parses it. If parsing fails nevertheless, generic events remain.
         TABLE.get_or_init(|| toml::from_str(TEXT).unwrap_or_default())
     }
 
-    /// Entries with what their vendor's cores share, in the order of the file.
+    /// Iterate over entries with their vendor, in the order of the file.
     pub fn entries(&self) -> impl Iterator<Item = (&Entry, &Vendor)> {
         self.entry.iter().filter_map(|entry| Some((entry, self.vendor.get(&entry.vendor)?)))
     }

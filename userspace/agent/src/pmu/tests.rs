@@ -1,4 +1,4 @@
-//! Whole machines: made-up ones, and this one's software events.
+//! Tests of whole machines: made-up ones, and this machine's software events.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use bias_policy::model::Scale;
 use nix::errno::Errno;
 use std::sync::Mutex;
 
-/// Tests that open real events take turns, so that they can count descriptors.
+/// Lock of the tests that open real events, so that they can count descriptors.
 static REAL: Mutex<()> = Mutex::new(());
 
 fn open(machine: &Machine, kernel: &FakeKernel<'_>, named: &[&str]) -> Counters {
@@ -59,7 +59,7 @@ fn cpus_that_come_back_are_opened_anew_and_those_that_are_gone_have_none() {
         let cpus = machine.topology.cpus.iter().filter(|cpu| cpu.cpu != gone).cloned().collect();
         Topology { cpus, ..machine.topology.clone() }
     };
-    // CPU 1 is gone again when it is looked for; CPU 2 came back.
+    // CPU 1 is offline again when the topology is read; CPU 2 came back.
     counters.open_anew_by(&kernel, machine.root(), &[1, 2], &without(1), &Options::default());
     assert_eq!(sources(&counters), "FUFF");
     assert!(counters.source(1).unwrap().reason().unwrap().contains("offline; bring it online"));
@@ -78,7 +78,7 @@ fn a_hybrid_opens_on_each_cpus_own_pmu() {
     assert_eq!(counters.cpu(9).map(Group::cpu), None);
 }
 
-/// A kernel that knows generic cycles, instructions and those named.
+/// A kernel that supports generic cycles, instructions and the events in `known`.
 fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&Request<'_>) -> Option<i32> + 'a {
     |request| {
         let generic = request.event.kind == 0 && known.contains(&(request.event.config[0] & 0xffff_ffff));
@@ -162,14 +162,14 @@ fn the_summary_is_plain_data() {
     assert!(json[0]["source"] == "unknown" && json[0]["reason"].as_str().unwrap().contains("no PMU"));
 }
 
-/// Descriptors of performance events that this process has.
+/// Count this process's descriptors of performance events.
 fn perf_descriptors() -> usize {
     let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     fds.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:[perf_event]")))
         .count()
 }
 
-/// This machine's software events in the roles of counters; None where the kernel does not let us.
+/// Open this machine's software events in the roles of counters; None where the kernel forbids it.
 fn real(named: &[&str]) -> Option<Counters> {
     let events: Vec<Override> = named.iter().map(|text| text.parse().unwrap()).collect();
     events::check(&events).unwrap();
@@ -244,7 +244,8 @@ fn calibration_counts_what_runs_and_tells_the_still_counters() {
     let calibration = crate::calibrate::calibrate(&topology, &settings, &counters, &|_, _| ()).unwrap();
     let model = calibration.model.unwrap();
     assert_eq!(model.sets.iter().map(|set| set.cpus.len()).sum::<usize>(), topology.cpus.len());
-    // A clock ticks as fast in every loop, so it follows no stall; faults of emulation never happen.
+    // A clock ticks equally fast in every loop, so it follows no stall. Faults of emulation never
+    // happen.
     for cpu in &model.sets[0].cpus {
         assert!(matches!(cpu.external, Some(Scale::Unrelated | Scale::Unclear)), "{cpu:?}");
         assert_eq!(cpu.internal, Some(Scale::Still));
@@ -260,7 +261,7 @@ fn a_start_without_calibration_probes_in_milliseconds() {
     let Some(mut counters) = real(&SOFTWARE) else { return };
     let start = std::time::Instant::now();
     counters.probe_at_start(&[], 1 << 30);
-    // The clock moves over the small set, so the large one is never made.
+    // The clock moves over the small set, so the large one is never built.
     assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     eprintln!("probed in {:?}", start.elapsed());
     assert!(counters.groups().all(|group| group.unit(Role::Internal).is_none()));

@@ -1,11 +1,12 @@
-//! The vocabulary of the counters: what each is for, what it counts in, and how much a CPU's set of them is worth.
+//! Types that describe counters: the role of an event, its unit, and the completeness of a CPU's
+//! set.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters a CPU has at most.
+/// Most counters of a CPU.
 pub const ROLES: usize = 4;
 
-/// What a counter is for. The order is that of the kernel side's slots.
+/// Role of a counter. The order is that of the kernel side's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -13,23 +14,23 @@ pub enum Role {
     Cycles,
     /// Instructions retired.
     Instructions,
-    /// Waiting for memory beyond the caches.
+    /// Stalls on memory beyond the caches.
     External,
     /// Any other stall of the core.
     Internal,
 }
 
 impl Role {
-    /// All, in the order of the slots.
+    /// All roles, in the order of the slots.
     pub const ALL: [Self; ROLES] = [Self::Cycles, Self::Instructions, Self::External, Self::Internal];
 
-    /// Its slot.
+    /// Return the role's slot.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name on the command line and in reports.
+    /// Return the role's name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,10 +42,10 @@ impl Role {
     }
 }
 
-/// What a miss of the last-level cache is taken to stall where stalls cannot be counted [cycles].
+/// Assumed stall per miss of the last-level cache, where stalls cannot be counted [cycles].
 const MISS_CYCLES: u32 = 100;
 
-/// What one count stands for.
+/// Unit of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "unit", rename_all = "lowercase")]
 pub enum Unit {
@@ -55,20 +56,20 @@ pub enum Unit {
         /// Slots in a cycle, at least 1.
         width: u32,
     },
-    /// A miss: to be multiplied by a latency.
+    /// A miss, to be multiplied by a latency.
     Misses,
     /// An instruction.
     Instructions,
 }
 
 impl Unit {
-    /// The unit of a role when nothing else is said.
+    /// Return the default unit of a role.
     #[must_use]
     pub fn of(role: Role) -> Self {
         if role == Role::Instructions { Self::Instructions } else { Self::Cycles }
     }
 
-    /// Cycles that a count is taken for while nothing better is known [permille].
+    /// Return the nominal scale: cycles per count while no fitted scale is known [permille].
     #[must_use]
     pub fn nominal_permille(self) -> u32 {
         match self {
@@ -78,7 +79,7 @@ impl Unit {
         }
     }
 
-    /// A count in cycles; None when counts of this unit are no time.
+    /// Convert a count to cycles; None when counts of this unit are no time.
     #[must_use]
     pub fn cycles(self, count: u64) -> Option<u64> {
         match self {
@@ -89,23 +90,23 @@ impl Unit {
     }
 }
 
-/// An event as the kernel is asked for it.
+/// An event, in the form that perf_event_open() takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Name in the manual, or what the user wrote.
+    /// Name in the manual, or the user's text.
     pub name: String,
-    /// Number of the PMU.
+    /// The PMU's type, from its file `type` in sysfs.
     #[serde(rename = "type")]
     pub kind: u32,
-    /// `config`, `config1` and `config2` of the kernel's structure.
+    /// `config`, `config1` and `config2` of `struct perf_event_attr`.
     pub config: [u64; 3],
-    /// What a count stands for.
+    /// Unit of a count.
     #[serde(flatten)]
     pub unit: Unit,
 }
 
 impl Event {
-    /// Tells it from every other event, on this machine and at later starts.
+    /// Return a name that is unique among events on this machine and stable over restarts.
     #[must_use]
     pub fn id(&self) -> String {
         let [config, config1, config2] = self.config;
@@ -116,29 +117,29 @@ impl Event {
     }
 }
 
-/// A CPU's events by role; without cycles and instructions there is nothing to open.
+/// A CPU's events by role. Without cycles and instructions nothing can be opened.
 pub type Events = [Option<Event>; ROLES];
 
-/// How much a CPU's counters are worth.
+/// Completeness of a CPU's counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "source", rename_all = "lowercase")]
 pub enum Source {
-    /// Both kinds of stall, in time.
+    /// Both kinds of stall are counted as time.
     Full,
-    /// Cycles, instructions and a part of the stalls, or misses in their place.
+    /// Cycles, instructions and only a part of the stalls, or misses instead of them.
     Degraded {
-        /// What is missing and why.
+        /// The missing counts, with the cause.
         reason: String,
     },
-    /// Nothing is counted: tasks are not judged on this CPU.
+    /// Nothing is counted: tasks get no profile from this CPU.
     Unknown {
-        /// Why, and what to do about it.
+        /// The cause, and a remedy.
         reason: String,
     },
 }
 
 impl Source {
-    /// What a set of opened events is worth; `reason` says why it is not more.
+    /// Classify a set of opened events. `reason` gives the cause if the set is not full.
     #[must_use]
     pub fn of(events: &Events, reason: impl FnOnce() -> String) -> Self {
         let timed = |role: Role| events[role.index()].as_ref().is_some_and(|e| e.unit.cycles(0).is_some());
@@ -149,7 +150,7 @@ impl Source {
         }
     }
 
-    /// Why it is not full; None when it is.
+    /// Return the cause why the set is not full; None when it is.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -159,17 +160,17 @@ impl Source {
     }
 }
 
-/// What `scx_bias status` shows of one CPU.
+/// State of one CPU's counters for `scx_bias status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSummary {
-    /// Its number.
+    /// The kernel's CPU number.
     pub cpu: u32,
-    /// What its counters are worth.
+    /// Completeness of its counters.
     #[serde(flatten)]
     pub source: Source,
-    /// Name of the PMU that serves it.
+    /// Name of the PMU that serves the CPU.
     pub pmu: Option<String>,
-    /// Where the choice of events comes from.
+    /// Origin of the choice of events.
     pub origin: String,
     /// The open events.
     pub events: Vec<EventSummary>,
@@ -178,7 +179,7 @@ pub struct CpuSummary {
 /// One open event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventSummary {
-    /// What it is for.
+    /// Role of the event.
     pub role: Role,
     /// The event.
     #[serde(flatten)]

@@ -1,31 +1,38 @@
-//! What sysfs tells of a CPU's speed before it shows: limits of its clock, and counts of thermal throttling.
+//! Limits of a CPU's clock, and counts of thermal throttling, from sysfs.
 //!
-//! `cpufreq/policyN/scaling_max_freq` is what a user, a governor or the firmware allows [kHz]; `cpuN/thermal_throttle/core_throttle_count` grows
-//! each time the hardware throttled the core (x86; documented in the kernel's `Documentation/admin-guide/thermal` and sysfs ABI). Reading a
-//! few files every two seconds serves every architecture, and kernels that announce nothing ([`super::thermal`]).
+//! * `cpufreq/policyN/scaling_max_freq` is the limit that a user, a governor or the firmware sets
+//!   [kHz].
+//! * `cpuN/thermal_throttle/core_throttle_count` grows each time the hardware throttles the core
+//!   (x86; documented in the kernel's `Documentation/admin-guide/thermal` and sysfs ABI).
 //!
-//! Invariants. A file that vanishes or holds no number is left out until it can be read. At most [`READ`] files are read a look, in turn.
+//! Reading a few files every two seconds works on every architecture, and on kernels that announce
+//! nothing ([`super::thermal`]).
+//!
+//! # Invariants
+//! A file that vanishes or holds no number is skipped until it can be read. Each call reads at most
+//! [`READ`] files, in rotation.
 
 use crate::cpulist;
 use bias_policy::recal::Trigger;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files read in one look.
+/// Most files read in one call.
 const READ: usize = 32;
 
-/// Something that was noticed about a CPU.
+/// A change or a limit of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hint {
-    /// Its number.
+    /// The kernel's CPU number.
     pub cpu: u32,
-    /// What happened; None if it is as before.
+    /// The kind of change; None if the value is unchanged.
     pub trigger: Option<Trigger>,
-    /// The share of the clock it had at the start that it may have now; None if it has its whole clock, and had.
+    /// The present limit as a share of the one at the start. None if the file gives no limit, or if
+    /// the limit was and is at least that of the start.
     pub share: Option<f64>,
 }
 
-/// The files that are looked at.
+/// The files to read.
 #[derive(Debug, Default)]
 pub struct Hints {
     files: Vec<File>,
@@ -48,14 +55,14 @@ enum What {
 }
 
 impl Hints {
-    /// The files of `cpus` below `sysfs`; none where the machine has none.
+    /// Find the files of `cpus` below `sysfs`. A machine may have none.
     #[must_use]
     pub fn open(sysfs: &Path, cpus: &[u32]) -> Self {
         let folder = sysfs.join("devices/system/cpu");
         let policies = fs::read_dir(folder.join("cpufreq")).into_iter().flatten().flatten();
         let policies = policies.filter_map(|policy| {
             let list = fs::read_to_string(policy.path().join("related_cpus")).ok()?;
-            // With spaces in between, unlike other lists.
+            // Separated by spaces, unlike other lists.
             let of_policy = cpulist::parse(&list.split_whitespace().collect::<Vec<_>>().join(","))?;
             let of_policy = of_policy.into_iter().filter(|cpu| cpus.contains(cpu)).collect();
             Some((policy.path().join("scaling_max_freq"), of_policy, What::Limit))
@@ -71,7 +78,7 @@ impl Hints {
         Self { files: files.collect(), next: 0 }
     }
 
-    /// What is new since the files were last read, and which limits are in force.
+    /// Return the changes since the files were last read, and the limits in force.
     pub fn look(&mut self) -> Vec<Hint> {
         let mut hints = Vec::new();
         for _ in 0..READ.min(self.files.len()) {
@@ -92,7 +99,7 @@ impl File {
             What::Throttled => (Trigger::Thermal, None),
             What::Limit => {
                 let share = value.zip(self.first).map(|(now, first)| now as f64 / first.max(1) as f64);
-                // Told again and again while it holds, and once when it ends.
+                // Report a limit at each call while it holds, and once when it ends.
                 (Trigger::FrequencyPolicy, share.map(|share| share.min(1.0)).filter(|s| changed || *s < 1.0))
             }
         };

@@ -1,12 +1,18 @@
 //! CPUs that come online after the table was measured.
 //!
-//! Problem. The kernel side takes a CPU without an entry for a fast one with the best costs. Where that is wrong, tasks are drawn to it.
+//! # Problem
+//! The kernel side treats a CPU without an entry as a fast one with the best costs. Where that is
+//! wrong, it attracts tasks.
 //!
-//! Approach. Each look compares the online CPUs with the table. One that is missing is measured like by a spot check, but ahead of what runs
-//! there, for it may never idle; what came of it makes its entry ([`bias_policy::recal::Recal::join`]), and from then on it is followed like
-//! any other. Where the table does not tell what a calibrated CPU did, one of each class is measured besides.
+//! # Approach
+//! A periodic check compares the online CPUs with the table. A missing CPU is measured as by a spot
+//! check, but ahead of other tasks, because it may never idle. The result makes its entry
+//! ([`bias_policy::recal::Recal::join`]), and from then on it is followed like any other CPU. If
+//! the table has no reference of a calibrated CPU, one CPU of each class is measured as well.
 //!
-//! Limits. It stays in the last-level cache that the kernel side has for unknown CPUs until the next start, and its clock's limits are not read.
+//! # Limits
+//! Until the next start, the CPU stays in the last-level cache that the kernel side uses for
+//! unknown CPUs. Limits of its clock are not read.
 
 use super::{Kernel, Recalibrator};
 use crate::cpulist;
@@ -20,17 +26,17 @@ use tracing::{info, warn};
 /// CPUs measured at a time.
 const AT_A_TIME: usize = 4;
 
-/// CPUs that the table does not have.
+/// CPUs that are not in the table.
 #[derive(Debug, Default)]
 pub(super) struct Late {
-    /// Where the online CPUs are told.
+    /// The sysfs that lists the online CPUs.
     pub(super) sysfs: PathBuf,
-    /// Those that are online and not measured.
+    /// Online CPUs that are not measured yet.
     pub(super) cpus: Vec<u32>,
 }
 
 impl Recalibrator {
-    /// Finds out which CPUs are online and not in the table, says so, and has them measured.
+    /// Find online CPUs that are not in the table, log them, and have them measured.
     pub(super) fn look_for_late(&mut self) {
         let online = std::fs::read_to_string(self.late.sysfs.join("devices/system/cpu/online"));
         let online = online.ok().and_then(|list| cpulist::parse(&list)).unwrap_or_default();
@@ -54,7 +60,7 @@ impl Recalibrator {
         }
     }
 
-    /// A calibrated CPU of each class, if it is not known what any of them did.
+    /// Return a calibrated CPU of each class if no CPU has a reference, else none.
     fn yardsticks(&self) -> Vec<u32> {
         if self.references.iter().any(|reference| reference.step_ns.is_some()) {
             return Vec::new();
@@ -63,14 +69,15 @@ impl Recalibrator {
         [Class::Fast, Class::Slow].into_iter().filter_map(first).map(|entry| entry.cpu).collect()
     }
 
-    /// Takes what was measured of CPUs that are not in the table, and of those that they are compared with.
+    /// Process measurements of CPUs that are not in the table, and of the CPUs to compare them
+    /// with.
     pub(super) fn take_in_late(&mut self, now: Instant, found: &[(u32, f64)], kernel: &mut dyn Kernel) {
         if self.late.cpus.is_empty() {
             return;
         }
         for (cpu, step_ns) in found {
             if let Some(speed_permille) = self.recal.speed_permille(*cpu) {
-                // As it was when its entry was true.
+                // Scaled back to the time when its entry was measured.
                 self.know(*cpu, step_ns * f64::from(speed_permille) / 1000.0);
             }
         }
@@ -81,7 +88,7 @@ impl Recalibrator {
         }
     }
 
-    /// What a CPU did when its entry was true, unless that is known.
+    /// Store the reference of a CPU unless it has one.
     fn know(&mut self, cpu: u32, step_ns: f64) {
         match self.references.iter_mut().find(|reference| reference.cpu == cpu) {
             Some(reference) => reference.step_ns = reference.step_ns.or(Some(step_ns)),
@@ -90,7 +97,7 @@ impl Recalibrator {
     }
 
     fn join(&mut self, now: Instant, cpu: u32, step_ns: f64, kernel: &mut dyn Kernel) {
-        // It may have gone again.
+        // The CPU may be offline again.
         let place = Topology::read_from(&self.late.sysfs).ok();
         let Some(place) = place.and_then(|topology| topology.cpus.into_iter().find(|at| at.cpu == cpu))
         else {

@@ -1,26 +1,38 @@
 //! Recalibration while scheduling: keeps the kernel side's capacity table true.
 //!
-//! Problem. CPUs get hot, are capped, come and go. What they do has to be seen from what runs anyway, for next to nothing, and a change must
-//! reach the kernel side as a whole.
+//! # Problem
+//! CPUs get hot, are capped, and go offline and online. Their present speed has to follow from work
+//! that runs anyway, at almost no cost. A change must reach the kernel side as a whole.
 //!
-//! Approach. What is made of readings is decided in [`bias_policy::recal`]; here they are taken, and the table handed over. Each [`EVERY`]
-//! * the cycles and the time that the kernel side added up per CPU while tasks ran give the clock of CPUs that are counted;
-//! * a few CPUs that idle and of which that does not tell enough are asked by a spot check ([`spot`]): a moment of the calibration's
-//!   execute loop on a thread of the lowest priority. Only while something runs somewhere: on an idle machine the table decides nothing. One
-//!   that seems to have changed is asked again each [`AGAIN`] until that is certain;
-//! * limits of the clock and counts of thermal throttling are read from sysfs ([`hints`]), at once where the kernel announces that something got
-//!   hot ([`thermal`]); where they change the CPU has to prove less.
+//! # Approach
+//! [`bias_policy::recal`] decides what readings mean. This module takes the readings and hands over
+//! the table. A step each [`EVERY`] uses three sources:
 //!
-//! A new table is put in force by the kernel side in one step (`bpf/table.bpf.h`). Each change of an entry is logged with old, new and cause,
-//! and kept for `scx_bias status`, the last [`KEPT`] of them. Nothing is stored: the next start spot-checks the stored table as ever.
+//! * The kernel side adds up cycles and time per CPU while tasks run. Their ratio is the clock of
+//!   the CPUs that count.
+//! * A spot check measures idle CPUs of which the cycles say too little ([`spot`]). It runs the
+//!   calibration's execute loop for a moment on a thread of the lowest priority, for a few CPUs at
+//!   a time. It runs only while something runs on some CPU, because on an idle machine the table
+//!   decides nothing. A CPU that seems to have changed is checked again each [`AGAIN`] until the
+//!   change is certain.
+//! * sysfs shows limits of the clock and counts of thermal throttling ([`hints`]). They are read
+//!   every two seconds, and soon after the kernel announces that a part got hot ([`thermal`]).
+//!   Where they change, the CPU needs less evidence.
 //!
-//! Invariants. Without readings nothing changes and the status says so. The watching thread never waits for a measurement. At most
-//! [`SPOTS`] checks are made at a time, of some hundred microseconds each on hardware, 40 ms and more where a CPU seems to have changed.
+//! The kernel side puts a new table in force in one step (`bpf/table.bpf.h`). Each change of an
+//! entry is logged with old value, new value and cause. `scx_bias status` shows the last [`KEPT`]
+//! of them. Nothing is stored: the next start spot-checks the stored table as usual.
 //!
-//! CPUs that come online later and are not in the table are measured, and added to it ([`late`]).
+//! CPUs that come online later and are not in the table are measured and added to it ([`late`]).
 //!
-//! Limits. With opted-in cgroups an idle CPU may be busy for the
-//! default scheduler: its check then takes too long and is dropped.
+//! # Invariants
+//! Without readings nothing changes, and the status says so. The watching thread never waits for a
+//! measurement. Each step begins at most [`SPOTS`] checks. On hardware a check takes some hundred
+//! microseconds, or 40 ms and more where a CPU seems to have changed.
+//!
+//! # Limits
+//! With opted-in cgroups, an idle CPU may be busy for the default scheduler. Its check then takes
+//! too long and is dropped.
 
 pub mod hints;
 mod late;
@@ -46,91 +58,93 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thermal::News;
 use tracing::{debug, info, warn};
 
-/// Between readings.
+/// Time between readings.
 pub const EVERY: Duration = Duration::from_millis(500);
-/// Changes that are kept for the status.
+/// Changes kept for the status.
 pub const KEPT: usize = 128;
-/// Between looks at spot checks while an idle CPU seems to have changed.
+/// Time between collections of spot checks while an idle CPU seems to have changed.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Such looks in a row at most, and turns until there may be more: where checks never agree, as on a busy host of virtual CPUs, they must not go on
-/// for ever.
+/// Most such repetitions in a row, and steps until more are allowed. Checks that never agree, as on
+/// a busy host of virtual CPUs, must not be repeated for ever.
 const AGAINS: u32 = 6;
 const AGAINS_EVERY: u64 = 10;
-/// Spot checks begun in a turn, and how many of them of CPUs that nothing is wrong with.
+/// Most spot checks begun in a step, and how many of them may be routine checks of unsuspected
+/// CPUs.
 const SPOTS: usize = 4;
 const RARE_SPOTS: usize = 2;
-/// Turns between looks at limits and throttling.
+/// Steps between readings of limits and throttling.
 const HINTS_EVERY: u64 = 4;
-/// A shorter count is no reading [ns].
+/// A count of a shorter time is no reading [ns].
 const LEAST_COUNTED_NS: u64 = 200_000;
-/// A CPU that ran so much of an interval was busy, one that ran so little idle [permille].
+/// A CPU that ran this share of an interval, or more, was busy. One that ran less than the second
+/// share was idle [permille].
 const BUSY_PERMILLE: u64 = 700;
 const IDLE_PERMILLE: u64 = 200;
-/// More changes at a time are logged in one line.
+/// Most changes at a time that are logged in lines of their own.
 const LOGGED: usize = 8;
 
-/// What the kernel side knows of a CPU, since the start where it is a sum.
+/// Readings of the kernel side about a CPU. Sums are since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// Its number.
+    /// The kernel's CPU number.
     pub cpu: u32,
-    /// Cycles of counted stretches.
+    /// Cycles of the counted intervals.
     pub cycles: u64,
-    /// For how long they were counted [ns].
+    /// Duration of the counted intervals [ns].
     pub counted_ns: u64,
-    /// For how long tasks ran [ns].
+    /// Time that tasks ran [ns].
     pub ran_ns: u64,
-    /// Does one run now, other than who reads?
+    /// True if a task other than the reader runs now.
     pub busy: bool,
-    /// Are tasks counted there?
+    /// True if the CPU counts.
     pub counted: bool,
-    /// How often it came online.
+    /// How often the CPU came online.
     pub onlined: u32,
 }
 
 impl Reading {
-    /// The share of `elapsed_ns` that tasks ran [permille].
+    /// Return the share of `elapsed_ns` that tasks ran [permille].
     fn ran_permille(&self, elapsed_ns: u64) -> u64 {
         self.ran_ns / (elapsed_ns / 1000).max(1)
     }
 }
 
-/// The kernel side.
+/// Interface to the kernel side.
 pub trait Kernel {
-    /// What it knows of every CPU.
+    /// Read the state of every CPU.
     fn readings(&self) -> Vec<Reading>;
 
-    /// Puts a table in force.
+    /// Put a table in force.
     ///
     /// # Errors
-    /// Why it cannot; then the old one is in force.
+    /// The reason for a failure. The old table then remains in force.
     fn replace(&mut self, table: &CapacityTable) -> anyhow::Result<()>;
 }
 
 /// Keeps the table of one run true.
 pub struct Recalibrator {
     recal: Recal,
-    /// The lowest CPU of each CPU's core, in the order of the table.
+    /// The core of each CPU, as its lowest CPU, in the order of the table.
     cores: Vec<(u32, u32)>,
     references: Vec<Reference>,
     spots: Box<dyn Spots>,
     hints: Hints,
-    /// They should be looked at in the next turn.
+    /// True if the next step must read the limits.
     hinted: bool,
     late: Late,
-    /// Why the kernel announces nothing; None if it does.
+    /// The reason why no announcements of the kernel arrive; None if they do.
     deaf: Option<String>,
     on: bool,
     started: Instant,
-    /// When that was [ms since 1970].
+    /// Time of the start [ms since 1970].
     started_ms: u64,
     before: Option<(Instant, Vec<Reading>)>,
-    /// What came in the last interval, and how long that was [ns].
+    /// Length of the last interval [ns] and its readings.
     last: (u64, Vec<Reading>),
     due: Instant,
-    /// When to look at spot checks before that.
+    /// Time of the next collection of spot checks before `due`.
     again: Option<Instant>,
-    /// How many of these looks may still be taken.
+    /// Repetitions that are still allowed.
     agains: u32,
     turns: u64,
     spot_checks: u64,
@@ -140,7 +154,8 @@ pub struct Recalibrator {
 }
 
 impl Recalibrator {
-    /// Follows the machine of `table`, whose entries were measured as `references` tell; does nothing unless `on`.
+    /// Start to follow the machine of `table`, with the entries' references. Unless `on`, follow
+    /// nothing and only look for CPUs that come online late.
     #[must_use]
     pub fn start(table: &CapacityTable, references: &[Reference], on: bool) -> Self {
         let cpus: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();
@@ -182,24 +197,25 @@ impl Recalibrator {
         }
     }
 
-    /// The table in force.
+    /// Return the table in force.
     #[must_use]
     pub fn table(&self) -> &CapacityTable {
         self.recal.table()
     }
 
-    /// Is the table followed?
+    /// Return true if recalibration is on.
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.on
     }
 
-    /// The kernel announces nothing, for this reason.
+    /// Record the reason why no announcements of the kernel arrive.
     pub fn hears_nothing(&mut self, why: &anyhow::Error) {
         self.deaf = Some(format!("{why:#}"));
     }
 
-    /// The kernel announced something: it is looked at soon, with what else came in the same moment.
+    /// Handle an announcement of the kernel. Readings follow soon, after a delay that collects
+    /// further announcements.
     pub fn heard(&mut self, news: &News, now: Instant) {
         if let News::Cpus(cpus) = news {
             cpus.iter().for_each(|cpu| self.recal.trigger(*cpu, Trigger::Feedback));
@@ -208,7 +224,7 @@ impl Recalibrator {
         self.due = self.due.min(now + AGAIN);
     }
 
-    /// Takes readings if it is time to; for how long from `now` it has nothing to do.
+    /// Take readings if they are due. Return the time from `now` without anything to do.
     pub fn turn(&mut self, now: Instant, kernel: &mut dyn Kernel) -> Duration {
         if !self.on {
             if now >= self.due {
@@ -236,7 +252,8 @@ impl Recalibrator {
         due.saturating_duration_since(now)
     }
 
-    /// Makes of what came since the last look a new table, if need be, and asks for what it does not tell.
+    /// Update the table from the readings since the last step, and ask for spot checks where they
+    /// say too little.
     fn look(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(Reading, bool)], kernel: &mut dyn Kernel) {
         for (delta, _) in deltas.iter().filter(|(_, came_online)| *came_online) {
             self.recal.trigger(delta.cpu, Trigger::Hotplug);
@@ -261,7 +278,8 @@ impl Recalibrator {
         self.ask(now, Want::Rare);
     }
 
-    /// The same for spot checks alone: a CPU that seems to have changed is asked again at once.
+    /// Do the same for spot checks alone, so that a CPU that seems to have changed is checked again
+    /// at once.
     fn look_again(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         for (last, reading) in self.last.1.iter_mut().zip(kernel.readings()) {
             last.busy = reading.busy;
@@ -270,7 +288,7 @@ impl Recalibrator {
         self.ask(now, Want::Soon);
     }
 
-    /// Takes in these samples and what spot checks found.
+    /// Process these samples and the results of spot checks.
     fn take_in(&mut self, now: Instant, mut samples: Vec<Sample>, kernel: &mut dyn Kernel) {
         let found = self.spots.collect();
         self.take_in_late(now, &found, kernel);
@@ -298,7 +316,7 @@ impl Recalibrator {
                 self.failure = Some(format!("{error:#}"));
             }
         }
-        // What only follows from another's change is in the status.
+        // Changes that only follow from another CPU's change are in the status.
         let (followed, own): (Vec<_>, Vec<_>) =
             changes.iter().partition(|change| change.cause == Cause::Others);
         own.iter().take(LOGGED).for_each(|change| info!("{}", report::line(change)));
@@ -312,13 +330,13 @@ impl Recalibrator {
         self.changes.drain(..surplus);
     }
 
-    /// Begins spot checks of idle CPUs that are wanted at least so much.
+    /// Begin spot checks of idle CPUs whose want is at least `least`.
     fn ask(&mut self, now: Instant, least: Want) {
         let now_ms = self.clock_ms(now);
         let (elapsed_ns, deltas) = &self.last;
         let runs = |delta: &Reading| delta.ran_permille(*elapsed_ns) >= IDLE_PERMILLE;
         self.again = None;
-        // What a table is for: something runs.
+        // The table matters only while something runs.
         if !deltas.iter().any(runs) {
             return;
         }
@@ -342,18 +360,19 @@ impl Recalibrator {
         if least == Want::Soon && !wants.is_empty() {
             self.agains = self.agains.saturating_sub(1);
         }
-        // What is asked now may raise a suspicion, and one that is raised is followed up.
+        // A check that begins now may raise a suspicion, and a raised one needs another check.
         self.again = (!wants.is_empty() && self.agains > 0).then_some(now + AGAIN);
     }
 
-    /// What a step of the loop should take on a CPU by the table; None if its calibration did not tell.
+    /// Return the time that a step of the loop should take on a CPU by the table; None if its
+    /// calibration left no reference.
     fn expected_ns(&self, cpu: u32) -> Option<f64> {
         let reference = self.references.iter().find(|reference| reference.cpu == cpu)?.step_ns?;
         Some(reference * 1000.0 / f64::from(self.recal.speed_permille(cpu)?.max(1)))
     }
 }
 
-/// What came since, CPU by CPU, and whether it came online meanwhile.
+/// Return the differences of two readings by CPU, and whether the CPU came online in between.
 fn deltas(before: &[Reading], now: &[Reading]) -> Vec<(Reading, bool)> {
     let pairs = now.iter().zip(before).filter(|(now, before)| now.cpu == before.cpu);
     pairs
@@ -369,7 +388,8 @@ fn deltas(before: &[Reading], now: &[Reading]) -> Vec<(Reading, bool)> {
         .collect()
 }
 
-/// The clock of a CPU, if enough of it was counted. What an idle one does in a few short runs is no measure: spot checks are for these.
+/// Return the clock of a CPU if enough of the interval was counted. A few short runs of an idle CPU
+/// are no measure; spot checks serve these.
 fn cycles(delta: &Reading, elapsed_ns: u64) -> Option<Sample> {
     let ran_permille = delta.ran_permille(elapsed_ns);
     let enough = delta.counted && delta.counted_ns >= LEAST_COUNTED_NS && ran_permille >= IDLE_PERMILLE;
@@ -378,7 +398,8 @@ fn cycles(delta: &Reading, elapsed_ns: u64) -> Option<Sample> {
     enough.then_some(Sample { cpu: delta.cpu, evidence: Evidence::Cycles { khz, busy } })
 }
 
-/// What CPUs did when the entries of a capacity file were measured.
+/// Return the clock and the step time of each CPU when the entries of a capacity file were
+/// measured.
 #[must_use]
 pub fn references(file: &CapacityFile) -> Vec<Reference> {
     let samples = file.samples();

@@ -1,47 +1,48 @@
-//! What recalibration tells of itself.
+//! The state of recalibration for `scx_bias status`.
 
 use super::{Cause, Change, Class, Recalibrator, Trigger};
 use bias_policy::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// How a CPU's entry is kept true.
+/// Source that keeps a CPU's entry true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Follows {
-    /// By the cycles counted while tasks run there.
+    /// Cycles counted while tasks run there.
     Cycles,
-    /// By spot checks while it idles.
+    /// Spot checks while it idles.
     SpotChecks,
-    /// Not: nothing is counted there and it was never seen idle.
+    /// No source: nothing is counted there, and no check of it succeeded.
     Nothing,
 }
 
 /// One CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuRecal {
-    /// Its number.
+    /// The kernel's CPU number.
     pub cpu: u32,
-    /// Its class now.
+    /// The present class.
     pub class: Class,
-    /// Its costs now [permille of the best CPU of each component].
+    /// The present costs [permille of the best CPU of each component].
     pub cost_permille: [u32; COMPONENTS],
-    /// Its clock relative to when it was calibrated [permille].
+    /// The clock relative to that of the calibration [permille].
     pub speed_permille: u32,
-    /// How that is known.
+    /// Source of these values.
     pub follows: Follows,
-    /// How long ago it was last confirmed or changed [ms]; None if it never was.
+    /// Time since the entry was last confirmed or changed [ms]; None if it never was.
     pub seen_ms_ago: Option<u64>,
 }
 
 /// The state of recalibration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Is the table followed at all?
+    /// True if recalibration is on.
     pub on: bool,
-    /// Why the last new table could not be put in force; None if it could.
+    /// The reason why the last new table could not be put in force; None if it could.
     pub failure: Option<String>,
-    /// CPUs that came online later and are not measured yet: they count as fast, with the best costs.
+    /// CPUs that came online later and are not measured yet. They count as fast, with the best
+    /// costs.
     #[serde(default)]
     pub unmeasured: Vec<u32>,
     /// The CPUs of the table.
@@ -50,15 +51,16 @@ pub struct Report {
     pub changed: u64,
     /// Spot checks made since the start.
     pub spot_checks: u64,
-    /// Why events of heat and of the hardware feedback interface are not heard of; None if they are.
+    /// The reason why events of heat and of the hardware feedback interface do not arrive; None if
+    /// they do.
     #[serde(default)]
     pub deaf: Option<String>,
-    /// The last changes, the newest last; their time is in ms since 1970.
+    /// The last changes, newest last. Their time is in ms since 1970.
     pub changes: Vec<Change>,
 }
 
 impl Recalibrator {
-    /// The state now.
+    /// Return the present state.
     #[must_use]
     pub fn report(&self) -> Report {
         let now_ms = self.clock_ms(Instant::now());
@@ -93,7 +95,7 @@ impl Recalibrator {
     }
 }
 
-/// A change in words.
+/// Return a change in words.
 #[must_use]
 pub fn line(change: &Change) -> String {
     let costs = |costs: [u32; COMPONENTS]| {

@@ -1,16 +1,26 @@
 //! Spot checks: a moment of the calibration's execute loop on an idle CPU.
 //!
-//! Problem. Where nothing is counted, a CPU's speed shows only in the time that known work takes there; but work for measuring takes the CPU from
-//! others, and an idle CPU is clocked down.
+//! # Problem
+//! Where nothing is counted, a CPU's speed shows only in the time that known work takes there. But
+//! such work takes the CPU from other tasks, and an idle CPU has a low clock.
 //!
-//! Approach. Each check has a thread of its own of policy SCHED_IDLE, pinned to the CPU, so that whoever wakes there goes first. It runs chunks of
-//! some 100 us (longer where reading the clock is dear) and stops as soon as the median of [`ENOUGH`] agrees with what is expected. If it does
-//! not, it goes on until the CPU has had [`PATIENCE`] to speed up, and twice as long each time while it still does: a governor that follows
-//! load as the kernel tracks it (schedutil; half-life 32 ms) takes a tenth of a second to give its all. Then the mean of the later
-//! half counts. Time is the thread's own, so that whoever goes first costs nothing; and the mean, not a quantile, because a hypervisor may give a CPU
-//! its share in bursts, which nothing but a sum tells.
+//! # Approach
+//! Each check has a thread of its own, with SCHED_IDLE and pinned to the CPU, so that every task
+//! that wakes there goes first. It runs chunks of some 100 us, or longer where reading the clock is
+//! slow.
 //!
-//! Invariants. A check that was disturbed, by others on the CPU or by the CPU's going away, gives no result. One check at a time of a CPU.
+//! The check stops as soon as the median of the last [`ENOUGH`] chunks agrees with the expected
+//! time. Otherwise it continues until the CPU has had [`PATIENCE`] to raise its clock, and twice as
+//! long each time while the clock still rises. A governor that follows the kernel's load tracking
+//! (schedutil, half-life 32 ms) takes a tenth of a second to reach full speed. Then the mean of the
+//! later half counts.
+//!
+//! Time is the thread's own CPU time, so that preemptions cost nothing. The mean is used, not a
+//! quantile, because a hypervisor may run a CPU in bursts, which only a sum shows.
+//!
+//! # Invariants
+//! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
+//! one check at a time.
 
 use crate::calibrate::kernels::execute;
 use crate::calibrate::thread;
@@ -20,38 +30,41 @@ use nix::libc;
 use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Chunks after which a CPU that does as expected is let alone.
+/// Chunks that suffice if the CPU has the expected speed.
 const ENOUGH: usize = 3;
-/// How far off they may be.
+/// Largest relative deviation that agrees.
 const AGREES: f64 = 0.03;
-/// How long a CPU that seems to be slow is given to speed up at first, and at most.
+/// Time for a CPU that seems slow to raise its clock: at first, and at most.
 const PATIENCE: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_millis(320);
-/// So much faster in the later half than in the earlier, it still speeds up.
+/// The clock still rises if the time per step of the later half is below this share of the earlier
+/// half's.
 const SPEEDS_UP: f64 = 0.97;
-/// Chunks at most, many times what that takes: a clock that stands still must end it, too.
+/// Most chunks, many times the usual number: a clock that stands still must end the check, too.
 const MOST_CHUNKS: usize = 20_000;
-/// A check that takes so much longer than what it measured was disturbed.
+/// A check is disturbed if it waited this long.
 const DISTURBED: Duration = Duration::from_millis(80);
 /// Length of a chunk: this many readings of the clock, within these bounds.
 const CLOCK_READINGS: u32 = 200;
 const CHUNK: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(2));
-/// Steps of the first chunk where nothing is expected.
+/// Steps of the first chunk where no time is expected.
 const FIRST_STEPS: u64 = 1000;
 
-/// Whoever makes spot checks.
+/// A maker of spot checks.
 pub trait Spots {
-    /// Begins a check of `cpu`, where a step should take `expected_ns`. False if one is under way or none can be begun.
+    /// Begin a check of `cpu`, where a step should take `expected_ns`. Return false if one is under
+    /// way or none can begin.
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool;
 
-    /// Begins a check of `cpu`, of which nothing is known, ahead of what runs there. False as for [`Self::ask`].
+    /// Begin a check of `cpu`, of which nothing is known, ahead of other tasks there. Return false
+    /// as [`Self::ask`] does.
     fn measure(&mut self, cpu: u32) -> bool;
 
-    /// What came of those that ended: CPU and time of a step [ns].
+    /// Return the results of the checks that ended: CPU and time of a step [ns].
     fn collect(&mut self) -> Vec<(u32, f64)>;
 }
 
-/// Makes them on threads.
+/// Spot checks on threads.
 pub struct Threads {
     sender: Sender<(u32, Option<f64>)>,
     results: Receiver<(u32, Option<f64>)>,
@@ -73,7 +86,7 @@ impl Threads {
         let sender = self.sender.clone();
         let thread = std::thread::Builder::new().name("scx_bias-spot".to_owned());
         let begun = thread.spawn(move || {
-            // Who asked may be gone by now; then nobody wants to know.
+            // Sending fails if the receiver is gone; then no result is needed.
             let _ = sender.send((cpu, check()));
         });
         if begun.is_ok() {
@@ -108,7 +121,8 @@ impl Spots for Threads {
     }
 }
 
-/// Time of a step of the execute loop on `cpu` [ns], on the calling thread; None if it was disturbed.
+/// Return the time of a step of the execute loop on `cpu` [ns], measured on the calling thread;
+/// None if the check was disturbed.
 fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
     thread::pin(cpu).ok()?;
     let (start, run) = (Instant::now(), own_time()?);
@@ -117,18 +131,18 @@ fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
         execute(steps);
         Some(own_time()?.saturating_sub(start))
     });
-    // A CPU that goes offline sends its threads elsewhere.
+    // The kernel migrates the threads of a CPU that goes offline.
     let stayed = nix::sched::sched_getcpu().is_ok_and(|at| u32::try_from(at) == Ok(cpu));
     let waited = start.elapsed().saturating_sub(own_time()?.saturating_sub(run));
     (stayed && waited < DISTURBED).then_some(step_ns?)
 }
 
-/// For how long this thread has run.
+/// Return the CPU time of this thread.
 fn own_time() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
-/// The chunks of a check: `time` runs so many steps and tells how long they took.
+/// Run the chunks of a check. `time` runs the given number of steps and returns their duration.
 fn measure(
     chunk: Duration,
     expected_ns: Option<f64>,
@@ -138,7 +152,7 @@ fn measure(
     let chunk_ns = chunk.as_nanos() as f64;
     let fitting = |step_ns: f64| ((chunk_ns / step_ns.max(1e-3)) as u64).clamp(1, 1 << 40);
     let mut steps = expected_ns.map_or(FIRST_STEPS, fitting);
-    // The first chunk is cold, and tells how long it takes where that is not known.
+    // The first chunk is cold. It sets the pace where no time is expected.
     let mut spent = time(steps)?;
     if expected_ns.is_none() {
         steps = fitting(step_ns(steps, spent));
@@ -174,14 +188,15 @@ fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// Long enough that reading the clock does not count.
+/// Return the length of a chunk, long enough that reading the clock does not matter.
 fn chunk() -> Option<Duration> {
     let start = own_time()?;
     let end = (0..10).try_fold(start, |_, _| own_time())?;
     Some((end.saturating_sub(start) / 10 * CLOCK_READINGS).clamp(CHUNK.0, CHUNK.1))
 }
 
-/// Behind everybody else on the CPU, if the kernel permits; it always has.
+/// Give this thread SCHED_IDLE, behind all other tasks of the CPU. A thread may always lower
+/// itself.
 fn lowest_priority() {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: pid 0 is the calling thread and `param` outlives the call.
@@ -195,7 +210,8 @@ mod tests {
 
     const CHUNK: Duration = Duration::from_micros(100);
 
-    /// Runs [`measure`] on a CPU whose n-th chunk takes so many ns a step; the result and how many chunks it took.
+    /// Run [`measure`] on a CPU whose n-th chunk takes the given ns per step. Return the result and
+    /// the number of chunks.
     fn run(expected: Option<f64>, step_ns: impl Fn(usize) -> f64) -> (f64, usize) {
         let mut chunks = 0;
         let result = measure(CHUNK, expected, |steps| {
@@ -225,7 +241,8 @@ mod tests {
         assert!((ns - 30.0).abs() < 0.05 && chunks < 150, "{ns} {chunks}");
     }
 
-    /// Schedutil gives 1.25 times the share of its capacity that the CPU was busy for of late; the calibration had it at full speed.
+    /// Schedutil sets 1.25 times the share of its capacity that the CPU was recently busy. The
+    /// calibration measured the CPU at full speed.
     #[test]
     fn a_governor_that_follows_load_is_waited_for() {
         let spent_ms = std::cell::Cell::new(0.0);
@@ -251,7 +268,7 @@ mod tests {
         assert!(ns > 1.0 && chunks < 1000, "{ns} {chunks}");
     }
 
-    /// A vCPU that may run ahead for a moment and is then made to wait.
+    /// A vCPU that may run ahead for a moment and must wait after it.
     #[test]
     fn a_cpu_that_gets_its_time_in_bursts_is_as_fast_as_on_the_whole() {
         let (ns, _) = run(Some(10.0), |chunk| if chunk % 4 == 0 { 117.0 } else { 1.0 });
@@ -262,7 +279,8 @@ mod tests {
     fn without_an_expectation_chunks_are_fitted_to_the_cpu() {
         let (ns, chunks) = run(None, |_| 10.0);
         assert!((ns - 10.0).abs() < 0.05 && (200..=420).contains(&chunks), "{ns} {chunks}");
-        // A clock that stands still ends, too: the steps grow no further, and patience is counted by the same clock.
+        // A clock that stands still ends the check, too: the steps do not grow, and the same clock
+        // measures the patience.
         let (ns, _) = run(None, |_| 1e9);
         assert!((ns - 1e9).abs() < 1e7);
     }
@@ -275,7 +293,7 @@ mod tests {
         assert!(!threads.ask(cpu, None), "one at a time");
         let deadline = Instant::now() + Duration::from_secs(60);
         while !threads.under_way.is_empty() && Instant::now() < deadline {
-            // A busy machine makes no result, which is one, too.
+            // A disturbed check on a busy machine gives no result, which is correct as well.
             assert!(threads.collect().iter().all(|(of, ns)| *of == cpu && *ns > 0.0));
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -1,4 +1,4 @@
-//! The agent's side with a made-up kernel: what is read, asked, applied and told.
+//! Tests of the agent's side with a made-up kernel: readings, spot checks, tables and reports.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn table() -> CapacityTable {
     .unwrap()
 }
 
-/// Four CPUs that run at these clocks for these shares of the time.
+/// Four CPUs with the given clocks and shares of busy time.
 struct Made {
     khz: [u64; 4],
     busy: [bool; 4],
@@ -175,7 +175,7 @@ fn idle_cpus_are_asked_where_nothing_is_counted() {
     assert!(rig.made.tables.is_empty());
     assert!(!rig.quick.borrow().asked.contains(&0), "a busy CPU is left alone");
     rig.quick.borrow_mut().step_ns[1] = 30.0;
-    // Asked in the worst case a second later, and confirmed by another check.
+    // The check begins at most a second later, and another check confirms it.
     rig.turns(5);
     assert_eq!(rig.recal.table().get(1).unwrap().cost_permille[0], 3000);
     let report = rig.recal.report();
@@ -242,13 +242,14 @@ fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
     assert!(!rig.recal.hinted);
 }
 
-/// Nothing runs on it that its cycles could be counted of, and nothing will as long as its entry says that it is slow.
+/// No task runs on the CPU, so no cycles are counted, and none will run while its entry says that
+/// it is slow.
 #[test]
 fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_changed() {
     let mut rig = Rig::new(true, true);
     rig.turns(6);
     rig.made.busy = [true, false, false, false];
-    // What they do at first is learned.
+    // The first steps learn the CPUs' speeds.
     rig.turns(12);
     rig.quick.borrow_mut().asked.clear();
     rig.turns(12);
@@ -282,7 +283,7 @@ fn checks_that_never_agree_are_not_repeated_for_ever() {
         rig.now += pause;
         rig.made.pass(pause.as_nanos() as u64);
     }
-    // Each turn and six times in 5 s, and two others now and then.
+    // At most once per step (40) and six more times per 5 s (24).
     let asked = rig.quick.borrow().asked.iter().filter(|cpu| **cpu == 1).count();
     assert!((20..=80).contains(&asked), "{asked} checks of a CPU in 20 s");
 }
@@ -304,7 +305,7 @@ fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     assert!(report.changed > KEPT as u64 && report.changes.len() == KEPT, "{}", report.changed);
 }
 
-/// Makes `list` the online CPUs of a machine that the rig's CPUs are of.
+/// Make `list` the online CPUs of the machine that has the rig's CPUs.
 fn online(rig: &mut Rig, list: &str) {
     let folder = rig.sysfs.path().join("devices/system/cpu");
     std::fs::create_dir_all(&folder).unwrap();
@@ -320,7 +321,8 @@ fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then()
     assert!(rig.quick.borrow().measured.is_empty());
     online(&mut rig, "0-5");
     rig.turns(4);
-    // Nothing is known of what the others did: one of each class is measured, too. CPU 5 gives no time yet.
+    // The other CPUs have no reference, so one of each class is measured, too. CPU 5 gives no time
+    // yet.
     assert_eq!(rig.quick.borrow().measured, [4, 5, 0, 2]);
     rig.turns(1);
     let report = rig.recal.report();

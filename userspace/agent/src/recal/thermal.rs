@@ -1,17 +1,26 @@
-//! What the kernel announces of CPUs that get hot or are let cool: events of the generic netlink family `thermal`.
+//! Announcements of the kernel about CPUs that get hot or cool down: events of the generic netlink
+//! family `thermal`.
 //!
-//! Problem. Limits in sysfs are read every two seconds ([`super::hints`]), and what Intel's hardware feedback interface (HFI) thinks of each CPU is not in
-//! sysfs at all.
+//! # Problem
+//! Limits in sysfs are read only every two seconds ([`super::hints`]). Intel's hardware feedback
+//! interface (HFI) rates each CPU, and its ratings are not in sysfs at all.
 //!
-//! Approach. A thread sleeps until an event comes and passes on what it tells: CPUs whose capability the hardware feedback interface changed, or that
-//! a trip point was crossed or a cooling device set, which names no CPU. Either way it is only a reason to look: capabilities are ranks
-//! of the firmware's own, no costs. Since 6.10 or so the kernel turns the interface on only while somebody listens, so listening is what makes the events come.
+//! # Approach
+//! A thread sleeps until an event arrives and passes it on. An event names the CPUs whose
+//! capability the HFI changed. Or it says that a trip point was crossed or a cooling device set,
+//! without naming a CPU. Either one is only a reason to take readings: HFI capabilities are ranks
+//! of the firmware, not costs. Since 6.10 or so the kernel enables the HFI only while a listener
+//! exists, so listening makes the events come.
 //!
-//! Numbers are those of the kernel's `include/uapi/linux/thermal.h`.
+//! The constants are those of the kernel's `include/uapi/linux/thermal.h`.
 //!
-//! Invariants. Any message is news or none. The thread ends with the listener, and wakes for nothing else.
+//! # Invariants
+//! Every message either is news or is ignored. The thread ends with the listener, and no other
+//! source wakes it.
 //!
-//! Limits. News that come faster than they are read are dropped: those that wait say the same. Kernels without CONFIG_THERMAL_NETLINK announce nothing.
+//! # Limits
+//! News that arrive faster than they are read are dropped: the queued ones have the same meaning.
+//! Kernels without CONFIG_THERMAL_NETLINK announce nothing.
 
 use std::io::PipeWriter;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -28,7 +37,7 @@ use neli::socket::synchronous::NlSocketHandle;
 use neli::utils::Groups;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// The family, and its group of events.
+/// The family and its group of events.
 const FAMILY: &str = "thermal";
 const GROUP: &str = "event";
 /// Events (`enum thermal_genl_event`).
@@ -36,35 +45,35 @@ const TRIP_UP: u8 = 5;
 const TRIP_DOWN: u8 = 6;
 const COOLING: u8 = 12;
 const CAPABILITY: u8 = 14;
-/// Attributes (`enum thermal_genl_attr`): the CPUs, and the number of each.
+/// Attributes (`enum thermal_genl_attr`): the list of CPUs, and the number of each CPU.
 const CPUS: u16 = 20;
 const CPU: u16 = 21;
-/// News that wait.
+/// Most queued news.
 const WAITING: usize = 8;
 
 type Message = Nlmsghdr<u16, Genlmsghdr<u8, u16>>;
 
-/// What happened.
+/// Content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// The hardware thinks otherwise of these CPUs.
+    /// The HFI changed the ratings of these CPUs.
     Cpus(Vec<u32>),
-    /// Something got hot, or cools; limits may have changed.
+    /// A part got hot or cooled down, so limits may have changed.
     Somewhere,
 }
 
-/// Listens, until it is dropped.
+/// Listener for thermal events until it is dropped.
 pub struct Listener {
     news: Receiver<News>,
-    /// The thread ends when its other end finds this one closed.
+    /// Write end of a pipe. The thread ends when it is closed.
     _needed: PipeWriter,
 }
 
 impl Listener {
-    /// Begins to listen.
+    /// Start to listen.
     ///
     /// # Errors
-    /// When the kernel has no such events.
+    /// The reason when the kernel has no such events, or when no pipe or thread can be created.
     pub fn open() -> Result<Self> {
         let socket = join()?;
         let (end, needed) = std::io::pipe().context("cannot make a pipe")?;
@@ -75,7 +84,7 @@ impl Listener {
             while wait(fd, end.as_fd()) {
                 let Ok((messages, _)) = socket.recv::<u16, Genlmsghdr<u8, u16>>() else { continue };
                 for message in messages.filter_map(Result::ok) {
-                    // Those that wait say the same.
+                    // A full queue drops the news: the queued ones have the same meaning.
                     drop(news_in(&message).map(|news| sender.try_send(news)));
                 }
             }
@@ -87,14 +96,14 @@ impl Listener {
         Ok(Self { news, _needed: needed })
     }
 
-    /// What was heard.
+    /// Return the receiver of the news.
     #[must_use]
     pub const fn news(&self) -> &Receiver<News> {
         &self.news
     }
 }
 
-/// A socket that receives the events.
+/// Open a socket that receives the events.
 fn join() -> Result<NlSocketHandle> {
     let absent = |error: &dyn std::fmt::Display| anyhow!("this kernel has no thermal events ({error})");
     let (router, _) =
@@ -108,7 +117,8 @@ fn join() -> Result<NlSocketHandle> {
         .map_err(|error| anyhow!("cannot listen to thermal events: {error}"))
 }
 
-/// Waits until there is something to read from `socket`: true; false once the other end of `end` is closed.
+/// Wait until `socket` is readable and return true, or until the other end of `end` is closed and
+/// return false.
 fn wait(socket: BorrowedFd<'_>, end: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::POLLIN), PollFd::new(end, PollFlags::POLLIN)];
     while poll(&mut fds, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
@@ -116,7 +126,7 @@ fn wait(socket: BorrowedFd<'_>, end: BorrowedFd<'_>) -> bool {
     !end.any().unwrap_or(true)
 }
 
-/// What a message tells, if it is worth a look.
+/// Return the news in a message, if there are any.
 fn news_in(message: &Message) -> Option<News> {
     let NlPayload::Payload(payload) = message.nl_payload() else { return None };
     match *payload.cmd() {
@@ -149,7 +159,7 @@ mod tests {
         bytes
     }
 
-    /// A message of the family with number 30, as the kernel writes it.
+    /// A message of the family with id 30, as the kernel writes it.
     fn bytes(event: u8, attributes: &[u8]) -> Vec<u8> {
         let mut bytes = (20 + attributes.len() as u32).to_ne_bytes().to_vec();
         bytes.extend([30u16.to_ne_bytes(), [0; 2]].concat());
@@ -185,14 +195,15 @@ mod tests {
         }
     }
 
-    /// On kernels without the family there is a reason, on others a listener whose thread ends with it.
+    /// On kernels without the family, `open` returns the reason. On others it returns a listener
+    /// whose thread ends with it.
     #[test]
     fn listening_works_or_says_why_not() {
         match Listener::open() {
             Ok(listener) => {
                 let news = listener.news().clone();
                 drop(listener);
-                // The thread has the other end; whatever came before is still to be had.
+                // The thread has the other end. Events that arrived before can still be read.
                 while news.recv().is_ok() {}
             }
             Err(error) => {

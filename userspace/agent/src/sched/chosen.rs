@@ -1,4 +1,5 @@
-//! What cgroups mean for a run: nothing, whose threads are scheduled ([`Follow`]), or whose threads have a bias ([`Limit`]).
+//! Role of cgroups in a run: none, the scope of scheduling ([`Follow`]), or the scope of bias
+//! ([`Limit`]).
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,21 +16,21 @@ use crate::failure::Failure;
 use crate::optin::system::Linux;
 use crate::optin::{OptIn, Report, Request};
 
-/// The cgroups of a run.
+/// Cgroups of a run.
 pub(super) enum Chosen<'a> {
-    /// None: everything is scheduled alike.
+    /// There are none: the whole system is scheduled alike.
     Nothing,
-    /// Their threads are scheduled, and no others.
+    /// Only the threads of these cgroups are scheduled.
     Scheduled(Follow<'a>),
-    /// Everything is scheduled, and their threads are judged by what they stall on.
+    /// The whole system is scheduled, but only threads of these cgroups have a bias.
     Biased(Limit),
 }
 
 impl<'a> Chosen<'a> {
-    /// Begins to follow the cgroups of `options`.
+    /// Start to follow the cgroups of `options`.
     ///
     /// # Errors
-    /// As [`Limit::start`].
+    /// Fail as [`Limit::start`] does.
     pub(super) fn start(
         optin: Option<&'a mut OptIn<Linux>>,
         options: &RunOptions,
@@ -42,19 +43,19 @@ impl<'a> Chosen<'a> {
         })
     }
 
-    /// Rings when there is a hint.
+    /// Return the channel that fires when an event has arrived.
     pub(super) fn bell(&self) -> Receiver<()> {
         if let Self::Scheduled(follow) = self { follow.bell() } else { never() }
     }
 
-    /// The bell rang.
+    /// Handle a notification of that channel.
     pub(super) fn rang(&mut self) {
         if let Self::Scheduled(follow) = self {
             follow.rang();
         }
     }
 
-    /// How long nothing is to be done.
+    /// Return the time until [`Self::tick`] has work.
     pub(super) fn patience(&self) -> Duration {
         match self {
             Self::Nothing => Duration::MAX,
@@ -63,7 +64,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Looks if it is time to.
+    /// Scan or check the cgroups if it is time to.
     pub(super) fn tick(&mut self, loaded: &mut Loaded<'_>) {
         match self {
             Self::Nothing => {}
@@ -72,10 +73,11 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Does what is asked.
+    /// Carry out a user's request and return the resulting state.
     ///
     /// # Errors
-    /// As [`Follow::answer`] and [`Limit::answer`]; usage failure where there is nothing to choose.
+    /// Fail as [`Follow::answer`] and [`Limit::answer`] do. Fail with a usage failure in a run
+    /// without cgroups.
     pub(super) fn answer(&mut self, request: &Request, loaded: &mut Loaded<'_>) -> Result<Report, Failure> {
         match self {
             Self::Nothing => Err(Failure::usage(
@@ -86,10 +88,10 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Chooses a cgroup that the configuration names, now or when it appears.
+    /// Select a cgroup of the configuration, at once or when it appears.
     ///
     /// # Errors
-    /// As [`Follow::want`] and [`Limit::want`].
+    /// Fail as [`Follow::want`] and [`Limit::want`] do.
     pub(super) fn want(&mut self, path: &Path, loaded: &mut Loaded<'_>) -> Result<(), Failure> {
         match self {
             Self::Nothing => Ok(()),
@@ -101,7 +103,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// What is so now.
+    /// Return the scope of the run.
     pub(super) fn scope(&self, loaded: &Loaded<'_>) -> Scope {
         match self {
             Self::Nothing => Scope::WholeSystem,
@@ -119,12 +121,12 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Is this thread needed in time, beside busy threads that it does not schedule?
+    /// Return true if this thread must act in time while busy threads of the default scheduler run.
     pub(super) const fn is_urgent(&self) -> bool {
         matches!(self, Self::Scheduled(_))
     }
 
-    /// Gives every thread back what it had.
+    /// Restore the policy of every switched thread.
     pub(super) fn finish(&mut self) {
         if let Self::Scheduled(follow) = self {
             follow.finish();

@@ -1,13 +1,21 @@
-//! Hands the CPUs' counters to the kernel side.
+//! Hand the CPUs' counters to the kernel side.
 //!
-//! Problem. The kernel side counts what tasks stall on, but can neither open counters nor know what they mean on which CPU.
+//! # Problem
 //!
-//! Approach. [`crate::pmu`] opens four counters on each CPU that has them. Their descriptors go into the map of events before the
-//! scheduler is attached, and each CPU is told whether it has them and how many cycles a count stands for ([`crate::model`]). Whoever
-//! runs the scheduler keeps the counters open as long.
+//! The kernel side counts the stalls of tasks. It can neither open counters nor know the meaning of
+//! their counts on each CPU.
 //!
-//! Invariants. A CPU without counters, or whose counters cannot be handed over, is scheduled like any other; its tasks are not
-//! counted there. Without any CPU that has them the counting programs are not even loaded.
+//! # Approach
+//!
+//! [`crate::pmu`] opens up to four counters on each CPU that has them. Before the attachment the
+//! agent writes their descriptors into the map of events. For each CPU it stores which counters are
+//! in use and how many cycles a count stands for ([`crate::model`]). The owner of the scheduler
+//! keeps the counters open during the run.
+//!
+//! # Invariants
+//!
+//! A CPU without usable counters is scheduled like any other, but no task is counted there. If no
+//! CPU has usable counters, the counting programs are not even loaded.
 
 use std::os::fd::AsRawFd;
 
@@ -23,15 +31,16 @@ use super::load::types;
 use crate::model::{self, CounterModel, Scales};
 use crate::pmu::{Counters, Group, Role};
 
-/// Counters of a CPU.
+/// Counters per CPU.
 const PER_CPU: u32 = ffi::BIAS_NR_COUNTERS;
 
-/// Sizes the map of events for this many CPUs.
+/// Size the map of events for this many CPUs.
 pub(super) fn size(events: &mut OpenMapMut<'_>, nr_cpus: usize) -> Result<()> {
     Ok(events.set_max_entries(nr_cpus as u32 * PER_CPU)?)
 }
 
-/// Puts the counters of every CPU into the map, marks the CPUs that have them and tells what their counts stand for.
+/// Put the counters of every CPU into the map. Mark the CPUs that have them, and set the scales of
+/// their counts.
 pub(super) fn hand_over(
     events: &impl MapCore,
     cpus: &mut [types::bias_cpu_info],
@@ -43,7 +52,8 @@ pub(super) fn hand_over(
     }
 }
 
-/// The same for one CPU, also while the scheduler runs: until its counters are in place the CPU counts as without.
+/// Hand over the counters of one CPU, also during a run. The CPU counts as one without counters
+/// until they are in place.
 pub(super) fn hand_over_one(
     events: &impl MapCore,
     cpu: u32,
@@ -58,7 +68,7 @@ pub(super) fn hand_over_one(
         return;
     };
     info.external_permille = scales.external_permille;
-    // Without the counter its count is zero, whatever it stands for.
+    // Without the counter the count is zero, so that any scale will do.
     info.internal_permille = scales.internal_permille.unwrap_or(1000);
     match fill(events, cpu, group, scales) {
         Ok(mask) => info.counters = mask,
@@ -66,12 +76,12 @@ pub(super) fn hand_over_one(
     }
 }
 
-/// Whether some CPU's tasks will be counted.
+/// Return true if the tasks of some CPU will be counted.
 pub(super) fn any(counters: &Counters, model: Option<&CounterModel>) -> bool {
     counters.groups().any(|group| model::scales(model, group).is_some())
 }
 
-/// Puts the counters of one CPU into the map; a bit for each that is used.
+/// Put the counters of one CPU into the map. Return a mask with a bit for each counter in use.
 fn fill(events: &impl MapCore, cpu: u32, group: &Group, scales: Scales) -> libbpf_rs::Result<u32> {
     let mut mask = 0;
     for ((slot, fd), role) in (0u32..).zip(group.fds()).zip(Role::ALL) {
@@ -85,10 +95,12 @@ fn fill(events: &impl MapCore, cpu: u32, group: &Group, scales: Scales) -> libbp
     Ok(mask)
 }
 
-/// The kernel's function that the tick's program attaches to; it was `scheduler_tick` up to 6.9.
+/// Kernel function to which the tick's program attaches. Kernels up to 6.9 call it
+/// `scheduler_tick`.
 const TICK: &str = "sched_tick";
 
-/// Can ticks be counted? Without, tasks are counted at switches only, and one that never sleeps and has its CPU for itself never is.
+/// Return true if ticks can be counted. Without them tasks are counted at switches only, and a task
+/// that never sleeps and is alone on its CPU is not counted.
 pub(super) fn has_tick() -> bool {
     let has = Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(TICK).is_some());
     if !has {

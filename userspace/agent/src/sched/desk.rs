@@ -1,11 +1,15 @@
-//! What requests on the socket mean: scx_stats' protocol, so any of its clients can ask.
+//! Handler of the requests on the socket. It speaks scx_stats' protocol, so that any of its clients
+//! can ask.
 //!
-//! A request is a line of JSON, `{"req": "stats", "args": {"target": "status"}}`, and so is the answer, `{"errno": 0, "args": {"resp": ...}}`.
-//! `stats_meta` describes the statistics. The targets are in [`super::server`].
+//! A request is a line of JSON, `{"req": "stats", "args": {"target": "status"}}`. So is the answer,
+//! `{"errno": 0, "args": {"resp": ...}}`. The request `stats_meta` returns a description of the
+//! statistics. [`super::server`] lists the targets.
 //!
-//! Invariants. Whatever the bytes, there is one answer, a line of JSON, an error if they are no request. The watching thread is not asked
-//! twice for what many want to know: an answer about tasks or the state is given to all who ask the same within [`FRESH`], unless
-//! something was commanded meanwhile.
+//! # Invariants
+//!
+//! Any line but an empty one gets one answer, a line of JSON. The answer is an error if the line is
+//! no request. An answer about tasks or the state serves all clients that ask the same within
+//! [`FRESH`], unless a command came in between. The main thread thus answers them once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,26 +24,27 @@ use super::server::{Answer, Question};
 use super::socket::{Answerer, MOST_BYTES};
 use super::stats::Stats;
 
-/// For how long an answer is given to others, too.
+/// Time for which an answer is shared with other clients.
 const FRESH: Duration = Duration::from_millis(50);
-/// Answers that are kept: there are more ways to write a question than questions.
+/// Most answers kept. Clients can write one question in many ways.
 const MOST_KNOWN: usize = 16;
 
-/// Answers requests with the help of `ask`, which reaches the watching thread; None when that has ended.
+/// Handler that gets its answers from `ask`. `ask` calls the main thread, and returns None when
+/// that has ended.
 pub(super) struct Desk<F> {
     ask: F,
-    /// The answer to who asks what the statistics are.
+    /// Answer to `stats_meta`.
     meta: Arc<[u8]>,
     known: BTreeMap<Vec<u8>, (Instant, Arc<[u8]>)>,
 }
 
-/// What is remembered of a client: the statistics it was told last.
+/// State of a client: the statistics that it received last.
 #[derive(Default)]
 pub(super) struct Session {
     last: Option<Stats>,
 }
 
-/// A request that was understood.
+/// A valid request.
 enum Request {
     Meta,
     Asks(Question),
@@ -51,7 +56,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
         Self { ask, meta: wire(Ok(json!({ meta.name.clone(): meta }))), known: BTreeMap::new() }
     }
 
-    /// None when nobody is left to be asked.
+    /// Return the answer, or None when the main thread has ended.
     fn reply(&mut self, session: &mut Session, question: Question) -> Option<Result<Value>> {
         if question == Question::Stats {
             return self.stats(session);
@@ -68,7 +73,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
         })
     }
 
-    /// What came since the client's last question.
+    /// Return the statistics since the client's last question.
     fn stats(&mut self, session: &mut Session) -> Option<Result<Value>> {
         let mut ask = || match (self.ask)(Question::Stats) {
             Some(Answer::Stats(stats)) => Some(stats),
@@ -84,7 +89,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
         Some(delta.to_json())
     }
 
-    /// The answer that was given to this line a moment ago.
+    /// Return the answer that the same line got within [`FRESH`].
     fn known(&mut self, line: &[u8], now: Instant) -> Option<Arc<[u8]>> {
         let (at, bytes) = self.known.get(line)?;
         (now.saturating_duration_since(*at) < FRESH).then(|| bytes.clone())
@@ -108,7 +113,7 @@ fn understand(line: &[u8]) -> Result<Request> {
     }
 }
 
-/// What a request for a target asks.
+/// Parse the arguments of a `stats` request.
 fn question(args: &BTreeMap<String, String>) -> Result<Question> {
     Ok(match args.get("target").map_or("top", String::as_str) {
         "top" => Question::Stats,
@@ -159,7 +164,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Answerer for Desk<F> {
     }
 }
 
-/// An answer as it goes over the socket.
+/// Encode an answer for the socket.
 fn wire(reply: Result<Value>) -> Arc<[u8]> {
     let (errno, said) = match reply {
         Ok(value) => (0, value),

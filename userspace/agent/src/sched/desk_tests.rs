@@ -9,10 +9,10 @@ use crate::swaps::SwapsReport;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 
-/// Malformed requests that are tried.
+/// Number of malformed requests that are tried.
 const TRIES: u32 = 1_000_000;
 
-/// Answers everything, and counts.
+/// Make a handler that answers everything and counts its questions.
 fn desk(asked: &mut u64) -> Desk<impl FnMut(Question) -> Option<Answer>> {
     Desk::new(move |question| {
         *asked += 1;
@@ -41,7 +41,7 @@ const WELL_FORMED: [&str; 8] = [
     r#"{"req":"stats","args":{"target":"swaps","from":"7"}}"#,
 ];
 
-/// What tends to break parsers.
+/// Fragments that tend to break parsers.
 const PIECES: [&[u8]; 14] = [
     b"\"",
     b"\\",
@@ -62,7 +62,7 @@ const PIECES: [&[u8]; 14] = [
 fn malformed(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut line = match rng.random_range(0..20) {
         0 => (0..rng.random_range(0..200)).map(|_| rng.random()).collect(),
-        // Deeper than any parser's stack should go.
+        // Nest deeper than the stack of a parser should go.
         1 => vec![*b"[{".choose(rng).unwrap_or(&b'['); rng.random_range(1..500)],
         2 => vec![b' '; rng.random_range(0..100)],
         _ => WELL_FORMED[rng.random_range(0..WELL_FORMED.len())].as_bytes().to_vec(),
@@ -83,7 +83,7 @@ fn malformed(rng: &mut ChaCha8Rng) -> Vec<u8> {
             }
         }
     }
-    // The socket has taken them out.
+    // The socket has removed newlines.
     line.retain(|byte| *byte != b'\n');
     line
 }
@@ -103,7 +103,7 @@ fn whatever_the_bytes_there_is_one_line_of_json() {
         }
         assert_eq!(bytes.iter().position(|byte| *byte == b'\n'), Some(bytes.len() - 1), "{line:?}");
         let fine = bytes.ends_with(b",\"errno\":0}\n");
-        // Reading each answer would take longer than giving it.
+        // Parsing every answer would take longer than giving it.
         if attempt % 64 == 0 {
             let answer: StatsResponse = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(answer.errno == 0, fine, "{line:?}");
@@ -113,7 +113,7 @@ fn whatever_the_bytes_there_is_one_line_of_json() {
         refused += u32::from(!fine);
         assert!(desk.known.len() <= MOST_KNOWN);
     }
-    // Most are no requests any more, but some still are: both ways were taken.
+    // Most requests are invalid, but some are still valid: the test covers both cases.
     assert!(refused > TRIES / 2 && understood > TRIES / 100, "{refused} refused, {understood} understood");
     drop(desk);
     assert!(asked > 0 && asked <= 2 * u64::from(understood));
@@ -129,7 +129,7 @@ fn what_many_ask_is_asked_once_until_something_is_commanded() {
     for _ in 0..100 {
         shared += usize::from(Arc::ptr_eq(&ask(4), &first));
     }
-    // A machine may be so slow that the first is stale by then; not that all are.
+    // On a slow machine the first answer may be stale by then, but not for all questions.
     assert!(shared > 0);
     let fresh = ask(4);
     ask(6);
@@ -141,7 +141,7 @@ fn statistics_are_since_the_clients_last_question() {
     let mut asked = 0;
     let mut desk = desk(&mut asked);
     let (mut one, mut other) = (Session::default(), Session::default());
-    // The first question of each is asked twice, to have something to compare with.
+    // The first question of each session asks twice, to have a difference to report.
     let mut moved = |session: &mut Session| {
         let bytes = desk.answer(session, WELL_FORMED[0].as_bytes()).unwrap();
         let answer: StatsResponse = serde_json::from_slice(&bytes).unwrap();

@@ -1,6 +1,7 @@
-//! How the scheduler ended, read from what the kernel left.
+//! Report of how the scheduler ended, from the record that the kernel leaves.
 //!
-//! `scx_utils::UserExitInfo` panics when a task's name in the message is not UTF-8; here such bytes are replaced.
+//! `scx_utils::UserExitInfo` panics when a task's name in the message is not UTF-8. This module
+//! replaces such bytes.
 
 use std::ffi::CStr;
 use std::io::Write;
@@ -11,44 +12,44 @@ use super::load::types;
 use super::stats::Stats;
 use crate::failure::{Exit, Failure};
 
-/// `SCX_EXIT_UNREG`: this process detached it.
+/// `SCX_EXIT_UNREG`: this process detached the scheduler.
 const EXIT_UNREG: i64 = 64;
-/// The first of the kinds that are errors, `SCX_EXIT_ERROR`.
+/// `SCX_EXIT_ERROR`: the first exit kind that is an error.
 const EXIT_ERROR: i64 = 1024;
 
-/// How a run ended.
+/// Report of how a run ended.
 #[derive(Debug, Default)]
 pub struct ExitReport {
-    /// The kernel asks for the scheduler to be loaded again.
+    /// True if the kernel asks to load the scheduler again.
     pub restart: bool,
-    /// The kernel's `enum scx_exit_kind`; 0 when it was not told.
+    /// The kernel's `enum scx_exit_kind`, 0 if unknown.
     pub kind: i64,
-    /// Why, in the kernel's words.
+    /// Reason in the kernel's words.
     pub reason: String,
-    /// Further words, empty when there are none.
+    /// Further text of the kernel, empty if there is none.
     pub message: String,
-    /// The kernel's dump of tasks and queues, empty unless it was an error.
+    /// The kernel's dump of tasks and DSQs, empty unless the run ended with an error.
     pub dump: String,
     /// Statistics of the whole run.
     pub stats: Stats,
 }
 
 impl ExitReport {
-    /// Reason and message on one line.
+    /// Return the reason and the message on one line.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = if self.reason.is_empty() { "detached".to_owned() } else { self.reason.clone() };
         if !self.message.is_empty() {
             text = format!("{text} ({})", self.message);
         }
-        // Names of tasks are in it.
+        // Task names in it may hold control characters.
         text.replace('\n', " ").replace(char::is_control, "?")
     }
 
-    /// The report, unless the kernel ended the scheduler because of an error.
+    /// Return the report, unless the kernel ended the scheduler with an error.
     ///
     /// # Errors
-    /// [`Exit::Ejected`] with the kernel's reason. The dump is printed to standard error before.
+    /// Print the dump to standard error, and fail with [`Exit::Ejected`] and the kernel's reason.
     pub fn into_result(self) -> Result<Self> {
         if !self.is_ejection() {
             return Ok(self);
@@ -63,20 +64,20 @@ impl ExitReport {
         Err(Failure::new(Exit::Ejected, message).into())
     }
 
-    /// Did the kernel end it because of an error?
+    /// Return true if the kernel ended the scheduler with an error.
     #[must_use]
     pub const fn is_ejection(&self) -> bool {
         self.kind >= EXIT_ERROR
     }
 
-    /// Did it end because this process detached it?
+    /// Return true if this process detached the scheduler.
     #[must_use]
     pub fn is_own_doing(&self) -> bool {
         self.kind == EXIT_UNREG || self.kind == 0
     }
 }
 
-/// The record that ops.exit fills.
+/// Record that ops.exit fills.
 pub(super) struct Uei<'a>(pub(super) &'a types::user_exit_info);
 
 impl Uei<'_> {
@@ -85,7 +86,8 @@ impl Uei<'_> {
     }
 
     fn kind(&self) -> i64 {
-        // SAFETY: a reference to a live, aligned field; volatile because the kernel writes it behind the compiler's back.
+        // SAFETY: the reference is live and aligned. The read is volatile because the kernel writes
+        // the field at any time.
         i64::from(unsafe { std::ptr::read_volatile(&raw const self.0.kind) })
     }
 
@@ -102,7 +104,7 @@ impl Uei<'_> {
     }
 }
 
-/// A NUL-terminated field as text.
+/// Convert a NUL-terminated field to text.
 fn text(field: &[std::ffi::c_char]) -> String {
     let bytes: Vec<u8> = field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -113,8 +115,8 @@ fn dump() -> String {
     if dump.ptr.is_null() {
         return String::new();
     }
-    // SAFETY: the pointer is the object's dump section, which lives as long as the loaded object whose method calls this,
-    // and which the kernel terminates with NUL.
+    // SAFETY: the pointer is the object's dump section, which the kernel terminates with NUL. The
+    // section lives as long as the loaded object, a method of which calls this function.
     unsafe { CStr::from_ptr(dump.ptr) }.to_string_lossy().into_owned()
 }
 

@@ -1,9 +1,13 @@
-//! Keeps the opted-in cgroups of a run and what the kernel side follows in step, and decides when to look.
+//! Keep the kernel side in step with the opted-in cgroups of a run, and decide when to scan them.
 //!
-//! Approach. After a hint the next look comes soon, but not at once, for hints come in crowds; otherwise each [`SWEEP`]. Where the kernel side
-//! cannot hint, and while a process is watched that is about to leave, each [`POLL`].
+//! # Approach
 //!
-//! The watching thread is given the highest nice value, for it has to act in time beside whatever busy threads it is about to switch.
+//! After an event the next scan follows soon but not at once, because events come in bursts.
+//! Otherwise a scan runs every [`SWEEP`]. It runs every [`POLL`] where the kernel side cannot send
+//! events, and while a leaving process or a released cgroup is watched.
+//!
+//! The main thread gets nice -20. It has to act in time on CPUs that are full of the busy threads
+//! which it is about to switch.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,24 +22,24 @@ use crate::failure::Failure;
 use crate::optin::system::Linux;
 use crate::optin::{OptIn, Report, Request};
 
-/// Between looks when nothing is hinted at.
+/// Time between scans without events.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Between looks when nothing can be hinted at, or something is about to happen.
+/// Time between scans if the kernel side cannot send events, or if a change is imminent.
 const POLL: Duration = Duration::from_millis(100);
-/// Between a hint and the look.
+/// Time between an event and the scan.
 const CROWD: Duration = Duration::from_millis(20);
-/// Between two looks at least.
+/// Shortest time between two scans.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// How often ending goes on because something was hinted at meanwhile.
+/// Most rounds at the end of a run. Another round follows if events arrived in the last one.
 const MOST_ENDS: usize = 32;
 
-/// What kernels before 7.2 or so lack, and what comes of that.
+/// Warning about the ext deadline server, which kernels before about 7.2 lack.
 const NO_SERVER: &str = "this kernel gives sched_ext no share of a CPU that the default scheduler's threads keep busy (it has no ext \
 deadline server): opted-in threads can starve behind them, and after 30 s of that the kernel ends scx_bias. Leave CPUs to them, or \
 add --whole-system to schedule everything and limit only bias to these cgroups";
 
-/// Opted-in cgroups, followed.
+/// Follower of the opted-in cgroups.
 pub(super) struct Follow<'a> {
     optin: &'a mut OptIn<Linux>,
     hints: Option<Hints>,
@@ -45,7 +49,7 @@ pub(super) struct Follow<'a> {
 }
 
 impl<'a> Follow<'a> {
-    /// Switches what is opted in, and goes on following it.
+    /// Switch the threads of the opted-in cgroups, and keep following these cgroups.
     pub(super) fn start(optin: &'a mut OptIn<Linux>, loaded: &mut Loaded<'_>) -> Self {
         hurry();
         let mut notes = Vec::new();
@@ -65,33 +69,33 @@ impl<'a> Follow<'a> {
         this
     }
 
-    /// Rings when there is a hint.
+    /// Return the channel that fires when an event has arrived.
     pub(super) fn bell(&self) -> Receiver<()> {
         self.hints.as_ref().map_or_else(never, |hints| hints.bell().clone())
     }
 
-    /// The bell rang.
+    /// Record the events after a notification, and schedule the next scan soon.
     pub(super) fn rang(&mut self) {
         self.hear();
         self.due = self.due.min((Instant::now() + CROWD).max(self.last + LEAST));
     }
 
-    /// How long nothing is to be done.
+    /// Return the time until the next scan.
     pub(super) fn patience(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// Looks if it is time to.
+    /// Scan if it is time to.
     pub(super) fn tick(&mut self) {
         if Instant::now() >= self.due {
             self.look();
         }
     }
 
-    /// Does what is asked.
+    /// Carry out a user's request and return the resulting state.
     ///
     /// # Errors
-    /// As [`OptIn::add`] and [`OptIn::remove`].
+    /// Fail as [`OptIn::add`] and [`OptIn::remove`] do.
     pub(super) fn answer(&mut self, request: &Request) -> Result<Report, Failure> {
         match request {
             Request::List => {}
@@ -102,14 +106,14 @@ impl<'a> Follow<'a> {
         Ok(self.report())
     }
 
-    /// What is so now.
+    /// Return the state of the opted-in cgroups.
     pub(super) fn report(&self) -> Report {
         let mut report = self.optin.report();
         report.notes.splice(0..0, self.notes.iter().cloned());
         report
     }
 
-    /// Gives every thread back what it had.
+    /// Restore the policy of every switched thread.
     pub(super) fn finish(&mut self) {
         self.optin.remove_all();
         self.follow();
@@ -122,7 +126,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Was there anything to be heard?
+    /// Record the pending events. Return true if there were any.
     fn hear(&mut self) -> bool {
         let now = Instant::now();
         let hints: Vec<_> = self.hints.iter().flat_map(Hints::hear).collect();
@@ -130,10 +134,10 @@ impl<'a> Follow<'a> {
         !hints.is_empty()
     }
 
-    /// Opts in a cgroup that the configuration names, now or when it appears.
+    /// Opt in a cgroup of the configuration, at once or when it appears.
     ///
     /// # Errors
-    /// As [`OptIn::want`].
+    /// Fail as [`OptIn::want`] does.
     pub(super) fn want(&mut self, path: &Path) -> Result<(), Failure> {
         self.optin.want(path)?;
         self.look();
@@ -143,7 +147,8 @@ impl<'a> Follow<'a> {
     fn look(&mut self) {
         self.optin.welcome();
         self.pass();
-        // What was made anew since the last look was found to be gone only now.
+        // A cgroup may have been removed and made again since the last scan. Only the pass above
+        // has found that the old one is gone.
         if self.optin.welcome() {
             self.pass();
         }
@@ -152,11 +157,12 @@ impl<'a> Follow<'a> {
     }
 
     fn pass(&mut self) {
-        // First those that were added or let go: what happens there from now on is hinted at.
+        // First follow added and released cgroups, so that the kernel side sends events of them
+        // from now on.
         self.follow();
         self.hear();
         self.optin.pass(Instant::now());
-        // Some may be gone.
+        // The pass may have found some cgroups gone.
         self.follow();
     }
 
@@ -172,9 +178,10 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// Puts this thread before others. One that may not be works too, only later when CPUs are busy.
+/// Raise the priority of this thread. Without permission for it the agent works too, only later
+/// when CPUs are busy.
 fn hurry() {
     const HIGHEST: libc::c_int = -20;
-    // SAFETY: a system call on numbers; 0 is the calling thread.
+    // SAFETY: the call takes numbers only. 0 is the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST) };
 }

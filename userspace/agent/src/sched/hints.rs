@@ -1,11 +1,18 @@
-//! Hints of the kernel side at what happens in opted-in cgroups (`bpf/optin.bpf.h`).
+//! Events of the kernel side about opted-in cgroups (`bpf/optin.bpf.h`).
 //!
-//! Problem. The thread that watches the scheduler waits for several things at once, and each time it wakes it displaces a task.
+//! # Problem
 //!
-//! Approach. A thread sleeps until the ring buffer holds something and then rings a bell, which the watching thread waits for beside all else. That
-//! reads the buffer, so that nothing has to be shared. The bell is rung at most every [`PAUSE`], for hints come in crowds.
+//! The main thread waits for several sources at once, and each of its wakeups preempts a task.
 //!
-//! Invariants. Any bytes are a hint or none. The thread ends within [`LONGEST`] of the end of what it works for.
+//! # Approach
+//!
+//! A thread sleeps until the ring buffer holds an event, and then notifies the main thread over a
+//! channel. The main thread reads the buffer itself, so that the threads share no data. At most one
+//! notification is sent every [`PAUSE`], because events come in bursts.
+//!
+//! # Invariants
+//!
+//! Any bytes are one event or none. The thread ends within [`LONGEST`] of the end of its receiver.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,21 +32,22 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::optin::Hint;
 use crate::optin::plan::Id;
 
-/// Between two rings of the bell.
+/// Shortest time between two notifications.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long the thread sleeps at most.
+/// Longest sleep of the thread.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The kernel's function that is followed besides the tracepoint of forks, which every kernel has.
+/// Kernel function that is traced, in addition to the tracepoint of forks, which every kernel has.
 const MOVE: &str = "cgroup_attach_task";
-/// What the kernel counts the start of a process in for user space [ns]: 100 ticks a second on every architecture with sched_ext.
+/// Unit of a process's start time in user space [ns]: 100 ticks per second on every architecture
+/// with sched_ext.
 const TICK_NS: u64 = 10_000_000;
-/// The kernel's number of the namespace of processes that is everybody's (`PROC_PID_INIT_INO`).
+/// The initial pid namespace. Its inode is `PROC_PID_INIT_INO` in the kernel.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Can the kernel side hint at anything here?
+/// Check that the kernel side can send events here.
 ///
 /// # Errors
-/// Why not.
+/// Fail with the reason why it cannot.
 pub(super) fn require() -> Result<()> {
     if !Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(MOVE).is_some()) {
         bail!("this kernel has no {MOVE} to be traced");
@@ -52,20 +60,20 @@ pub(super) fn require() -> Result<()> {
     Ok(())
 }
 
-/// The kernel side's hints.
+/// Receiver of the kernel side's events.
 pub(super) struct Hints {
     cgroups: MapHandle,
-    /// What is in the map.
+    /// Content of the map: ids of cgroups, and true for opted-in ones.
     followed: BTreeMap<u64, bool>,
     ring: RingBuffer<'static>,
     heard: Rc<RefCell<Vec<Hint>>>,
     bell: Receiver<()>,
-    /// The thread ends with it.
+    /// The thread ends after this is dropped.
     _needed: Arc<()>,
 }
 
 impl Hints {
-    /// Follows the cgroups in the map `cgroups`, and reads the ring buffer `hints`.
+    /// Follow the cgroups in the map `cgroups`, and read the ring buffer `hints`.
     pub(super) fn listen(cgroups: &MapMut<'_>, hints: &MapMut<'_>) -> Result<Self> {
         let heard = Rc::new(RefCell::new(Vec::new()));
         let mut builder = RingBufferBuilder::new();
@@ -78,7 +86,7 @@ impl Hints {
         };
         builder.add(hints, hear)?;
         let ring = builder.build()?;
-        // SAFETY: the descriptor is the ring buffer's, which lives until the end of this function.
+        // SAFETY: the ring buffer owns the descriptor and lives until the end of this function.
         let fd = unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) };
         let needed = Arc::new(());
         let bell = ring_when_readable(fd, Arc::downgrade(&needed))?;
@@ -92,12 +100,12 @@ impl Hints {
         })
     }
 
-    /// Rings when there is something to hear.
+    /// Return the channel that fires when there are events to read.
     pub(super) const fn bell(&self) -> &Receiver<()> {
         &self.bell
     }
 
-    /// Follows these cgroups and no others: opted in (true) or just let go.
+    /// Follow these cgroups and no others: true for opted-in ones, false for ones just released.
     pub(super) fn follow(&mut self, cgroups: BTreeMap<u64, bool>) -> Result<()> {
         for id in self.followed.keys().filter(|id| !cgroups.contains_key(id)) {
             self.cgroups.delete(&id.to_ne_bytes())?;
@@ -110,15 +118,15 @@ impl Hints {
         Ok(())
     }
 
-    /// What came since the last time.
+    /// Return the events that arrived since the last call.
     pub(super) fn hear(&self) -> Vec<Hint> {
-        // What cannot be read now is there the next time, and is looked for in any case.
+        // Events that cannot be read now stay in the buffer until the next call.
         let _ = self.ring.consume();
         self.heard.take()
     }
 }
 
-/// A bell that rings while `fd` is readable, as long as it is `needed`.
+/// Return a channel that fires while `fd` is readable, as long as `needed` has an owner.
 fn ring_when_readable(fd: BorrowedFd<'_>, needed: Weak<()>) -> Result<Receiver<()>> {
     let fd = fd.try_clone_to_owned().context("cannot wait for hints")?;
     let (rope, bell) = bounded(1);
@@ -128,7 +136,7 @@ fn ring_when_readable(fd: BorrowedFd<'_>, needed: Weak<()>) -> Result<Receiver<(
             let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
             match poll(&mut fds, longest) {
                 Ok(0) => continue,
-                // A bell that rings already need not be rung.
+                // A notification that is already pending suffices.
                 Ok(_) => drop(rope.try_send(())),
                 Err(_) => {}
             }
@@ -139,13 +147,13 @@ fn ring_when_readable(fd: BorrowedFd<'_>, needed: Weak<()>) -> Result<Receiver<(
     Ok(bell)
 }
 
-/// The hint in `bytes`.
+/// Parse the event in `bytes`.
 fn parse(bytes: &[u8]) -> Option<Hint> {
     if bytes.len() < size_of::<ffi::bias_hint>() {
         return None;
     }
-    // SAFETY: there are enough bytes for the structure, which consists of integers only, so that any are valid; the read does not
-    // ask for alignment.
+    // SAFETY: there are enough bytes for the structure. It consists of integers only, so that any
+    // bytes are valid. The read does not require alignment.
     let raw: ffi::bias_hint = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
     let process = Id { tid: raw.process, start: raw.start_ns / TICK_NS };
     let maker = Id { tid: raw.maker, start: raw.maker_start_ns / TICK_NS };
@@ -187,13 +195,13 @@ mod tests {
         let needed = Arc::new(());
         let bell = ring_when_readable(reader.as_fd(), Arc::downgrade(&needed)).unwrap();
         writer.write_all(b"x").unwrap();
-        // It rings again as long as nobody reads.
+        // It fires again as long as the pipe is not read.
         for _ in 0..3 {
             bell.recv_timeout(Duration::from_secs(60)).unwrap();
         }
         reader.read_exact(&mut [0]).unwrap();
         drop((bell, needed, reader));
-        // Once the thread has ended too, nobody can read.
+        // When the thread has ended too, the pipe has no reader left.
         while writer.write_all(b"x").is_ok() {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -1,53 +1,60 @@
-//! The numbers that a user can choose, each defined once.
+//! Knobs: the numeric options of a run, each defined once.
 //!
-//! Problem. A knob has a name, a unit, a range, a default and an explanation, and flags, `--help`, the man page, the configuration file, the
-//! check of what was given, the reload and the kernel side all need them.
+//! # Problem
 //!
-//! Approach. One list. The macro below makes of it the structure that the agent works with and a table that everything else walks.
+//! A knob has a name, a unit, a range, a default and an explanation. The flags, `--help`, the man
+//! page, the configuration file, the range check, the reload and the kernel side all need them.
 //!
-//! Invariants. Each knob may be turned while the scheduler runs: the kernel side reads it anew at each use (`KNOB` in `bpf/state.bpf.h`).
-//! Where it is written there is one line a knob, in [`super::load`]; no other place names them all.
+//! # Approach
+//!
+//! All knobs are in one list. A macro turns the list into the structure that the agent uses and
+//! into a table that all other code walks.
+//!
+//! # Invariants
+//!
+//! A knob may change while the scheduler runs, because the kernel side reads it at each use (`KNOB`
+//! in `bpf/state.bpf.h`). Only [`super::load`] names all knobs again: it writes them, one per line.
 
-/// What is known of a knob.
+/// Definition of a knob.
 #[derive(Debug, Clone, Copy)]
 pub struct Knob {
-    /// Its key in the configuration file; the flag has dashes for underscores.
+    /// Key in the configuration file. The flag has dashes for underscores.
     pub key: &'static str,
-    /// Name of its value in `--help`: the unit.
+    /// Unit, shown in `--help` as the name of the value.
     pub unit: &'static str,
-    /// What it is and what raising and lowering it does.
+    /// Meaning of the knob, and the effect of raising or lowering it.
     pub help: &'static str,
-    /// Least value.
+    /// Smallest valid value.
     pub min: u64,
-    /// Greatest value.
+    /// Largest valid value.
     pub max: u64,
-    /// Value unless told otherwise.
+    /// Value if the user gives none.
     pub default: u64,
     get: fn(&Knobs) -> u64,
     set: fn(&mut Knobs, u64),
 }
 
 impl Knob {
-    /// Its value in `knobs`.
+    /// Return the knob's value in `knobs`.
     #[must_use]
     pub fn of(&self, knobs: &Knobs) -> u64 {
         (self.get)(knobs)
     }
 
-    /// Gives it a value in `knobs`.
+    /// Set the knob's value in `knobs`.
     ///
     /// # Errors
-    /// Cause and remedy when the value is out of range.
+    /// Fail with the cause and the remedy when the value is out of range.
     pub fn turn(&self, knobs: &mut Knobs, value: u64) -> Result<(), String> {
         self.check(value)?;
         (self.set)(knobs, value);
         Ok(())
     }
 
-    /// Is it one of its values?
+    /// Check that the value is in range.
     ///
     /// # Errors
-    /// Cause and remedy when it is out of range.
+    /// Fail with the cause and the remedy when it is not.
     pub fn check(&self, value: u64) -> Result<(), String> {
         if (self.min..=self.max).contains(&value) {
             return Ok(());
@@ -58,7 +65,7 @@ impl Knob {
 
 macro_rules! knobs {
     ($($(#[doc = $help:literal])+ $name:ident: $unit:literal, $min:literal to $max:literal, $default:literal;)+) => {
-        /// A value for each knob. All are whole numbers in the unit of their name.
+        /// Value of each knob, a whole number in the unit of its name.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Knobs {
             $($(#[doc = $help])+ pub $name: u64,)+
@@ -71,7 +78,7 @@ macro_rules! knobs {
         }
 
         impl Knob {
-            /// Every knob.
+            /// All knobs.
             pub const ALL: &[Self] = &[$(Self {
                 key: stringify!($name),
                 unit: $unit,
@@ -87,46 +94,49 @@ macro_rules! knobs {
 }
 
 knobs! {
-    /// Longest time a task runs before others get their turn. Longer slices mean fewer switches and better throughput; shorter ones mean
-    /// less waiting
+    /// Longest time that a task runs before others may run. Longer slices mean fewer switches and
+    /// better throughput. Shorter slices mean less waiting
     slice_us: "MICROSECONDS", 100 to 100_000, 10_000;
 
-    /// Time a task runs when many wait, at most slice_us. Longer favours throughput under load; shorter favours response under load
+    /// Slice when many tasks wait, at most slice_us. Longer favours throughput under load. Shorter
+    /// favours response under load
     slice_min_us: "MICROSECONDS", 10 to 100_000, 1_000;
 
-    /// Difference in progress at which running tasks change places between fast and slow CPUs. Larger means fewer migrations; smaller
-    /// means more equal progress
+    /// Difference in vtime at which a task on a fast CPU and one on a slow CPU migrate to each
+    /// other's CPU. Larger means fewer migrations. Smaller means more equal progress
     rotate_gap_us: "MICROSECONDS", 1_000 to 10_000_000, 40_000;
 
-    /// CPUs whose tasks sleep sooner than this keep a woken task where its waker runs. Larger keeps more conversations in one cache;
-    /// smaller spreads them; 0 always spreads
+    /// A CPU whose tasks sleep sooner than this keeps a wakee on its waker's CPU. Larger keeps more
+    /// tasks that communicate in one cache. Smaller spreads them, and 0 always spreads
     sync_burst_us: "MICROSECONDS", 0 to 1_000_000, 500;
 
-    /// Instructions after which what a task stalled on is taken into its profile, though not before 16 ns have passed for each, or 8 ms in
-    /// all. More ignore short phases; fewer follow them sooner
+    /// Instructions of a window, after which a task's stalls enter its profile. A window also lasts
+    /// at least 16 ns per instruction, or 8 ms if that is less. Larger ignores short phases.
+    /// Smaller follows them sooner
     window_instructions: "N", 10_000 to 1_000_000_000, 500_000;
 
-    /// Count one run in so many of a task whose profile is stable. Larger costs less a switch; smaller sees changes of tasks that run
-    /// briefly sooner
+    /// Count one run in N of a task whose profile is stable or whose last run was brief. Larger
+    /// makes switches cheaper. Smaller detects changes of tasks that run briefly sooner
     sample_every: "N", 1 to 1_000, 8;
 
-    /// Difference in predicted speedup that is worth a move. Larger means fewer migrations; smaller acts on smaller gains
+    /// Difference in predicted speedup that is worth a migration. Larger means fewer migrations.
+    /// Smaller acts on smaller gains
     gain_permille: "PERMILLE", 10 to 10_000, 100;
 
-    /// How far behind in progress tasks that gain little must be to go first on a fast CPU, and the others on a slow one. Larger favours
-    /// throughput; smaller favours equal progress
+    /// Lag at which a task of the other class goes before the tasks of a CPU's own class. Larger
+    /// favours throughput. Smaller favours equal progress
     borrow_gap_us: "MICROSECONDS", 1_000 to 10_000_000, 40_000;
 
-    /// How far behind a running task must be to take the place of one that gains more. Larger favours throughput; smaller favours equal
-    /// progress
+    /// Lag at which a running task takes the fast CPU of a task that gains more. Larger favours
+    /// throughput. Smaller favours equal progress
     unfair_gap_us: "MICROSECONDS", 1_000 to 100_000_000, 320_000;
 }
 
 impl Knobs {
-    /// Do the values go together?
+    /// Check that the values are consistent.
     ///
     /// # Errors
-    /// Cause and remedy of the first contradiction.
+    /// Fail with the cause and the remedy of the first contradiction.
     pub fn check(&self) -> Result<(), String> {
         if self.slice_min_us > self.slice_us {
             return Err(format!(

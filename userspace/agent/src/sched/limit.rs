@@ -1,7 +1,10 @@
-//! Keeps the cgroups that have a bias, where everything is scheduled, and what the kernel side knows of them in step.
+//! Limit bias to some cgroups while the whole system is scheduled.
 //!
-//! Approach. The kernel side is told their numbers and finds out by itself who is in them (`bpf/limit.bpf.h`); no thread is touched. Each
-//! [`SWEEP`] it is seen whether they are still there.
+//! # Approach
+//!
+//! The agent writes the ids of these cgroups into a map, and the kernel side finds their tasks by
+//! itself (`bpf/limit.bpf.h`). No thread is touched. Every [`SWEEP`] the agent checks whether the
+//! cgroups still exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,26 +23,27 @@ use crate::optin::system::{Linux, System};
 use crate::optin::waiting::Waiting;
 use crate::optin::{CgroupReport, Report, Request, chosen};
 
-/// Between looks.
+/// Time between two checks.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The cgroups that have a bias.
+/// Cgroups in which tasks have a bias.
 pub(super) struct Limit {
     system: Linux,
     chosen: Vec<Cgroup>,
-    /// Those that are not there.
+    /// Selected cgroups that do not exist at present.
     waiting: Waiting,
     map: MapHandle,
-    /// What is in the map.
+    /// Ids in the map.
     told: BTreeSet<u64>,
     due: Instant,
 }
 
 impl Limit {
-    /// Limits bias to these cgroups.
+    /// Limit bias to these cgroups.
     ///
     /// # Errors
-    /// Usage failure when a path names none; when the kernel side cannot be told.
+    /// Fail with a usage failure when a path cannot name a cgroup. Fail also when the kernel side's
+    /// map cannot be opened or written.
     pub(super) fn start(cgroups: &[PathBuf], loaded: &mut Loaded<'_>) -> Result<Self> {
         let map = loaded.cgroups().context("cannot tell the kernel side which cgroups have a bias")?;
         let mut this = Self {
@@ -57,12 +61,12 @@ impl Limit {
         Ok(this)
     }
 
-    /// How long nothing is to be done.
+    /// Return the time until the next check.
     pub(super) fn patience(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// Looks if it is time to.
+    /// Check for removed and for new cgroups if it is time to.
     pub(super) fn tick(&mut self, loaded: &mut Loaded<'_>) {
         if Instant::now() < self.due {
             return;
@@ -92,10 +96,11 @@ impl Limit {
         }
     }
 
-    /// Does what is asked.
+    /// Carry out a user's request and return the resulting state.
     ///
     /// # Errors
-    /// Usage failure for what is no cgroup, or was not chosen; runtime failure when the kernel side cannot be told.
+    /// Fail with a usage failure when the path is no cgroup or was not selected. Fail with a
+    /// runtime failure when the map cannot be written.
     pub(super) fn answer(&mut self, request: &Request, loaded: &mut Loaded<'_>) -> Result<Report, Failure> {
         match request {
             Request::List => {}
@@ -114,10 +119,10 @@ impl Limit {
         Ok(self.report())
     }
 
-    /// Chooses a cgroup that the configuration names, now or when it appears.
+    /// Select a cgroup of the configuration, at once or when it appears.
     ///
     /// # Errors
-    /// Usage failure for what can be no cgroup.
+    /// Fail with a usage failure when the path cannot name a cgroup.
     pub(super) fn want(&mut self, path: &Path) -> Result<(), Failure> {
         let found = self.system.find(path)?;
         self.waiting.configure(found.path());
@@ -131,7 +136,7 @@ impl Limit {
         }
     }
 
-    /// What is so now.
+    /// Return the state of the selected cgroups.
     pub(super) fn report(&self) -> Report {
         let ours = |of| of == policy::EXT || policy::is_switched(of);
         let cgroups = self.chosen.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
@@ -145,7 +150,7 @@ impl Limit {
         Ok(())
     }
 
-    /// Brings the map in step, and has the kernel side look at it.
+    /// Update the map, and make the kernel side read it again.
     fn tell(&mut self, loaded: &mut Loaded<'_>) -> Result<(), Failure> {
         let wanted: BTreeSet<u64> = self.chosen.iter().map(|cgroup| cgroup.id).collect();
         if wanted == self.told {

@@ -1,4 +1,4 @@
-//! Opens the BPF object, tells it the machine, loads and attaches it.
+//! Open the BPF object, write the machine description into it, load it and attach it.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -31,31 +31,32 @@ mod skeleton {
 pub(super) use skeleton::types;
 use skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 
-/// Bit of a CPU's published flags (`enum run_flags` in `bpf/state.bpf.h`): some task of ours runs there.
+/// Bit of a CPU's published flags (`enum run_flags` in `bpf/state.bpf.h`): a SCHED_EXT task runs
+/// there.
 pub(super) const RUN_BUSY: u32 = 1 << 3;
 
-/// The scheduler, attached. Dropping it detaches.
+/// The attached scheduler. Dropping it detaches the scheduler.
 pub(super) struct Loaded<'object> {
     pub(super) skel: BpfSkel<'object>,
     link: Option<Link>,
-    /// CPUs whose statistics are read.
+    /// Number of CPUs in use: the highest possible CPU plus one.
     pub(super) nr_cpus: usize,
-    /// Kept open, for the kernel side reads them.
+    /// Counters of all CPUs. They stay open because the kernel side reads them.
     counters: Counters,
-    /// How often each CPU had come online when its counters were opened.
+    /// For each CPU, how often it had come online when its counters were opened.
     pub(super) onlined: Vec<u32>,
-    /// Or why there are none: the scheduler does without.
+    /// Iterator over tasks, or the reason for its absence. The scheduler works without it.
     reports: Result<Reports>,
-    /// The table in force, but for what swaps taught.
+    /// Table in force, without the corrections that swaps have taught.
     pub(super) table: CapacityTable,
-    /// It was replaced, and nobody has asked since.
+    /// True if the table was replaced since the last call of `has_new_table()`.
     pub(super) new_table: bool,
-    /// Keep the programs that hint at opted-in cgroups attached.
+    /// Links of the programs that send events of opted-in cgroups.
     hinting: Vec<Link>,
 }
 
 impl<'object> Loaded<'object> {
-    /// Loads and attaches the scheduler with `options`. The kernel side reads `counters`.
+    /// Load and attach the scheduler with `options`. The kernel side reads `counters`.
     pub(super) fn attach(
         object: &'object mut MaybeUninit<OpenObject>,
         options: &RunOptions,
@@ -73,7 +74,7 @@ impl<'object> Loaded<'object> {
             open.maps.bss_data.as_deref_mut(),
             open.maps.data_data.as_deref_mut(),
         ) {
-            // Ticks see to it from then on.
+            // From then on ticks maintain the band.
             (bss.band_low, data.band_high) = (low, high);
         }
         describe_machine(&mut open, options, nr_cpus)?;
@@ -102,14 +103,15 @@ impl<'object> Loaded<'object> {
         })
     }
 
-    /// Opens anew the counters of CPUs that came online since the last call: the kernel closed the old ones when they went.
+    /// Reopen the counters of CPUs that came online since the last call. The kernel closed the old
+    /// ones when the CPUs went offline.
     pub(super) fn follow_hotplug(&mut self, options: &RunOptions) {
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
         let mut back = Vec::new();
         for (cpu, (seen, cctx)) in (0u32..).zip(self.onlined.iter_mut().zip(bss.cpu_ctxs.iter())) {
             if *seen != cctx.onlined {
                 *seen = cctx.onlined;
-                // Of a CPU that the table does not know, nobody knows what its cycles are worth.
+                // A CPU that is not in the table has no costs, so its cycles cannot be interpreted.
                 back.extend(self.table.get(cpu).map(|entry| entry.cpu));
             }
         }
@@ -134,10 +136,10 @@ impl<'object> Loaded<'object> {
         }
     }
 
-    /// Lets the kernel side hint at what happens in opted-in cgroups.
+    /// Let the kernel side send events of opted-in cgroups.
     ///
     /// # Errors
-    /// Why it cannot: then the agent has to look more often.
+    /// Fail with the reason why it cannot. The agent must then scan more often.
     pub(super) fn hints(&mut self) -> Result<Hints> {
         hints::require()?;
         let (maps, progs) = (&self.skel.maps, &self.skel.progs);
@@ -148,34 +150,34 @@ impl<'object> Loaded<'object> {
         Ok(hints)
     }
 
-    /// The map of cgroups that have a bias.
+    /// Return the map of cgroups in which tasks have a bias.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// Fail when the map cannot be opened.
     pub(super) fn cgroups(&self) -> Result<MapHandle> {
         Ok(MapHandle::try_from(&self.skel.maps.optin_cgroups)?)
     }
 
-    /// The kernel side looks at that map anew.
+    /// Make the kernel side read that map again.
     pub(super) fn cgroups_changed(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.cgroups_epoch = bss.cgroups_epoch.wrapping_add(1);
         }
     }
 
-    /// Hints that were lost since the start.
+    /// Return the number of events lost since the start.
     pub(super) fn hints_lost(&self) -> u64 {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.optin_lost)
     }
 
-    /// Takes over the knobs of `options`.
+    /// Write the knobs of `options` to the kernel side.
     pub(super) fn turn(&mut self, options: &RunOptions) {
         if let Some(data) = self.skel.maps.data_knobs_data.as_deref_mut() {
             turn(data, options);
         }
     }
 
-    /// What the kernel side and this process share, and the number of CPUs that are in use there.
+    /// Return the memory that the kernel side and this process share.
     pub(super) fn bss(&self) -> Option<&types::bss> {
         self.skel.maps.bss_data.as_deref()
     }
@@ -184,7 +186,7 @@ impl<'object> Loaded<'object> {
         self.nr_cpus
     }
 
-    /// The programs of `bpf/swap.bpf.h`.
+    /// Return the program of `bpf/swap.bpf.h` that queries a task.
     pub(super) fn look_program(&self) -> &ProgramMut<'object> {
         &self.skel.progs.bias_swap_look
     }
@@ -193,17 +195,17 @@ impl<'object> Loaded<'object> {
         &self.skel.progs.bias_swap_ask
     }
 
-    /// Does some CPU count?
+    /// Return true if the counters of some CPU are in use.
     pub(super) fn counts(&self) -> bool {
         self.bss().is_some_and(|bss| bss.cpu_info.iter().any(|info| info.counters != 0))
     }
 
-    /// Has the kernel ended the scheduler?
+    /// Return true if the kernel has ended the scheduler.
     pub(super) fn has_ended(&self) -> bool {
         self.uei().is_some_and(|uei| uei.has_ended())
     }
 
-    /// Statistics since the start.
+    /// Return the statistics since the start.
     pub(super) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
@@ -214,7 +216,7 @@ impl<'object> Loaded<'object> {
         stats
     }
 
-    /// Where the thresholds are.
+    /// Return the average speedup and the thresholds around it.
     pub(super) fn band(&self) -> Band {
         let data = self.skel.maps.data_data.as_deref();
         self.skel.maps.bss_data.as_deref().map_or_else(Band::default, |bss| Band {
@@ -224,7 +226,7 @@ impl<'object> Loaded<'object> {
         })
     }
 
-    /// What each CPU's counters are worth, and whether they are in use.
+    /// Return a summary of each CPU's counters, and whether they are in use.
     pub(super) fn counters(&self) -> Vec<CpuCounters> {
         let info = self.skel.maps.bss_data.as_deref().map(|bss| &bss.cpu_info);
         let counted =
@@ -233,12 +235,12 @@ impl<'object> Loaded<'object> {
         summaries.map(|summary| CpuCounters { counted: counted(summary.cpu), summary }).collect()
     }
 
-    /// What is known of every task.
+    /// Return a report of each task that has run.
     pub(super) fn tasks(&self) -> Result<Vec<TaskReport>> {
         self.reports.as_ref().map_err(|error| anyhow!("{error:#}"))?.read()
     }
 
-    /// Detaches and tells how it ended.
+    /// Detach the scheduler and return the report of its end.
     pub(super) fn detach(&mut self) -> ExitReport {
         drop(self.link.take());
         let stats = self.stats();
@@ -250,7 +252,7 @@ impl<'object> Loaded<'object> {
     }
 }
 
-/// Every knob, as the kernel side wants it.
+/// Write every knob in the kernel side's unit.
 fn turn(data: &mut types::data_knobs, options: &RunOptions) {
     let knobs = &options.knobs;
     let ns = |us: u64| us.saturating_mul(1000);
@@ -267,7 +269,8 @@ fn turn(data: &mut types::data_knobs, options: &RunOptions) {
     (data.fixed_low, data.fixed_high) = options.thresholds_permille.unwrap_or_default();
 }
 
-/// Sizes the map of events; leaves the counting programs out where there is nothing to count, or nowhere to attach.
+/// Size the map of events. Leave out counting programs that have nothing to count or no function to
+/// attach to.
 fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Result<()> {
     counting::size(&mut open.maps.events, nr_cpus)?;
     open.progs.bias_count_switch.set_autoload(any);
@@ -278,11 +281,12 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     Ok(())
 }
 
-/// How long an opted-in task may wait until the kernel ends the scheduler [ms]: the most it accepts.
+/// Longest time that an opted-in task may wait before the kernel ends the scheduler [ms]. The
+/// kernel accepts no more.
 const PARTIAL_TIMEOUT_MS: u32 = 30_000;
 
-/// Makes it a scheduler of opted-in cgroups only, or one of everything that judges only their tasks by what they stall on, or leaves out what that
-/// needs.
+/// Set the scope: only opted-in cgroups, the whole system, or the whole system with bias limited to
+/// some cgroups. Leave out the programs and maps that the scope does not need.
 fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
     let (partial, limited) = (!options.schedules_everything(), options.limits_bias());
     let hints = partial && hints::require().is_ok();
@@ -296,7 +300,8 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
     (ro.partial, ro.limited) = (partial, limited);
     ro.agent_tgid = std::process::id();
     let ops = open.struct_ops.bias_ops_mut();
-    // Flags that a kernel does not know are 0 here. Without them it keeps such tasks from the scheduler.
+    // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
+    // from the scheduler unless the flag is set.
     ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
     if !partial {
         return Ok(());
@@ -309,14 +314,15 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
         .into());
     }
     ops.flags |= flag;
-    // Opted-in tasks may starve behind those of the default scheduler, which is no stall of this one.
+    // Opted-in tasks may starve behind tasks of the default scheduler, which is no stall of this
+    // one.
     ops.timeout_ms = PARTIAL_TIMEOUT_MS;
     Ok(())
 }
 
-/// Numbers the LLCs from 0, in the order of their first CPU, and fills in every CPU.
+/// Number the LLCs from 0 in the order of their first CPU, and describe every CPU.
 ///
-/// A CPU that the table does not know, one that was offline, is in the LLC that comes first.
+/// A CPU that is not in the table, because it was offline, gets the first LLC.
 fn describe_machine(open: &mut OpenBpfSkel<'_>, options: &RunOptions, nr_cpus: usize) -> Result<()> {
     let table = &options.table;
     let mut llcs = BTreeMap::new();
@@ -349,7 +355,7 @@ fn describe_machine(open: &mut OpenBpfSkel<'_>, options: &RunOptions, nr_cpus: u
         info.known = 1;
     }
     table::write_first(bss, table);
-    // A table that is followed may come to have slow CPUs.
+    // Recalibration may add a slow class to the table.
     let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
     let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
@@ -364,7 +370,7 @@ fn no_section() -> anyhow::Error {
     anyhow!("the BPF object lacks a data section; rebuild with clang 18 or later")
 }
 
-/// A loading error, with the cause and the remedy in front where they are known.
+/// Return a loading error, with its cause and remedy in front where they are known.
 fn explain(error: &anyhow::Error) -> anyhow::Error {
     let text = format!("{error:#}");
     if text.contains("already running") || text.contains("os error 16") {
@@ -402,7 +408,7 @@ mod tests {
     use super::types;
     use bias_policy::ffi;
 
-    /// The BPF object, the agent and the policy crate see three Rust types made from one C type.
+    /// The BPF skeleton and the policy crate generate separate Rust types from one C type.
     #[test]
     fn both_sides_agree_on_the_shared_structs() {
         assert_eq!(size_of::<types::bias_cpu_info>(), size_of::<ffi::bias_cpu_info>());

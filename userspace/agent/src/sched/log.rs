@@ -1,4 +1,5 @@
-//! What libbpf says while the scheduler is loaded: kept, so that a refusal can be explained in a line, and printed with `-v`.
+//! libbpf's messages while the scheduler is loaded. The agent keeps them to explain a refusal in
+//! one line, and prints them with `-v`.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -6,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libbpf_rs::{PrintLevel, set_print};
 
-/// libbpf's callback is a plain function, so what it collects is global. A load failure's text is bounded by the verifier's log.
+/// Messages so far. They are global because libbpf's callback is a plain function. The verifier's
+/// log bounds their size.
 static SAID: Mutex<String> = Mutex::new(String::new());
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
-/// Collects from now on; prints too when `verbose`.
+/// Start to collect messages, and also print them if `verbose`.
 pub(super) fn collect(verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
     if let Ok(mut said) = SAID.lock() {
@@ -29,7 +31,8 @@ fn keep(_level: PrintLevel, text: String) {
     }
 }
 
-/// The line that says most about a refusal: the verifier's last word, or libbpf's last complaint.
+/// Return the line that explains a refusal best: the verifier's last line, or libbpf's last
+/// message.
 pub(super) fn reason() -> Option<String> {
     let said = SAID.lock().ok()?;
     reason_in(&said)

@@ -1,14 +1,21 @@
-//! Loading the kernel side and staying with it until it ends.
+//! Load the kernel side, attach it, and watch it until it ends.
 //!
-//! Problem. The scheduler lives in the kernel and must outlive mistakes here: whatever this process does, it may neither leave a half-told
-//! machine description behind nor keep tasks from running.
+//! # Problem
 //!
-//! Approach. Everything the kernel side needs is written before it is attached, in [`load`]. Afterwards this process only
-//! watches: for a signal, for the end of the scheduler, for questions ([`server`]). The attachment belongs to this process, so that the
-//! kernel returns all tasks to the default scheduler when the process dies, however it dies.
+//! The scheduler runs in the kernel and must survive faults of this process. This process may
+//! neither leave a half-written machine description behind nor keep tasks from running.
 //!
-//! Limits. A change of the online CPUs is handled in place by the kernel side; CPUs that were not in the table count as
-//! fast ones until they are measured ([`crate::recal`]).
+//! # Approach
+//!
+//! [`load`] writes all data that the kernel side needs before it attaches the scheduler. Afterwards
+//! the main thread only waits: for signals, for requests ([`server`]), for events, and for the end
+//! of the scheduler. The attachment belongs to this process. When the process dies, for any reason,
+//! the kernel returns all tasks to the default scheduler.
+//!
+//! # Limits
+//!
+//! The kernel side handles a change of the online CPUs in place. A CPU that is not in the table
+//! counts as fast until the agent measures it ([`crate::recal`]).
 
 mod chosen;
 mod counting;
@@ -70,20 +77,24 @@ use running::Running;
 use server::{Question, Server};
 use signals::{Signal, Signals};
 
-/// How often the end of the scheduler is looked for. Each look wakes this process, which displaces a task on a busy machine.
+/// Longest time between two checks for the end of the scheduler. Each check wakes this process,
+/// which preempts a task on a busy machine.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Loads the scheduler with these counters and blocks until a signal asks it to go, or the kernel ends it. Where `config` is read again, on
-/// request or SIGHUP, `options` change with it.
+/// Load the scheduler with these counters and block until a signal stops it or the kernel ends it.
+/// A reload of `config`, by request or by SIGHUP, changes `options`.
 ///
-/// Whatever a scx_bias that was killed has left is given back first. With opted-in cgroups, so is at the end what this one switched.
+/// First restore the policies that a killed scx_bias has changed. With opted-in cgroups, also
+/// restore at the end the policies that this run has changed.
 ///
-/// When the kernel asks for a restart, as it does when CPUs change while the scheduler is being loaded, it is loaded again, with
-/// the counters of the CPUs that are online then.
+/// When the kernel asks for a restart, load the scheduler again, with the counters of the CPUs that
+/// are online then. The kernel asks for one when CPUs change while the scheduler is being loaded.
 ///
 /// # Errors
-/// [`Exit::OtherScheduler`] when a scheduler is active, [`Exit::Kernel`] when sched_ext or a right is missing,
-/// [`Exit::Runtime`] when the kernel refuses the scheduler, [`Exit::Ejected`] when it ends it.
+/// * [`Exit::OtherScheduler`]: a sched_ext scheduler is active.
+/// * [`Exit::Kernel`]: sched_ext or a capability is missing.
+/// * [`Exit::Runtime`]: the kernel refuses the scheduler.
+/// * [`Exit::Ejected`]: the kernel ends the scheduler.
 pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config) -> Result<ExitReport> {
     refuse_if_active()?;
     let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
@@ -105,7 +116,8 @@ pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config)
     }
 }
 
-/// Gives back what was left, and opts these cgroups in; None if there are none, and everything is scheduled.
+/// Restore the policies that a killed scx_bias has changed, and opt these cgroups in. Return None
+/// if there are no cgroups, which means that the whole system is scheduled.
 fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
     let folder = Path::new(journal::FOLDER);
     if cgroups.is_empty() && !Store::exists(folder) {
@@ -130,7 +142,8 @@ fn run_once(
 ) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
     let mut loaded = Loaded::attach(&mut object, options, counters)?;
-    // Threads have the rights of those that start them, so from here on there may be some.
+    // Threads inherit the capabilities of the thread that starts them. Start none before this
+    // point.
     if let Err(error) = privilege::give_up() {
         warn!("rights that are not needed any more are kept: {error:#}");
     }
@@ -153,26 +166,27 @@ fn run_once(
     running.watch(&mut inputs, server.ok().as_ref())
 }
 
-/// Listens to what the kernel announces of CPUs, if the table is followed and it announces anything.
+/// Open a listener for the kernel's thermal events if recalibration is on. Return None if that
+/// fails.
 fn listen(recal: &mut Recalibrator) -> Option<Listener> {
     let listener = recal.is_on().then(Listener::open)?;
     listener.map_err(|error| recal.hears_nothing(&error)).ok()
 }
 
-/// What the watching thread wakes up for.
+/// Reason for which the main thread wakes up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Signal(Signal),
     Asked(Question),
-    /// Something happens in an opted-in cgroup.
+    /// An event of an opted-in cgroup arrived.
     Hinted,
-    /// Something got hot, or cools.
+    /// A thermal event arrived.
     Heated(News),
-    /// Nothing came for long enough.
+    /// No event arrived in time, or a sender has ended.
     Quiet,
 }
 
-/// Where the watching thread hears from.
+/// Sources that wake the main thread.
 struct Inputs<'a> {
     signals: &'a mut Receiver<Signal>,
     questions: Receiver<Question>,
@@ -181,7 +195,8 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Waits for something to do, `patience` at most. Should a thread behind one of these end, it is made one that never has anything.
+    /// Wait for an event, `patience` at most. If the sender of a source has ended, replace that
+    /// source by one that never fires.
     fn wait(&mut self, patience: Duration) -> Event {
         select! {
             recv(self.signals) -> signal => signal.map_or_else(|_| {
@@ -205,15 +220,16 @@ impl Inputs<'_> {
     }
 }
 
-/// The kernel side's clock [ns]; 0 if there is none, which Linux does not know.
+/// Return the time of the kernel side's clock [ns]. Return 0 if the clock is missing, which does
+/// not occur on Linux.
 fn monotonic_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }
 
-/// Where the kernel tells about sched_ext.
+/// Directory in which the kernel reports the state of sched_ext.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
-/// Name of the sched_ext scheduler that is active; None when none is.
+/// Return the name of the active sched_ext scheduler, None if none is active.
 pub(crate) fn active() -> Option<String> {
     let folder = Path::new(SCHED_EXT);
     let state = std::fs::read_to_string(folder.join("state")).ok()?;
@@ -235,7 +251,7 @@ fn refuse_if_active() -> Result<(), Failure> {
     })
 }
 
-/// What is scheduled, on what.
+/// Describe the CPUs and the scope of the run.
 fn describe(options: &RunOptions) -> String {
     let cpus = &options.table.cpus;
     let slow = cpus.iter().filter(|cpu| cpu.class == bias_policy::table::Class::Slow).count();

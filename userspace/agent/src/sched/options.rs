@@ -1,4 +1,4 @@
-//! What a user can choose about a run.
+//! Options of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,63 +12,66 @@ use crate::model::CounterModel;
 use crate::pmu::{self, Override};
 use crate::swaps::SwapOptions;
 
-/// What a user can choose about a run.
+/// Options of a run that the user can choose.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// The numbers.
+    /// Numeric options.
     pub knobs: Knobs,
-    /// Fixed thresholds of the predicted speedup [permille], low and high; None adapts them to what runs.
+    /// Fixed thresholds of the predicted speedup [permille], low and high. None adapts them to the
+    /// running tasks.
     pub thresholds_permille: Option<(u32, u32)>,
-    /// Count what tasks stall on.
+    /// True if the stalls of tasks are counted.
     pub bias: bool,
-    /// Swaps that the agent plans.
+    /// Options of planned swaps.
     pub swaps: SwapOptions,
-    /// Let CPUs move running tasks by themselves; without, an ablation, the agent's swaps alone do.
+    /// True if CPUs migrate running tasks by themselves. If false, for an ablation, only planned
+    /// swaps do.
     pub moving: bool,
-    /// Keep the table true while scheduling.
+    /// True if the table is recalibrated during the run.
     pub recalibrate: bool,
-    /// Events to count in place of those we would choose.
+    /// Events to count in place of the default ones.
     pub events: Vec<Override>,
-    /// What calibration found of the counters; None for nominal scales.
+    /// Scales of the counters from calibration, None for nominal scales.
     pub model: Option<CounterModel>,
-    /// Print statistics at this interval.
+    /// Interval at which statistics are printed, None for never.
     pub stats_interval: Option<Duration>,
-    /// What is logged; whoever installed the subscriber sees to it.
+    /// Log level. The code that installed the subscriber applies it.
     pub log_level: Level,
-    /// Print the verifier's log on a failure to load.
+    /// True if libbpf's messages are printed, with the verifier's log.
     pub verbose: bool,
-    /// Schedule the threads of these cgroups only; everything if there are none.
+    /// Cgroups whose threads are scheduled. If there are none, the whole system is scheduled.
     pub cgroups: Vec<PathBuf>,
-    /// Schedule everything all the same, and limit bias to them.
+    /// True if the whole system is scheduled all the same, and only bias is limited to these
+    /// cgroups.
     pub whole_system: bool,
-    /// Where the table comes from, if the user named a file.
+    /// File of the table, if the user named one.
     pub capacity_file: Option<PathBuf>,
-    /// The machine.
+    /// Capacity table of the machine.
     pub table: CapacityTable,
-    /// What its CPUs did when the table was measured, as far as that is known.
+    /// Clock and speed of the CPUs when the table was measured, as far as they are known.
     pub references: Vec<Reference>,
 }
 
 impl RunOptions {
-    /// What the counters are to be opened with.
+    /// Return the options with which the counters are opened.
     #[must_use]
     pub fn counting(&self) -> pmu::Options {
         pmu::Options { events: self.events.clone(), enabled: self.bias }
     }
 
-    /// Is everything scheduled?
+    /// Return true if the whole system is scheduled.
     #[must_use]
     pub fn schedules_everything(&self) -> bool {
         self.cgroups.is_empty() || self.whole_system
     }
 
-    /// Are only the tasks of some cgroups judged by what they stall on, of all that are scheduled?
+    /// Return true if the whole system is scheduled and bias is limited to some cgroups.
     #[must_use]
     pub fn limits_bias(&self) -> bool {
         !self.cgroups.is_empty() && self.whole_system
     }
 
-    /// The defaults, for a machine described by `table`.
+    /// Return the defaults for a machine described by `table`.
     #[must_use]
     pub fn new(table: CapacityTable) -> Self {
         Self {

@@ -1,6 +1,9 @@
-//! Statistics on standard output at an interval, until nothing reads them any more.
+//! Periodic statistics on standard output, until its reader has gone.
 //!
-//! Invariants. Output that fails never ends the run: a closed pipe ends the printing, any other error costs a line.
+//! # Invariants
+//!
+//! A failed write never ends the run. A closed pipe ends the printing, and any other error costs
+//! one line.
 
 use std::io::{ErrorKind, Stdout, Write, stdout};
 use std::time::{Duration, Instant};
@@ -9,7 +12,7 @@ use tracing::warn;
 
 use super::stats::Stats;
 
-/// Prints what came since the last line.
+/// Printer of the statistics since the last line.
 pub(super) struct Printing<W = Stdout> {
     out: W,
     at: Instant,
@@ -18,7 +21,7 @@ pub(super) struct Printing<W = Stdout> {
 }
 
 impl Printing {
-    /// On standard output, from now on.
+    /// Print on standard output, starting now.
     pub(super) fn new() -> Self {
         Self::on(stdout())
     }
@@ -29,12 +32,12 @@ impl<W: Write> Printing<W> {
         Self { out, at: Instant::now(), printed: Stats::default(), closed: false }
     }
 
-    /// When the next line is due; None if none is.
+    /// Return the time at which the next line is due, None if none is.
     pub(super) fn due(&self, interval: Option<Duration>) -> Option<Instant> {
         interval.filter(|_| !self.closed).map(|interval| self.at + interval)
     }
 
-    /// Prints a line.
+    /// Print one line.
     pub(super) fn print(&mut self, now: Instant, stats: Stats) {
         let line = stats.since(&self.printed).line();
         if let Err(error) = writeln!(self.out, "{line}").and_then(|()| self.out.flush())

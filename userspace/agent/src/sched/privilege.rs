@@ -1,37 +1,46 @@
-//! Rights that are not needed once the scheduler is attached are given up.
+//! Drop the capabilities that the agent does not need after the attachment.
 //!
-//! Problem. Loading a scheduler takes root; a process that runs for months as root turns any mistake in it into one with all rights.
+//! # Problem
 //!
-//! Approach. After the attachment, and before any other thread is started, all capabilities but [`KEPT`] are dropped, also from the bounding
-//! set, and nothing executed may gain any (`no_new_privs`).
+//! Loading a scheduler needs root. If the process then runs as root for months, any fault in it can
+//! use all capabilities.
 //!
-//! Limits. The user stays root: files of root's remain readable and writable to it, those of other users become as closed as their modes
-//! say. Who has taken over this process can still load BPF programs.
+//! # Approach
+//!
+//! After the attachment, and before any other thread starts, the agent drops all capabilities but
+//! [`KEPT`], also from the bounding set. It sets `no_new_privs`, so that no executed program gains
+//! any.
+//!
+//! # Limits
+//!
+//! The user stays root: the process can still read and write root's files. Access to the files of
+//! other users depends on their modes. An attacker that controls the process can still load BPF
+//! programs.
 
 use anyhow::{Context, Result};
 use caps::{CapSet, Capability, CapsHashSet};
 
-/// What is kept, and for what.
+/// Capabilities that are kept, and their uses.
 pub const KEPT: [Capability; 3] = [
-    // Loading the scheduler anew when the kernel asks for it.
+    // Load the scheduler again when the kernel asks for it.
     Capability::CAP_BPF,
-    // The same, and opening the counters of CPUs that come online.
+    // The same, and open the counters of CPUs that come online.
     Capability::CAP_PERFMON,
-    // Policies and nice values of opted-in threads.
+    // Set policies and nice values of opted-in threads.
     Capability::CAP_SYS_NICE,
 ];
 
-/// Gives up all capabilities of this thread, and of those it starts from now on, but [`KEPT`].
+/// Drop all capabilities but [`KEPT`] from this thread and from all that it starts later.
 ///
 /// # Errors
-/// When the kernel refuses; then some may have been given up.
+/// Fail when the kernel refuses. Some capabilities may be gone then.
 pub(super) fn give_up() -> Result<()> {
     let has = caps::read(None, CapSet::Permitted).context("cannot read capabilities")?;
     let keeps: CapsHashSet = KEPT.into_iter().filter(|cap| has.contains(cap)).collect();
     if has.contains(&Capability::CAP_SETPCAP) {
         for cap in caps::read(None, CapSet::Bounding).context("cannot read capabilities")?.difference(&keeps)
         {
-            // A capability that this kernel does not know cannot be had either.
+            // No thread can have a capability that this kernel does not know.
             let _ = caps::drop(None, CapSet::Bounding, *cap);
         }
     }
@@ -52,7 +61,7 @@ mod tests {
 
     #[test]
     fn nothing_but_what_is_kept_remains_in_the_thread_and_its_children() {
-        // Capabilities belong to threads: this test's own is not touched.
+        // Capabilities belong to threads, so that those of the test's own thread stay.
         let sets = std::thread::spawn(|| {
             give_up().unwrap();
             let child = std::thread::spawn(|| caps::read(None, CapSet::Permitted).unwrap()).join().unwrap();

@@ -1,10 +1,15 @@
-//! Taking over what can change while the scheduler runs.
+//! Reload of the configuration while the scheduler runs.
 //!
-//! Approach. The configuration is read and checked as at a start; if that fails, nothing changes. What differs is then taken over where
-//! it can be ([`Knob::ALL`], and what is marked so below), and named where it cannot: it decides what is loaded into the kernel.
+//! # Approach
 //!
-//! Invariants. After a reload the options are those of the configuration, but for what is reported as needing a restart. To reload twice is to
-//! reload once.
+//! Read and check the configuration as at a start. If that fails, nothing changes. Take over each
+//! changed option that can change in a run ([`Knob::ALL`], and settings below with a `take`
+//! function). Report the others, which decide what is loaded into the kernel.
+//!
+//! # Invariants
+//!
+//! After a reload the options equal the configuration, except for those reported as needing a
+//! restart. A second reload changes nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,40 +17,40 @@ use super::knobs::Knob;
 use super::options::RunOptions;
 use crate::failure::Failure;
 
-/// Where options come from, so that they can be read again.
+/// Source of the options, which can be read again.
 pub trait Config {
-    /// The options as a start would find them now. The table is not read again.
+    /// Return the options that a start would find now. The table is not read again.
     ///
     /// # Errors
-    /// As at a start.
+    /// Fail as a start does.
     fn reread(&self) -> Result<RunOptions, Failure>;
 
-    /// These options hold from now on.
+    /// Apply options that take effect outside the scheduler, such as the log level.
     fn taken(&self, options: &RunOptions);
 }
 
-/// An option that has another value than before.
+/// Option that has another value than before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Its key in the configuration file.
+    /// Key of the option in the configuration file.
     pub key: String,
-    /// The value it had.
+    /// Value before the reload.
     pub from: String,
-    /// The value it has in the configuration now.
+    /// Value in the configuration now.
     pub to: String,
 }
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadReport {
     /// Options that were changed.
     pub changed: Vec<Change>,
-    /// Options that keep their values until scx_bias is started anew.
+    /// Options that keep their values until scx_bias is restarted.
     pub needs_restart: Vec<Change>,
 }
 
 impl ReloadReport {
-    /// A line for each thing to know.
+    /// Return one line for each change, or one that reports no change.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let changed = self.changed.iter().map(|Change { key, from, to }| format!("{key}: {from} -> {to}"));
@@ -57,11 +62,11 @@ impl ReloadReport {
     }
 }
 
-/// An option that is no knob.
+/// Option that is not a knob.
 struct Setting {
     key: &'static str,
     show: fn(&RunOptions) -> String,
-    /// How it is taken over; None if that needs a restart.
+    /// Function that takes the option over, None if that needs a restart.
     take: Option<fn(&mut RunOptions, &RunOptions)>,
 }
 
@@ -109,7 +114,7 @@ const SETTINGS: [Setting; 11] = [
     },
 ];
 
-/// Cgroups come and go while only some are scheduled; whether all are is decided at the start.
+/// Key of the cgroups. They can change during a run unless that changes the scope.
 const CGROUPS: &str = "cgroups";
 
 fn list(items: impl Iterator<Item = String>) -> String {
@@ -117,7 +122,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// What differs between the options of a run and those of the configuration now.
+/// Return the differences between the options of a run and those of the configuration.
 #[must_use]
 pub fn differences(old: &RunOptions, new: &RunOptions) -> ReloadReport {
     let mut report = ReloadReport::default();
@@ -138,13 +143,13 @@ pub fn differences(old: &RunOptions, new: &RunOptions) -> ReloadReport {
     report
 }
 
-/// Can the cgroups be changed without loading another scheduler?
+/// Return true if the cgroups can be changed without loading another scheduler.
 pub(super) fn can_change_cgroups(old: &RunOptions, new: &RunOptions) -> bool {
     let decided = |options: &RunOptions| (options.schedules_everything(), options.limits_bias());
     decided(old) == decided(new)
 }
 
-/// Takes over what can be.
+/// Take over all options that can change during a run.
 pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
     old.knobs = new.knobs.clone();
     for take in SETTINGS.iter().filter_map(|setting| setting.take) {
@@ -194,7 +199,7 @@ mod tests {
             let after = differences(&run, &new);
             prop_assert_eq!(&after.needs_restart, &before.needs_restart);
             prop_assert_eq!(after.changed, vec![]);
-            // And what needs one was left alone.
+            // Options that need a restart were left alone.
             prop_assert_eq!(differences(&old, &run).needs_restart, vec![]);
             let lines = before.lines().len();
             prop_assert_eq!(lines, (before.changed.len() + before.needs_restart.len()).max(1));

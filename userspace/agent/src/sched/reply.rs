@@ -1,18 +1,19 @@
-//! What comes of a command that is sent over the socket: what it did, or the failure as it would be on the command line.
+//! Reply to a command over the socket: its result, or the failure that the command line would
+//! report.
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
 
-/// What a command did.
+/// Reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply<T> {
-    /// It was done, and this is so now.
+    /// The command succeeded with this result.
     Done(T),
-    /// It was not.
+    /// The command was refused.
     Refused {
-        /// Exit code.
+        /// Exit code of the program.
         exit: u8,
         /// Cause and remedy.
         message: String,

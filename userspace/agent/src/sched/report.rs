@@ -1,15 +1,28 @@
-//! What is known of every task, read from the kernel side.
+//! Reports of all tasks, read from the kernel side.
 //!
-//! Problem. Profiles live in task storage, which only programs in the kernel can walk; and what is read there is read while others write it.
+//! # Problem
 //!
-//! Approach. An iterator over tasks (`bpf/report.bpf.h`) prints one `struct bias_task_report` for each task that has run. It is attached once
-//! and read like a file, in full, whenever somebody asks. Records become [`TaskReport`]s, in which what is not known is None.
+//! Profiles are in task storage, which only programs in the kernel can walk. The kernel side writes
+//! them while they are read.
 //!
-//! Invariants. Any bytes make reports or none, never an error: an incomplete last record is dropped, values that no version of the kernel
-//! side writes become [`Reason::None`] and [`Kind::Neutral`], names need not be text. A task without a prediction has neither speedup nor
-//! stack.
+//! # Approach
 //!
-//! Limits. At most [`MOST_TASKS`] reports. A kind is told anew when a task is queued: one that runs on undisturbed keeps its old one.
+//! An iterator over tasks (`bpf/report.bpf.h`) prints one `struct bias_task_report` for each task
+//! that has run. The agent attaches it once and reads it in full, like a file, at each request.
+//! Each record becomes a [`TaskReport`], in which an unknown value is None.
+//!
+//! # Invariants
+//!
+//! * Any bytes make reports or none, never an error. An incomplete last record is dropped.
+//! * Values that no version of the kernel side writes become [`Reason::None`] and
+//!   [`Kind::Neutral`].
+//! * Names need not be text.
+//! * A task without a prediction has neither a speedup nor a CPI stack.
+//!
+//! # Limits
+//!
+//! At most [`MOST_TASKS`] reports are read. A task that runs while no other waits keeps its old
+//! bias.
 
 use std::io::{ErrorKind, Read};
 
@@ -18,29 +31,30 @@ use bias_policy::ffi;
 use libbpf_rs::{Iter, Link, ProgramMut};
 use serde::{Deserialize, Serialize};
 
-/// Reports that are read at most.
+/// Most reports that are read.
 const MOST_TASKS: usize = 65_536;
-/// Bytes of one record.
+/// Size of a record [bytes].
 const RECORD: usize = size_of::<ffi::bias_task_report>();
-/// Attempts to read on when the kernel asks for patience: it does once in a million tasks that print nothing.
+/// Most retries when the kernel asks to read again, as it does once per million tasks that print
+/// nothing.
 const ATTEMPTS: u32 = 100;
 
-/// Why a task was last moved while it ran.
+/// Reason for a task's last migration while it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// It was not.
+    /// The task has not migrated while it ran.
     #[default]
     None,
-    /// A fast CPU was idle.
+    /// Pull: a CPU was about to idle.
     Pull,
-    /// Its turn on a fast CPU, or another's.
+    /// Rotation: the task or its partner lagged behind.
     Rotate,
-    /// It gains more from a fast CPU than who was there.
+    /// Gain swap: the task gains more from a fast CPU than its partner.
     Gain,
-    /// It gains less than who came.
+    /// Gain swap: the task gains less than its partner.
     Yield,
-    /// The agent planned it.
+    /// Planned swap.
     Swap,
 }
 
@@ -57,16 +71,16 @@ impl From<u32> for Reason {
     }
 }
 
-/// Where a task belongs.
+/// Bias of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Either way, or nothing is known of it.
+    /// Unbiased, or without a prediction.
     #[default]
     Neutral,
-    /// On fast CPUs.
+    /// Fast-biased.
     Fast,
-    /// On slow CPUs.
+    /// Slow-biased.
     Slow,
 }
 
@@ -80,7 +94,7 @@ impl From<u32> for Kind {
     }
 }
 
-/// What a task's time on the best CPU consists of [permille]; the parts sum to 1000.
+/// CPI stack: shares of a task's time on the reference CPU [permille, sum 1000].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stack {
     /// Execution.
@@ -91,32 +105,32 @@ pub struct Stack {
     pub external: u32,
 }
 
-/// What is known of one task.
+/// Report of one task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// The thread.
+    /// Pid of the thread.
     pub pid: u32,
-    /// Its process.
+    /// Pid of its process.
     pub tgid: u32,
-    /// Its name, as far as it is UTF-8. May hold control characters.
+    /// Name, with invalid UTF-8 replaced. It may hold control characters.
     pub name: String,
-    /// The CPU where it runs, or ran last.
+    /// CPU on which the task runs or ran last.
     pub cpu: u32,
-    /// Does it run now?
+    /// True if the task runs now.
     pub running: bool,
-    /// Why it was last moved while it ran.
+    /// Reason for the last migration while it ran.
     pub reason: Reason,
-    /// Where it belongs.
+    /// Bias.
     pub kind: Kind,
-    /// Predicted time on a slow CPU over time on a fast one [permille].
+    /// Predicted time on a slow CPU over time on a fast one [permille], None if unknown.
     pub speedup_permille: Option<u32>,
-    /// What its time consists of.
+    /// CPI stack, None if unknown.
     pub stack_permille: Option<Stack>,
-    /// Windows of its own behind the prediction; 0 when it is inherited.
+    /// Number of own windows behind the prediction, 0 if the prediction is inherited.
     pub windows: u32,
-    /// Has the prediction settled?
+    /// True if the prediction has settled.
     pub stable: bool,
-    /// Time on fast CPUs since the scheduler saw it first [ms].
+    /// Time on fast CPUs since the scheduler first saw the task [ms].
     pub fast_ms: f64,
     /// Time on slow CPUs since then [ms].
     pub slow_ms: f64,
@@ -138,7 +152,7 @@ impl From<&ffi::bias_task_report> for TaskReport {
             speedup_permille: speedup,
             stack_permille: speedup.map(|_| Stack { execute, internal, external }),
             windows: raw.profile.windows,
-            // SAFETY: the function only reads what the reference points to.
+            // SAFETY: the function only reads the profile, to which a reference exists.
             stable: unsafe { ffi::bias_profile_stable(&raw const raw.profile) },
             fast_ms: ms(raw.fast_ns),
             slow_ms: ms(raw.slow_ns),
@@ -146,12 +160,12 @@ impl From<&ffi::bias_task_report> for TaskReport {
     }
 }
 
-/// Nanoseconds as milliseconds, to the microsecond.
+/// Convert nanoseconds to milliseconds, to the microsecond.
 fn ms(ns: u64) -> f64 {
     (ns / 1000) as f64 / 1000.0
 }
 
-/// The iterator, attached. The kernel side runs it only when it is read.
+/// The attached iterator. The kernel side runs it only when it is read.
 pub(super) struct Reports(Link);
 
 impl Reports {
@@ -159,14 +173,14 @@ impl Reports {
         Ok(Self(program.attach().context("cannot attach the iterator over tasks")?))
     }
 
-    /// A report of each task that has run.
+    /// Return a report of each task that has run.
     pub(super) fn read(&self) -> Result<Vec<TaskReport>> {
         let mut iter = Iter::new(&self.0).context("cannot iterate over tasks")?;
         Ok(parse(&read_all(&mut iter).context("cannot read the iterator over tasks")?))
     }
 }
 
-/// Everything `from` has, up to [`MOST_TASKS`] records.
+/// Read all bytes of `from`, up to [`MOST_TASKS`] records.
 fn read_all(from: &mut impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; RECORD * 512];
@@ -188,11 +202,11 @@ fn read_all(from: &mut impl Read) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The reports in `bytes`; an incomplete last one is dropped.
+/// Parse the reports in `bytes`, without an incomplete last one.
 fn parse(bytes: &[u8]) -> Vec<TaskReport> {
     let record = |bytes: &[u8]| {
-        // SAFETY: the chunk is as long as the structure, which consists of integers only, so that any bytes are valid; the read
-        // does not ask for alignment.
+        // SAFETY: the chunk is as long as the structure. It consists of integers only, so that any
+        // bytes are valid. The read does not require alignment.
         let raw: ffi::bias_task_report = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         TaskReport::from(&raw)
     };
@@ -216,11 +230,12 @@ mod tests {
     }
 
     fn bytes(raw: &ffi::bias_task_report) -> Vec<u8> {
-        // SAFETY: the structure has no padding (asserted above), so that all its bytes are initialised.
+        // SAFETY: the structure has no padding, as a test asserts, so that all its bytes are
+        // initialised.
         unsafe { std::slice::from_raw_parts((&raw const *raw).cast::<u8>(), RECORD) }.to_vec()
     }
 
-    /// Both compilers see the structure that the header asserts.
+    /// Both compilers must produce the layout that the header asserts.
     #[test]
     fn the_record_has_no_padding() {
         assert_eq!(RECORD, 2 * 8 + 5 * 4 + size_of::<ffi::bias_profile>() + 16);
@@ -282,7 +297,7 @@ mod tests {
         assert_eq!(parse(&all[..3]).len(), 0);
     }
 
-    /// Gives one byte at a time, with interruptions.
+    /// Reader that gives one byte at a time, with interruptions.
     struct Drip(Vec<u8>, bool);
 
     impl Read for Drip {

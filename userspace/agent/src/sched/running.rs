@@ -1,6 +1,7 @@
-//! A running scheduler: what is done for it while it runs, and what it answers to those who ask about it and command it.
+//! A running scheduler: the agent's work for it, and the answers to status requests and commands.
 //!
-//! The watching thread sleeps until something comes or is due, does what is due, answers, and sleeps again. All that it has is here.
+//! The main thread sleeps until an event arrives or work is due, does that work, answers, and
+//! sleeps again. [`Running`] holds all its state.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,9 +27,9 @@ use crate::optin::{Report, Request, journal};
 use crate::recal::Recalibrator;
 use crate::swaps::{Swaps, SwapsReport, Urgency};
 
-/// What the watching thread has.
+/// State of the main thread.
 pub(super) struct Running<'a, 'object, 'optin> {
-    /// It goes before what it hears from.
+    /// Dropped before `loaded`, whose ring buffer it reads.
     chosen: Chosen<'optin>,
     loaded: Loaded<'object>,
     options: &'a mut RunOptions,
@@ -38,7 +39,7 @@ pub(super) struct Running<'a, 'object, 'optin> {
     urgency: Urgency,
     recal: Recalibrator,
     started: Instant,
-    /// How long recalibration has nothing to do.
+    /// Time until recalibration has work, at most [`POLL`].
     quiet: Duration,
     printing: Printing,
 }
@@ -69,7 +70,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         }
     }
 
-    /// Stays until a signal asks it to go, or the kernel has ended the scheduler.
+    /// Run until a signal asks to stop or the kernel has ended the scheduler.
     pub(super) fn watch(mut self, inputs: &mut Inputs<'_>, server: Option<&Server>) -> Result<ExitReport> {
         let what = describe(self.options);
         self.manager.ready(&what);
@@ -96,7 +97,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
             self.keep_up(&event);
             match (event, server) {
                 (Event::Asked(question), Some(server)) => server.answer(question, &mut self),
-                // Who asked by signal reads the answer in the log.
+                // The log shows the result of a reload by signal.
                 (Event::Signal(Signal::Reload), _) => drop(self.reload()),
                 _ => {}
             }
@@ -104,7 +105,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         }
     }
 
-    /// Tells the service manager why, and leaves it for `scx_bias status`.
+    /// Report the reason to the service manager, and store it for `scx_bias status`.
     fn ejected(&self, reason: &str) {
         self.manager.ejected(reason);
         if let Err(error) = ejections::remember(Path::new(journal::FOLDER), reason) {
@@ -112,7 +113,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         }
     }
 
-    /// How long nothing but swaps can be due.
+    /// Return the time until work other than swaps can be due.
     fn patience(&self) -> Duration {
         let now = Instant::now();
         let due = self.printing.due(self.options.stats_interval);
@@ -120,7 +121,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         patience.min(self.chosen.patience())
     }
 
-    /// With CPUs that come and go, with their speeds, with opted-in cgroups.
+    /// Follow hotplug, CPU speeds and opted-in cgroups, and feed the service manager's watchdog.
     fn keep_up(&mut self, event: &Event) {
         self.manager.live(Instant::now());
         self.loaded.follow_hotplug(self.options);
@@ -157,13 +158,14 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         Ok(report)
     }
 
-    /// Opts in and lets go what differs from the configuration before; what was added or removed by command stays as it is.
+    /// Opt in and release cgroups where the configuration has changed. Cgroups that were added or
+    /// removed by command stay as they are.
     fn change_cgroups(&mut self, new: &[PathBuf]) -> Result<(), Failure> {
         let old = &self.options.cgroups;
         let mut added: Vec<&PathBuf> = Vec::new();
         for path in new.iter().filter(|path| !old.contains(path)) {
             if let Err(failure) = self.chosen.want(path, &mut self.loaded) {
-                // As if nothing had been asked for.
+                // Undo the additions, so that a failed reload changes nothing.
                 for path in added {
                     let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);
                 }
@@ -172,7 +174,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
             added.push(path);
         }
         for path in old.iter().filter(|path| !new.contains(path)) {
-            // It may have been let go by command.
+            // A command may have removed it already.
             let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);
         }
         Ok(())

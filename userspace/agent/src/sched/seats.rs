@@ -1,6 +1,10 @@
-//! What swaps need of the kernel side: a glance at what each CPU publishes, and the two programs of `bpf/swap.bpf.h`.
+//! The kernel side as swaps need it: a snapshot of the fields that CPUs publish, and the two
+//! programs of `bpf/swap.bpf.h`.
 //!
-//! Limits. The words of a CPU are read while it writes them: a glance may be one event old, which the look that follows finds out.
+//! # Limits
+//!
+//! A CPU writes its fields while they are read, so that a snapshot may be one event old. The query
+//! that follows detects that.
 
 use anyhow::{Context, Result, bail};
 use bias_policy::ffi;
@@ -17,7 +21,8 @@ impl Kernel for Loaded<'_> {
     fn glance(&self, seats: &mut Vec<Seat>) {
         seats.clear();
         let Some(bss) = self.bss() else { return };
-        // Where this process runs it has taken the place of whoever sits there.
+        // On the CPU of this thread, the agent has preempted the resident task, so that RUN_BUSY
+        // may be clear.
         let here = sched_getcpu().unwrap_or(usize::MAX);
         for (at, (cctx, info)) in bss.cpu_ctxs.iter().zip(&bss.cpu_info).enumerate().take(self.nr_cpus()) {
             let sits = cctx.run_flags & RUN_BUSY != 0 || at == here;
@@ -61,15 +66,16 @@ impl Kernel for Loaded<'_> {
     }
 }
 
-/// Structures without padding that consist of integers only: any bytes are valid, and all are initialised.
+/// Structure without padding that consists of integers only: any bytes are valid, and all are
+/// initialised.
 trait Plain {}
 impl Plain for ffi::bias_look {}
 impl Plain for ffi::bias_swap_request {}
 
-/// Runs a program with `context`, which it may change. What it returns.
+/// Run a program with `context`, which the program may change. Return the program's result.
 fn call<T: Plain>(program: &ProgramMut<'_>, context: &mut T) -> libbpf_rs::Result<i32> {
-    // SAFETY: the bytes of a plain structure are all initialised, and whatever the kernel writes there is valid; the slice ends before
-    // the borrow does.
+    // SAFETY: the bytes of a plain structure are all initialised, and any bytes that the kernel
+    // writes are valid. The slice ends before the borrow does.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(context).cast::<u8>(), size_of::<T>()) };
     let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };

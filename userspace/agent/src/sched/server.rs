@@ -1,10 +1,15 @@
-//! Answers who asks over the socket, which is private to root.
+//! Server for status requests and commands over a private socket.
 //!
-//! Problem. Clients come, stay silent, stop reading and go whenever they like; what they ask for belongs to the thread that watches
-//! the scheduler.
+//! # Problem
 //!
-//! Approach. One thread has the clients ([`super::socket`]), understands what they want ([`super::desk`]) and hands their questions on one at
-//! a time. The watching thread waits for questions beside everything else it waits for, and answers at once. Targets:
+//! Clients connect, stay silent, stop reading and leave at any time. The data that they ask for
+//! belongs to the main thread.
+//!
+//! # Approach
+//!
+//! One thread serves the clients ([`super::socket`]), parses their requests ([`super::desk`]) and
+//! passes their questions on one at a time. The main thread waits for questions together with its
+//! other sources and answers at once. The targets are:
 //!
 //! | target | answer |
 //! |---|---|
@@ -13,9 +18,12 @@
 //! | `tasks` | a list of [`TaskReport`] |
 //! | `cgroups`, with `request` a [`Request`] as JSON | a [`Reply`] with a [`Report`] |
 //! | `reload` | a [`Reply`] with a [`ReloadReport`] |
-//! | `swaps`, with `from` a number | [`SwapsReport`] |
+//! | `swaps`, with `from` the number of a swap | [`SwapsReport`] |
 //!
-//! Invariants. Every question gets exactly one answer. Nothing here is on the way of scheduling, which goes on while this process sleeps.
+//! # Invariants
+//!
+//! Every question gets exactly one answer. No scheduling decision waits for this code: scheduling
+//! goes on while this process sleeps.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -34,10 +42,10 @@ use crate::failure::Failure;
 use crate::optin::{Report, Request};
 use crate::swaps::SwapsReport;
 
-/// The usual socket: where clients of scx_stats look for the scheduler that runs.
+/// Default socket, at which clients of scx_stats expect the running scheduler.
 const PATH: &str = "/var/run/scx/root/stats";
 
-/// Where the answers come from.
+/// Source of the answers.
 pub(super) trait Source {
     fn stats(&self) -> Stats;
     fn status(&self) -> StatusReport;
@@ -47,7 +55,7 @@ pub(super) trait Source {
     fn swaps(&self, first: u64) -> SwapsReport;
 }
 
-/// What a client wants.
+/// Question of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
     Stats,
@@ -55,11 +63,11 @@ pub(super) enum Question {
     Tasks,
     Cgroups(Request),
     Reload,
-    /// From this number on.
+    /// The swaps from this number on.
     Swaps(u64),
 }
 
-/// What it gets.
+/// Answer to a question.
 pub(super) enum Answer {
     Stats(Stats),
     Status(Box<StatusReport>),
@@ -69,7 +77,7 @@ pub(super) enum Answer {
     Swaps(Box<SwapsReport>),
 }
 
-/// The socket and its thread, which ends when this is dropped.
+/// The socket and its thread. Dropping it ends the thread.
 pub(super) struct Server {
     questions: Receiver<Question>,
     answers: Sender<Answer>,
@@ -79,7 +87,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Serves on the usual socket, or on `path`.
+    /// Serve on the default socket, or on `path`.
     pub(super) fn launch(path: Option<&Path>) -> Result<Self> {
         let path = path.unwrap_or(Path::new(PATH)).to_owned();
         let listener = socket::listen(&path)?;
@@ -98,12 +106,12 @@ impl Server {
         Ok(Self { questions, answers, path, _stop })
     }
 
-    /// Where questions come in.
+    /// Return the channel on which questions arrive.
     pub(super) fn questions(&self) -> &Receiver<Question> {
         &self.questions
     }
 
-    /// Answers a question that was received.
+    /// Answer a question that was received.
     pub(super) fn answer(&self, question: Question, source: &mut dyn Source) {
         let answer = match question {
             Question::Stats => Answer::Stats(source.stats()),
@@ -113,14 +121,14 @@ impl Server {
             Question::Reload => Answer::Reload(source.reload().into()),
             Question::Swaps(first) => Answer::Swaps(Box::new(source.swaps(first))),
         };
-        // It fails only when the thread has ended, and then nobody waits.
+        // Sending fails only when the thread has ended, and then no client waits.
         let _ = self.answers.send(answer);
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Who comes from now on finds nobody; it may be gone already.
+        // Later clients find no server. The file may be gone already.
         let _ = std::fs::remove_file(&self.path);
     }
 }

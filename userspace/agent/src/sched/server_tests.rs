@@ -67,7 +67,7 @@ impl Source for Fake {
     }
 }
 
-/// Serves `fake` on a socket while `clients` runs.
+/// Serve `fake` on a socket while `clients` runs.
 fn served<T: Send>(fake: &mut Fake, clients: impl FnOnce(&Path) -> T + Send) -> T {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/stats");
@@ -75,7 +75,7 @@ fn served<T: Send>(fake: &mut Fake, clients: impl FnOnce(&Path) -> T + Send) -> 
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // A failed client must end the test, not leave it waiting.
+            // A failed client must end the test instead of leaving it waiting.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| clients(&path)));
             done.store(true, Ordering::Relaxed);
             result
@@ -131,7 +131,7 @@ fn clients_that_go_hang_or_talk_nonsense_disturb_nobody() {
     served(&mut Fake::default(), |path| {
         let mut silent: Vec<UnixStream> = (0..50).map(|_| UnixStream::connect(path).unwrap()).collect();
         for stream in &mut silent[..25] {
-            // Never read.
+            // The answers are never read.
             stream.write_all(&question.repeat(20)).unwrap();
         }
         for stream in &mut silent[25..] {
@@ -162,7 +162,7 @@ fn a_server_that_has_gone_is_missed() {
     drop(Server::launch(Some(&path)).unwrap());
     std::thread::sleep(Duration::from_millis(50));
     assert!(Client::connect(Some(&path)).err().unwrap().message.contains("not running"));
-    // Its successor takes the socket over.
+    // The next server takes the socket over.
     let _again = Server::launch(Some(&path)).unwrap();
     assert!(Client::connect(Some(&path)).is_ok());
 }
@@ -171,7 +171,7 @@ fn a_server_that_has_gone_is_missed() {
 fn the_socket_is_its_owners_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("open/stats");
-    // Whoever made the folder left it open, and something else lies where the socket belongs.
+    // The directory is open to all, and another file is in place of the socket.
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     std::fs::set_permissions(path.parent().unwrap(), std::fs::Permissions::from_mode(0o777)).unwrap();
     std::fs::write(&path, "").unwrap();
@@ -193,7 +193,7 @@ fn a_thousand_clients_do_not_keep_others_from_being_answered() {
                     scope.spawn(move || {
                         let mut streams = Vec::new();
                         for _ in 0..250 {
-                            // Those that were displaced find their connection broken.
+                            // A client that was replaced finds its connection broken.
                             let Ok(mut stream) = UnixStream::connect(path) else { continue };
                             let _ = match kind {
                                 0 => Ok(()),
@@ -213,7 +213,7 @@ fn a_thousand_clients_do_not_keep_others_from_being_answered() {
             let connected: usize = flooders.into_iter().map(|flooder| flooder.join().unwrap()).sum();
             assert_eq!(connected, 1000);
         });
-        // All have gone, and so have the server's ends of them.
+        // All clients have gone, and the server must close its ends.
         for _ in 0..100 {
             if descriptors() <= before {
                 return;
@@ -233,7 +233,7 @@ fn a_request_without_an_end_is_refused() {
     served(&mut Fake::default(), |path| {
         let mut stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // One byte too many, and no more, lest the refusal be lost with what was not read.
+        // Send exactly one byte too many: the kernel would drop the refusal if more stayed unread.
         stream.write_all(&vec![b'x'; socket::MOST_BYTES + 1]).unwrap();
         let mut lines = BufReader::new(&stream).lines();
         assert!(lines.next().unwrap().unwrap().contains("at most"));

@@ -1,13 +1,14 @@
-//! What a service manager is told: sd_notify(3). Without one nothing happens.
+//! Notifications to the service manager, sd_notify(3). Without a service manager they have no
+//! effect.
 
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 use tracing::debug;
 
-/// The service manager's side of a run.
+/// Notifier of the service manager.
 pub(super) struct Manager {
-    /// How often it wants a sign of life, and when it got the last.
+    /// Interval of watchdog messages, and time of the last one.
     watchdog: Option<(Duration, Instant)>,
 }
 
@@ -17,28 +18,28 @@ impl Manager {
         Self { watchdog: interval.map(|interval| (interval, Instant::now())) }
     }
 
-    /// It schedules now, in this way.
+    /// Report that the scheduler runs, with this status text.
     pub(super) fn ready(&self, status: &str) {
         tell(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// The configuration is being read again; [`Self::ready`] follows.
+    /// Report that the configuration is being reloaded. A call of [`Self::ready`] must follow.
     pub(super) fn reloading(&self) {
         let now = NotifyState::monotonic_usec_now().ok();
         tell(&[NotifyState::Reloading].into_iter().chain(now).collect::<Vec<_>>());
     }
 
-    /// It ends, after giving everything back.
+    /// Report that the scheduler is about to restore all policies and end.
     pub(super) fn stopping(&self) {
         tell(&[NotifyState::Stopping, NotifyState::Status("giving the CPUs back")]);
     }
 
-    /// The kernel has ended the scheduler, for this reason.
+    /// Report that the kernel has ended the scheduler, with the reason.
     pub(super) fn ejected(&self, reason: &str) {
         tell(&[NotifyState::Status(&format!("ended by the kernel: {reason}"))]);
     }
 
-    /// A sign of life, if it is time for one.
+    /// Send a watchdog message if one is due.
     pub(super) fn live(&mut self, now: Instant) {
         if let Some((interval, last)) = &mut self.watchdog
             && now.saturating_duration_since(*last) >= *interval

@@ -1,8 +1,9 @@
-//! SIGINT, SIGTERM and SIGHUP, as messages.
+//! SIGINT, SIGTERM and SIGHUP as messages.
 //!
-//! A hangup has two meanings: to a service it says "read your configuration again", from a terminal it says that the terminal has gone. Which
-//! one is meant is told by whether there is a controlling terminal at the start: with one a hangup stops the scheduler, as whoever closes
-//! a window expects, without one it reloads. Under nohup, which ignores the signal, nothing comes of it.
+//! SIGHUP has two meanings: a service shall reload its configuration, or a terminal has gone. The
+//! controlling terminal at the start decides. With one, SIGHUP stops the scheduler, as a user
+//! expects when the window closes. Without one, SIGHUP reloads. Under nohup, which ignores SIGHUP,
+//! it has no effect.
 
 use std::fs::File;
 
@@ -10,14 +11,15 @@ use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// What a signal asks for.
+/// Action that a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Stop,
     Reload,
 }
 
-/// Signals that do not end the process any more. Nobody listens before [`Self::listen`]; none is lost.
+/// Signals that no longer end the process. They are kept until [`Self::listen`] starts a thread for
+/// them, and none is lost.
 pub(super) struct Signals {
     caught: Option<Caught>,
     messages: Receiver<Signal>,
@@ -42,13 +44,14 @@ impl Signals {
         Ok(Self { caught: Some(Caught { signals, hangup, sender }), messages })
     }
 
-    /// Where they come in. The thread that hands them on is started by the first call, with the rights that the caller has then.
+    /// Return the channel on which signals arrive. The first call starts the thread that forwards
+    /// them, with the capabilities that the caller has then.
     pub(super) fn listen(&mut self) -> Result<&mut Receiver<Signal>> {
         if let Some(mut caught) = self.caught.take() {
             let hand_on = move || {
                 for signal in caught.signals.forever() {
                     let meant = if signal == SIGHUP { caught.hangup } else { Signal::Stop };
-                    // The receiver is gone only when the process is about to end anyway.
+                    // The receiver is gone only when the process is about to end.
                     let _ = caught.sender.send(meant);
                 }
             };
@@ -59,7 +62,7 @@ impl Signals {
     }
 }
 
-/// Does a process with this `/proc/PID/status` ignore the signal?
+/// Return true if a process with this `/proc/PID/status` ignores the signal.
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

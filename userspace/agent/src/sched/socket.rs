@@ -1,22 +1,36 @@
-//! A socket that holds out: whatever clients do, memory, descriptors and time stay bounded.
+//! Bounded socket server: clients cannot exhaust memory, descriptors or time.
 //!
-//! Problem. scx_stats' own server has a thread for each client, without end, and reads lines of any length: a thousand clients, or one that
-//! sends no newline, take what there is; where the system gives no more threads or descriptors it panics or spins. And who may ask is left to
-//! the umask.
+//! # Problem
 //!
-//! Approach. One thread waits for the listener and all clients at once and does a little for each in turn. It knows lines, not what they
-//! mean: that is [`super::desk`]'s.
+//! scx_stats' own server starts a thread for each client, without a limit, and reads lines of any
+//! length. A thousand clients, or one that sends no newline, exhaust the system. If the system
+//! refuses a thread or a descriptor, that server panics or spins. The umask alone decides which
+//! users may ask.
 //!
-//! Invariants.
-//! * Only root and who runs the scheduler are listened to: the folder is 0700, the socket 0600, and the kernel tells who calls.
-//! * At most [`MOST_CLIENTS`]; one more takes the place of the one silent for longest. A request of more than [`MOST_BYTES`] is refused and its client
-//!   dropped, as is one that does not read its answer for [`PATIENCE`]. A client has one answer outstanding; its next request waits.
-//! * Who hangs up withdraws what it has asked, and is gone at once, even while nothing may be answered. Who only ends what it sends still gets its
-//!   answers.
-//! * Answering takes one part in [`SHARE`] of a CPU at most, after a burst of [`BURST`]. Nobody is forgotten meanwhile: clients take turns.
-//! * Without clients nothing wakes up.
+//! # Approach
 //!
-//! Limits. Root can keep root waiting: more than [`MOST_CLIENTS`] that ask without pause displace each other.
+//! One thread polls the listener and all clients and does a little work for each, round-robin. It
+//! handles lines, and [`super::desk`] interprets them.
+//!
+//! # Invariants
+//!
+//! * Only root and the user that runs the scheduler are served. The directory has mode 0700 and the
+//!   socket 0600. The kernel reports the client's user (SO_PEERCRED).
+//! * At most [`MOST_CLIENTS`] clients are connected. One more replaces the client that has been
+//!   silent longest.
+//! * A request of more than [`MOST_BYTES`] is refused, and its client dropped. So is a client that
+//!   does not read its answer for [`PATIENCE`].
+//! * A client has one answer outstanding. Its next request waits.
+//! * A client that hangs up withdraws its requests and is removed at once, even during a pause. A
+//!   client that only shuts down its sending side still gets its answers.
+//! * Answers take at most one part in [`SHARE`] of a CPU, after a burst of [`BURST`]. The
+//!   round-robin order lets no client starve.
+//! * Without clients nothing wakes the thread.
+//!
+//! # Limits
+//!
+//! Root can keep root waiting: more than [`MOST_CLIENTS`] clients that ask without pause replace
+//! each other.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io::{ErrorKind, Read, Write};
@@ -33,34 +47,35 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::time::{ClockId, clock_gettime};
 use tracing::{debug, warn};
 
-/// Clients at a time.
+/// Most clients at a time.
 const MOST_CLIENTS: usize = 256;
-/// Clients taken on before those there are served again.
+/// Most clients accepted before the connected ones are served again.
 const MOST_NEW: usize = 64;
-/// Longest request: a path may have 4096 bytes, and JSON makes six of one.
+/// Longest request [bytes]. A path may have 4096 bytes, and JSON makes up to six of each.
 pub(super) const MOST_BYTES: usize = 32 << 10;
-/// How long a client may leave its answer unread.
+/// Longest time for which a client may leave its answer unread.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Answering takes one part of so many.
+/// Answers take at most 1/`SHARE` of a CPU.
 const SHARE: u32 = 4;
-/// Answering that is saved up.
+/// Most CPU time for answers that is saved up.
 const BURST: Duration = Duration::from_millis(500);
-/// How long no client is taken on after the system refused one.
+/// Pause in accepting clients after the system refused one.
 const RECOVERY: Duration = Duration::from_millis(100);
 
-/// Nobody is at the other end any more.
+/// Flags that show that the peer has gone.
 const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR).union(PollFlags::POLLNVAL);
 
-/// What answers: a line, without its end, from a client with this session, gets these bytes; None ends the service.
+/// Handler of requests. It gets a line without its end and the client's session. It returns the
+/// bytes of the answer, or None to end the service.
 pub(super) trait Answerer {
-    /// What is kept for each client.
+    /// State that is kept for each client.
     type Session: Default;
     fn answer(&mut self, session: &mut Self::Session, line: &[u8]) -> Option<Arc<[u8]>>;
-    /// What a client hears whose request is too long.
+    /// Return the answer to a request that is too long.
     fn too_long(&self) -> Arc<[u8]>;
 }
 
-/// Opens a socket that only its owner can reach.
+/// Open a listening socket that only its owner can reach.
 pub(super) fn listen(path: &Path) -> Result<UnixListener> {
     if let Some(folder) = path.parent() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -82,21 +97,21 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener> {
     Ok(listener)
 }
 
-/// The service: who is connected, and how much time is left for them.
+/// The service: its clients, and the CPU time left for them.
 pub(super) struct Service<A: Answerer> {
     listener: UnixListener,
     answerer: A,
     clients: Vec<Client<A::Session>>,
     budget: Budget,
-    /// Nobody is taken on before.
+    /// End of the pause in which no client is accepted.
     deaf_until: Option<Instant>,
 }
 
-/// What happened while waiting.
+/// Result of one wait.
 struct Ready {
     stop: bool,
     new: bool,
-    /// Of each client.
+    /// Flags of each client.
     clients: Vec<PollFlags>,
 }
 
@@ -106,7 +121,7 @@ impl<A: Answerer> Service<A> {
         Self { listener, answerer, clients: Vec::new(), budget, deaf_until: None }
     }
 
-    /// Serves until the other end of `stop` is closed, or the answerer has ended.
+    /// Serve until the other end of `stop` is closed or the handler has ended.
     pub(super) fn run(mut self, stop: &UnixStream) {
         loop {
             let pause = self.budget.pause(Instant::now());
@@ -129,7 +144,7 @@ impl<A: Answerer> Service<A> {
         }
     }
 
-    /// Waits for something to do. While there is a `pause` only answers are written.
+    /// Wait for something to do. During a `pause` only write answers.
     fn wait(&self, stop: &UnixStream, pause: Option<Duration>) -> nix::Result<Ready> {
         let now = Instant::now();
         let deaf =
@@ -140,19 +155,19 @@ impl<A: Answerer> Service<A> {
             fds.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
         fds.extend(self.clients.iter().map(|client| {
-            // One that is waited for in no way is watched all the same: that it hangs up is always told.
+            // poll() reports a hang-up even if no event is requested.
             PollFd::new(client.stream.as_fd(), client.wish(pause.is_none()))
         }));
         let unread =
             self.clients.iter().any(|client| client.left.is_some()).then_some(Duration::from_secs(1));
         let at_once = (pause.is_none() && self.clients.iter().any(Client::is_due)).then_some(Duration::ZERO);
         let patience = [pause, deaf, unread, at_once].into_iter().flatten().min();
-        // Rounded up: what is due in half a millisecond would be asked for a hundred times until then.
+        // Round up: otherwise the loop would poll a hundred times in the last half millisecond.
         let timeout = patience.map_or(PollTimeout::NONE, |patience| {
             PollTimeout::try_from(patience.as_micros().div_ceil(1000) as i32).unwrap_or(PollTimeout::MAX)
         });
         poll(&mut fds, timeout)?;
-        // Flags that nix does not know are as good as an error.
+        // Treat flags that nix does not know as an error.
         let mut happened = fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::POLLERR));
         let stop = happened.next().is_none_or(|flags| !flags.is_empty());
         let new = listens && happened.next().is_some_and(|flags| !flags.is_empty());
@@ -160,7 +175,8 @@ impl<A: Answerer> Service<A> {
         Ok(Ready { stop, new, clients })
     }
 
-    /// A turn for each client, charged from `spent` on. None when the answerer has ended.
+    /// Serve each client once, and charge the CPU time since the reading `spent`. Return None when
+    /// the handler has ended.
     fn serve(&mut self, ready: &[PollFlags], spent: &mut Duration) -> Option<()> {
         let mut left_out = None;
         for (at, (client, ready)) in self.clients.iter_mut().zip(ready).enumerate() {
@@ -181,7 +197,7 @@ impl<A: Answerer> Service<A> {
                 self.budget.charge(spent);
             }
         }
-        // They come first in the next turn.
+        // The first client that was skipped comes first in the next round.
         self.clients.rotate_left(left_out.unwrap_or(0));
         self.clients.retain(|client| !client.has_gone());
         Some(())
@@ -208,7 +224,7 @@ impl<A: Answerer> Service<A> {
         }
     }
 
-    /// Drops the client that has been silent for longest.
+    /// Drop the client that has been silent longest.
     fn dismiss(&mut self) {
         let oldest = self.clients.iter().enumerate().min_by_key(|(_, client)| client.used);
         if let Some((at, _)) = oldest {
@@ -217,18 +233,18 @@ impl<A: Answerer> Service<A> {
     }
 }
 
-/// What this process has taken of the CPUs: answering is other threads' work, too.
+/// Return the CPU time of this process, because other threads work on answers, too.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// May who is at the other end ask? Root and we ourselves.
+/// Return true if the client may ask: its user is root or the user of this process.
 fn may_ask(stream: &UnixStream) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     getsockopt(stream, PeerCredentials).is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
-/// An answer on its way.
+/// Answer that is not yet written in full.
 struct Left {
     bytes: Arc<[u8]>,
     written: usize,
@@ -240,10 +256,10 @@ struct Client<S> {
     session: S,
     input: Vec<u8>,
     left: Option<Left>,
-    /// It will send no more; what it has asked is still answered.
+    /// The client will send no more. Its requests are still answered.
     ended: bool,
     broken: bool,
-    /// When it last did something.
+    /// Time of the last activity.
     used: Instant,
 }
 
@@ -261,7 +277,7 @@ impl<S: Default> Client<S> {
         }
     }
 
-    /// What to wait for: to write if there is an answer, else to read if `reading`.
+    /// Return the events to poll for: writing if there is an answer, else reading if `reading`.
     fn wish(&self, reading: bool) -> PollFlags {
         match &self.left {
             Some(_) => PollFlags::POLLOUT,
@@ -270,7 +286,7 @@ impl<S: Default> Client<S> {
         }
     }
 
-    /// Has it a request that can be answered now?
+    /// Return true if a request can be answered now.
     fn is_due(&self) -> bool {
         !self.broken
             && self.left.is_none()
@@ -283,7 +299,7 @@ impl<S: Default> Client<S> {
         self.broken || self.ended && self.left.is_none() && self.input.is_empty()
     }
 
-    /// Writes what is left, or else reads.
+    /// Write the rest of an answer, or read if there is none.
     fn exchange(&mut self) {
         if self.left.is_some() {
             return self.write();
@@ -318,7 +334,7 @@ impl<S: Default> Client<S> {
             self.left.as_ref().is_some_and(|left| now.saturating_duration_since(left.since) > PATIENCE);
     }
 
-    /// Answers its next request. None when the answerer has ended.
+    /// Answer the next request. Return None when the handler has ended.
     fn serve(&mut self, answerer: &mut impl Answerer<Session = S>) -> Option<()> {
         let bytes = match self.input.iter().position(|byte| *byte == b'\n') {
             Some(end) if end <= MOST_BYTES => {
@@ -344,7 +360,7 @@ impl<S: Default> Client<S> {
     }
 }
 
-/// How much of a CPU is left for answers: one part in [`SHARE`] of the time that passes, saved up to [`BURST`].
+/// CPU time left for answers: one part in [`SHARE`] of the time that passes, saved up to [`BURST`].
 struct Budget {
     left_ns: i64,
     at: Instant,
@@ -357,19 +373,19 @@ impl Budget {
         Self { left_ns: BURST_NS, at: now }
     }
 
-    /// Charges what this process has taken since it had taken `spent`.
+    /// Charge the CPU time of this process since the reading `spent`, and update the reading.
     fn charge(&mut self, spent: &mut Duration) {
         let now = cpu_time();
         self.spend(now.saturating_sub(*spent));
         *spent = now;
     }
 
-    /// An answer took so long. One that took very long, for the process did something else as well, counts as a long one, no more.
+    /// Charge `time`, at most [`BURST`]. A longer time includes other work of this process.
     fn spend(&mut self, time: Duration) {
         self.left_ns -= time.min(BURST).as_nanos() as i64;
     }
 
-    /// How long nothing may be answered; None if something may.
+    /// Return how long no answer may be given, None if one may be given now.
     fn pause(&mut self, now: Instant) -> Option<Duration> {
         let passed = now.saturating_duration_since(self.at).min(BURST * 2 * SHARE) / SHARE;
         self.at = self.at.max(now);

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 proptest! {
-    /// Whatever answers take and however they come, they get their share of the time and no more than that.
+    /// Answers get their share of the time and no more, for any costs and any pauses between them.
     #[test]
     fn answers_take_their_share(costs in proptest::collection::vec((0u64..2_000_000_000, 0u64..50_000_000), 1..200)) {
         let start = Instant::now();
@@ -18,7 +18,7 @@ proptest! {
                 waited += 1;
                 prop_assert!(waited < 1000, "a pause is not enough");
             }
-            // As much as one answer can count for.
+            // One answer is charged no more than this.
             let cost = Duration::from_nanos(cost_ns).min(BURST);
             now += cost;
             budget.spend(Duration::from_nanos(cost_ns));
@@ -38,7 +38,7 @@ fn an_answer_that_took_an_hour_does_not_close_the_socket_for_hours() {
     assert_eq!(pause, None);
 }
 
-/// Echoes, and remembers whom it answered.
+/// Handler that echoes its lines and keeps them.
 struct Echo(Vec<Vec<u8>>);
 
 impl Answerer for Echo {
@@ -61,7 +61,7 @@ fn echo() -> (tempfile::TempDir, Service<Echo>) {
 }
 
 impl Service<Echo> {
-    /// One round with everybody.
+    /// Accept and serve all clients once.
     fn round(&mut self) {
         self.take_on();
         let ready = vec![PollFlags::POLLIN; self.clients.len()];
@@ -79,7 +79,7 @@ fn the_one_silent_for_longest_makes_room() {
         service.take_on();
     }
     assert_eq!(service.clients.len(), MOST_CLIENTS);
-    // The first says something, so the second has to go.
+    // The first client sends something, so that the second one is replaced.
     streams[0].write_all(b"first\n").unwrap();
     std::thread::sleep(Duration::from_millis(1));
     let mut spoken = vec![PollFlags::empty(); MOST_CLIENTS];
@@ -132,7 +132,8 @@ fn who_does_not_read_is_dropped_in_time_and_memory_stays_bounded() {
     assert!(service.clients.is_empty());
 }
 
-/// On a slow machine a flood's questions were still being answered, and its descriptors held, long after all had gone.
+/// A client that hangs up must release its requests and its descriptor at once, even when answers
+/// take long.
 #[test]
 fn who_hangs_up_is_gone_at_once_and_who_only_ends_is_answered() {
     let (folder, mut service) = echo();
@@ -144,9 +145,9 @@ fn who_hangs_up_is_gone_at_once_and_who_only_ends_is_answered() {
     }
     service.round();
     assert_eq!(service.answerer.0, [b"one", b"one"]);
-    // With an answer unread the kernel would tell of an error instead.
+    // Read the answer: with unread data the kernel would report an error instead of a hang-up.
     gone.read_exact(&mut [0; 4]).unwrap();
-    // Nothing may be answered for seconds.
+    // The budget allows no answer for seconds.
     service.budget.spend(BURST);
     service.budget.spend(BURST);
     drop((gone, silent));

@@ -1,4 +1,4 @@
-//! Statistics: what the scheduler counted, as structure and as a line.
+//! Statistics of the scheduler, as a structure and as a line of text.
 
 use std::io::Write;
 use std::sync::mpsc;
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::swaps::SwapSummary;
 
-/// Counters since the start, summed over the CPUs. Fields are in the order of `enum bias_stat`.
+/// Counters since the start, summed over the CPUs. Those of the kernel side come first, in the
+/// order of `enum bias_stat`.
 #[stat_doc]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, StatsMacro)]
 #[stat(top)]
@@ -90,13 +91,13 @@ pub struct Stats {
     pub swaps_regretted: u64,
 }
 
-/// Number of counters, `BIAS_NR_STATS`.
+/// Number of counters of the kernel side.
 const NR: usize = bias_policy::ffi::BIAS_NR_STATS as usize;
-/// And what the agent counts itself.
+/// Number of all counters. The agent adds three.
 const ALL: usize = NR + 3;
 
 impl Stats {
-    /// Those of the kernel side first.
+    /// Return all fields, those of the kernel side first.
     fn fields_mut(&mut self) -> [&mut u64; ALL] {
         [
             &mut self.select_prev,
@@ -135,15 +136,15 @@ impl Stats {
         ]
     }
 
-    /// Adds one CPU's counters.
+    /// Add the counters of one CPU.
     pub(super) fn add(&mut self, counters: &[u64; NR]) {
         for (field, counter) in self.fields_mut().into_iter().zip(counters) {
-            // The kernel side writes while this reads; a counter that is one event old is fine.
+            // The kernel side writes meanwhile, so a counter may be one event old.
             *field = field.wrapping_add(*counter);
         }
     }
 
-    /// The same with what came of the agent's swaps.
+    /// Return the statistics with the verdicts of the planned swaps.
     #[must_use]
     pub(super) fn with(self, swaps: &SwapSummary) -> Self {
         let verdicts = &swaps.verdicts;
@@ -155,7 +156,7 @@ impl Stats {
         }
     }
 
-    /// What came since `earlier`.
+    /// Return the difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (mut now, mut earlier) = (self.clone(), earlier.clone());
@@ -165,7 +166,7 @@ impl Stats {
         now
     }
 
-    /// One line for a terminal.
+    /// Format the statistics as one line of text.
     #[must_use]
     pub fn line(&self) -> String {
         let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
@@ -198,19 +199,20 @@ impl Stats {
     }
 }
 
-/// What a monitor prints.
+/// Output format of a monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Monitor {
-    /// A line an interval.
+    /// One line of text per interval.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Prints the statistics of the running instance every `interval` until it ends or standard output is closed.
+/// Print the statistics of the running instance every `interval` until it ends or standard output
+/// is closed.
 ///
 /// # Errors
-/// When no instance can be reached.
+/// Fail when no instance can be reached.
 pub fn monitor(interval: Duration, format: Monitor) -> Result<()> {
     let (_keep, shutdown) = mpsc::channel::<()>();
     scx_utils::monitor_stats::<Stats>(

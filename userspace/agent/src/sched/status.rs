@@ -1,7 +1,9 @@
-//! What a running scheduler tells of itself: the machine as it sees it, what its counters are worth, where the thresholds are.
+//! Status report of a running scheduler: its machine, its counters and its thresholds.
 //!
-//! Invariants. What is not known yet is None, never zero: there is no average speedup before a counted task has run, and no adaptive
-//! threshold without an average.
+//! # Invariants
+//!
+//! An unknown value is None, never zero. There is no average speedup before a counted task has run,
+//! and no adaptive threshold without an average.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,96 +20,97 @@ use crate::pmu::CpuSummary;
 use crate::recal;
 use crate::swaps::SwapSummary;
 
-/// The state of a running scheduler.
+/// State of a running scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
-    /// Version of the program that runs.
+    /// Version of the running program.
     pub version: String,
-    /// Since when it schedules [s].
+    /// Time since the scheduler was started [s].
     pub uptime_s: u64,
-    /// Whose threads.
+    /// Scope of scheduling and bias.
     pub scope: Scope,
-    /// The CPUs, by the table as it is now.
+    /// CPUs by class, from the calibrated or recalibrated table.
     pub machine: Machine,
-    /// How true the table is kept.
+    /// State of the recalibration.
     pub recalibration: recal::Report,
-    /// Which speedups make a task's kind.
+    /// Speedups that decide a task's bias.
     pub thresholds: Thresholds,
-    /// What each number is set to that a user can choose, by its key in the configuration file.
+    /// Value of each knob, by its key in the configuration file.
     pub knobs: BTreeMap<String, u64>,
-    /// What each CPU's counters are worth.
+    /// State of each CPU's counters.
     pub counters: Vec<CpuCounters>,
-    /// What the agent's swaps came to.
+    /// Summary of the planned swaps.
     #[serde(default)]
     pub swaps: SwapSummary,
     /// Totals since the start.
     pub statistics: Stats,
 }
 
-/// What is scheduled.
+/// Scope of scheduling and bias.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "kebab-case")]
 pub enum Scope {
-    /// Everything.
+    /// The whole system is scheduled.
     #[default]
     WholeSystem,
-    /// The threads of opted-in cgroups.
+    /// Only the threads of opted-in cgroups are scheduled.
     Cgroups(Report),
-    /// Everything, but only the tasks of these cgroups are judged by what they stall on.
+    /// The whole system is scheduled, but only tasks of these cgroups have a bias.
     BiasInCgroups(Report),
 }
 
-/// The CPUs by class.
+/// CPUs by class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The fast class, then the slow one if there is one.
     pub classes: Vec<CpuClass>,
 }
 
-/// A class of CPUs.
+/// CPUs of one class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuClass {
-    /// Which.
+    /// Fast or slow.
     pub class: Class,
-    /// Its CPUs, in ascending order.
+    /// CPUs of the class, in ascending order.
     pub cpus: Vec<u32>,
-    /// Time of a typical one for a unit of execute, internal and external work [permille of the best CPU of each].
+    /// Costs of a typical CPU for execute, internal and external work [permille of the reference
+    /// CPU].
     pub cost_permille: [u32; COMPONENTS],
 }
 
-/// Which speedups make a task's kind.
+/// Speedups that decide a task's bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {
-    /// Do they follow the average?
+    /// True if the thresholds follow the average.
     pub adaptive: bool,
-    /// Up to this a task is slow [permille].
+    /// A task is slow-biased up to this speedup [permille].
     pub low_permille: Option<u32>,
-    /// From this on it is fast [permille].
+    /// A task is fast-biased from this speedup on [permille].
     pub high_permille: Option<u32>,
-    /// Average predicted speedup of what runs, weighted by time [permille].
+    /// Average predicted speedup of running tasks, weighted by time [permille].
     pub average_permille: Option<u32>,
 }
 
-/// What one CPU's counters are worth.
+/// State of one CPU's counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCounters {
-    /// What could be opened, and why it is not more.
+    /// Events that could be opened, and the reason why others could not.
     #[serde(flatten)]
     pub summary: CpuSummary,
-    /// Are tasks counted there?
+    /// True if tasks are counted on this CPU.
     pub counted: bool,
 }
 
-/// The words of the kernel side that thresholds are made of.
+/// Fields of the kernel side from which the thresholds are derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Band {
-    /// With `BIAS_AVERAGE_PLACES` binary places; 0 while there is none.
+    /// Average speedup [permille] with `BIAS_AVERAGE_PLACES` binary places, 0 while there is none.
     pub(super) average: u32,
     pub(super) low: u32,
     pub(super) high: u32,
 }
 
-/// What changes while the scheduler runs and is no counter.
+/// State that changes during a run, apart from counters.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) scope: Scope,
@@ -150,7 +153,7 @@ impl Machine {
         Self { classes: classes.filter(|class| !class.cpus.is_empty()).collect() }
     }
 
-    /// Number of CPUs of a class.
+    /// Return the number of CPUs in a class.
     #[must_use]
     pub fn count(&self, class: Class) -> usize {
         self.classes.iter().filter(|entry| entry.class == class).map(|entry| entry.cpus.len()).sum()

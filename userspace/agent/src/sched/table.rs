@@ -1,4 +1,5 @@
-//! The capacity table of the kernel side: how it is written, and replaced while it is read (`bpf/table.bpf.h`).
+//! Capacity table of the kernel side: how the agent writes it, and replaces it while the kernel
+//! side reads it (`bpf/table.bpf.h`).
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -12,8 +13,9 @@ use crate::recal::{Kernel, Reading};
 
 const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 
-/// Fills in both copies, before the scheduler is attached. A CPU that the table does not know, one that was offline, counts as fast with the
-/// best costs until it is measured. The LLCs have been numbered by then.
+/// Fill both copies before the scheduler is attached. A CPU that is not in the table, because it
+/// was offline, counts as fast with the lowest costs until it is measured. The LLCs must be
+/// numbered before.
 pub(super) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
     for speed in &mut bss.speeds {
         speed.cost.permille = [COST_BEST; 3];
@@ -24,7 +26,7 @@ pub(super) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
     }
 }
 
-/// Fills in one copy.
+/// Fill one copy.
 fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
     let mut slow: Vec<(u32, u32)> = Vec::new();
     for entry in &table.cpus {
@@ -61,7 +63,7 @@ fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
 impl Kernel for Loaded<'_> {
     fn readings(&self) -> Vec<Reading> {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
-        // This thread runs where it can be scheduled at once, on a CPU that else idles.
+        // This thread usually runs on a CPU that is idle otherwise, and must not make it look busy.
         let here = nix::sched::sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok());
         let cpus = bss.cpu_ctxs.iter().zip(&bss.cpu_info).take(self.nr_cpus);
         let readings = (0u32..).zip(cpus).filter(|(_, (_, info))| info.known != 0);
@@ -89,12 +91,13 @@ impl Kernel for Loaded<'_> {
 }
 
 impl Loaded<'_> {
-    /// Has the table been replaced since this was asked last?
+    /// Return true if the table was replaced since the last call.
     pub(super) fn has_new_table(&mut self) -> bool {
         std::mem::take(&mut self.new_table)
     }
 
-    /// Tells the kernel side of CPUs that it did not know. Their counters are opened as if they had come online now.
+    /// Describe CPUs that the kernel side did not know. Their counters are opened as if the CPUs
+    /// had just come online.
     fn introduce(&mut self, table: &CapacityTable) {
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
         for entry in &table.cpus {
@@ -107,7 +110,7 @@ impl Loaded<'_> {
         }
     }
 
-    /// The table with these CPUs' costs in place of the calibrated ones [permille]; until it is replaced.
+    /// Put these costs [permille] in place of the calibrated ones, until the table is replaced.
     pub(super) fn correct_table(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) -> Result<()> {
         let mut table = self.table.clone();
         for entry in &mut table.cpus {
@@ -118,12 +121,13 @@ impl Loaded<'_> {
         self.put(&table)
     }
 
-    /// Puts a table in force.
+    /// Put a table in force.
     fn put(&mut self, table: &CapacityTable) -> Result<()> {
         let bss = self.skel.maps.bss_data.as_deref_mut().context("the BPF object lacks a data section")?;
         let copy = bss.table_seq.wrapping_add(1) as usize % COPIES;
         write(bss, copy, table);
-        // The kernel side looks at it in the system call that follows, and on other CPUs after that.
+        // The kernel side reads the copy in the system call that follows, and on other CPUs after
+        // that.
         fence(Ordering::SeqCst);
         let program = &self.skel.progs.bias_table_replace;
         let output = program.test_run(ProgramInput::default()).context("bias_table_replace does not run")?;

@@ -1,4 +1,4 @@
-//! What the counters are worth and how well speedups are predicted from them, as people read it.
+//! The scales of the counters and the quality of the predictions, as text.
 
 use crate::cpulist;
 use crate::model::{CounterModel, CounterSet, CpuScales};
@@ -6,7 +6,8 @@ use bias_policy::model::{Errors, Scale};
 use bias_policy::table::{CapacityTable, Class};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// The scales, a line per class of CPUs and set of events, and predicted against measured speedups, a line per loop.
+/// Return the scales, one line per class of CPUs and set of events, and predicted against measured
+/// speedups, one line per loop.
 #[must_use]
 pub fn text(model: &CounterModel, table: &CapacityTable) -> String {
     let mut scales = plain(["class", "CPU", "external", "internal", "error"]);
@@ -28,7 +29,7 @@ pub fn text(model: &CounterModel, table: &CapacityTable) -> String {
     out
 }
 
-/// CPUs of a class that count the same.
+/// Return the line of CPUs of a class that count the same events.
 fn line(class: &str, set: &CounterSet, cpus: &[CpuScales]) -> [String; 5] {
     let numbers: Vec<u32> = cpus.iter().map(|scales| scales.cpu).collect();
     let column = |event: &Option<String>, scale: fn(&CpuScales) -> Option<Scale>| match event {
@@ -49,7 +50,8 @@ fn line(class: &str, set: &CounterSet, cpus: &[CpuScales]) -> [String; 5] {
     ]
 }
 
-/// The scales of several CPUs: a figure, a range, or why there is none, and of how many CPUs that is true.
+/// Describe the scales of several CPUs: a figure, a range, or the reason why there is none, with
+/// the number of its CPUs.
 fn range(scales: &[Scale]) -> String {
     let fitted = |scale: &Scale| if let Scale::Fitted(permille) = scale { Some(*permille) } else { None };
     let figures = scales.iter().filter_map(fitted);

@@ -1,4 +1,5 @@
-//! A made-up kernel side: CPUs of true costs, tasks that work, and swaps that succeed, fail or get lost.
+//! A made-up kernel side: CPUs with true costs, tasks that work, and swaps that succeed, fail or
+//! are lost.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -37,18 +38,18 @@ pub(super) fn machine() -> Machine {
     Machine::new(&table())
 }
 
-/// What happens to requests.
+/// Treatment of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Fate {
-    /// They are checked and carried out.
+    /// The kernel side checks them and carries them out.
     #[default]
     Done,
-    /// They are accepted and forgotten.
+    /// The kernel side accepts them and does nothing.
     Lost,
     Refused(Refusal),
-    /// The call fails, and so does every look.
+    /// The call fails, and so does every query.
     Error,
-    /// The task that was to go up dies before the check.
+    /// The task that was to migrate to the fast CPU ends before the check.
     Death,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct Fake {
     pub asked: RefCell<Vec<Request>>,
     pub looks: Cell<usize>,
     pub waiting_since_ns: u64,
-    /// What the slow CPUs really cost.
+    /// True costs of the slow CPUs.
     pub truth: [u32; COMPONENTS],
     pub corrected: Vec<[u32; COMPONENTS]>,
     pub next_start: Cell<u64>,
@@ -86,7 +87,7 @@ fn raw_class_of(cpu: u32) -> ffi::bias_class {
 }
 
 impl Fake {
-    /// A task a CPU, of these stacks.
+    /// Create one task per CPU, with these CPI stacks.
     pub(super) fn new(stacks: &[[u32; COMPONENTS]]) -> Self {
         let fake = Self { truth: SLOW, ..Self::default() };
         fake.now_ns.set(1000 * MS);
@@ -96,7 +97,7 @@ impl Fake {
         fake
     }
 
-    /// Two that chase on fast CPUs, two that compute on slow ones.
+    /// Two memory-bound tasks on fast CPUs, two computing ones on slow CPUs.
     pub(super) fn worst() -> Self {
         Self::new(&[CHASE, CHASE, LOOP, LOOP])
     }
@@ -125,7 +126,7 @@ impl Fake {
         self.people.borrow_mut().retain(|one| one.task.pid != pid);
     }
 
-    /// `pid` is of another nature from now on.
+    /// Give `pid` another CPI stack from now on.
     pub(super) fn changes(&self, pid: u32, stack: [u32; COMPONENTS]) {
         self.with(pid, |one| {
             one.stack = stack;
@@ -147,7 +148,7 @@ impl Fake {
         if class_of(cpu) == Class::Slow { self.truth } else { FAST }
     }
 
-    /// Time passes, and everybody works.
+    /// Let time pass, in which every runnable task works.
     pub(super) fn advance(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
         for one in self.people.borrow_mut().iter_mut().filter(|one| one.task.runnable) {
@@ -157,14 +158,14 @@ impl Fake {
                 left -= stretch;
                 let work = stretch * 1000 / time_permille(one.stack, self.cost(one.task.cpu)).max(1);
                 let class = raw_class_of(one.task.cpu);
-                // SAFETY: the function only works on what the reference points to.
+                // SAFETY: the function only accesses the data that the pointer refers to.
                 unsafe { ffi::bias_work_add(&mut one.work, work, stretch, class) };
             }
             one.task.work = Work::from(&one.work);
         }
     }
 
-    /// As `bpf/swap.bpf.h` does it.
+    /// Check a request as `bpf/swap.bpf.h` does.
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         let people = self.people.borrow();
         for (end, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {

@@ -1,4 +1,4 @@
-//! What becomes of swaps that were asked for: each is a trial until it has come to nothing or is judged.
+//! Follow-up of requested swaps: each is a trial until it is abandoned or judged.
 
 use anyhow::Result;
 use bias_policy::audit::{Ending, Experiment, Record};
@@ -9,7 +9,7 @@ use super::trial::{Stage, Trial};
 use super::{MIGRATION_NS, Swaps};
 
 impl Swaps {
-    /// Both tasks wait before they are tried again.
+    /// Let both tasks back off before they are swapped again.
     pub(super) fn came_to_nothing(&mut self, trial: &Trial) {
         for end in [trial.up.end, trial.down.end] {
             self.remember(end);
@@ -37,7 +37,7 @@ impl Swaps {
         result
     }
 
-    /// Whether `trial` is over.
+    /// Return true if `trial` is over.
     fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &mut impl Kernel) -> Result<bool> {
         let up = still(&trial.up.end, kernel)?;
         let down = still(&trial.down.end, kernel)?;
@@ -74,8 +74,10 @@ impl Swaps {
         self.history.push(record, trial);
     }
 
-    /// A swap of `task` is undone. If the kernel side did not mean it, and a queue in passing did it, the task need not rest: it waits as one whose swap
-    /// came to nothing.
+    /// Handle a migration that undid a swap of `task`.
+    ///
+    /// If the kernel side only moved it because of a short queue, the task need not rest. It backs
+    /// off like one whose swap had no effect.
     fn thwarted(&mut self, task: &Task) {
         let mine = task.moved_ns.filter(|_| task.swapped && self.known.contains_key(&task.pid));
         if let Some(moved_ns) = mine {
@@ -83,7 +85,7 @@ impl Swaps {
         }
     }
 
-    /// What a swap taught of migrations, and what all taught of costs.
+    /// Learn the time of migrations from this swap, and the costs of slow CPUs from all swaps.
     fn learn(&mut self, record: &Record, kernel: &mut impl Kernel) {
         if record.lost_ns > 0 && matches!(record.ending, Ending::Judged(_)) {
             let each_ns = (record.lost_ns / 2).clamp(MIGRATION_NS.0, MIGRATION_NS.1);
@@ -99,7 +101,7 @@ impl Swaps {
     }
 }
 
-/// The task of `end`, unless it has ended.
+/// Return the task of `end`, unless it has ended.
 pub(super) fn still(end: &End, kernel: &impl Kernel) -> Result<Option<Task>> {
     Ok(kernel.look(end.pid)?.filter(|task| task.start_ns == end.start_ns))
 }

@@ -1,4 +1,4 @@
-//! What the loop asks of the kernel side, and what it is told: a trait, so that tests can make a kernel up.
+//! Interface between the loop and the kernel side: a trait, so that tests can use a made-up kernel.
 
 use anyhow::Result;
 use bias_policy::audit::Rate;
@@ -6,30 +6,30 @@ use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
 
-/// What sits on a CPU, at a glance.
+/// The published state of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seat {
     /// The CPU.
     pub cpu: u32,
-    /// Who sits there; 0 for nobody.
+    /// Pid of the resident task; 0 for none.
     pub pid: u32,
     /// Its predicted speedup [permille]; 0 if unknown.
     pub speedup_permille: u32,
-    /// Since when tasks have been waiting that might run there [ns, monotonic]; 0 if none is.
+    /// Time since which tasks wait that might run there [ns, monotonic]; 0 if none waits.
     pub waiting_since_ns: u64,
 }
 
-/// What a task did of late on CPUs of each class.
+/// Recent instructions and run time of a task on CPUs of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
-    /// On fast ones.
+    /// On fast CPUs.
     pub fast: Rate,
-    /// On slow ones.
+    /// On slow CPUs.
     pub slow: Rate,
 }
 
 impl Work {
-    /// On CPUs of `class`.
+    /// Return the rate on CPUs of `class`.
     #[must_use]
     pub fn on(&self, class: Class) -> Rate {
         match class {
@@ -49,34 +49,34 @@ impl From<&ffi::bias_work> for Work {
     }
 }
 
-/// A task.
+/// Result of the query of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its number.
+    /// Its pid.
     pub pid: u32,
-    /// When it was started, since boot [ns]: with its number, who it is.
+    /// Start time since boot [ns]. Together with the pid it identifies the task.
     pub start_ns: u64,
-    /// Its name. May hold control characters.
+    /// Its name. It may hold control characters.
     pub name: String,
-    /// Where it runs, or ran last.
+    /// The CPU that it runs on, or ran on last.
     pub cpu: u32,
-    /// Does it run, or wait for its CPU?
+    /// True if it runs or waits for its CPU.
     pub runnable: bool,
-    /// May it change CPUs?
+    /// True if it may migrate.
     pub movable: bool,
     /// The first 64 CPUs it may use; None for all CPUs of the machine.
     pub allowed: Option<u64>,
-    /// When it last changed its CPU while it ran [ns, monotonic].
+    /// Time of its last migration while it ran [ns, monotonic].
     pub moved_ns: Option<u64>,
-    /// Was that a swap asked for here, and not a move of the kernel side's own?
+    /// True if that was a planned swap, false if the kernel side migrated it.
     pub swapped: bool,
-    /// Time that all such changes took from it [ns].
+    /// Time that all such migrations took from it [ns].
     pub lost_ns: u64,
-    /// What it did of late.
+    /// Its recent work.
     pub work: Work,
-    /// What its time on the best CPU consists of [permille]; None while nothing is known.
+    /// Its CPI stack [permille]; None while nothing is known.
     pub stack_permille: Option<[u32; COMPONENTS]>,
-    /// Has that settled?
+    /// True if the stack is stable.
     pub stable: bool,
 }
 
@@ -97,58 +97,58 @@ impl From<&ffi::bias_look> for Task {
             lost_ns: raw.lost_ns,
             work: Work::from(&raw.work),
             stack_permille: (raw.profile.speedup_permille != 0).then_some(raw.profile.stack.permille),
-            // SAFETY: the function only reads what the reference points to.
+            // SAFETY: the function only reads the profile that the pointer refers to.
             stable: unsafe { ffi::bias_profile_stable(&raw const raw.profile) },
         }
     }
 }
 
-/// One end of a swap: who, and where it sits.
+/// One side of a swap: the task and its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// The task.
+    /// Pid of the task.
     pub pid: u32,
-    /// When it was started, since boot [ns].
+    /// Start time of the task since boot [ns].
     pub start_ns: u64,
     /// Its CPU.
     pub cpu: u32,
 }
 
-/// Two tasks that shall change places.
+/// Request that two tasks migrate to each other's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The one on the slow CPU.
+    /// The task on the slow CPU.
     pub up: End,
-    /// The one on the fast CPU.
+    /// The task on the fast CPU.
     pub down: End,
 }
 
-/// Why a swap was not asked for.
+/// The reason why the kernel side refused a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// Not a slow CPU and a fast one of one node.
+    /// The CPUs are not a slow and a fast one of one node.
     NoPair,
     /// A task has ended.
     Gone,
-    /// A task is not ours.
+    /// A task is no SCHED_EXT task.
     Foreign,
-    /// A task does not sit on its CPU any more.
+    /// A task is no longer resident on its CPU.
     Elsewhere,
-    /// A task may not go there, or not migrate now.
+    /// The affinity of a task forbids the other CPU, or it cannot migrate now.
     Confined,
-    /// A CPU has been asked for something else.
+    /// A CPU has another pending request.
     Busy,
-    /// The one on the slow CPU does not gain more any more.
+    /// The task on the slow CPU does not gain more any longer.
     Bias,
-    /// The one on the fast CPU makes up for having been kept from fast CPUs.
+    /// The lag of the task on the fast CPU is too large to take the CPU from it.
     Owed,
-    /// The kernel side said something that this version does not know.
+    /// An answer that this version does not know.
     Other,
 }
 
 impl Refusal {
-    /// From what the kernel side returns; None when it asked.
+    /// Convert the kernel side's answer; None when it made the request.
     #[must_use]
     pub fn of(answer: u32) -> Option<Self> {
         match answer {
@@ -166,24 +166,24 @@ impl Refusal {
     }
 }
 
-/// The kernel side, as far as swaps need it.
+/// The part of the kernel side that swaps need.
 pub trait Kernel {
-    /// What sits on every CPU, in place of what `seats` held. Costs next to nothing.
+    /// Fill `seats` with the state of every CPU, and drop its old content. Costs almost nothing.
     fn glance(&self, seats: &mut Vec<Seat>);
 
-    /// A task; None if it has ended or is not ours.
+    /// Query a task; None if it has ended or is no SCHED_EXT task.
     ///
     /// # Errors
-    /// The kernel refuses to tell.
+    /// The query failed.
     fn look(&self, pid: u32) -> Result<Option<Task>>;
 
-    /// Asks for a swap, which is checked first.
+    /// Ask for a swap. The kernel side checks it first.
     ///
     /// # Errors
-    /// The kernel refuses to check.
+    /// The call failed.
     fn ask(&self, request: &Request) -> Result<Result<(), Refusal>>;
 
-    /// These CPUs' costs are now these [permille], until the table changes.
+    /// Set the costs of these CPUs [permille], until the table changes.
     fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]);
 }
 

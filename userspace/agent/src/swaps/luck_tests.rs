@@ -1,4 +1,4 @@
-//! The loop against a made-up kernel side, whatever happens and whenever it does.
+//! Tests of the loop with a made-up kernel side and random events at random times.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -7,7 +7,7 @@ use super::tests::{computers, released, run, swaps};
 use super::*;
 use proptest::prelude::*;
 
-/// What may happen between two turns.
+/// An event between two steps.
 #[derive(Debug, Clone, Copy)]
 enum Chance {
     Dies(u32),
@@ -63,8 +63,8 @@ fn happens(fake: &mut Fake, chance: Chance) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// The figure to reach (docs/evaluation.md): with two requests that get lost or are refused and a queue that passes, at any moments, the worst
-    /// placement is mended in 500 ms.
+    /// The target of docs/evaluation.md: the worst placement is mended in 500 ms. Up to two
+    /// requests per pair are lost or refused, and a queue forms for a moment, at any time.
     #[test]
     fn bad_luck_delays_the_best_placement_by_little(
         at_ms in 0u64..200, queue_ms in 0u64..100, wrong in 0usize..3, lost in any::<bool>()
@@ -78,7 +78,7 @@ proptest! {
             let queue_ns = begun_ns + at_ms * MS;
             let queued = (at_ms..at_ms + queue_ms).contains(&ms);
             fake.waiting_since_ns = if queued { queue_ns } else { 0 };
-            // Two pairs, and two requests for each turn of bad luck.
+            // Two pairs, and two requests for each step that fails.
             if fake.asked.borrow().len() >= 2 * wrong {
                 fake.fate.set(Fate::Done);
             }
@@ -88,8 +88,8 @@ proptest! {
         }
     }
 
-    /// Whatever happens: at most a swap a pair of CPUs and turn, only of tasks that were there, each trial ends, and what is kept is of the living
-    /// or is found out soon.
+    /// For any events: a step asks for at most one swap per pair of CPUs, and only of tasks that
+    /// exist. Each trial ends. Data of tasks that have ended is found and dropped soon.
     #[test]
     fn luck_breaks_nothing(chances in prop::collection::vec((chance(), 1u64..700), 1..150)) {
         let mut fake = Fake::worst();

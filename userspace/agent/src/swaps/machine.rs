@@ -1,12 +1,13 @@
-//! The CPUs as the planner wants them: calibrated costs, and the same corrected by what swaps taught.
+//! The CPUs in the planner's form: calibrated costs, and the costs corrected by the results of
+//! swaps.
 
 use bias_policy::audit::Correction;
 use bias_policy::swap::Cpu;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class};
 
-/// A difference in a factor that is worth telling [permille].
+/// Smallest change of a factor that is reported [permille].
 const WORTH_TELLING_PERMILLE: u32 = 10;
-/// Samples before a correction is believed: each moves the factors by an eighth of its error.
+/// Samples before a correction is used. Each moves the factors by an eighth of its error.
 const LEAST_SAMPLES: u64 = 8;
 
 /// The CPUs of a table.
@@ -36,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// Are there two classes?
+    /// Return true if there are two classes.
     pub(super) fn is_uneven(&self) -> bool {
         let has = |class| self.cpus.iter().any(|cpu| cpu.class == class);
         has(Class::Fast) && has(Class::Slow)
@@ -50,12 +51,13 @@ impl Machine {
         self.cpus.get(self.place(cpu)?)
     }
 
-    /// Its cost without correction [permille].
+    /// Return the cost of a CPU without correction [permille].
     pub(super) fn calibrated_permille(&self, cpu: u32) -> Option<[u32; COMPONENTS]> {
         self.calibrated.get(self.place(cpu)?).copied()
     }
 
-    /// Takes a correction over. If it differs enough from the last one: the slow CPUs and their costs [permille].
+    /// Apply a correction. If it differs enough from the last one, return the slow CPUs and their
+    /// costs [permille].
     pub(super) fn correct(&mut self, correction: &Correction) -> Option<Vec<(u32, [u32; COMPONENTS])>> {
         let factors = correction.factors_permille();
         let differs = factors

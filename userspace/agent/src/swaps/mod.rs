@@ -1,29 +1,53 @@
-//! Swaps: the agent's part of putting tasks where they gain most.
+//! Planned swaps: the agent's part in placing tasks where they gain most.
 //!
-//! Problem. On a balanced system, every CPU busy and nothing waiting, a bad start is never corrected by dispatch. The kernel side's own swaps
-//! ([`bpf/move.bpf.h`]) see the part of the machine that a tick can search, act on predictions alone and never look back.
+//! # Problem
+//! On a balanced system, where every CPU is busy and no task waits, dispatch never corrects a bad
+//! initial placement. The kernel side's own swaps (`bpf/move.bpf.h`) cover the part of the machine
+//! that a tick can search. They act on predictions alone and never check the result.
 //!
-//! Approach. Every interval:
-//! * A glance at what sits on each CPU, in memory shared with the kernel side ([`watch`]). If no pair promises anything, that is all.
-//! * A look at the tasks that sit there ([`scene`]), and a plan ([`bias_policy::swap`]).
-//! * Each swap of the plan is asked for; the kernel side checks it once more (`bpf/swap.bpf.h`). Who is refused waits, twice as long each time.
-//! * A swap that was carried out is a [`trial`]: what both tasks did before and after, in instructions per time, is compared, and
-//!   [`bias_policy::audit`] judges it, delays tasks whose swaps do not pay, and learns. What it learnt of the slow CPUs' costs goes into the next plans and
-//!   to the kernel side; what migrations were measured to take is what the planner counts for them.
+//! # Approach
+//! Every interval:
 //!
-//! Pace. A glance a fifth as often where tasks keep queueing, for there each dispatch decides anew; half as often where all is well, or where what promises something never
-//! gets into a plan. An idle machine is glanced at, too, as a load may begin at any time. What passes must not delay what stays: a queue that one glance sees, a
-//! swap that gets lost or is refused once cost one interval, and only what repeats itself costs more.
+//! 1. Take a snapshot of each CPU's resident task from memory shared with the kernel side
+//!    ([`watch`]). If no pair promises a gain, stop here.
+//! 2. Query these tasks ([`scene`]) and make a plan ([`bias_policy::swap`]).
+//! 3. Ask for each swap of the plan. The kernel side checks it once more (`bpf/swap.bpf.h`). The
+//!    tasks of a refused swap wait, twice as long each time.
+//! 4. Follow each swap that was carried out as a [`trial`]: compare instructions per time of both
+//!    tasks before and after. [`bias_policy::audit`] judges it, delays tasks whose swaps do not
+//!    pay, and learns.
 //!
-//! With the kernel side's swaps on, which is the default, there is little left to do here: what they cannot reach (large machines), and what they get wrong.
-//! Homogeneous loads: tasks of about equal gain are not swapped here; the kernel side rotates them (`rotate_gap`), which is all that is to be gained.
+//! The corrected costs of slow CPUs go into the next plans and to the kernel side. The measured
+//! time of migrations goes into the planner's limits.
 //!
-//! Invariants (tests beside this module). A task that has ended is never swapped, nor is its successor of the same number mistaken for it. Refusals and
-//! requests that come to nothing become rare. Where nothing changes, swaps end. At most so many swaps an interval as the planner's limit. Memory is
-//! bounded. Whatever the kernel side answers, nothing here panics; if it keeps refusing to answer, swaps are off and `status` says so.
+//! The time until the next snapshot, in intervals:
 //!
-//! Limits. Swaps of the kernel side are not judged. Instructions are taken as work. Weights are not looked at. Tasks confined to CPUs beyond the first 64 are
-//! not swapped.
+//! | intervals | state |
+//! |---|---|
+//! | 1 | a swap looks profitable, or a trial is open, or queueing began only recently |
+//! | 2 | placement is good, or promising pairs repeatedly give an empty plan |
+//! | 5 | tasks keep queueing on every node, so that each dispatch places them anyway |
+//!
+//! An idle machine is watched as well, because a load may begin at any time. A queue that one
+//! snapshot shows, or a swap that is once lost or refused, costs one interval. Only repetition
+//! costs more.
+//!
+//! With the kernel side's swaps on, which is the default, this module handles only what they cannot
+//! reach (large machines) and what they get wrong. Tasks of about equal gain are not swapped here.
+//! The kernel side rotates them (`rotate_gap`), which is all that a homogeneous load can gain.
+//!
+//! # Invariants
+//! Tests of this module check these:
+//!
+//! * A task that has ended is never swapped, and pid reuse does not confuse it with another task.
+//! * Refusals and requests without effect become rare. Where nothing changes, swaps end.
+//! * An interval has at most as many swaps as the planner's limit. Memory is bounded.
+//! * No answer of the kernel side causes a panic. If its calls keep failing, swaps are off and
+//!   `status` says so.
+//!
+//! # Limits
+//! Swaps of the kernel side are not judged. Instructions count as work. Weights are ignored. Tasks
+//! confined to CPUs beyond the first 64 are not swapped.
 
 #[cfg(test)]
 mod fake;
@@ -60,32 +84,33 @@ use scene::Scene;
 use trial::{Half, Trial};
 use watch::{Sight, sight};
 
-/// Where nothing is to be done ever.
+/// Pause while swaps are off.
 const FOREVER: Duration = Duration::from_secs(3600);
-/// Calls to the kernel side may fail so often in a row.
+/// Failed calls to the kernel side in a row after which swaps are off.
 const MOST_FAILURES: u32 = 10;
-/// Plans may come to nothing so often in a row before they are made less often.
+/// Empty plans in a row after which plans are made less often.
 const FRUITLESS: u32 = 5;
-/// Glances may find tasks queueing so often in a row before they are made less often: somebody who passes is displaced, or displaces, for a slice.
+/// Snapshots in a row with queueing tasks after which snapshots are taken less often. A
+/// short-running task that preempts another, or is preempted, queues for one slice only.
 const PASSING: u32 = 5;
-/// Tasks that are remembered.
+/// Most tasks that the loop keeps data of.
 const MOST_TASKS: usize = 4096;
-/// How long a task waits whose swap was refused or came to nothing, from when it was asked for: the first time less than an interval, so that the next
-/// turn asks again.
+/// Backoff of a task whose swap was refused or had no effect, from the time of the request. The
+/// first one is shorter than an interval, so that the next step asks again.
 const REFUSALS: BackoffLimits =
     BackoffLimits { base_ns: 25_000_000, most_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
-/// What a migration can be measured to take [ns]; beyond, the task waited for something else.
+/// Bounds of the measured time of a migration [ns]. Beyond them the task waited for something else.
 const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
 
-/// Why no swaps are planned where there is one class.
+/// The reason why no swaps are planned on a machine with one class.
 const EVEN: &str = "all CPUs count as equally fast";
 
-/// What a user can choose.
+/// The user's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwapOptions {
-    /// Plan swaps at all.
+    /// True to plan swaps.
     pub enabled: bool,
-    /// Time between glances where something is to be done.
+    /// Time between snapshots while a swap looks profitable.
     pub interval: Duration,
 }
 
@@ -95,11 +120,11 @@ impl Default for SwapOptions {
     }
 }
 
-/// The loop.
+/// State of the loop that plans swaps.
 #[derive(Debug)]
 pub struct Swaps {
     interval_ns: u64,
-    /// Why no swaps are planned.
+    /// The reason why no swaps are planned; None if they are.
     off: Option<String>,
     machine: Machine,
     limits: Limits,
@@ -108,12 +133,12 @@ pub struct Swaps {
     trials: Vec<Trial>,
     history: History,
     tally: Tally,
-    /// Tasks that somebody waits for, by number, and when they were started.
+    /// Tasks with a backoff: start time by pid.
     known: BTreeMap<u32, u64>,
-    /// Known tasks whose last swap, of then, is undone: no reason to rest.
+    /// Known tasks whose last swap another migration undid, with its time. These need no rest.
     passed: BTreeMap<u32, u64>,
     seats: Vec<Seat>,
-    /// Up to here they were gone through for those that have ended.
+    /// Pid up to which the sweep has checked the known tasks.
     swept: u32,
     round: u64,
     fruitless: u32,
@@ -123,7 +148,7 @@ pub struct Swaps {
 }
 
 impl Swaps {
-    /// Nothing done yet. `counting` is whether some CPU counts what tasks stall on.
+    /// Create the loop. `counting` says whether some CPU counts stalls.
     #[must_use]
     pub fn new(table: &CapacityTable, counting: bool, options: &SwapOptions) -> Self {
         let machine = Machine::new(table);
@@ -158,7 +183,8 @@ impl Swaps {
         }
     }
 
-    /// The table has changed: what was learnt of the old one is forgotten, and open trials are given up.
+    /// Take over a changed table: forget the corrections learnt with the old one and abandon open
+    /// trials.
     pub fn set_table(&mut self, table: &CapacityTable) {
         self.machine = Machine::new(table);
         let even = self.off.as_deref() == Some(EVEN);
@@ -166,18 +192,18 @@ impl Swaps {
             self.off = (!even).then(|| EVEN.to_owned());
         }
         self.audit.correction = Default::default();
-        // What they would have been measured by is gone.
+        // The costs that they would be measured by have changed.
         self.tally.undone += self.trials.len() as u64;
         self.trials.clear();
     }
 
-    /// Are swaps planned?
+    /// Return true if swaps are planned.
     #[must_use]
     pub fn are_planned(&self) -> bool {
         self.off.is_none()
     }
 
-    /// Does what is to be done at `now_ns`, if anything, and tells when to be called again.
+    /// Take a step if one is due at `now_ns`, and return the time until the next call.
     pub fn turn(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Duration {
         if self.off.is_some() {
             return FOREVER;
@@ -204,7 +230,7 @@ impl Swaps {
         Duration::from_nanos(pause_ns)
     }
 
-    /// One turn; the pause until the next [ns].
+    /// Take one step and return the pause until the next one [ns].
     fn step(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Result<u64> {
         self.follow_trials(now_ns, kernel)?;
         self.sweep(kernel)?;
@@ -230,7 +256,8 @@ impl Swaps {
         Ok(self.interval_ns.saturating_mul(times))
     }
 
-    /// Plans, and asks for what is planned: how many swaps, refused ones too, whose tasks wait before they are planned again.
+    /// Plan swaps and ask for them. Return the number of planned swaps, refused ones included,
+    /// whose tasks back off.
     fn plan(&mut self, now_ns: u64, seats: &[Seat], kernel: &impl Kernel) -> Result<usize> {
         let mut reborn = Vec::new();
         let scene = Scene::gather(
@@ -243,7 +270,7 @@ impl Swaps {
                 {
                     reborn.push(pid);
                 }
-                // A later move, whoever made it, is another matter.
+                // A later migration, by any cause, is a different matter.
                 if let Some(task) = &mut task
                     && task.moved_ns.is_some()
                     && task.moved_ns.as_ref() == self.passed.get(&pid)
@@ -264,7 +291,7 @@ impl Swaps {
         Ok(swaps.len())
     }
 
-    /// Before this a task is not to be swapped [ns].
+    /// Return the time before which a task must not be swapped [ns].
     fn resting_until_ns(&self, task: &Task) -> u64 {
         if self.trials.iter().any(|trial| trial.concerns(task.pid)) {
             return u64::MAX;
@@ -287,7 +314,7 @@ impl Swaps {
         })
     }
 
-    /// Asks for a swap.
+    /// Ask for a swap.
     fn ask(&mut self, trial: Trial, kernel: &impl Kernel) -> Result<()> {
         let answer = kernel.ask(&Request { up: trial.up.end, down: trial.down.end })?;
         let pids = (trial.up.end.pid, trial.down.end.pid);
@@ -319,7 +346,7 @@ impl Swaps {
         self.refusals.forget(pid);
     }
 
-    /// Forgets one of the known tasks if it has ended, another one each turn.
+    /// Check one known task, in rotation, and forget it if it has ended or needs no more backoff.
     fn sweep(&mut self, kernel: &impl Kernel) -> Result<()> {
         let next = self.known.range(self.swept..).next().or_else(|| self.known.iter().next());
         let Some((pid, start_ns)) = next.map(|(pid, start_ns)| (*pid, *start_ns)) else { return Ok(()) };
@@ -331,7 +358,7 @@ impl Swaps {
         Ok(())
     }
 
-    /// The figures.
+    /// Return the figures for the status.
     #[must_use]
     pub fn summary(&self) -> SwapSummary {
         SwapSummary {
@@ -345,7 +372,7 @@ impl Swaps {
         }
     }
 
-    /// The figures, and the swaps from number `first` on.
+    /// Return the figures and the swaps from number `first` on.
     #[must_use]
     pub fn report(&self, now_ns: u64, first: u64) -> SwapsReport {
         SwapsReport {

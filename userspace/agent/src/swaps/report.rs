@@ -1,4 +1,4 @@
-//! What is told of swaps: for `scx_bias swaps`, `status` and the statistics.
+//! Reports about swaps for `scx_bias swaps`, `status` and the statistics.
 
 use std::collections::VecDeque;
 
@@ -8,63 +8,63 @@ use serde::{Deserialize, Serialize};
 
 use super::trial::Trial;
 
-/// Swaps that are remembered.
+/// Most records that are kept.
 const MOST: usize = 1024;
 
-/// A swap that was carried out and judged, or could not be.
+/// A swap that was carried out and judged, or could not be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwapRecord {
-    /// Who, where, what was predicted and what came of it.
+    /// Tasks, CPUs, prediction and result.
     #[serde(flatten)]
     pub record: Record,
-    /// When it was asked for [ns, monotonic]; the record's own time is when it was judged.
+    /// Time of the request [ns, monotonic]. The record's own time is that of the verdict.
     pub asked_ns: u64,
-    /// Name of the task that went to the fast CPU. May hold control characters.
+    /// Name of the task that migrated to the fast CPU. It may hold control characters.
     pub up_name: String,
-    /// Name of the other.
+    /// Name of the other task. It may hold control characters.
     pub down_name: String,
 }
 
-/// What became of plans.
+/// Counts of planned swaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Swaps that were asked for.
+    /// Swaps that were requested.
     pub asked: u64,
-    /// That no longer held when they were to be asked for.
+    /// Swaps that the kernel side refused.
     pub refused: u64,
-    /// That were asked for and not carried out, or given up because the table they went by changed.
+    /// Swaps that were requested and not carried out, or abandoned because the table changed.
     pub undone: u64,
 }
 
-/// The figures of swaps.
+/// Figures about swaps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SwapSummary {
-    /// Why none are planned; None if they are.
+    /// The reason why no swaps are planned; None if they are.
     pub off: Option<String>,
-    /// What became of plans.
+    /// Counts of planned swaps.
     pub tally: Tally,
-    /// What became of swaps.
+    /// Counts of verdicts.
     pub verdicts: Summary,
     /// Mean time that a migration takes from a task [ns].
     pub migration_ns: u64,
-    /// What slow CPUs' calibrated costs are multiplied with, learnt from swaps [permille].
+    /// Factors on the calibrated costs of slow CPUs, learnt from swaps [permille].
     pub factors_permille: [u32; COMPONENTS],
-    /// Error of the predicted slowdown that is left [permille].
+    /// Remaining error of the predicted slowdown [permille].
     pub error_permille: i32,
-    /// Swapped tasks that taught this.
+    /// Swapped tasks that the factors were learnt from.
     pub samples: u64,
 }
 
-/// The answer to a question about swaps.
+/// The answer to a request about swaps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SwapsReport {
-    /// Now [ns, monotonic].
+    /// Present time [ns, monotonic].
     pub now_ns: u64,
-    /// In figures.
+    /// The figures.
     pub summary: SwapSummary,
-    /// Number of the next record: what to ask for next time.
+    /// Number of the next record, to ask for next time.
     pub next: u64,
-    /// The last swaps from the number that was asked for, the oldest first.
+    /// The last swaps from the requested number on, oldest first.
     pub swaps: Vec<SwapRecord>,
 }
 
@@ -85,7 +85,7 @@ impl History {
         }
     }
 
-    /// Those from number `first` on.
+    /// Return the records from number `first` on.
     pub(super) fn from(&self, first: u64) -> Vec<SwapRecord> {
         self.0.iter().filter(|one| one.record.number >= first).cloned().collect()
     }

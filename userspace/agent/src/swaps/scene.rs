@@ -1,4 +1,4 @@
-//! What the planner is told, from a glance at CPUs and a look at who sits there.
+//! The planner's input, from a snapshot of the CPUs and queries of their resident tasks.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,23 @@ use bias_policy::swap::{Allowed, Cpu, CpuSet, Runner, Snapshot, State, WEIGHT_DE
 use super::kernel::{Seat, Task};
 use super::machine::Machine;
 
-/// A task has to have run this long on its class of CPUs, lately or until it was displaced from there, before it is swapped [ns], or what it does afterwards could not be compared.
+/// Time that a task must have run on its class of CPUs before it is swapped [ns]. With less, its
+/// rate after the swap could not be compared. The time counts recent runs, or the runs until the
+/// task was moved away from that class.
 pub(super) const LEAST_BEFORE_NS: u64 = 50_000_000;
 
-/// Tasks where they sit.
+/// Resident tasks and what waits, in the planner's form.
 #[derive(Debug, Default)]
 pub(super) struct Scene {
-    /// By number.
+    /// Tasks by pid.
     pub tasks: BTreeMap<u32, Task>,
     runners: Vec<Runner>,
     sets: Vec<CpuSet>,
 }
 
 impl Scene {
-    /// Looks at everyone who sits somewhere. `resting_until_ns` tells before when a task is not to be swapped.
+    /// Query every resident task. `resting_until_ns` returns the time before which a task must not
+    /// be swapped.
     ///
     /// # Errors
     /// That of `look`.
@@ -41,7 +44,7 @@ impl Scene {
                 continue;
             }
             let Some(task) = look(seat.pid)? else { continue };
-            // It was there at the last tick, and is elsewhere or asleep now.
+            // The last tick saw the task here. Since then it migrated or went to sleep.
             if task.cpu != seat.cpu || !task.runnable {
                 continue;
             }
@@ -60,7 +63,8 @@ impl Scene {
             state: State::Running,
             stack_permille: task.stack_permille,
             stable: task.stable && task.movable && comparable,
-            // Plain throughput, as the kernel side's own swaps have it: with weights the two would undo each other's work.
+            // Plain throughput, as in the kernel side's own swaps. With weights the two would undo
+            // each other's work.
             weight: WEIGHT_DEFAULT,
             allowed: task.allowed.map_or(Allowed::Everywhere, |cpus| self.set(cpus)),
             // The kernel confines a task to its cgroup's CPUs through its affinity.
@@ -71,7 +75,7 @@ impl Scene {
         }
     }
 
-    /// The set of these of the first 64 CPUs.
+    /// Return the index of a set of the first 64 CPUs.
     fn set(&mut self, cpus: u64) -> Allowed {
         let set: CpuSet = (0..64).filter(|cpu| cpus & (1 << cpu) != 0).collect();
         let at = self.sets.iter().position(|other| *other == set).unwrap_or_else(|| {
@@ -81,13 +85,13 @@ impl Scene {
         Allowed::Set(at as u32)
     }
 
-    /// For the planner.
+    /// Return the snapshot for the planner.
     pub(super) fn snapshot<'a>(&'a self, machine: &'a Machine, now_ns: u64, round: u64) -> Snapshot<'a> {
         Snapshot { now_ns, round, cpus: &machine.cpus, runners: &self.runners, sets: &self.sets, groups: &[] }
     }
 }
 
-/// Whoever waits for this CPU: that it does is all that is known.
+/// Describe the tasks that wait for this CPU. Only the fact that they wait is known.
 fn waiting(seat: &Seat) -> Runner {
     Runner {
         pid: 0,

@@ -1,4 +1,4 @@
-//! The loop against a made-up kernel side.
+//! Tests of the loop with a made-up kernel side.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ pub(super) fn swaps() -> Swaps {
     Swaps::new(&table(), true, &SwapOptions::default())
 }
 
-/// Lets the loop run for so long, called as it wishes to be.
+/// Run the loop for `ms`, with the pauses that it asks for.
 pub(super) fn run(swaps: &mut Swaps, fake: &mut Fake, ms: u64) {
     let end_ns = fake.now_ns.get() + ms * MS;
     while fake.now_ns.get() < end_ns {
@@ -36,7 +36,8 @@ fn the_worst_placement_becomes_the_best_and_stays() {
     let report = swaps.report(fake.now_ns.get(), 0);
     assert_eq!((report.next, report.swaps.len()), (2, 2));
     let Ending::Judged(outcome) = report.swaps[0].record.ending else { panic!("{report:?}") };
-    // From 0.4 + 1 to 1 + 0.9: the measure is the same as the prediction, for the made-up machine is as the table says.
+    // From 0.4 + 1 to 1 + 0.9. The measurement agrees with the prediction, because the made-up
+    // machine matches the table.
     let predicted = report.swaps[0].record.swap.gain_permille as i32;
     assert!((outcome.measured_permille - predicted).abs() <= 5, "{outcome:?} for {predicted}");
     assert!(outcome.net_permille < outcome.measured_permille, "migrations take time");
@@ -79,13 +80,13 @@ fn a_task_that_dies_before_it_is_swapped_is_refused_and_forgotten() {
     fake.fate.set(Fate::Death);
     fake.advance(100 * MS);
     swaps.turn(fake.now_ns.get(), &mut fake);
-    // Both who were to go up died.
+    // Both tasks that were to migrate to fast CPUs ended.
     assert_eq!((swaps.tally.asked, swaps.tally.refused), (0, 2));
     assert_eq!(swaps.known.len(), 4);
     fake.fate.set(Fate::Done);
     run(&mut swaps, &mut fake, 2000);
     assert!(!swaps.known.keys().any(|pid| fake.cpu_of(*pid).is_none()), "{:?}", swaps.known);
-    // Others get their numbers, and need not wait for what happened to these.
+    // Other tasks reuse their pids, and need not back off because of them.
     fake.born(102, 2, LOOP);
     fake.born(103, 3, LOOP);
     fake.with(100, |one| one.task.start_ns = 77);
@@ -128,7 +129,7 @@ fn a_task_that_is_moved_back_is_no_verdict_and_need_not_wait_for_one() {
     let mut swaps = swaps();
     fake.advance(100 * MS);
     swaps.turn(fake.now_ns.get(), &mut fake);
-    // The kernel side has them change places again.
+    // The kernel side swaps the two again.
     let now_ns = fake.now_ns.get();
     for (pid, cpu) in [(102, 2), (100, 0)] {
         fake.with(pid, |one| {
@@ -163,7 +164,7 @@ fn a_swap_that_a_queue_undoes_is_made_again_soon_and_less_and_less_often() {
     assert!(waits_ms[5] >= 500, "{waits_ms:?}");
     assert!(waits_ms.is_sorted(), "{waits_ms:?}");
     assert_eq!(swaps.audit.summary.judged(), 0);
-    // Once they stay, it is a swap as any other.
+    // Once they stay, this is a swap like any other.
     run(&mut swaps, &mut fake, 5000);
     assert_eq!((swaps.audit.summary.paid, swaps.trials.len()), (2, 0));
 }
@@ -176,19 +177,19 @@ fn refused_swaps_become_rare() {
         fake.fate.set(fate);
         run(&mut swaps, &mut fake, 60_000);
         let asked = fake.asked.borrow().len();
-        // 600 turns of two swaps; waits of 50 ms that double are eleven in a minute.
+        // 600 steps with two swaps each. Backoffs from 50 ms on double eleven times in a minute.
         assert!((4..=30).contains(&asked), "{fate:?}: {asked}");
         let tally = swaps.tally;
         assert_eq!(tally.refused + tally.undone + swaps.trials.len() as u64, asked as u64, "{tally:?}");
         assert_eq!(swaps.audit.summary.judged(), 0);
-        // Once the cause is gone and the wait is over, it is tried again.
+        // Once the cause is gone and the backoff is over, the loop asks again.
         fake.fate.set(Fate::Done);
         run(&mut swaps, &mut fake, 60_000);
         assert_eq!(swaps.audit.summary.paid, 2, "{fate:?}");
     }
 }
 
-/// The worst placement, until now held by affinities, so that plans came to nothing for long.
+/// The worst placement. Affinities kept it until now, so that plans had no effect for long.
 pub(super) fn released(swaps: &mut Swaps) -> Fake {
     let mut fake = Fake::worst();
     for pid in 100..104 {
@@ -200,7 +201,7 @@ pub(super) fn released(swaps: &mut Swaps) -> Fake {
     fake
 }
 
-/// Until both that compute are on fast CPUs [ms].
+/// Return the time until both computing tasks are on fast CPUs [ms].
 fn mended_ms(swaps: &mut Swaps, fake: &mut Fake) -> u64 {
     let begun_ns = fake.now_ns.get();
     while !computers(fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)) {
@@ -272,12 +273,13 @@ fn a_failure_now_and_then_does_not() {
 
 #[test]
 fn swaps_that_do_not_pay_are_not_repeated_soon() {
-    // The table says 2.5, but these CPUs are all the same; nobody reaches the learning of costs in so few swaps.
+    // The table says 2.5, but these CPUs are all the same. So few swaps do not suffice to learn the
+    // costs.
     let mut fake = Fake { truth: [1000; 3], ..Fake::worst() };
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 1500);
     assert!(swaps.audit.summary.paid == 0 && swaps.audit.summary.judged() == 2, "{:?}", swaps.audit.summary);
-    // Each changes its nature, so that a swap back seems to pay.
+    // Each task changes its CPI stack, so that a swap back seems to pay.
     for (pid, stack) in [(100, LOOP), (101, LOOP), (102, CHASE), (103, CHASE)] {
         fake.changes(pid, stack);
     }
@@ -314,7 +316,7 @@ fn what_all_swaps_say_of_costs_is_taken_over() {
 
 #[test]
 fn limits_are_kept() {
-    // May it go up, is it settled, has it run for long enough to be compared, has it been moved of late?
+    // Affinity, stable profile, permission to migrate, known stack: a swap needs all of them.
     type Change = fn(&mut super::fake::Person);
     let changes: [Change; 4] = [
         |one| one.task.allowed = Some(0b1100),
@@ -356,13 +358,13 @@ fn it_looks_less_often_where_less_is_to_be_done() {
     assert_eq!(pause(&mut Fake::worst()), 50);
     assert_eq!(pause(&mut Fake::new(&[LOOP; 4])), 100);
     assert_eq!(pause(&mut Fake::new(&[])), 100);
-    // What seems to pay, but never gets into a plan.
+    // A pair that seems to pay, but never gets into a plan.
     let mut fake = Fake::worst();
     (100..104).for_each(|pid| fake.with(pid, |one| one.task.stable = false));
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 10_000);
     assert_eq!(swaps.turn(swaps.due_ns, &mut fake).as_millis(), 100);
-    // Called too early, as whenever somebody asks a question, it does nothing.
+    // Called too early, as on every request over the socket, it does nothing.
     let looks = fake.looks.get();
     assert_eq!(swaps.turn(swaps.due_ns - 7 * MS, &mut fake).as_millis(), 7);
     assert_eq!(fake.looks.get(), looks);

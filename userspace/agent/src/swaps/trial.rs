@@ -1,4 +1,5 @@
-//! A swap under way: asked for, carried out, measured. A function of what is seen of its two tasks.
+//! A swap under way: requested, carried out, measured. A pure function of the state of its two
+//! tasks.
 
 use bias_policy::audit::{Experiment, Observed, Rate};
 use bias_policy::swap::Swap;
@@ -6,20 +7,23 @@ use bias_policy::table::{COMPONENTS, Class};
 
 use super::kernel::{End, Task};
 
-/// A swap that was not seen to happen in this time did not [ns]: less than the loop's usual interval, so that the next turn can ask again. CPUs take some
-/// microseconds to make one; whoever displaces one of the two for longer has made the request void.
+/// Time after which a swap that was not carried out is abandoned [ns]. It is less than the loop's
+/// usual interval, so that the next step can ask again. CPUs take some microseconds to carry one
+/// out. A task that preempts one of the two for longer voids the request.
 pub(super) const GIVE_UP_NS: u64 = 40_000_000;
-/// Both tasks run for this long at their new places before they are compared [ns]: by then their caches are warm.
+/// Time that both tasks run on their new CPUs before they are compared [ns], so that their caches
+/// are warm.
 pub(super) const MEASURE_NS: u64 = 500_000_000;
-/// And count for this long [ns].
+/// Time that must be counted on each new CPU [ns].
 pub(super) const LEAST_AFTER_NS: u64 = 50_000_000;
-/// After this nobody waits for more to count [ns].
+/// Time after which the trial ends without more counts [ns].
 pub(super) const PATIENCE_NS: u64 = 1_500_000_000;
 
-/// A stack differs by so much at most in each component while a task does the same kind of work [permille]: conversions from other CPUs err, too.
+/// Largest change of a component of the CPI stack while a task does the same work [permille]. It
+/// allows for errors of conversion between CPUs.
 const ALIKE_PERMILLE: u32 = 150;
 
-/// One of the two tasks, as it was when the swap was asked for.
+/// One of the two tasks, in its state at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Half {
     pub end: End,
@@ -27,12 +31,12 @@ pub(super) struct Half {
     pub before: Rate,
     pub stack_permille: Option<[u32; COMPONENTS]>,
     pub lost_ns: u64,
-    /// Where it goes.
+    /// Class of the CPU that it migrates to.
     pub class: Class,
 }
 
 impl Half {
-    /// `task` is to go from `cpu` to one of `class`.
+    /// Create a half: `task` migrates from `cpu` to a CPU of `class`.
     pub(super) fn new(task: &Task, cpu: u32, class: Class) -> Self {
         let from = if class == Class::Fast { Class::Slow } else { Class::Fast };
         Self {
@@ -45,12 +49,13 @@ impl Half {
         }
     }
 
-    /// When it was moved, if that was after `asked_ns`.
+    /// Return the time when the task was moved, if that was after `asked_ns`.
     fn moved_ns(&self, now: &Task, asked_ns: u64) -> Option<u64> {
         now.moved_ns.filter(|at| *at >= asked_ns)
     }
 
-    /// Does it still do the same kind of work? Else what it did before is no measure.
+    /// Return true if the task still does the same work. Otherwise its rate before the swap is no
+    /// measure.
     fn is_alike(&self, now: &Task) -> bool {
         self.stack_permille.zip(now.stack_permille).is_some_and(|(before, now)| {
             before.iter().zip(now).all(|(before, now)| before.abs_diff(now) <= ALIKE_PERMILLE)
@@ -58,7 +63,7 @@ impl Half {
     }
 
     fn observed(&self, now: Option<&Task>) -> Observed {
-        // What it did there before it was moved was forgotten then.
+        // The kernel side forgot its earlier rate on this class when it was moved.
         let after = now.filter(|now| self.is_alike(now));
         Observed {
             before: self.before,
@@ -68,29 +73,29 @@ impl Half {
     }
 }
 
-/// A swap that was asked for.
+/// A swap that was requested.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trial {
     pub swap: Swap,
     pub asked_ns: u64,
     pub up: Half,
     pub down: Half,
-    /// Calibrated [permille].
+    /// Calibrated costs of the fast CPU [permille].
     pub fast_permille: [u32; COMPONENTS],
-    /// Calibrated [permille].
+    /// Calibrated costs of the slow CPU [permille].
     pub slow_permille: [u32; COMPONENTS],
 }
 
-/// How far it has got.
+/// State of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stage {
-    /// It is too soon to tell.
+    /// It needs more time.
     Open,
-    /// It was not carried out.
+    /// The swap was not carried out.
     Undone,
     /// It can be judged, or never will be.
     Over(Box<Experiment>),
-    /// It was carried out, and a task has left its new place since.
+    /// The swap was carried out, and a task has left its new class since.
     Left(Box<Experiment>),
 }
 
@@ -99,7 +104,8 @@ impl Trial {
         self.up.end.pid == pid || self.down.end.pid == pid
     }
 
-    /// Where it stands at `now_ns`; the tasks are None if they have ended. `class_of` tells of CPUs.
+    /// Return the state at `now_ns`. A task is None if it has ended. `class_of` returns the class
+    /// of a CPU.
     pub(super) fn stage(
         &self,
         now_ns: u64,
@@ -118,7 +124,7 @@ impl Trial {
         let since_ns = now_ns.saturating_sub(up_ns.max(down_ns));
         let experiment = self.experiment(up, down);
         let counted = [experiment.up, experiment.down].iter().all(|one| one.after.ran_ns >= LEAST_AFTER_NS);
-        // Whoever has left its new place again does nothing there any more.
+        // A task that has left its new class counts nothing there any more.
         if class_of(up_now.cpu) != Some(self.up.class) || class_of(down_now.cpu) != Some(self.down.class) {
             Stage::Left(Box::new(experiment))
         } else if (since_ns >= MEASURE_NS && counted) || since_ns >= PATIENCE_NS {

@@ -1,13 +1,20 @@
-//! The thread that swaps as a real-time one, so that looking changes nothing.
+//! Real-time policy for the thread that swaps, so that taking a snapshot does not change the
+//! machine.
 //!
-//! Problem. On a machine whose CPUs are all busy whoever looks takes a CPU from a task. In our own class that task is queued, another CPU takes
-//! it, and what was seen is no longer so when it is acted upon; in the VM a third of the plans came to nothing for it.
+//! # Problem
+//! On a machine whose CPUs are all busy, the agent takes a CPU from a task. As a SCHED_EXT task the
+//! agent would send that task to a queue, and another CPU would take it. The snapshot would be
+//! wrong by the time the agent acts on it. In the VM a third of the plans failed for this reason.
 //!
-//! Approach. A real-time thread preempts without that: the task stays at the head of its CPU's own queue and goes on afterwards. The thread is one
-//! while it waits and while it swaps, some tens of microseconds at a time; whatever else it has to do, which users can make as much as they like,
-//! it does with its own policy.
+//! # Approach
+//! A real-time thread preempts without this effect: the preempted task stays first on its CPU's
+//! local DSQ and continues afterwards. The thread is real-time while it waits and while it swaps,
+//! for some tens of microseconds at a time. It does all other work, which users can make
+//! arbitrarily long, under its own policy.
 //!
-//! Limits. Without the right to it (RLIMIT_RTPRIO, RestrictRealtime=, real-time cgroups) swaps work as before, and more of them are refused.
+//! # Limits
+//! Without permission (RLIMIT_RTPRIO, RestrictRealtime=, real-time cgroups) swaps work as well, but
+//! the kernel side refuses more of them.
 
 use nix::libc;
 use tracing::debug;
@@ -15,24 +22,24 @@ use tracing::debug;
 /// The calling thread's policy.
 #[derive(Debug)]
 pub struct Urgency {
-    /// The one it had; None where it cannot be raised.
+    /// The original policy; None where it cannot be raised.
     own: Option<libc::c_int>,
     raised: bool,
 }
 
 impl Urgency {
-    /// Not raised; never to be if not `wanted`.
+    /// Create the state without raising the policy. Unless `wanted`, it is never raised.
     #[must_use]
     pub fn new(wanted: bool) -> Self {
-        // SAFETY: the call takes a number only, 0 for the calling thread.
+        // SAFETY: the call takes only a pid, 0 for the calling thread.
         let own = unsafe { libc::sched_getscheduler(0) };
         Self { own: (wanted && own >= 0).then_some(own & !libc::SCHED_RESET_ON_FORK), raised: false }
     }
 
-    /// Real-time from now on.
+    /// Make the thread real-time.
     pub fn raise(&mut self) {
         if self.own.is_some() && !self.raised {
-            // What is started meanwhile does not inherit it.
+            // Threads and processes that start meanwhile do not inherit it.
             self.raised = set(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1);
             if !self.raised {
                 debug!("swaps: no right to be real-time");
@@ -41,7 +48,7 @@ impl Urgency {
         }
     }
 
-    /// As before.
+    /// Restore the original policy.
     pub fn lower(&mut self) {
         if let Some(own) = self.own.filter(|_| self.raised) {
             self.raised = !set(own, 0);

@@ -1,4 +1,5 @@
-//! Is there anything to plan? Told from a glance, which costs next to nothing, so that tasks are looked at only when it may pay.
+//! Check of a snapshot for possible swaps. It costs almost nothing, so that tasks are queried only
+//! when a swap may pay.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +8,14 @@ use bias_policy::table::Class;
 use super::kernel::Seat;
 use super::machine::Machine;
 
-/// What a glance shows.
+/// Result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// On some node a task on a slow CPU seems to gain enough more than one on a fast CPU.
+    /// On some node, a task on a slow CPU gains enough more than one on a fast CPU.
     Promising,
-    /// Every task is where it should be, or nothing is known of it, or CPUs are free.
+    /// Every task is placed well, or its speedup is unknown, or CPUs are idle.
     Settled,
-    /// Tasks wait for a CPU everywhere: each dispatch decides anew who runs where.
+    /// Tasks wait for a CPU on every node: each dispatch places them again.
     Queued,
 }
 
@@ -23,12 +24,13 @@ pub(super) enum Sight {
 struct Node {
     /// Highest speedup on a slow CPU.
     up_permille: Option<u32>,
-    /// Lowest on a fast one.
+    /// Lowest speedup on a fast CPU.
     down_permille: Option<u32>,
     waiting: bool,
 }
 
-/// What `seats` show at `now_ns`, if a gain of `least_permille` is worth a swap and who waits for less than `passing_ns` is passing.
+/// Check `seats` at `now_ns`. A swap must gain `least_permille`, and a wait shorter than
+/// `passing_ns` does not count.
 pub(super) fn sight(
     machine: &Machine,
     seats: &[Seat],
@@ -65,12 +67,13 @@ pub(super) fn sight(
     }
 }
 
-/// Have tasks been waiting for this CPU for longer than in passing?
+/// Return true if tasks have waited for this CPU for `passing_ns` or longer.
 pub(super) fn waits(seat: &Seat, now_ns: u64, passing_ns: u64) -> bool {
     seat.waiting_since_ns != 0 && now_ns.saturating_sub(seat.waiting_since_ns) >= passing_ns
 }
 
-/// What a swap of two tasks of these speedups gains, where progress on a fast CPU is one: `(1/down - 1/up) / (1/up + 1)` [permille].
+/// Return the gain of swapping two tasks of these speedups, where progress on a fast CPU is one:
+/// `(1/down - 1/up) / (1/up + 1)` [permille].
 fn gain_permille(up_permille: u32, down_permille: u32) -> f64 {
     let slow = |speedup: u32| 1000.0 / f64::from(speedup.max(1));
     (slow(down_permille) - slow(up_permille)) / (slow(up_permille) + 1.0) * 1000.0
