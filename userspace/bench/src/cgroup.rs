@@ -1,4 +1,4 @@
-//! Two cgroups to move tasks between, where the machine has a writable cgroup v2 hierarchy.
+//! Two cgroups to move tasks between, on a machine with a writable cgroup v2 hierarchy.
 
 use crate::{Error, Result};
 use nix::unistd::Pid;
@@ -8,20 +8,21 @@ use std::time::Duration;
 /// Usual place of the hierarchy.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A pair of cgroups below the root; removed when dropped, with their tasks moved back.
+/// A pair of cgroups below the root. Dropping it moves their tasks back and removes them.
 pub struct Pair {
     root: PathBuf,
     dirs: [PathBuf; 2],
 }
 
 impl Pair {
-    /// Creates both. An error says why this machine cannot: cgroup v1, read-only, no rights.
+    /// Create both. An error names the reason: cgroup v1, a read-only hierarchy, missing
+    /// permission.
     pub fn create() -> Result<Self> {
         let root = PathBuf::from(ROOT);
         if !root.join("cgroup.controllers").exists() {
             return Err(Error::Kernel(format!("{ROOT} is no cgroup v2 hierarchy")));
         }
-        // Weights need the controller; a kernel without it still moves tasks.
+        // Weights need the controller. A kernel without it still moves tasks.
         let _ = std::fs::write(root.join("cgroup.subtree_control"), "+cpu");
         let pid = std::process::id();
         let pair = Pair { dirs: ["a", "b"].map(|name| root.join(format!("bias-bench-{pid}-{name}"))), root };
@@ -32,13 +33,14 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Moves a process into the first, the second, or (2) back into the root.
+    /// Move a process into the first cgroup (0), the second (1), or back into the root (2).
     pub fn move_to(&self, pid: Pid, which: usize) -> Result<()> {
         let dir = self.dirs.get(which).unwrap_or(&self.root);
         write_pid(dir, pid)
     }
 
-    /// Sets one group's cpu.weight, 1 to 10000. False where the kernel has no CPU controller.
+    /// Set the cpu.weight of one cgroup, 1 to 10000. Return false if the kernel has no CPU
+    /// controller.
     pub fn set_weight(&self, which: usize, weight: u64) -> bool {
         self.dirs
             .get(which)
@@ -54,7 +56,7 @@ impl Drop for Pair {
                 // A process that ended in between needs no moving.
                 let _ = write_pid(&self.root, Pid::from_raw(pid));
             }
-            // A group stays busy until the kernel has dropped its last dead task.
+            // A cgroup stays busy until the kernel has dropped its last dead task.
             for _ in 0..50 {
                 if std::fs::remove_dir(dir).is_ok() || !dir.exists() {
                     break;

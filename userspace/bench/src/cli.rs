@@ -1,4 +1,4 @@
-//! The command line of bias-bench.
+//! The command line of bias-bench: commands, options and their help texts.
 
 mod ab;
 mod commands;
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Workloads with known behaviour, and the comparison of schedulers.
 ///
-/// Every command prints a short text, or with --json one JSON document on standard output. Progress and messages go
-/// to standard error. Exit codes: 0 all is well, 1 a measurement failed, 2 usage, 3 the kernel or a right is
-/// missing, 4 another sched_ext scheduler is active.
+/// Every command prints a short text, or with --json one JSON document on standard output. Progress
+/// and messages go to standard error. Exit codes: 0 success, 1 a measurement failed, 2 usage, 3 the
+/// kernel or a capability is missing, 4 another sched_ext scheduler is active.
 #[derive(Debug, Parser)]
 #[command(name = "bias-bench", version, max_term_width = 100)]
 pub struct Cli {
@@ -26,27 +26,29 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run one workload, alone, and say how fast it was
+    /// Run one workload alone and report its speed
     Work(WorkArgs),
-    /// Compare two CPUs on several kinds of work, and with what the counters predict
+    /// Compare two CPUs on several kinds of work, and with the prediction of the counters
     Ratio(RatioArgs),
-    /// Run tasks side by side, and say what each of them got
+    /// Run tasks at the same time and report what each of them achieved
     Mix(MixArgs),
-    /// Run any workload of the comparisons (`bias-bench list`) under the scheduler that is active
+    /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
     Run(RunArgs),
-    /// Count the instructions a context switch costs
+    /// Count the instructions that a context switch costs
     Pingpong(PingpongArgs),
-    /// Count the instructions that a process executes, all threads, kernel included
+    /// Count the instructions that all threads of a process execute, kernel included
     Cost(CostArgs),
-    /// Show the same mixes under the default scheduler and under another
+    /// Show the same mixes under the default scheduler and under another one
     Demo(DemoArgs),
-    /// Churn: forks, execs, affinity, nice, cgroup and policy changes, signals; fails if a task is lost
+    /// Churn: forks, execs, affinity, nice, cgroup and policy changes, signals; fails if a task is
+    /// lost
     Storm(StormArgs),
-    /// Kill a scheduler again and again under load, take a CPU away: fails if a task is lost
+    /// Kill a scheduler repeatedly under load and take a CPU offline; fails if a task is lost
     Survive(SurviveArgs),
-    /// Stop a scheduler's process, flood its socket, kill it: tells how long tasks wait meanwhile
+    /// Stop a scheduler's process, flood its socket, kill it; reports how long tasks wait meanwhile
     Control(ControlArgs),
-    /// Hold counters of the asymmetric VM's PMU on every CPU, as a profiler does, until the input ends
+    /// Hold counters of the asymmetric VM's PMU on every CPU, like a profiler, until standard input
+    /// ends
     HoldCounters(HoldArgs),
     /// Run any other command while a scheduler is loaded
     Under(UnderArgs),
@@ -67,11 +69,13 @@ struct Output {
 
 #[derive(Debug, Args)]
 struct WorkArgs {
-    /// compute, float, chase[:SIZE], stalled[:MULTIPLIES], branchy, stream[:SIZE], mixed[:PERCENT], phases[:MS],
-    /// cachestress[:SIZE], swpcpu, swpmem[:SIZE] or swp[:PERCENT]. Larger sizes miss larger caches; more multiplications per load
-    /// mean a smaller share of stalls; a percentage is the share of computing, a period that of a change and back
+    /// Workload: compute, float, chase[:SIZE], stalled[:MULTIPLIES], branchy, stream[:SIZE],
+    /// mixed[:PERCENT], phases[:MS], cachestress[:SIZE], swpcpu, swpmem[:SIZE] or swp[:PERCENT]. A
+    /// larger size misses larger caches. More multiplications per load mean a smaller share of
+    /// stalls. A percentage is the share of computing. A period is the time of one change and the
+    /// change back
     kind: Kind,
-    /// Seconds to run. Longer averages over more interrupts
+    /// Seconds to run. A longer run averages over more interrupts
     #[arg(long, value_parser = seconds, default_value = "1", conflicts_with = "steps")]
     seconds: Duration,
     /// Steps to run instead of a time (a step is about 20 000 cycles)
@@ -86,16 +90,18 @@ struct WorkArgs {
 
 #[derive(Debug, Args)]
 struct RatioArgs {
-    /// The two CPUs, e.g. 0,2; ratios are time on the second over time on the first
+    /// The two CPUs, e.g. 0,2. A ratio is the time on the second over the time on the first
     #[arg(long)]
     cpus: CpuPair,
     /// Kinds of work, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "compute,chase,stalled")]
     kinds: Vec<Kind>,
-    /// Rounds of each kind on each CPU, interleaved. More rounds: steadier medians, proportionally longer
+    /// Rounds of each kind on each CPU, interleaved. More rounds give steadier medians and take
+    /// proportionally longer
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Seconds of a round. Longer rounds hide interrupts better, shorter ones drift of the machine
+    /// Seconds of a round. Longer rounds average out interrupts better, shorter ones the machine's
+    /// drift
     #[arg(long, value_parser = seconds, default_value = "0.4")]
     seconds: Duration,
     #[command(flatten)]
@@ -104,20 +110,23 @@ struct RatioArgs {
 
 #[derive(Debug, Args)]
 struct MixArgs {
-    /// Tasks, e.g. 2compute+2chase; a missing number means 1
+    /// Tasks, e.g. 2compute+2chase; a missing count means 1
     #[arg(long)]
     tasks: Mix,
-    /// Seconds measured per round. Must be many times the scheduler's slice for fairness to show
+    /// Seconds measured per round. Fairness shows only over a time that is many times the
+    /// scheduler's slice
     #[arg(long, value_parser = seconds, default_value = "4")]
     seconds: Duration,
-    /// Seconds before the measurement. Raise it for schedulers that have to learn what tasks do
+    /// Seconds before the measurement. Raise it for schedulers that have to learn how tasks behave
     #[arg(long, value_parser = seconds, default_value = "0.5")]
     warmup: Duration,
-    /// Repetitions, each with new processes; medians are reported. Placement is a matter of luck: use several
+    /// Repetitions, each with new processes; medians are reported. Placement varies by chance, so
+    /// use several
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// File of solo rates: read if it exists, else measured and written. Share it between the runs of one
-    /// boot, so that all are relative to the same rates; without it every run measures its own (about 2 s)
+    /// File of solo rates: read if it exists, else measured and written. Share it between the runs
+    /// of one boot, so that all are relative to the same rates. Without it every run measures its
+    /// own (about 2 s)
     #[arg(long)]
     solo: Option<PathBuf>,
     /// CPUs that count as fast; found by probing unless given
@@ -131,16 +140,17 @@ struct MixArgs {
 struct RunArgs {
     /// The workload, e.g. interactive+4compute, groups:2, barrier:4:static
     cell: String,
-    /// Seconds measured per round. Rare events, and so high percentiles, need long windows
+    /// Seconds measured per round. Rare events, and thus high percentiles, need long windows
     #[arg(long, value_parser = seconds, default_value = "2")]
     seconds: Duration,
-    /// Seconds before the measurement. Raise it for schedulers that have to learn what tasks do
+    /// Seconds before the measurement. Raise it for schedulers that have to learn how tasks behave
     #[arg(long, value_parser = seconds, default_value = "0.5")]
     warmup: Duration,
     /// Repetitions, each with new processes; medians are reported
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Multiply the workload's own periods. 5 suits the asymmetric VM with slices of 50 ms, 1 hardware
+    /// Factor on the workload's own periods. 5 suits the asymmetric VM with slices of 50 ms, 1
+    /// suits hardware
     #[arg(long, value_parser = factor, default_value = "1")]
     stretch: f64,
     /// File of solo rates, as for `mix`
@@ -158,10 +168,10 @@ struct PingpongArgs {
     /// CPU for all processes; the scheduler decides unless given
     #[arg(long)]
     cpu: Option<usize>,
-    /// Switches per round, all pairs together. More: less noise
+    /// Switches per round, all pairs together. More switches reduce the noise
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     switches: u32,
-    /// Rounds; the median is reported
+    /// Rounds. Reported are the mean of the middle half for instructions, and the median for times
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
     #[command(flatten)]
@@ -170,10 +180,10 @@ struct PingpongArgs {
 
 #[derive(Debug, Args)]
 struct CostArgs {
-    /// The process, e.g. a scheduler's agent
+    /// Pid of the process, e.g. a scheduler's agent
     #[arg(long)]
     pid: u32,
-    /// Seconds to count. Must be many times the period of what it does
+    /// Seconds to count. Must be many times the period of the process's activity
     #[arg(long, value_parser = seconds, default_value = "10")]
     seconds: Duration,
     #[command(flatten)]
@@ -182,21 +192,23 @@ struct CostArgs {
 
 #[derive(Debug, Args)]
 struct HoldArgs {
-    /// Groups of four events on each CPU. More leave others a smaller share, where counters are few
+    /// Groups of four events on each CPU. Where counters are few, more groups leave a smaller share
+    /// to other users
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     groups: u16,
-    /// Hold them all the time: others get none that are taken
+    /// Pin the groups to their counters, so that other users get none of these counters
     #[arg(long)]
     pinned: bool,
 }
 
 #[derive(Debug, Args)]
 struct SchedulerArgs {
-    /// Command that loads a sched_ext scheduler and stays in the foreground, e.g. "scx_bias". Runs without a
-    /// shell of its own; for a variable write "env NAME=value scx_bias"
+    /// Command that loads a sched_ext scheduler and stays in the foreground, e.g. "scx_bias". No
+    /// shell stays around it; to set a variable write "env NAME=value scx_bias"
     #[arg(long, value_name = "COMMAND")]
     scheduler_cmd: String,
-    /// Seconds it may take until the kernel reports it enabled. Big schedulers need a minute or two in the VM
+    /// Seconds until the kernel must report it enabled. Big schedulers need a minute or two in the
+    /// VM
     #[arg(long, value_parser = seconds, default_value = "60", value_name = "SECONDS")]
     load_timeout: Duration,
 }
@@ -208,7 +220,7 @@ struct DemoArgs {
     /// The mixes, separated by commas
     #[arg(long, value_delimiter = ',', default_value = crate::demo::DEFAULT_MIXES)]
     mixes: Vec<Mix>,
-    /// Seconds measured per mix and scheduler. Longer shows fairness better
+    /// Seconds measured per mix and scheduler. A longer window shows fairness better
     #[arg(long, value_parser = seconds, default_value = "4")]
     seconds: Duration,
     /// Seconds before each measurement
@@ -220,7 +232,7 @@ struct DemoArgs {
     /// CPUs that count as fast; found by probing unless given
     #[arg(long)]
     fast_cpus: Option<CpuList>,
-    /// File for the JSON report; demo.json in the folder $OUT if that is set, else none
+    /// File for the JSON report; demo.json in the directory $OUT if that is set, else none
     #[arg(long)]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -229,17 +241,17 @@ struct DemoArgs {
 
 #[derive(Debug, Args)]
 struct StormArgs {
-    /// Seconds of storm
+    /// Seconds of churn
     #[arg(long, value_parser = seconds, default_value = "10")]
     seconds: Duration,
-    /// Seed of the order of changes, to repeat a storm; 0 takes one from the clock
+    /// Seed of the order of changes, to repeat a run; 0 takes one from the clock
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A task without progress for this many seconds is a failure. Lower finds shorter stalls, and on a
-    /// slow or overloaded machine also innocent waits
+    /// Seconds without progress after which a task counts as lost. A lower limit finds shorter
+    /// stalls, but on a slow or overloaded machine it also reports harmless waits
     #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS")]
     stall_limit: Duration,
-    /// Do not run stress-ng beside it (it runs where it is installed)
+    /// Do not run stress-ng at the same time (it runs where it is installed)
     #[arg(long)]
     no_stress_ng: bool,
     #[command(flatten)]
@@ -250,13 +262,14 @@ struct StormArgs {
 struct ControlArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// Seconds for which its process is stopped, and before that left alone
+    /// Seconds for which the scheduler's process is stopped. Before that it is left alone as long,
+    /// but not longer than 5 s
     #[arg(long, value_parser = seconds, default_value = "3")]
     stop: Duration,
-    /// Clients that flood its socket
+    /// Clients that flood the socket
     #[arg(long, default_value_t = 1000)]
     clients: usize,
-    /// Seconds of that
+    /// Seconds of the flood
     #[arg(long, value_parser = seconds, default_value = "5")]
     flood: Duration,
     /// The tasks that work meanwhile
@@ -270,19 +283,19 @@ struct ControlArgs {
 struct SurviveArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// How often to load the scheduler and kill it with SIGKILL. Each takes as long as it takes to load
+    /// Times to load the scheduler and kill it with SIGKILL. Each costs the time that loading takes
     #[arg(long, default_value_t = 20)]
     kills: u32,
     /// CPU to take offline and bring back under load; none unless given. CPU 0 often cannot
     #[arg(long, value_name = "CPU")]
     hotplug: Option<usize>,
-    /// How often to do that
+    /// Times to take it offline
     #[arg(long, default_value_t = 3)]
     hotplugs: u32,
-    /// The tasks that must survive. More of them: more queues and states are hit
+    /// The tasks that must survive. More tasks reach more DSQs and states
     #[arg(long, default_value = "4compute+2chase+1branchy+1stream")]
     tasks: Mix,
-    /// A task without progress for this many seconds after an event is a failure
+    /// Seconds without progress after an event that count as a failure
     #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS")]
     stall_limit: Duration,
     #[command(flatten)]
@@ -293,9 +306,9 @@ struct SurviveArgs {
 struct UnderArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads: saves ten
-    /// seconds of the guest. Not for one that measures the CPUs while it starts (give scx_bias a
-    /// --capacity-file)
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads. This
+    /// saves ten seconds of guest time. Not for a scheduler that measures the CPUs while it starts
+    /// (give scx_bias a --capacity-file)
     #[arg(long)]
     unpaced_load: bool,
     /// A bias-bench command with its options, after --
@@ -303,7 +316,7 @@ struct UnderArgs {
     command: Vec<String>,
 }
 
-/// Parses a positive number of seconds, up to a day.
+/// Parse a positive number of seconds, up to a day.
 fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let value = text.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
     value
@@ -311,13 +324,13 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' is not a number of seconds up to 86400"))
 }
 
-/// Parses a positive factor, up to 10 000.
+/// Parse a positive factor, up to 10 000.
 fn factor(text: &str) -> std::result::Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|f| (0.001..=10_000.0).contains(f));
     value.ok_or_else(|| format!("'{text}' is not a factor from 0.001 to 10000"))
 }
 
-/// The program: parses, runs, prints, and maps errors to exit codes.
+/// Run the program: parse the command line, run the command, print, and map errors to exit codes.
 pub fn main() -> ExitCode {
     match commands::run(Cli::parse().command) {
         Ok(code) => ExitCode::from(code),
@@ -328,7 +341,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Parses the command given to `under`, which may be anything but another one that loads a scheduler.
+/// Parse the command given to `under`. Commands that load a scheduler themselves are refused.
 fn nested(command: Vec<String>) -> Result<Command> {
     let words = std::iter::once("bias-bench".to_string()).chain(command);
     let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;

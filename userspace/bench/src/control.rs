@@ -1,12 +1,21 @@
-//! Does scheduling go on whatever becomes of the scheduler's process and its socket?
+//! Test that tasks keep running while the scheduler's process is stopped, flooded with requests, or
+//! killed.
 //!
-//! Approach: tasks work all the time. The scheduler is loaded and must report READY=1 as to a service manager; its process is stopped for a
-//! while and continued; its socket is flooded by clients that stay silent, ask without reading, send what is no request and never end one,
-//! while another asks as any user would; then it is killed, and started once more. All the time it is watched how long a task goes without
-//! progress, and at the end of the flood what the process holds.
+//! # Approach
+//! Tasks work all the time, and the test watches how long a task goes without progress. It does the
+//! following, in this order:
 //!
-//! Limits: progress is looked at each [`POLL`], so shorter waits are not seen. Descriptors and memory are those of the process that was started, so the
-//! command must not fork.
+//! * It loads the scheduler, which must report READY=1 as to a service manager.
+//! * It stops the scheduler's process for a while and continues it.
+//! * It floods the socket with clients that stay silent, send requests without reading the answers,
+//!   send invalid requests, or never end one. Meanwhile one more client asks as a user's program
+//!   would.
+//! * It reads the descriptors and the memory of the process at the end of the flood.
+//! * It kills the process, and starts the scheduler once more.
+//!
+//! # Limits
+//! Progress is read every [`POLL`], so shorter waits are not seen. Descriptors and memory are those
+//! of the started process, so the command must not fork.
 
 use crate::sched::{Loaded, SchedExt};
 use crate::spec::Mix;
@@ -21,75 +30,76 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long it is watched before anything is done, at most.
+/// Longest time of watching before the first event.
 const CALM: Duration = Duration::from_secs(5);
-/// Time between two looks at the tasks' progress.
+/// Time between two reads of the tasks' progress.
 const POLL: Duration = Duration::from_millis(20);
-/// Where scx schedulers can be asked.
+/// Socket on which scx schedulers answer requests.
 const SOCKET: &str = "/var/run/scx/root/stats";
-/// Threads that the clients share.
+/// Threads that share the clients.
 const FLOODERS: usize = 4;
-/// What a user's program would ask, and the pause between.
+/// Request of a user's program, and the pause between two of them.
 const QUESTION: &[u8] = b"{\"req\":\"stats\",\"args\":{\"target\":\"status\"}}\n";
 const ASK: Duration = Duration::from_millis(200);
-/// How long what clients held may take to be given back.
+/// Longest time for the process to release what the clients held.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// What to do.
+/// Scheduler, tasks and times of a test.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Command that loads the scheduler and stays in the foreground.
     pub scheduler: String,
-    /// Longest time it may take to load.
+    /// Longest time that the scheduler may take to load.
     pub timeout: Duration,
-    /// How long its process is stopped.
+    /// Time for which the scheduler's process is stopped.
     pub stop: Duration,
-    /// Clients that flood its socket.
+    /// Clients that flood the socket.
     pub clients: usize,
-    /// For how long.
+    /// Length of the flood.
     pub flood: Duration,
     /// The tasks.
     pub tasks: Mix,
 }
 
-/// What happened.
+/// Figures of a test.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Format of this report.
     pub schema: &'static str,
-    /// What the service manager was told first, and when after the start, seconds.
+    /// First message that the service manager got.
     pub told: String,
-    /// See `told`.
+    /// Time from the start to that message, seconds.
     pub ready_s: f64,
-    /// Longest time a task went without progress before anything was done.
+    /// Longest time of a task without progress before the first event, seconds.
     pub calm_gap_s: f64,
-    /// The same while the process was stopped.
+    /// Longest time of a task without progress while the process was stopped, seconds.
     pub stopped_gap_s: f64,
-    /// The same while the socket was flooded.
+    /// Longest time of a task without progress while the socket was flooded, seconds.
     pub flooded_gap_s: f64,
     /// Connections that clients made.
     pub connections: usize,
-    /// Questions of the one that asks as a user would, and those that were answered.
+    /// Requests of the client that asks as a user's program would.
     pub asked: u32,
-    /// See `asked`.
+    /// Answered requests among `asked`.
     pub answered: u32,
-    /// The longest it waited for an answer.
+    /// Longest wait for an answer to one of them, seconds.
     pub longest_answer_s: f64,
     /// Descriptors of the process before and after the flood.
     pub descriptors: [usize; 2],
-    /// Its memory before and after the flood, kB.
+    /// Resident memory of the process before and after the flood, kB.
     pub memory_kb: [u64; 2],
-    /// Part of a CPU that it took during the flood.
+    /// Part of a CPU that the process used during the flood.
     pub flooded_cpu_share: f64,
-    /// Time from SIGKILL until every task was back on the default scheduler; None if the kernel does not tell.
+    /// Time from SIGKILL until every task was back on the default scheduler, seconds. None if the
+    /// kernel does not report a task's scheduler.
     pub returned_s: Option<f64>,
-    /// The same until the kernel had taken down all of the other one.
+    /// Time from SIGKILL until the kernel had disabled sched_ext, seconds.
     pub kill_s: f64,
-    /// Time it took to load again.
+    /// Time that the second load took, seconds.
     pub again_s: f64,
 }
 
-/// Runs everything; the first failure ends it.
+/// Run the whole test. Fail at the first error.
 pub fn run(options: &Options) -> Result<Report> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -164,8 +174,9 @@ pub fn run(options: &Options) -> Result<Report> {
     })
 }
 
-/// Kills the scheduler's process: after how long every task was back on the default scheduler, if that is told, and after how long the kernel had
-/// taken down all of the other one, seconds.
+/// Kill the scheduler's process. Return two times in seconds: until every task was back on the
+/// default scheduler (None if the kernel does not report it), and until the kernel had disabled
+/// sched_ext.
 fn end(pid: Pid, group: &Group, timeout: Duration) -> Result<(Option<f64>, f64)> {
     let tells = group.is_on_ext().is_some();
     let mut returned_s = None;
@@ -183,7 +194,7 @@ fn end(pid: Pid, group: &Group, timeout: Duration) -> Result<(Option<f64>, f64)>
     }
 }
 
-/// What the service manager is told first.
+/// Return the first message that the service manager gets.
 fn first_word(manager: &UnixDatagram) -> Result<String> {
     let mut text = [0; 4096];
     let length = manager.recv(&mut text).map_err(|e| Error::failed("waiting for READY=1", e))?;
@@ -194,7 +205,7 @@ fn signal(pid: Pid, signal: Signal) -> Result<()> {
     kill(pid, signal).map_err(|e| Error::failed(format!("sending {signal}"), e))
 }
 
-/// Longest time within `window` that some task went without progress, seconds.
+/// Return the longest time within `window` that some task went without progress, seconds.
 fn longest_gap(group: &Group, window: Duration) -> Result<f64> {
     let start = Instant::now();
     let mut last: Vec<(u64, Instant)> = group.units().into_iter().map(|units| (units, start)).collect();
@@ -213,7 +224,7 @@ fn longest_gap(group: &Group, window: Duration) -> Result<f64> {
     Ok(longest.as_secs_f64())
 }
 
-/// What a process has.
+/// Resources of a process.
 #[derive(Debug, Clone, Copy, Default)]
 struct Holdings {
     descriptors: usize,
@@ -230,7 +241,8 @@ impl Holdings {
         let memory = status
             .lines()
             .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
-        // User and system time, in hundredths of a second, are the 14th and 15th field; the name may have spaces.
+        // User and system time are the 14th and 15th field, in hundredths of a second. The name,
+        // the 2nd field, may contain spaces.
         let stat = read("stat")?;
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
@@ -239,7 +251,8 @@ impl Holdings {
     }
 }
 
-/// What it has once it noticed that the clients have gone.
+/// Return the resources of the process once it has closed the clients' connections, or after
+/// [`SETTLE`].
 fn settled(pid: Pid, before: &Holdings) -> Result<Holdings> {
     let start = Instant::now();
     loop {
@@ -251,14 +264,14 @@ fn settled(pid: Pid, before: &Holdings) -> Result<Holdings> {
     }
 }
 
-/// Clients of all bad kinds.
+/// Clients of all kinds that misbehave.
 #[derive(Default)]
 struct Flood {
     streams: Vec<UnixStream>,
 }
 
 impl Flood {
-    /// Goes on until it is over; the connections that were made are added up in `made`.
+    /// Flood until `over`. Add the number of connections made to `made`.
     fn run(mut self, clients: usize, over: &AtomicBool, made: &AtomicUsize) {
         while !over.load(Relaxed) {
             made.fetch_add(self.go_on(clients), Relaxed);
@@ -266,11 +279,12 @@ impl Flood {
         }
     }
 
-    /// A part of them comes, or comes again; all do what is in their nature.
+    /// Connect a part of the clients, or connect them again. Then let all clients misbehave in
+    /// their way. Return the number of new connections.
     fn go_on(&mut self, clients: usize) -> usize {
         let mut made = 0;
         for _ in 0..clients.div_ceil(20) {
-            // Those that were sent away make room for new ones.
+            // The oldest connection makes room for a new one.
             if self.streams.len() >= clients {
                 drop(self.streams.remove(0));
             }
@@ -282,7 +296,8 @@ impl Flood {
         }
         let tasks = b"{\"req\":\"stats\",\"args\":{\"target\":\"tasks\"}}\n".repeat(4);
         for (at, mut stream) in self.streams.iter().enumerate() {
-            // It fails for those that were sent away, or do not read what they are told.
+            // A write fails if the server closed the connection, or if the client does not read its
+            // answers.
             let _ = match at % 4 {
                 0 => Ok(0),
                 1 => stream.write(&tasks),
@@ -294,7 +309,7 @@ impl Flood {
     }
 }
 
-/// One that behaves.
+/// A client that behaves.
 #[derive(Default)]
 struct Asker {
     asked: u32,
@@ -314,7 +329,7 @@ impl Asker {
     fn ask(&mut self) {
         let start = Instant::now();
         self.asked += 1;
-        // One that was displaced asks again, as `scx_bias status` does.
+        // A client whose connection was closed asks again, as `scx_bias status` does.
         let answered =
             (0..2).any(|_| once(Path::new(SOCKET)).is_some_and(|answer| answer.contains("\"errno\":0")));
         self.answered += u32::from(answered);
@@ -322,7 +337,7 @@ impl Asker {
     }
 }
 
-/// An answer on a connection of its own.
+/// Ask once on a new connection and return the answer.
 fn once(path: &Path) -> Option<String> {
     let mut stream = UnixStream::connect(path).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -333,7 +348,7 @@ fn once(path: &Path) -> Option<String> {
 }
 
 impl Report {
-    /// For people.
+    /// Return the report as text.
     pub fn text(&self) -> String {
         let returned =
             self.returned_s.map_or_else(|| "at a time not told".to_owned(), |s| format!("in {s:.3} s"));
@@ -371,7 +386,7 @@ mod tests {
         let window = Duration::from_millis(300);
         assert!(longest_gap(&group, window).unwrap() >= 0.3);
         group.work();
-        // However busy the machine is, one of them runs before a minute is over.
+        // Even on a busy machine, one of the tasks runs before a minute is over.
         let mut looks = 0;
         while longest_gap(&group, window).unwrap() >= 0.3 && looks < 200 {
             looks += 1;

@@ -1,51 +1,56 @@
-//! What a program costs that runs beside all others: instructions a second of all its threads, kernel included.
+//! Cost of a program that runs all the time: instructions per second of all its threads, kernel
+//! included.
 //!
-//! Problem: a scheduler's agent works a little all the time. Its share of a CPU depends on how fast the CPU is (in the asymmetric VM fifty times
-//! too slow); instructions do not.
+//! # Problem
+//! A scheduler's agent works a little all the time. Its share of a CPU depends on the CPU's speed,
+//! which is fifty times too low in the asymmetric VM. Its instructions do not.
 //!
-//! Approach: a counter on each thread, which the threads that it starts inherit.
+//! # Approach
+//! Each thread has a counter, which the threads that it starts inherit.
 //!
-//! Limits: a thread that another process starts on its behalf is not counted, nor work that the kernel does for it in threads of its own.
+//! # Limits
+//! A thread that another process starts on the program's behalf is not counted. Neither is work
+//! that the kernel does for it in kernel threads.
 
 use crate::counters::ProcessInstructions;
 use crate::{Error, Result, sched::SchedExt};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What to measure.
+/// Process and length of a measurement.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process.
+    /// Pid of the process.
     pub pid: u32,
-    /// For how long.
+    /// Length of the measurement.
     pub time: Duration,
 }
 
-/// What it cost.
+/// Figures of the process.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Format of this report.
     pub schema: &'static str,
-    /// The process.
+    /// Pid of the process.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
     /// The sched_ext scheduler that was active, or "default".
     pub scheduler: String,
-    /// Its threads at the beginning.
+    /// Threads of the process at the beginning.
     pub threads: usize,
-    /// How long it was looked at.
+    /// Length of the measurement, nanoseconds.
     pub wall_ns: u64,
     /// Instructions in that time.
     pub instructions: u64,
-    /// The same a second.
+    /// Instructions per second.
     pub instructions_per_s: f64,
 }
 
-/// Counts.
+/// Count the instructions of a process for the given time.
 ///
 /// # Errors
-/// There is no such process, it ends meanwhile, or there is no counter.
+/// The process does not exist, it ends meanwhile, or there is no counter.
 pub fn run(options: &Options) -> Result<Report> {
     let Options { pid, time } = *options;
     let mut counters = ProcessInstructions::open(pid)?;
@@ -76,7 +81,7 @@ fn name_of(pid: u32) -> Result<String> {
 }
 
 impl Report {
-    /// For reading.
+    /// Return the report as a line of text.
     pub fn text(&self) -> String {
         format!(
             "{} ({}), {} threads: {:.3} million instructions a second over {:.1} s\n",

@@ -1,7 +1,7 @@
-//! The asymmetric VM's performance counters (PMU "amp"), and nothing where they are missing.
+//! The asymmetric VM's performance counters (PMU "amp").
 //!
-//! Instructions and cycles count everything a CPU executes, stalls only what user space causes. On a machine
-//! without this PMU every `open` returns None; nothing else changes.
+//! Instructions and cycles count everything that a CPU executes, stalls only what user space
+//! causes. On a machine without this PMU, every function that needs it returns None.
 
 use crate::{Error, Result};
 use perf_event_open_sys::bindings::{self, perf_event_attr};
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
 
-/// Where the kernel describes the PMU.
+/// Directory in which the kernel describes the PMU.
 const PMU: &str = "/sys/bus/event_source/devices/amp";
 
 /// Event numbers of the PMU, in the order of [`Counts`].
@@ -40,7 +40,7 @@ impl Counts {
         Counts { instructions, cycles, stall_external, stall_internal, llc_misses }
     }
 
-    /// What was counted since `earlier`.
+    /// Return the counts since `earlier`.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             instructions: self.instructions.wrapping_sub(earlier.instructions),
@@ -52,25 +52,25 @@ impl Counts {
     }
 }
 
-/// True where the amp PMU exists.
+/// Return true if the amp PMU exists.
 pub fn available() -> bool {
     std::path::Path::new(PMU).exists()
 }
 
-/// The five events of the calling thread, on whatever CPU it runs.
+/// The five events of the calling thread, on all CPUs that it runs on.
 pub struct ThreadCounters {
     files: Vec<File>,
 }
 
 impl ThreadCounters {
-    /// Opens the events; None where the PMU is missing.
+    /// Open the events. None if the PMU is missing.
     pub fn open() -> Result<Option<Self>> {
         let Some(pmu) = pmu_type()? else { return Ok(None) };
         let files = EVENTS.iter().map(|&event| open_event(pmu, event, 0, -1)).collect::<Result<_>>()?;
         Ok(Some(ThreadCounters { files }))
     }
 
-    /// Values since `open`.
+    /// Read the values since `open`.
     pub fn read(&mut self) -> Result<Counts> {
         let mut values = [0; 5];
         for (file, value) in self.files.iter_mut().zip(&mut values) {
@@ -80,32 +80,33 @@ impl ThreadCounters {
     }
 }
 
-/// Instructions of whole CPUs, whoever executes them.
+/// Instructions of whole CPUs, summed over all threads that execute them.
 pub struct MachineInstructions {
     files: Vec<File>,
 }
 
 impl MachineInstructions {
-    /// Opens the event on each of `cpus`; None where the PMU is missing.
+    /// Open the event on each of `cpus`. None if the PMU is missing.
     pub fn open(cpus: &[usize]) -> Result<Option<Self>> {
         let Some(pmu) = pmu_type()? else { return Ok(None) };
         let open = |&cpu: &usize| open_event(pmu, INSTRUCTIONS, -1, cpu as i32);
         Ok(Some(MachineInstructions { files: cpus.iter().map(open).collect::<Result<_>>()? }))
     }
 
-    /// Sum over the CPUs since `open`.
+    /// Return the sum over the CPUs since `open`.
     pub fn read(&mut self) -> Result<u64> {
         self.files.iter_mut().map(read_event).sum()
     }
 }
 
-/// Instructions of somebody's threads, and of those that they start meanwhile.
+/// Instructions of the threads of a process, and of the threads that these start later.
 pub struct ProcessInstructions {
     files: Vec<File>,
 }
 
 impl ProcessInstructions {
-    /// Opens the event for each thread of process `pid`, by the VM's PMU or, without it, by the CPUs' own counters.
+    /// Open the event for each thread of process `pid`. Use the VM's PMU, or without it the CPUs'
+    /// own counters.
     pub fn open(pid: u32) -> Result<Self> {
         let (pmu, config) = match pmu_type()? {
             Some(pmu) => (pmu, INSTRUCTIONS),
@@ -115,7 +116,7 @@ impl ProcessInstructions {
         for tid in threads(pid)? {
             match open_in(Event { inherit: true, ..Event::new(pmu, config) }, tid, -1, -1) {
                 Ok(file) => files.push(file),
-                // It has just ended.
+                // The thread has just ended.
                 Err(_) if !thread_folder(pid).join(tid.to_string()).exists() => {}
                 Err(error) => return Err(error),
             }
@@ -123,12 +124,12 @@ impl ProcessInstructions {
         Ok(ProcessInstructions { files })
     }
 
-    /// Threads that are counted, without those that were started since.
+    /// Return the number of counted threads, without those that were started since.
     pub fn threads(&self) -> usize {
         self.files.len()
     }
 
-    /// Sum over the threads since `open`.
+    /// Return the sum over the threads since `open`.
     pub fn read(&mut self) -> Result<u64> {
         self.files.iter_mut().map(read_event).sum()
     }
@@ -138,7 +139,7 @@ fn thread_folder(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/task"))
 }
 
-/// Threads of a process.
+/// Return the threads of a process.
 fn threads(pid: u32) -> Result<Vec<i32>> {
     let folder = thread_folder(pid);
     let entries = std::fs::read_dir(&folder).map_err(|e| {
@@ -147,13 +148,14 @@ fn threads(pid: u32) -> Result<Vec<i32>> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Counters of every CPU that somebody else holds: what a profiler beside a scheduler is.
+/// Counters held on every CPU, as a profiler does that runs at the same time as a scheduler.
 pub struct Held {
     _files: Vec<File>,
 }
 
-/// Opens so many groups of four events on each of `cpus`. Pinned ones have their counters all the time, whoever waits; others
-/// take turns where counters are few. None where the PMU is missing.
+/// Open this many groups of four events on each of `cpus`. Pinned groups keep their counters all
+/// the time. The kernel multiplexes other groups where counters are few. None if the PMU is
+/// missing.
 pub fn hold(cpus: &[usize], groups: usize, pinned: bool) -> Result<Option<Held>> {
     let Some(pmu) = pmu_type()? else { return Ok(None) };
     let mut files = Vec::new();
@@ -170,7 +172,7 @@ pub fn hold(cpus: &[usize], groups: usize, pinned: bool) -> Result<Option<Held>>
     Ok(Some(Held { _files: files }))
 }
 
-/// The number perf knows the PMU by; None where it is missing.
+/// Return the PMU's type number in perf. None if the PMU is missing.
 fn pmu_type() -> Result<Option<u32>> {
     if !available() {
         return Ok(None);
@@ -180,18 +182,18 @@ fn pmu_type() -> Result<Option<u32>> {
     text.trim().parse().map(Some).map_err(|e| Error::failed(&path, e))
 }
 
-/// Opens one counting event: of the calling thread (`pid` 0, `cpu` -1) or of a CPU (`pid` -1).
+/// Open one counting event: of the calling thread (`pid` 0, `cpu` -1) or of a CPU (`pid` -1).
 fn open_event(pmu: u32, config: u64, pid: i32, cpu: i32) -> Result<File> {
     open_in(Event::new(pmu, config), pid, cpu, -1)
 }
 
-/// What to open.
+/// An event to open.
 struct Event {
     pmu: u32,
     config: u64,
-    /// Never takes turns.
+    /// The event is never multiplexed.
     pinned: bool,
-    /// Counts what the thread starts, too.
+    /// The event also counts threads that the thread starts.
     inherit: bool,
 }
 
@@ -201,7 +203,7 @@ impl Event {
     }
 }
 
-/// As [`open_event`], in the group led by the descriptor `group`, -1 for none.
+/// Open an event in the group led by the descriptor `group`, -1 for none.
 fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
     let Event { pmu, config, pinned, inherit } = event;
     let mut attr = perf_event_attr {
@@ -213,7 +215,7 @@ fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
     attr.set_pinned(pinned.into());
     attr.set_inherit(inherit.into());
     const CLOEXEC: std::ffi::c_ulong = bindings::PERF_FLAG_FD_CLOEXEC as _;
-    // SAFETY: `attr` is a valid structure of the size it states, and outlives the call.
+    // SAFETY: `attr` is a valid structure of the size that it states, and outlives the call.
     let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, group, CLOEXEC) };
     if fd < 0 {
         let why = std::io::Error::last_os_error();
@@ -221,11 +223,11 @@ fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
             "opening a counter (event {config} of PMU {pmu}): {why}; run as root, where there are counters"
         )));
     }
-    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    // SAFETY: the descriptor was just opened and has no other owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Current value of one event.
+/// Read the current value of one event.
 fn read_event(file: &mut File) -> Result<u64> {
     let mut value = [0; 8];
     file.read_exact(&mut value).map_err(|e| Error::failed("reading an amp event", e))?;

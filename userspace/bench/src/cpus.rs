@@ -1,18 +1,18 @@
-//! The machine's CPUs: which exist, where this process runs, and pinning.
+//! The machine's CPUs: the online ones, the current one, and pinning.
 
 use crate::spec::{CpuList, MAX_CPUS};
 use crate::{Error, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// CPUs that are online, in order.
+/// Return the CPUs that are online, in order.
 pub fn online() -> Result<CpuList> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path).map_err(|e| Error::failed(path, e))?;
     text.trim().parse().map_err(|e| Error::failed(path, e))
 }
 
-/// Fails with the list of what exists when `cpu` is not online.
+/// Fail with the list of online CPUs if one of `cpus` is not online.
 pub fn require_online(cpus: &[usize]) -> Result<()> {
     let online = online()?;
     match cpus.iter().find(|cpu| !online.0.contains(cpu)) {
@@ -21,13 +21,14 @@ pub fn require_online(cpus: &[usize]) -> Result<()> {
     }
 }
 
-/// The CPU this thread runs on; CPU 0 if the kernel does not say (it always does on Linux 2.6.19 and later).
+/// Return the CPU that this thread runs on, or CPU 0 if the kernel does not report it. Linux 2.6.19
+/// and later always reports it.
 #[inline]
 pub fn current() -> usize {
     sched_getcpu().unwrap_or(0).min(MAX_CPUS - 1)
 }
 
-/// Restricts a process's main thread to `cpus`.
+/// Restrict a process's main thread to `cpus`.
 pub fn set_affinity(pid: Pid, cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -36,13 +37,13 @@ pub fn set_affinity(pid: Pid, cpus: &[usize]) -> Result<()> {
     sched_setaffinity(pid, &set).map_err(|e| Error::failed(format!("pinning to CPUs {cpus:?}"), e))
 }
 
-/// Pins this thread to one CPU until dropped, then restores what it had.
+/// Pins this thread to one CPU. Dropping it restores the previous affinity.
 pub struct Pinned {
     before: CpuSet,
 }
 
 impl Pinned {
-    /// Pins the calling thread to `cpu`.
+    /// Pin the calling thread to `cpu`.
     pub fn to(cpu: usize) -> Result<Self> {
         let me = Pid::from_raw(0);
         let before = sched_getaffinity(me).map_err(|e| Error::failed("reading the CPU affinity", e))?;
@@ -54,7 +55,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Nothing to be done if it fails; it cannot: the mask came from the kernel.
+        // This cannot fail, because the mask came from the kernel.
         let _ = sched_setaffinity(Pid::from_raw(0), &self.before);
     }
 }

@@ -1,8 +1,8 @@
-//! The demonstration: the same mixes under the default scheduler and under another, side by side.
+//! The demonstration: the same mixes under the default scheduler and under another one.
 //!
-//! It is a demonstration, not a judgement: one boot, few rounds, no intervals. Losses are shown like gains. Solo
-//! rates are measured once and used for both sides. Each figure is written to the output file as soon as it
-//! is known, so an interrupted run keeps what it has.
+//! It is a demonstration, not a judgement: one boot, few rounds, no intervals. Losses are shown
+//! like gains. Solo rates are measured once and used for both sides. Each figure is written to the
+//! output file as soon as it is known, so an interrupted run keeps its figures.
 
 use crate::mix::{self, Report};
 use crate::progress::Progress;
@@ -15,25 +15,25 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The mixes shown unless others are asked for.
+/// The mixes shown by default.
 pub const DEFAULT_MIXES: &str = "1compute,2compute,4compute,4compute+4chase";
 
-/// What to run.
+/// Scheduler, mixes and times of a demonstration.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Command that loads the scheduler and stays in the foreground.
     pub scheduler: String,
-    /// Longest time it may take to load.
+    /// Longest time that the scheduler may take to load.
     pub timeout: Duration,
     /// The mixes.
     pub mixes: Vec<Mix>,
     /// Measured window of each mix.
     pub window: Duration,
-    /// Time before it.
+    /// Time before the window.
     pub warmup: Duration,
     /// Rounds of each mix; medians are shown.
     pub rounds: usize,
-    /// Which CPUs count as fast; found by probing if None.
+    /// CPUs that count as fast. None means to find them by probing.
     pub fast: Option<CpuList>,
     /// File for the JSON report.
     pub out: Option<PathBuf>,
@@ -46,24 +46,24 @@ pub struct Comparison {
     pub schema: &'static str,
     /// True once everything was measured.
     pub complete: bool,
-    /// The command that loaded the other scheduler, and the name the kernel gave it.
+    /// The command that loaded the other scheduler.
     pub command: String,
-    /// That name; None until it was loaded.
+    /// The kernel's name for that scheduler; None until it was loaded.
     pub scheduler: Option<String>,
-    /// True inside the asymmetric VM, whose time is stretched.
+    /// True inside the asymmetric VM, which stretches time.
     pub emulated: bool,
-    /// Solo rates all progress refers to.
+    /// Solo rates that all progress refers to.
     pub solo: Solo,
     /// Each mix under the default scheduler.
     pub default: Vec<Report>,
-    /// Each mix under the other.
+    /// Each mix under the other scheduler.
     pub other: Vec<Report>,
 }
 
-/// Runs both sides.
+/// Run both sides.
 pub fn run(options: &Options) -> Result<Comparison> {
     let kernel = SchedExt::system();
-    // Find out now, not after a minute of measuring, that there is nothing to compare with.
+    // Fail before a minute of measurements if there is nothing to compare with.
     if kernel.state()? != "disabled" {
         let name = kernel.active().unwrap_or_else(|| "a sched_ext scheduler".into());
         return Err(Error::OtherScheduler(format!("{name} is already active; stop it first")));
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<Comparison> {
         result.save(options)?;
     }
     progress.stage(&format!("loading {}", options.scheduler));
-    // Loading takes a minute at the emulation's pace, and is not what is shown.
+    // Loading is not part of what is shown, and takes a minute at the emulation's pace.
     sched::under(kernel, &options.scheduler, options.timeout, true, |loaded| {
         result.scheduler = Some(loaded.name().to_string());
         for one in &options.mixes {
@@ -122,7 +122,7 @@ impl Comparison {
         std::fs::write(path, text + "\n").map_err(|e| Error::failed(path.display(), e))
     }
 
-    /// The table, 80 columns wide, with what is needed to read it.
+    /// Return the table, 80 columns wide, with a legend.
     pub fn text(&self) -> String {
         let other = self.scheduler.as_deref().unwrap_or(&self.command);
         let mut table = Table::new();
@@ -166,7 +166,7 @@ impl Comparison {
     }
 }
 
-/// Which direction is good.
+/// Direction of a figure that is an improvement.
 #[derive(Clone, Copy, PartialEq)]
 enum Better {
     More,
@@ -174,7 +174,7 @@ enum Better {
     Neither,
 }
 
-/// Relative change in percent, with its verdict: differences below 2 % are called the same.
+/// Return the relative change in percent with its verdict. Below 2 % it is "same".
 fn change(from: f64, to: f64, better: Better) -> String {
     if better == Better::Neither || !(from.is_finite() && to.is_finite() && from > 0.0) {
         return String::new();
@@ -189,7 +189,8 @@ fn change(from: f64, to: f64, better: Better) -> String {
     format!("{percent:+.0}% {verdict}")
 }
 
-/// A name that fits a table column: without the version and target that schedulers append, 16 characters.
+/// Return a name that fits a table column: at most 16 characters, without the version and target
+/// that schedulers append.
 fn short(name: &str) -> &str {
     let version =
         name.match_indices('_').find(|(i, _)| name[i + 1..].starts_with(|c: char| c.is_ascii_digit()));

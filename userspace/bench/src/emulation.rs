@@ -1,21 +1,23 @@
-//! The asymmetric VM's emulation, controlled from inside.
+//! Control of the asymmetric VM's emulation from inside the VM.
 //!
-//! Problem: loading a scheduler at 60 MIPS takes ten seconds that are not measured. And a time
-//! budget is real time, which the guest's clocks do not tell.
+//! # Problem
+//! Loading a scheduler at 60 MIPS takes ten seconds that are not measured. A time budget is real
+//! time, which the guest's clocks do not show.
 //!
-//! Approach: `ampctl stop` and `start` give the clocks to the host meanwhile, and the CPUs run as
-//! fast as it lets them. How long the host takes for a second of the guest is estimated from the
-//! speeds that `ampctl counters` tells.
+//! # Approach
+//! `ampctl stop` hands the clocks to the host until `ampctl start`, and the CPUs run as fast as the
+//! host can execute them. The host's time for a second of the guest is estimated from the speeds
+//! that `ampctl counters` reports.
 
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Million instructions that a host executes a second, roughly: some reach 60, some 110.
+/// Million instructions per second that a host executes, roughly: hosts reach 60 to 110.
 const HOST_MIPS: f64 = 90.0;
 
-/// What `ampctl counters` prints, as far as it is read.
+/// The part of the output of `ampctl counters` that is read here.
 #[derive(Deserialize)]
 struct Counters {
     vcpus: Vec<Vcpu>,
@@ -26,16 +28,17 @@ struct Vcpu {
     mips_milli: u32,
 }
 
-/// The control program of the VM this runs in.
+/// The control program of the VM that this process runs in.
 pub struct Emulation {
     ampctl: PathBuf,
 }
 
-/// Clocks are the host's while this lives.
+/// A suspended emulation. The clocks follow the host while this value lives.
 pub struct Suspended<'a>(&'a Emulation);
 
 impl Emulation {
-    /// The VM's, if this is one: its path is in `AMPCTL`.
+    /// Return the VM's control program. The variable `AMPCTL` holds its path; None if it is unset
+    /// or empty.
     pub fn find() -> Option<Self> {
         let path = std::env::var_os("AMPCTL").filter(|path| !path.is_empty())?;
         Some(Emulation { ampctl: path.into() })
@@ -50,12 +53,13 @@ impl Emulation {
         }
     }
 
-    /// Seconds that the host takes for one of the guest in which all CPUs work, roughly.
+    /// Return the seconds that the host needs for one second of a guest in which all CPUs work,
+    /// roughly.
     pub fn wall_per_guest(&self) -> Result<f64> {
         estimate(&self.control("counters")?).map_err(|e| Error::failed("reading the emulation's speeds", e))
     }
 
-    /// Lets all vCPUs run as fast as the host can, until the result is dropped.
+    /// Let all vCPUs run as fast as the host can, until the result is dropped.
     pub fn suspend(&self) -> Result<Suspended<'_>> {
         self.control("stop")?;
         Ok(Suspended(self))
@@ -69,7 +73,8 @@ fn estimate(counters: &str) -> serde_json::Result<f64> {
 
 impl Drop for Suspended<'_> {
     fn drop(&mut self) {
-        // Nothing tells a VM that stays so from one whose CPUs are alike, so the reader must.
+        // A VM that stays suspended looks like one whose CPUs are all alike, so the failure is
+        // reported.
         if let Err(e) = self.0.control("start") {
             eprintln!("bias-bench: {e}; what follows was measured by the host's clocks");
         }

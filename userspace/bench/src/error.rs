@@ -1,8 +1,8 @@
-//! Errors: one line each, naming the cause and the remedy, and the exit code that goes with it.
+//! Errors: one line each with the cause and the remedy, and an exit code for each.
 
 use std::fmt::Display;
 
-/// What went wrong, by whose move it can be mended.
+/// An error, classified by its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A measurement or a system call failed.
@@ -11,7 +11,7 @@ pub enum Error {
     /// The command line or an input file is wrong.
     #[error("{0}")]
     Usage(String),
-    /// The kernel lacks something, or the caller lacks a right.
+    /// The kernel lacks a feature, or the caller lacks a capability.
     #[error("{0}")]
     Kernel(String),
     /// A sched_ext scheduler is loaded already.
@@ -23,8 +23,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The program's exit code for this error: 1 runtime, 2 usage, 3 kernel or rights, 4 other
-    /// scheduler.
+    /// Return the program's exit code for this error: 1 runtime, 2 usage, 3 kernel or capabilities,
+    /// 4 other scheduler.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Runtime(_) => 1,
@@ -34,7 +34,7 @@ impl Error {
         }
     }
 
-    /// A runtime error: what was attempted, and the system's reason.
+    /// Make a runtime error from the failed action and the system's reason.
     pub fn failed(what: impl Display, why: impl Display) -> Self {
         Error::Runtime(format!("{what}: {why}"))
     }

@@ -1,11 +1,12 @@
-//! Files that a user named, and a place for those that a program needs.
+//! Reading of files that a user names, and the choice of a directory for temporary ones.
 
 use crate::{Error, Result};
 use nix::unistd::{AccessFlags, access};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads a small regular file that a user named; anything else (directory, FIFO, larger than `max_bytes`) is refused.
+/// Read a small regular file that a user named. Refuse anything else: a directory, a FIFO, a file
+/// larger than `max_bytes`.
 pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<String> {
     let usage = |why: String| Error::Usage(format!("{}: {why}", path.display()));
     let meta = std::fs::metadata(path).map_err(|e| usage(e.to_string()))?;
@@ -24,7 +25,8 @@ pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<String> {
     Ok(text)
 }
 
-/// A folder that programs may write to; /tmp if none is, and they will complain themselves.
+/// Return a directory that programs may write to. If none is writable, return /tmp and let the
+/// programs report the error.
 pub fn writable_folder() -> String {
     let wanted = ["OUT", "TMPDIR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let usual = ["/tmp", "/run", "/dev/shm"].map(String::from);

@@ -1,14 +1,16 @@
-//! Workloads with known behaviour, and what is measured on them: speed ratios of CPUs, progress of
-//! mixes of tasks, the cost of a context switch, and whether a scheduler survives a storm of changes.
+//! Workloads with known behaviour, and measurements on them: speed ratios of CPUs, progress of
+//! mixes of tasks, the cost of a context switch, and the survival of tasks under constant change.
 //!
-//! The library has three layers, each of which uses only the ones above it:
+//! The library has three layers. Each one uses only itself and the layers above it:
 //!
-//! * pure: [`metrics`] (formulas), [`work`] (workloads), [`spec`] (what the command line may name);
-//! * the machine: [`cpus`] (which CPUs, pinning), [`counters`] (stall counters), [`shared`] and [`task`]
-//!   (processes that work side by side and publish their progress), [`sched`] (loading a scheduler),
-//!   [`cgroup`], [`files`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`cost`], [`demo`], [`storm`], [`survive`], each with
-//!   plain options in and a serialisable report out. [`cli`] binds them to the command line.
+//! * pure: [`metrics`] (formulas), [`work`] (workloads), [`spec`] (names that the command line
+//!   accepts), [`error`];
+//! * the machine: [`cpus`] (online CPUs, pinning), [`counters`] (stall counters), [`shared`] and
+//!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
+//!   a scheduler), [`emulation`] (the VM's clocks), [`cgroup`], [`files`], [`progress`];
+//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`cost`],
+//!   [`demo`], [`storm`], [`survive`], [`control`], and the comparison of schedulers, [`ab`]. Each
+//!   takes plain options and returns a serialisable report. [`cli`] binds them to the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;

@@ -1,4 +1,4 @@
-//! One workload, alone, for a while: the measurement everything else is normalised to.
+//! Measurement of one workload that runs alone. All other figures are normalised to it.
 
 use crate::counters::{Counts, ThreadCounters};
 use crate::spec::Kind;
@@ -6,7 +6,7 @@ use crate::{Result, cpus, task, work};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// When to stop.
+/// End of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub enum Until {
     /// After this much wall time, rounded up to a step.
@@ -15,10 +15,10 @@ pub enum Until {
     Steps(u64),
 }
 
-/// What a workload did, alone.
+/// Figures of a workload that ran alone.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sample {
-    /// CPU it ran on last.
+    /// CPU that it ran on last.
     pub cpu: usize,
     /// Steps done.
     pub steps: u64,
@@ -28,23 +28,24 @@ pub struct Sample {
     pub wall_ns: u64,
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// The amp PMU's counters, where there is one.
+    /// Counters of the amp PMU, None without that PMU.
     pub counters: Option<Counts>,
 }
 
 impl Sample {
-    /// Units per second of wall time.
+    /// Return the units per second of wall time.
     pub fn units_per_s(&self) -> f64 {
         self.units as f64 * 1e9 / (self.wall_ns as f64).max(1.0)
     }
 
-    /// CPU time per unit of work, nanoseconds.
+    /// Return the CPU time per unit of work, nanoseconds.
     pub fn ns_per_unit(&self) -> f64 {
         self.cpu_ns as f64 / (self.units as f64).max(1.0)
     }
 }
 
-/// Runs a workload in this process. `cpu` pins it for the time; one step is done before the clock starts.
+/// Run a workload in this process, pinned to `cpu` if that is given. The first step comes before
+/// the measured time.
 pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
     let _pinned = cpu.map(cpus::Pinned::to).transpose()?;
     let mut work = work::build(kind);

@@ -1,40 +1,42 @@
-//! The formulas of a comparison, pure.
+//! The formulas of a comparison, without side effects.
 //!
-//! Every task has a *progress*: its rate of work in the mix divided by its rate alone on a fast CPU.
-//! 1 means it lost nothing; a task that gets half of a CPU of 0.4 times the speed has 0.2. *Slowdown* is
-//! the reciprocal. From these:
+//! Every task has a *progress*: its rate of work in the mix divided by its rate alone on a fast
+//! CPU. A task with progress 1 lost nothing. A task that gets half of a CPU of 0.4 times the speed
+//! has progress 0.2. *Slowdown* is the reciprocal of progress. The metrics follow from these
+//! [Eyerman08]:
 //!
-//! * STP (system throughput) = sum of progress: how many fast CPUs' worth of work got done;
+//! * STP (system throughput) = sum of progress: the number of fast CPUs that would do this work;
 //! * ANTT (average normalised turnaround time) = mean slowdown: how much longer a task takes;
-//! * unfairness = largest slowdown / smallest slowdown: 1 when all suffer alike.
+//! * unfairness = largest slowdown / smallest slowdown: 1 if all tasks are slowed down alike.
 //!
-//! A task without any progress has an infinite slowdown, so ANTT and unfairness are infinite too (JSON
-//! shows them as null): a starved task must never look like a good average.
+//! A task without any progress has an infinite slowdown, so ANTT and unfairness are infinite too
+//! (JSON shows them as null). A starved task must never look like a good average.
 
-/// Progress of one task: its rate of work against its rate alone on a fast CPU, same unit.
-/// None when the solo rate is not a positive number.
+/// Return the progress of one task: its rate of work over its rate alone on a fast CPU, in the same
+/// unit. None if the solo rate is not a positive number.
 pub fn progress(rate_per_s: f64, solo_rate_per_s: f64) -> Option<f64> {
     (solo_rate_per_s.is_finite() && solo_rate_per_s > 0.0 && rate_per_s >= 0.0)
         .then(|| rate_per_s / solo_rate_per_s)
 }
 
-/// Slowdown that belongs to a progress; infinite for a task that did nothing.
+/// Return the slowdown of a progress; infinite for a task that did nothing.
 pub fn slowdown(progress: f64) -> f64 {
     if progress > 0.0 { 1.0 / progress } else { f64::INFINITY }
 }
 
-/// System throughput: the sum of all tasks' progress. 0 for no tasks.
+/// Return the system throughput: the sum of all tasks' progress. 0 for no tasks.
 pub fn stp(progress: &[f64]) -> f64 {
     sum(progress.iter().copied())
 }
 
-/// Average normalised turnaround time: mean slowdown. None for no tasks.
+/// Return the average normalised turnaround time: the mean slowdown. None for no tasks.
 pub fn antt(progress: &[f64]) -> Option<f64> {
     let total: f64 = progress.iter().map(|&p| slowdown(p)).sum();
     (!progress.is_empty()).then(|| total / progress.len() as f64)
 }
 
-/// Largest slowdown over smallest slowdown, at least 1. None for no tasks, infinite if any task starved.
+/// Return the largest slowdown over the smallest, at least 1. None for no tasks, infinite if any
+/// task starved.
 pub fn unfairness(progress: &[f64]) -> Option<f64> {
     let max = progress.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let min = progress.iter().copied().fold(f64::INFINITY, f64::min);
@@ -47,7 +49,8 @@ pub fn unfairness(progress: &[f64]) -> Option<f64> {
     }
 }
 
-/// Median; the mean of the middle two for an even count. None for no values. NaN sorts last.
+/// Return the median, or the mean of the middle two for an even count. None for no values. NaN
+/// sorts last.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -59,8 +62,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Mean of the middle half: what is left of the sorted values without a quarter at either end, rounded down. As deaf to outliers as need be,
-/// and unlike the median does not jump between values that come in levels. None for no values.
+/// Return the mean of the middle half: of the sorted values, without a quarter (rounded down) at
+/// either end. It ignores outliers, and unlike the median it does not jump between discrete levels.
+/// None for no values.
 pub fn midmean(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -69,19 +73,19 @@ pub fn midmean(values: &[f64]) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Sum that is 0 (not the standard library's -0) for no values.
+/// Return the sum, which is 0 (not the standard library's -0) for no values.
 pub fn sum(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |sum, x| sum + x)
 }
 
-/// Share of `part` in `whole`, 0 when the whole is 0.
+/// Return the share of `part` in `whole`, 0 if the whole is 0.
 pub fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Splits CPUs into fast and the rest by speed: fast is everything above the middle between the slowest
-/// and the fastest. When they differ by no more than `min_effect` (0.03 = 3 %), all are fast.
-/// Returns one bool per speed, in order.
+/// Split CPUs into fast and slow by speed: a CPU is fast if it is above the middle between the
+/// slowest and the fastest. If they differ by no more than `min_effect` (0.03 = 3 %), all are fast.
+/// Return one bool per speed, in order.
 pub fn fast_cpus(speeds: &[f64], min_effect: f64) -> Vec<bool> {
     let max = speeds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let min = speeds.iter().copied().fold(f64::INFINITY, f64::min);

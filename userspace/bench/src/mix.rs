@@ -1,4 +1,4 @@
-//! A mix: tasks side by side, and what each of them got.
+//! A mix: tasks that run at the same time, and the progress of each.
 
 use crate::solo::{self, Solo};
 use crate::spec::{CpuList, Kind, Mix};
@@ -9,20 +9,20 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to run.
+/// Tasks, times and repetitions of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The tasks.
     pub mix: Mix,
     /// Length of the measured window of each round.
     pub window: Duration,
-    /// Time before it, in which the tasks run unmeasured.
+    /// Time before the window, in which the tasks run unmeasured.
     pub warmup: Duration,
     /// Repetitions, each with new processes.
     pub rounds: usize,
     /// File of solo rates, see [`solo::load_or_measure`].
     pub solo: Option<PathBuf>,
-    /// Which CPUs count as fast; found by probing if None.
+    /// CPUs that count as fast. None means to find them by probing.
     pub fast: Option<CpuList>,
 }
 
@@ -33,7 +33,7 @@ pub struct TaskReport {
     pub kind: String,
     /// Units of work in the window.
     pub units: u64,
-    /// Rate of work relative to alone on a fast CPU.
+    /// Rate of work relative to the rate alone on a fast CPU.
     pub progress: f64,
     /// Reciprocal of progress; null for a task that did nothing.
     pub slowdown: f64,
@@ -41,19 +41,21 @@ pub struct TaskReport {
     pub cpu_s: f64,
     /// Share of that CPU time spent on fast CPUs, 0 to 1.
     pub fast_share: f64,
-    /// Of a task that changes its nature: share of that CPU time which it computed on fast CPUs or was stalled on slow ones.
+    /// For a task that changes its nature: the share of its CPU time in which it computed on fast
+    /// CPUs or stalled on slow ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right_share: Option<f64>,
-    /// Of a task that changes its nature: CPU time [ms] on CPUs of the wrong class after each change, until it was on the right one.
+    /// For a task that changes its nature: CPU time on CPUs of the wrong class after each change
+    /// [ms], until it runs on a CPU of the matching class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settled_ms: Vec<f64>,
-    /// Share of that CPU time by CPU.
+    /// Share of the task's CPU time by CPU.
     pub cpu_share: Vec<f64>,
     /// Changes of CPU observed between steps of work.
     pub cpu_changes: u64,
     /// Context switches in which the task blocked.
     pub voluntary_switches: u64,
-    /// Context switches in which it was preempted.
+    /// Context switches in which the task was preempted.
     pub involuntary_switches: u64,
 }
 
@@ -70,7 +72,7 @@ pub struct Round {
     pub unfairness: f64,
     /// Share of all tasks' CPU time spent on fast CPUs, 0 to 1.
     pub fast_share: f64,
-    /// Mean of the right shares of the tasks that change their nature, if there are any.
+    /// Mean `right_share` of the tasks that change their nature, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right_share: Option<f64>,
     /// Each task.
@@ -102,14 +104,15 @@ pub struct Report {
     pub fast_share: f64,
 }
 
-/// Measures solo rates where they are missing, then runs the rounds.
+/// Measure solo rates where they are missing, then run the rounds.
 pub fn run(options: &Options) -> Result<Report> {
     let kinds = options.mix.kinds();
     let solo = solo::load_or_measure(options.solo.as_deref(), &kinds, options.fast.as_ref())?;
     run_with(options, &solo)
 }
 
-/// Runs the rounds with known solo rates; the options' solo file and fast CPUs are not looked at.
+/// Run the rounds with known solo rates. This ignores the solo file and the fast CPUs of the
+/// options.
 pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
     let kinds = options.mix.tasks();
     let scheduler = SchedExt::system().active().unwrap_or_else(|| "default".into());
@@ -137,7 +140,7 @@ pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
     })
 }
 
-/// Turns what the tasks did in `wall_s` seconds into a round's figures.
+/// Compute a round's figures from the work of the tasks in `wall_s` seconds.
 pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> Result<Round> {
     let mut reports = Vec::new();
     for (kind, task) in kinds.iter().zip(tasks) {
@@ -181,8 +184,10 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
     })
 }
 
-/// CPU time [ms] a task spent on CPUs of the wrong class after each change of its nature, until it was on the right one or changed again.
-/// The first stay is left out, because it began before the window; so is a change that the window's end cut off.
+/// Return the CPU time [ms] that a task spent on CPUs of the wrong class after each change of its
+/// nature. The time ends when the task runs on a CPU of the matching class, or changes again. The
+/// first stay does not count, because it began before the window. Neither does a change that the
+/// end of the window cut off.
 fn settled_ms(stays: &[Stay], fast_cpus: &[usize]) -> Vec<f64> {
     let changes = stays.windows(2).enumerate().filter(|(_, pair)| pair[0].stalled != pair[1].stalled);
     let settled = |(at, _): (usize, _)| {
@@ -199,7 +204,7 @@ fn settled_ms(stays: &[Stay], fast_cpus: &[usize]) -> Vec<f64> {
 }
 
 impl Report {
-    /// For people: each round's tasks and figures.
+    /// Return the report as text: each round's tasks and figures.
     pub fn text(&self) -> String {
         let mut out = format!("{} under {}, fast CPUs {:?}\n", self.mix, self.scheduler, self.fast_cpus);
         for round in &self.rounds {
@@ -273,12 +278,12 @@ mod tests {
     fn a_change_is_settled_on_the_right_cpu_or_with_the_next() {
         let stay = |cpu, stalled, ms: u64| Stay { cpu, stalled, ns: ms * 1_000_000 };
         let stays = [
-            stay(1, false, 500), // before the window, who knows since when
-            stay(1, true, 700),  // stalls where it belongs
+            stay(1, false, 500), // of unknown length: it began before the window
+            stay(1, true, 700),  // stalls on the slow CPU at once
             stay(1, false, 30),
             stay(2, false, 20),
-            stay(0, false, 600), // at last
-            stay(0, true, 400),  // never
+            stay(0, false, 600), // on the fast CPU after 50 ms
+            stay(0, true, 400),  // never on a slow CPU
             stay(0, false, 10),
             stay(0, true, 90), // cut off
         ];

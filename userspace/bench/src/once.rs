@@ -1,7 +1,7 @@
-//! One workload of the comparisons, run by hand under whatever scheduler is active.
+//! One workload of the comparisons, run by hand under the active scheduler.
 //!
-//! The comparison (`ab`) answers which scheduler is better; this answers what a workload shows on this one, now, in a scenario or
-//! while a change is being tried.
+//! The comparison (`ab`) answers which scheduler is better. This module shows the figures of one
+//! workload under the present scheduler, in a scenario or while a change is under test.
 
 use crate::ab::metric;
 use crate::ab::report::format::sig;
@@ -15,18 +15,18 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to run.
+/// Workload, times and repetitions of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Text form of the workload.
     pub cell: String,
     /// Length of the measured window of each round.
     pub window: Duration,
-    /// Time before it.
+    /// Time before the window, in which the tasks run unmeasured.
     pub warmup: Duration,
     /// Repetitions, each with new processes.
     pub rounds: usize,
-    /// Multiplies the workload's own periods.
+    /// Factor on the workload's own periods.
     pub stretch: f64,
     /// File of solo rates, see [`solo::load_or_measure`].
     pub solo: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Report {
     pub cell: String,
     /// The sched_ext scheduler that was active, or "default".
     pub scheduler: String,
-    /// What the workload's periods were multiplied by.
+    /// Factor on the workload's periods.
     pub stretch: f64,
     /// Medians over the rounds.
     pub metrics: BTreeMap<String, f64>,
@@ -58,10 +58,10 @@ pub struct Report {
     pub rounds: Vec<Round>,
 }
 
-/// Measures solo rates where the workload needs them, then runs the rounds.
+/// Measure solo rates where the workload needs them, then run the rounds.
 ///
 /// # Errors
-/// A text that is no workload, a program that is missing, and whatever the workload reports.
+/// The text is no workload, a program is missing, or the workload itself fails.
 pub fn run(options: &Options) -> Result<Report> {
     let workload = workload::parse(&options.cell).map_err(Error::Usage)?;
     if let Some(missing) = workload.missing() {
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<Report> {
     })
 }
 
-/// The median of every metric that every round has.
+/// Return the median of every metric that every round has.
 fn medians(rounds: &[Round]) -> BTreeMap<String, f64> {
     let Some(first) = rounds.first() else { return BTreeMap::new() };
     let of = |name: &String| {
@@ -101,7 +101,7 @@ fn medians(rounds: &[Round]) -> BTreeMap<String, f64> {
 }
 
 impl Report {
-    /// For people: a metric a line, its median and the rounds it comes from.
+    /// Return the report as text: one line per metric with its median and the rounds' values.
     pub fn text(&self) -> String {
         let mut out =
             format!("{} under {}, median of {} round(s)\n", self.cell, self.scheduler, self.rounds.len());

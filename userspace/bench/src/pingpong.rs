@@ -1,16 +1,24 @@
-//! Pipe ping-pong: what one context switch costs, counted in guest instructions.
+//! Pipe ping-pong: the cost of one context switch, counted in guest instructions.
 //!
-//! Problem: a scheduler's overhead in time depends on the host and the clock rate; in instructions it is nearly free of
-//! noise. Every switch made here is forced: a process writes one byte, which wakes its partner, and blocks
-//! reading, which hands over the CPU.
+//! # Problem
+//! A scheduler's overhead in time depends on the host and the clock rate. In instructions it is
+//! nearly free of noise. Every switch here is forced: a process writes one byte, which wakes its
+//! partner, and then blocks in a read, which gives up the CPU.
 //!
-//! Approach: pairs of processes and two pipes each. Per round the sum of executed instructions of all CPUs is
-//! taken before and after. Nothing is subtracted for ticks and background: of some 6 000 instructions a switch they are 20, while the
-//! idle machine, measured before, executed now a hundred and now a thousand for that time (a scheduler just loaded opens its sockets,
-//! the kernel clears up), and switches looked cheaper by that. A pair of processes costs one of a few levels, 1 % apart, for all its life; so
-//! every round has new ones. One *switch* is one hop: one write and one read; a round trip is two.
+//! # Approach
+//! Pairs of processes use two pipes each. Every round reads the sum of executed instructions of all
+//! CPUs before and after. One *switch* is one write and one read, so a round trip is two switches.
 //!
-//! Limits: without the amp PMU only the time of a switch is reported.
+//! Nothing is subtracted for ticks and background work, which are about 20 of some 6 000
+//! instructions per switch. The idle machine before a round is no reference. In the same time it
+//! executes a hundred or a thousand instructions, because a newly loaded scheduler opens its
+//! sockets and the kernel cleans up. Subtracting that would make switches look cheaper.
+//!
+//! Every round has new processes, because a pair keeps one of a few levels of cost, 1 % apart, for
+//! all its life.
+//!
+//! # Limits
+//! Without the amp PMU, only the time of a switch is reported.
 
 use crate::counters::MachineInstructions;
 use crate::task::spawn;
@@ -23,20 +31,21 @@ use std::fmt::Write;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Round trips of each pair before the first round: both processes are then past their start.
+/// Round trips of each pair before the first round. Both processes are then past their start.
 const WARMUP_ROUND_TRIPS: u32 = 100;
-/// Round trips of each pair in a round of [`run_for`]: long against reading the counters, short against a window.
+/// Round trips of each pair in a round of [`run_for`]. A round is long compared with reading the
+/// counters, and short compared with a window.
 const SHORT_ROUND_TRIPS: u32 = 250;
-/// What to run.
+/// Pairs, switches and rounds of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Pairs at the same time.
     pub pairs: usize,
-    /// Pins every process to this CPU.
+    /// CPU to pin every process to.
     pub cpu: Option<usize>,
     /// Switches of a round, all pairs together; rounded up to whole round trips of every pair.
     pub switches: u32,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
@@ -49,7 +58,7 @@ pub struct Round {
     pub wall_ns: u64,
     /// Instructions of all CPUs in that time; null without the PMU.
     pub instructions: Option<u64>,
-    /// The same per switch.
+    /// Instructions per switch; null without the PMU.
     pub instructions_per_switch: Option<f64>,
 }
 
@@ -62,7 +71,7 @@ pub struct Report {
     pub scheduler: String,
     /// Pairs at the same time.
     pub pairs: usize,
-    /// CPU all were pinned to.
+    /// CPU that all processes were pinned to.
     pub cpu: Option<usize>,
     /// Mean of the middle half of the rounds' instructions per switch; null without the PMU.
     pub instructions_per_switch: Option<f64>,
@@ -72,7 +81,7 @@ pub struct Report {
     pub rounds: Vec<Round>,
 }
 
-/// Runs all rounds.
+/// Run all rounds.
 pub fn run(options: &Options) -> Result<Report> {
     let mut session = Session::open(options.pairs, options.cpu)?;
     let round_trips = options.switches.div_ceil(2 * session.pairs as u32).max(1);
@@ -82,7 +91,8 @@ pub fn run(options: &Options) -> Result<Report> {
     Ok(session.report())
 }
 
-/// Plays for a time instead of a number of switches: short rounds until `window` is over, after `warmup` unmeasured.
+/// Run short rounds until `window` is over, after an unmeasured `warmup`, instead of a fixed number
+/// of switches.
 pub fn run_for(pairs: usize, cpu: Option<usize>, warmup: Duration, window: Duration) -> Result<Report> {
     let mut session = Session::open(pairs, cpu)?;
     let start = Instant::now();
@@ -113,14 +123,14 @@ impl Session {
         Ok(Session { pairs: pairs.max(1), cpu, counters, rounds: Vec::new() })
     }
 
-    /// Sets a table, and lets all players get past their start.
+    /// Start a table of players, and play until all are past their start.
     fn table(&self) -> Result<Table> {
         let table = Table::set(self.pairs, self.cpu)?;
         table.play(WARMUP_ROUND_TRIPS)?;
         Ok(table)
     }
 
-    /// Plays one round, with new players, and adds it.
+    /// Play one round with new players, and add it.
     fn round(&mut self, round_trips: u32) -> Result<()> {
         let table = self.table()?;
         let before = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
@@ -134,7 +144,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sums up.
+    /// Summarise the rounds.
     fn report(self) -> Report {
         let rounds = self.rounds;
         let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
@@ -162,14 +172,14 @@ impl Round {
 struct Table {
     players: Vec<Pid>,
     pairs: usize,
-    /// Each pair's first player takes the number of round trips (four bytes) from here...
+    /// Pipe from which each pair's first player takes the number of round trips (four bytes).
     go: OwnedFd,
-    /// ...and leaves one byte there when it has made them.
+    /// Pipe into which that player writes one byte when it has made them.
     done: OwnedFd,
 }
 
 impl Table {
-    /// Starts the processes of all pairs; they wait for the first round.
+    /// Start the processes of all pairs. They wait for the first round.
     fn set(pairs: usize, cpu: Option<usize>) -> Result<Self> {
         let (go_read, go) = new_pipe()?;
         let (done, done_write) = new_pipe()?;
@@ -183,7 +193,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Lets every pair make `round_trips`, and returns when the last has.
+    /// Let every pair make `round_trips`. Return when the last pair has finished.
     fn play(&self, round_trips: u32) -> Result<()> {
         let failed = |e| Error::failed("ping-pong", e);
         for _ in 0..self.pairs {
@@ -202,7 +212,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         for &pid in &self.players {
-            // Errors mean that it has ended already, which is what is wanted.
+            // An error means that the player has ended already, as intended.
             let _ = kill(pid, Signal::SIGKILL);
             let _ = waitpid(pid, None);
         }
@@ -217,7 +227,7 @@ fn pinned(cpu: Option<usize>) -> bool {
     cpu.is_none_or(|cpu| cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_ok())
 }
 
-/// Life of a pair's first player: take a round, make its trips, report, again.
+/// Run a pair's first player: take a round, make its trips, report, and repeat.
 fn first(cpu: Option<usize>, go: &OwnedFd, done: &OwnedFd, out: &OwnedFd, back: &OwnedFd) -> u8 {
     let well = pinned(cpu);
     let mut number = [0; 4];
@@ -232,7 +242,7 @@ fn first(cpu: Option<usize>, go: &OwnedFd, done: &OwnedFd, out: &OwnedFd, back: 
     1
 }
 
-/// Life of a pair's second player: send back whatever comes.
+/// Run a pair's second player: answer every byte.
 fn second(cpu: Option<usize>, from: &OwnedFd, to: &OwnedFd) -> u8 {
     let mut byte = [0];
     if !pinned(cpu) {
@@ -243,7 +253,7 @@ fn second(cpu: Option<usize>, from: &OwnedFd, to: &OwnedFd) -> u8 {
 }
 
 impl Report {
-    /// For people.
+    /// Return the report as text.
     pub fn text(&self) -> String {
         let place = self.cpu.map_or("free".into(), |cpu| format!("all on CPU {cpu}"));
         let mut out = format!("{} pair(s), {place}, under {}\n", self.pairs, self.scheduler);
@@ -269,7 +279,7 @@ mod tests {
     fn every_pair_plays_and_whole_round_trips_are_counted() {
         let report = run(&Options { pairs: 3, cpu: None, switches: 100, rounds: 2 }).unwrap();
         assert_eq!(report.rounds.len(), 2);
-        // 100 switches over 3 pairs: 17 round trips each.
+        // 100 switches over 3 pairs make 17 round trips each.
         assert!(report.rounds.iter().all(|r| r.switches == 2 * 17 * 3));
         assert!(report.ns_per_switch > 0.0);
     }

@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, plain lines elsewhere (logs, CI). Always on standard error.
+//! Progress of long work on standard error: a bar on a terminal, plain lines elsewhere (logs, CI).
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -11,11 +11,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `total` stages to come.
+    /// Start the display for `total` stages.
     pub fn new(total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total);
-            // The template is constant; a mistake in it would only cost the looks.
+            // The template is constant. A mistake in it would only change the appearance.
             if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} [{elapsed}] {wide_msg}") {
                 bar.set_style(style);
             }
@@ -24,7 +24,7 @@ impl Progress {
         Progress { bar, done: 0, total }
     }
 
-    /// The next stage begins.
+    /// Begin the next stage, named `what`.
     pub fn stage(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => {

@@ -1,8 +1,9 @@
-//! How much faster one CPU is than another, for each kind of work, and what the counters predict.
+//! Ratio of the speeds of two CPUs, for each kind of work, and its prediction from the counters.
 //!
-//! Rounds are interleaved (A B, B A, A B, ...), so that drift of the machine hits both alike. The prediction is the
-//! model of the asymmetric VM: time = cycles / frequency, with each CPU's frequency taken from its compute
-//! rounds and the cycles counted while the work itself ran.
+//! Rounds are interleaved (A B, B A, A B, ...), so that drift of the machine affects both CPUs
+//! alike. The prediction uses the model of the asymmetric VM: time = cycles / frequency. The
+//! frequency of each CPU comes from its compute rounds, the cycles from the rounds of the work
+//! itself.
 
 use crate::measure::{self, Sample, Until};
 use crate::spec::{CpuList, Kind};
@@ -12,10 +13,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What to compare.
+/// CPUs, kinds and rounds of a comparison.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The two CPUs; ratios are time on the second divided by time on the first.
+    /// The two CPUs. A ratio is the time on the second divided by the time on the first.
     pub cpus: CpuPair,
     /// Kinds of work.
     pub kinds: Vec<Kind>,
@@ -50,7 +51,8 @@ pub struct Side {
     pub cpu: usize,
     /// Median over the rounds of CPU time per unit of work, nanoseconds.
     pub ns_per_unit: f64,
-    /// Median over the rounds of CPU time per instruction (kernel's included), nanoseconds; null without counters.
+    /// Median over the rounds of CPU time per instruction (the kernel's included), nanoseconds.
+    /// Null without counters.
     pub ns_per_instruction: Option<f64>,
     /// Cycles of this CPU per unit of work; null without counters.
     pub cycles_per_unit: Option<f64>,
@@ -69,10 +71,10 @@ pub struct KindRatio {
     pub kind: String,
     /// CPU time per unit of work, second CPU over first.
     pub ratio: f64,
-    /// CPU time per instruction, second over first: what `ratio` is without interrupts, which execute more of the
-    /// instructions on a slow CPU; null without counters.
+    /// CPU time per instruction, second CPU over first: the value of `ratio` without interrupts,
+    /// which make up more of the instructions on a slow CPU. Null without counters.
     pub instruction_ratio: Option<f64>,
-    /// What the counters predict; null without counters.
+    /// Prediction from the counters; null without counters.
     pub predicted_ratio: Option<f64>,
     /// The two CPUs.
     pub sides: [Side; 2],
@@ -83,11 +85,11 @@ pub struct KindRatio {
 pub struct Report {
     /// Format of this report.
     pub schema: &'static str,
-    /// Each kind, in the order asked for.
+    /// Each kind, in the order of the options.
     pub kinds: Vec<KindRatio>,
 }
 
-/// Runs the rounds. Kind `compute` is measured in any case: it gives the frequencies.
+/// Run the rounds. Kind `compute` always runs, because it gives the frequencies.
 pub fn run(options: &Options) -> Result<Report> {
     let CpuPair(a, b) = options.cpus;
     cpus::require_online(&[a, b])?;
@@ -138,7 +140,7 @@ impl Side {
         })
     }
 
-    /// Frequency while this ran, cycles per nanosecond.
+    /// Return the frequency during the rounds, cycles per nanosecond.
     fn cycles_per_ns(&self) -> Option<f64> {
         self.cycles_per_unit.filter(|_| self.ns_per_unit > 0.0).map(|cycles| cycles / self.ns_per_unit)
     }
@@ -162,7 +164,7 @@ impl KindRatio {
 }
 
 impl Report {
-    /// For people.
+    /// Return the report as a table.
     pub fn text(&self) -> String {
         let mut out = String::from("kind          ratio  per insn  predicted  external  internal\n");
         let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.3}"));
@@ -197,7 +199,8 @@ mod tests {
 
     #[test]
     fn prediction_is_cycles_over_frequency() {
-        // 0.06 and 0.024 cycles per ns; the work takes 60 cycles a unit on the first CPU and 36 on the second.
+        // The CPUs have 0.06 and 0.024 cycles per ns. The work takes 60 cycles per unit on the
+        // first and 36 on the second.
         let sides =
             [Side::of(0, vec![sample(0, 10, 10_000, 600)]), Side::of(2, vec![sample(2, 10, 15_000, 360)])];
         let ratio = KindRatio::of(Kind::Branchy, sides.map(Option::unwrap), [Some(0.06), Some(0.024)]);

@@ -1,17 +1,21 @@
 //! Loading and unloading a sched_ext scheduler around a measurement.
 //!
-//! Problem: a figure is worth nothing if the scheduler it is credited to was not scheduling. Schedulers take from a
-//! second to minutes to load, some fail late, some are thrown out by the kernel halfway and leave their process
-//! running.
+//! # Problem
+//! A figure is worthless if the scheduler that it is credited to was not active. Schedulers take
+//! from a second to minutes to load, and some fail late. The kernel ejects some halfway, and their
+//! process keeps running.
 //!
-//! Approach: the kernel's own word counts, `/sys/kernel/sched_ext/state`. [`Loaded::start`] waits for "enabled",
-//! [`Loaded::check`] after a measurement proves that the same scheduler ran all the time (state and the
-//! kernel's enable counter), [`Loaded::stop`] waits for "disabled".
+//! # Approach
+//! Only the kernel's state counts, `/sys/kernel/sched_ext/state`. [`Loaded::start`] waits for
+//! "enabled". After a measurement, [`Loaded::check`] proves that the same scheduler ran all the
+//! time, by the state and the kernel's enable counter. [`Loaded::stop`] waits for "disabled".
 //!
-//! Invariants: whatever ends this process, the scheduler gets a SIGINT (parent-death signal), so the machine is left
-//! on its default scheduler. An active scheduler of somebody else is never touched.
+//! # Invariants
+//! However this process ends, the scheduler gets a SIGINT (parent-death signal), so the machine
+//! returns to its default scheduler. A scheduler that was active before is never touched.
 //!
-//! Limits: the command must stay in the foreground.
+//! # Limits
+//! The command must stay in the foreground.
 
 use crate::emulation::Emulation;
 use crate::{Error, Result};
@@ -24,13 +28,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Longest time a scheduler may take to end after SIGINT.
+/// Longest time that a scheduler may take to end after SIGINT.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between two looks at the state.
+/// Time between two reads of the state.
 const POLL: Duration = Duration::from_millis(50);
 /// Lines of a scheduler's output shown with an error.
 const SHOWN_LINES: usize = 20;
-/// Characters of the last of them in the error's first line.
+/// Characters of the last of these lines in the error's first line.
 const SHOWN_CHARS: usize = 200;
 
 /// The kernel's view of sched_ext, below one directory of sysfs.
@@ -40,17 +44,18 @@ pub struct SchedExt {
 }
 
 impl SchedExt {
-    /// This machine's.
+    /// Return the view of this machine.
     pub fn system() -> Self {
         SchedExt { root: PathBuf::from("/sys/kernel/sched_ext") }
     }
 
-    /// One that reads the files below `root`, for tests.
+    /// Return a view that reads the files below `root`, for tests.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         SchedExt { root: root.into() }
     }
 
-    /// The state: "disabled", "enabling", "enabled", "disabling". A kernel without sched_ext is an error.
+    /// Return the state: "disabled", "enabling", "enabled" or "disabling". A kernel without
+    /// sched_ext is an error.
     pub fn state(&self) -> Result<String> {
         let path = self.root.join("state");
         match std::fs::read_to_string(&path) {
@@ -62,24 +67,26 @@ impl SchedExt {
         }
     }
 
-    /// Name of the active scheduler, None when there is none or the kernel does not say.
+    /// Return the name of the active scheduler. None if there is none or the kernel does not report
+    /// it.
     pub fn active(&self) -> Option<String> {
         let name = std::fs::read_to_string(self.root.join("root/ops")).ok()?;
         Some(name.trim().to_string()).filter(|name| !name.is_empty())
     }
 
-    /// How often a scheduler was enabled since boot; None if the kernel does not say.
+    /// Return how often a scheduler was enabled since boot. None if the kernel does not report it.
     fn enable_seq(&self) -> Option<u64> {
         std::fs::read_to_string(self.root.join("enable_seq")).ok()?.trim().parse().ok()
     }
 }
 
-/// Does the kernel run this task under sched_ext (its `task_on_scx()`)? None if it does not tell, or the task is gone.
+/// Return true if the kernel runs this task under sched_ext (its `task_on_scx()`). None if the
+/// kernel does not report it, or the task is gone.
 pub fn runs(task: Pid) -> Option<bool> {
     enabled_in(&std::fs::read_to_string(format!("/proc/{task}/sched")).ok()?)
 }
 
-/// What a task's `/proc/PID/sched` says of it.
+/// Read the sched_ext state of a task from the text of its `/proc/PID/sched`.
 fn enabled_in(text: &str) -> Option<bool> {
     let line = text.lines().find(|line| line.starts_with("ext.enabled"))?;
     Some(line.rsplit(':').next()?.trim() != "0")
@@ -96,12 +103,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Runs `command` (split by a shell) and waits until the kernel reports it enabled.
+    /// Run `command` (split by a shell) and wait until the kernel reports the scheduler enabled.
     pub fn start(kernel: SchedExt, command: &str, timeout: Duration) -> Result<Self> {
         Self::start_unless(kernel, command, timeout, &AtomicBool::new(false))
     }
 
-    /// The same, but gives up when `interrupted` is set.
+    /// Start a scheduler like [`Loaded::start`], but give up when `interrupted` is set.
     pub fn start_unless(
         kernel: SchedExt,
         command: &str,
@@ -117,21 +124,23 @@ impl Loaded {
         let mut loaded = Self::launch(kernel, command)?;
         loaded.wait_enabled_unless(timeout, interrupted)?;
         loaded.name = loaded.kernel.active();
-        // Counted from before, because the kernel reports "enabled" a moment before it counts.
+        // The kernel reports "enabled" a moment before it counts, so the count from before is the
+        // base.
         loaded.enable_seq = enabled_before.map(|n| n + 1);
         Ok(loaded)
     }
 
     fn launch(kernel: SchedExt, command: &str) -> Result<Self> {
         let io_error = |e| Error::failed(format!("starting '{command}'"), e);
-        // Memory, not a file: there may be no writable folder.
+        // The output goes to memory, because there may be no writable directory.
         let output = memfd_create("scheduler-output", MFdFlags::MFD_CLOEXEC);
         let output =
             std::fs::File::from(output.map_err(|e| Error::failed(format!("starting '{command}'"), e))?);
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("exec {command}")).stdin(Stdio::null()).process_group(0);
         shell.stdout(output.try_clone().map_err(io_error)?).stderr(output.try_clone().map_err(io_error)?);
-        // SAFETY: prctl is safe between fork and exec; it makes the scheduler unload if this process dies.
+        // SAFETY: prctl is safe between fork and exec. It makes the scheduler unload if this
+        // process dies.
         unsafe {
             shell.pre_exec(|| {
                 nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGINT);
@@ -142,17 +151,17 @@ impl Loaded {
         Ok(Loaded { kernel, child, command: command.into(), output, name: None, enable_seq: None })
     }
 
-    /// Name the kernel knows the scheduler by, or else its command.
+    /// Return the kernel's name for the scheduler, or else its command.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.command)
     }
 
-    /// Process id of the scheduler.
+    /// Return the pid of the scheduler.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Fails unless this scheduler, and no other, has been active ever since it was loaded.
+    /// Fail unless this scheduler, and no other, has been active since it was loaded.
     pub fn check(&mut self) -> Result<()> {
         let state = self.kernel.state()?;
         if let Some(status) = self.exited()? {
@@ -170,14 +179,15 @@ impl Loaded {
         Ok(())
     }
 
-    /// Kills it with SIGKILL, as a crash would end it, and waits until the kernel has unloaded what it loaded.
+    /// Kill the scheduler with SIGKILL, like a crash, and wait until the kernel has unloaded it.
     pub fn crash(mut self) -> Result<()> {
         self.child.kill().map_err(|e| Error::failed("killing the scheduler", e))?;
         self.child.wait().map_err(|e| Error::failed("waiting for the scheduler", e))?;
         self.wait_disabled()
     }
 
-    /// Unloads it: SIGINT, waits for its end (with exit code 0, or by the SIGINT itself) and for the kernel to report "disabled".
+    /// Unload the scheduler: send SIGINT, wait for its end and for the kernel to report "disabled".
+    /// It must end with exit code 0, or by the SIGINT itself.
     pub fn stop(mut self) -> Result<()> {
         self.interrupt();
         match self.wait_exit(STOP_TIMEOUT)? {
@@ -206,7 +216,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Waits until the kernel reports it enabled again, after an event that makes a scheduler restart.
+    /// Wait until the kernel reports the scheduler enabled again, after an event that makes it
+    /// restart.
     pub fn wait_enabled(&mut self, timeout: Duration) -> Result<()> {
         self.wait_enabled_unless(timeout, &AtomicBool::new(false))
     }
@@ -232,7 +243,8 @@ impl Loaded {
     }
 
     fn interrupt(&self) {
-        // The process is ours and not reaped yet, so the id is still its own; ESRCH would mean it has ended.
+        // The child is not reaped yet, so its pid cannot have been reused. ESRCH would mean that it
+        // has ended.
         let _ = kill(self.pid(), Signal::SIGINT);
     }
 
@@ -250,7 +262,8 @@ impl Loaded {
         }
     }
 
-    /// An error about this scheduler: a line with the last that it printed, then the lines before that.
+    /// Make an error about this scheduler: one line with the last line of its output, then the
+    /// lines before that.
     fn error(&mut self, what: &str, remedy: &str) -> Error {
         let printed = self.printed();
         let lines: Vec<&str> = printed.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -265,7 +278,7 @@ impl Loaded {
         Error::Runtime(format!("'{}' {what}{said}; {remedy}{quoted}", self.command))
     }
 
-    /// Everything it printed so far.
+    /// Return the scheduler's output so far, at most the last 64 KiB.
     pub fn printed(&mut self) -> String {
         use std::os::unix::fs::FileExt;
         let mut text = vec![0; 1 << 16];
@@ -282,7 +295,7 @@ impl Drop for Loaded {
         if matches!(self.exited(), Ok(None)) {
             self.interrupt();
             if !matches!(self.wait_exit(STOP_TIMEOUT), Ok(Some(_))) {
-                // Its end makes the kernel unload whatever it loaded.
+                // The end of the process makes the kernel unload the scheduler.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
             }
@@ -290,15 +303,17 @@ impl Drop for Loaded {
     }
 }
 
-/// Whether a process ended by the SIGINT it got: it does not handle it, or a shell around it says so.
+/// Return true if SIGINT ended the process: the status names the signal, or a shell around the
+/// process reports it as an exit code.
 fn is_by_sigint(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::SIGINT as i32) || status.code() == Some(128 + Signal::SIGINT as i32)
 }
 
-/// Runs `measure` with a scheduler loaded: load, measure, prove that it stayed, unload.
+/// Run `measure` with a scheduler loaded: load, measure, prove that the scheduler stayed, unload.
 ///
-/// With `unpaced` the asymmetric VM's emulation is suspended while it loads and unloads, which nobody measures and which
-/// takes a minute at 60 MIPS. Not for a scheduler that measures the CPUs while it starts: it would find them all alike.
+/// With `unpaced`, the asymmetric VM's emulation is suspended during loading and unloading. These
+/// are not measured and can take a minute at 60 MIPS. Do not use it for a scheduler that measures
+/// the CPUs while it starts, because it would find them all alike.
 pub fn under<T>(
     kernel: SchedExt,
     command: &str,

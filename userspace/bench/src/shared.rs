@@ -1,7 +1,7 @@
-//! Memory shared between a measurement and the processes it starts.
+//! Memory shared between a measurement and the processes that it starts.
 //!
-//! Plain anonymous shared memory, inherited across fork. Everything in it is an atomic, so no process can see a
-//! torn value and a task that dies leaves nothing locked.
+//! This is anonymous shared memory, inherited across fork. Everything in it is an atomic, so no
+//! process can see a torn value, and a task that dies leaves nothing locked.
 
 use crate::{Error, Result};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -11,24 +11,25 @@ use std::ptr::NonNull;
 /// Types that may live in shared memory.
 ///
 /// # Safety
-/// All-zero bytes must be a valid value, and every field must be an atomic (shared access from several
-/// processes at once) without pointers.
+/// All-zero bytes must be a valid value. Every field must be an atomic, because several processes
+/// access it at once, and must not be a pointer.
 pub unsafe trait SharedZero: Sync {}
 
-// SAFETY: an atomic integer, valid when zero.
+// SAFETY: an atomic integer is valid when zero.
 unsafe impl SharedZero for std::sync::atomic::AtomicU64 {}
 
-/// An array of `T`, zeroed at first, seen by this process and every process forked from it later.
+/// An array of `T`, zeroed at first, shared by this process and every process forked from it later.
 pub struct Shared<T: SharedZero> {
     base: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: shared access gives out only `&T`, and T is Sync; the mapping changes neither place nor size.
+// SAFETY: shared access gives out only `&T`, and T is Sync. The mapping changes neither place nor
+// size.
 unsafe impl<T: SharedZero> Sync for Shared<T> {}
 
 impl<T: SharedZero> Shared<T> {
-    /// Maps `len` zeroed elements. `len` 0 is taken as 1.
+    /// Map `len` zeroed elements. A `len` of 0 counts as 1.
     pub fn new(len: usize) -> Result<Self> {
         let len = len.max(1);
         let bytes = size_of::<T>().checked_mul(len).and_then(NonZeroUsize::new);
@@ -41,17 +42,17 @@ impl<T: SharedZero> Shared<T> {
         Ok(Shared { base: base.cast(), len })
     }
 
-    /// All elements.
+    /// Return all elements.
     pub fn all(&self) -> &[T] {
-        // SAFETY: the mapping holds `len` elements, page-aligned, zeroed (valid by SharedZero), and lives as long
-        // as `self`; only shared access is given out, and T's fields are atomics.
+        // SAFETY: the mapping holds `len` elements, page-aligned and zeroed (valid by SharedZero).
+        // It lives as long as `self`. Only shared access is given out, and T's fields are atomics.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }
 
 impl<T: SharedZero> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; no reference outlives `self`.
+        // SAFETY: this is exactly the mapping made in `new`, and no reference outlives `self`.
         let _ = unsafe { munmap(self.base.cast(), size_of::<T>() * self.len) };
     }
 }

@@ -1,8 +1,8 @@
-//! Solo speeds: how fast each CPU is, and how fast each kind of work runs alone on a fast one.
+//! Solo speeds: the speed of each CPU, and the rate of each kind of work alone on a fast CPU.
 //!
-//! Progress in a mix is relative to these rates, so all mixes of a comparison must use the same ones: measure
-//! once per boot, keep the file, pass it to every run. The file names the boot it belongs to, because another boot
-//! may have another machine.
+//! Progress in a mix is relative to these rates, so all mixes of a comparison must use the same
+//! ones. Measure once per boot, keep the file, and pass it to every run. The file names its boot,
+//! because another boot may have another machine.
 
 use crate::measure::{self, Until};
 use crate::spec::{CpuList, Kind};
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 /// Version of the file's format.
 const SCHEMA: &str = "bias-bench.solo/1";
-/// CPUs whose speeds differ by less than this are one class.
+/// CPUs whose speeds differ by less than this share are one class.
 const MIN_EFFECT: f64 = 0.03;
-/// Time per CPU and round of the speed probe, and rounds.
+/// Time per CPU and round of the speed probe, and number of rounds.
 const PROBE: Duration = Duration::from_millis(100);
 const PROBE_ROUNDS: usize = 2;
-/// Time per kind and round of the solo rate, and rounds.
+/// Time per kind and round of the solo rate, and number of rounds.
 const SOLO: Duration = Duration::from_millis(300);
 const SOLO_ROUNDS: usize = 3;
-/// No file of this kind is larger.
+/// Largest accepted file of solo rates.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Speeds of one boot of one machine.
@@ -30,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub struct Solo {
     /// Format of this file.
     pub schema: String,
-    /// The boot these figures belong to.
+    /// The boot that these figures belong to.
     pub boot_id: String,
     /// Units of compute per second on each CPU.
     pub cpu_speed: BTreeMap<usize, f64>,
@@ -40,7 +40,7 @@ pub struct Solo {
     pub rates: BTreeMap<String, f64>,
 }
 
-/// Units per second of a kind, alone on one CPU: the median of some rounds.
+/// Return the units per second of a kind alone on one CPU: the median of some rounds.
 pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
     let time = Until::Elapsed(SOLO.max(kind.period()));
     let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
@@ -49,14 +49,15 @@ pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
 }
 
 impl Solo {
-    /// Probes every CPU, one after the other; no kinds yet. `fast` overrides which CPUs count as fast.
+    /// Probe every CPU, one after the other, without measuring any kind. `fast` overrides which
+    /// CPUs count as fast.
     pub fn probe(fast: Option<&CpuList>) -> Result<Self> {
         let online = cpus::online()?.0;
         let mut cpu_speed: BTreeMap<usize, f64> = BTreeMap::new();
         for _ in 0..PROBE_ROUNDS {
             for &cpu in &online {
                 let rate = measure::run(&Kind::Compute, Some(cpu), Until::Elapsed(PROBE))?.units_per_s();
-                // The best of the rounds: disturbances only ever slow a CPU down.
+                // The best round counts, because a disturbance only ever slows a CPU down.
                 let best = cpu_speed.entry(cpu).or_insert(rate);
                 *best = best.max(rate);
             }
@@ -73,7 +74,7 @@ impl Solo {
         Ok(Solo { schema: SCHEMA.into(), boot_id: boot_id()?, cpu_speed, fast_cpus, rates: BTreeMap::new() })
     }
 
-    /// Measures the kinds that have no rate yet. Returns true if there were any.
+    /// Measure the kinds that have no rate yet. Return true if there were any.
     pub fn add(&mut self, kinds: &[Kind]) -> Result<bool> {
         let cpu = self.fastest();
         let mut changed = false;
@@ -87,19 +88,19 @@ impl Solo {
         Ok(changed)
     }
 
-    /// The fastest of the fast CPUs.
+    /// Return the fastest of the fast CPUs.
     pub fn fastest(&self) -> usize {
         let speed = |cpu: &usize| self.cpu_speed.get(cpu).copied().unwrap_or(0.0);
         self.fast_cpus.iter().copied().max_by(|a, b| speed(a).total_cmp(&speed(b))).unwrap_or(0)
     }
 
-    /// Solo rate of a kind, units per second.
+    /// Return the solo rate of a kind, units per second.
     pub fn rate(&self, kind: &Kind) -> Result<f64> {
         let rate = self.rates.get(&kind.to_string()).copied().filter(|rate| *rate > 0.0);
         rate.ok_or_else(|| Error::failed("solo rates", format!("none for {kind}")))
     }
 
-    /// Parses a file's text and checks that it belongs to this boot.
+    /// Parse the text of a file and check that it belongs to this boot.
     fn parse(text: &str, boot_id: &str) -> std::result::Result<Self, String> {
         let solo: Solo = serde_json::from_str(text).map_err(|e| format!("not a file of solo rates ({e})"))?;
         if solo.schema != SCHEMA {
@@ -117,7 +118,8 @@ impl Solo {
     }
 }
 
-/// Solo rates for `kinds`: read from `file` if it exists, measured where missing, and written back.
+/// Return solo rates for `kinds`. Read them from `file` if it exists, measure the missing ones, and
+/// write them back.
 pub fn load_or_measure(file: Option<&Path>, kinds: &[Kind], fast: Option<&CpuList>) -> Result<Solo> {
     let mut solo = match file.filter(|path| path.exists()) {
         Some(path) => {
@@ -135,19 +137,19 @@ pub fn load_or_measure(file: Option<&Path>, kinds: &[Kind], fast: Option<&CpuLis
     Ok(solo)
 }
 
-/// The kernel's name for this boot.
+/// Return the kernel's name for this boot.
 fn boot_id() -> Result<String> {
     let path = "/proc/sys/kernel/random/boot_id";
     let text = std::fs::read_to_string(path).map_err(|e| Error::failed(path, e))?;
     Ok(text.trim().to_string())
 }
 
-/// For tests elsewhere.
+/// Example data for tests of other modules.
 #[cfg(test)]
 pub(crate) mod example {
     use super::*;
 
-    /// CPU 0 fast, CPU 1 of 0.4 times its speed, and these rates.
+    /// CPU 0 is fast and CPU 1 has 0.4 times its speed; the rates are given.
     pub(crate) fn unequal(rates: &[(&str, f64)]) -> Solo {
         Solo {
             schema: SCHEMA.into(),

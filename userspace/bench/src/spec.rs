@@ -1,6 +1,7 @@
-//! What the command line may name: kinds of workload, mixes of tasks, and lists of CPUs.
+//! Names that the command line accepts: kinds of workload, mixes of tasks, and lists of CPUs.
 //!
-//! Pure parsing with printing as its inverse. Every error is one line that shows what would have been right.
+//! The module only parses, and prints as the inverse. Every error is one line that shows a valid
+//! form.
 
 mod kind;
 
@@ -8,20 +9,20 @@ pub use kind::{DEFAULT_CHASE_BYTES, DEFAULT_MULTIPLIES, DEFAULT_STREAM_BYTES, Ki
 use std::fmt;
 use std::str::FromStr;
 
-/// Most tasks in a mix.
+/// Largest number of tasks in a mix.
 const MAX_TASKS: usize = 1024;
 
-/// Tasks that run side by side. Written `2compute+2chase:4M`; a missing number means 1.
+/// Tasks that run at the same time. Written `2compute+2chase:4M`; a missing count means 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mix(Vec<(usize, Kind)>);
 
 impl Mix {
-    /// Every task's kind, in order, one entry a task.
+    /// Return the kind of every task, in order, one entry per task.
     pub fn tasks(&self) -> Vec<Kind> {
         self.0.iter().flat_map(|&(n, kind)| std::iter::repeat_n(kind, n)).collect()
     }
 
-    /// Each kind once, sorted.
+    /// Return each kind once, sorted.
     pub fn kinds(&self) -> Vec<Kind> {
         let mut kinds: Vec<Kind> = self.0.iter().map(|&(_, kind)| kind).collect();
         kinds.sort_unstable();
@@ -62,10 +63,10 @@ impl fmt::Display for Mix {
     }
 }
 
-/// Highest CPU number accepted plus one: what the kernel's affinity mask of 1024 bits can name.
+/// Number of CPUs that the kernel's affinity mask of 1024 bits can name. CPU numbers are below it.
 pub const MAX_CPUS: usize = 1024;
 
-/// A list of CPUs such as `0-3,8`, sorted, without repetition, not empty.
+/// A list of CPUs such as `0-3,8`: sorted, without repetition, not empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuList(pub Vec<usize>);
 

@@ -1,10 +1,12 @@
-//! Does the machine survive when its scheduler is killed, or a CPU goes away?
+//! Test that tasks survive when their scheduler is killed, or a CPU goes away.
 //!
-//! Approach: tasks of all kinds, twice as many as CPUs, work all the time. The scheduler is loaded and killed with
-//! SIGKILL again and again; then it is loaded once more while a CPU is taken offline and brought back. After
-//! every such event each task must make progress within the stall limit, and at the end each must still be there.
+//! # Approach
+//! The tasks work all the time. By default there are eight, of four kinds. The scheduler is loaded
+//! and killed with SIGKILL several times. Then it is loaded once more, while a CPU is taken offline
+//! and brought back. After every such event each task must make progress within the stall limit. At
+//! the end each task must still exist.
 //!
-//! A scheduler may restart itself when a CPU comes or goes; what counts is that it is enabled again in time.
+//! A scheduler may restart itself when a CPU comes or goes, but it must be enabled again in time.
 
 use crate::progress::Progress;
 use crate::sched::{Loaded, SchedExt};
@@ -14,38 +16,38 @@ use crate::{Error, Result, cpus};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at the tasks' progress.
+/// Pause between two reads of the tasks' progress.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What to do.
+/// Scheduler, tasks and events of a test.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Command that loads the scheduler and stays in the foreground.
     pub scheduler: String,
-    /// Longest time it may take to load, or to come back after hotplug.
+    /// Longest time that the scheduler may take to load, or to return after hotplug.
     pub timeout: Duration,
-    /// How often to load and kill it.
+    /// Number of times to load and kill the scheduler.
     pub kills: u32,
     /// CPU to take offline and bring back under load.
     pub hotplug: Option<usize>,
-    /// How often.
+    /// Number of times to take the CPU offline.
     pub hotplugs: u32,
-    /// A task without progress for this long after an event is a failure.
+    /// Longest time without progress of a task after an event. More is a failure.
     pub stall_limit: Duration,
     /// The tasks.
     pub tasks: Mix,
 }
 
-/// What happened. There is one only if all went well.
+/// Figures of a test without failures. A failed test has no report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Format of this report.
     pub schema: &'static str,
-    /// Times the scheduler was killed.
+    /// Number of times that the scheduler was killed.
     pub kills: u32,
-    /// Times the CPU was taken offline and brought back.
+    /// Number of times that the CPU was taken offline and brought back.
     pub hotplugs: u32,
-    /// Tasks that worked all the time.
+    /// Number of tasks that worked all the time.
     pub tasks: usize,
     /// Longest time after an event until every task had made progress, seconds.
     pub longest_gap_s: f64,
@@ -53,7 +55,7 @@ pub struct Report {
     pub longest_load_s: f64,
 }
 
-/// Runs everything; the first failure ends it.
+/// Run all kills and hotplugs. Fail at the first error.
 pub fn run(options: &Options) -> Result<Report> {
     let kinds = options.tasks.tasks();
     let group = Group::start(&kinds, &[])?;
@@ -103,7 +105,7 @@ fn load(options: &Options, report: &mut Report) -> Result<Loaded> {
     Ok(loaded)
 }
 
-/// Waits until every task has done something since now.
+/// Wait until every task has done some work since the call.
 fn all_progress(group: &Group, options: &Options, report: &mut Report, after: &str) -> Result<()> {
     let before = group.units();
     let start = Instant::now();
@@ -139,13 +141,13 @@ impl Offline {
 
 impl Drop for Offline {
     fn drop(&mut self) {
-        // A CPU that does not come back is found by the caller, who asks whether it is online.
+        // The caller checks whether the CPU is online again.
         let _ = std::fs::write(&self.path, "1");
     }
 }
 
 impl Report {
-    /// For people.
+    /// Return the report as a line of text.
     pub fn text(&self) -> String {
         format!(
             "{} tasks survived {} kills of the scheduler and {} times hotplug; longest wait for progress {:.2} s, \
@@ -179,7 +181,7 @@ mod tests {
     fn working_tasks_make_progress_and_waiting_ones_do_not() {
         let options = options(Duration::from_millis(300));
         let group = Group::start(&options.tasks.tasks(), &[]).unwrap();
-        // Not told to work yet, so nobody may progress.
+        // The tasks have not been started yet, so none may progress.
         let error = all_progress(&group, &options, &mut report(), "nothing").unwrap_err();
         assert!(error.to_string().contains("task 0 made no progress"), "{error}");
         group.work();

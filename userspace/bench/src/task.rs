@@ -1,18 +1,23 @@
-//! Processes that run workloads side by side.
+//! Processes that run workloads at the same time.
 //!
-//! Problem: what a task achieved in a window of time, and on which CPUs, must be known exactly without the
-//! knowledge costing the task anything a scheduler could notice.
+//! # Problem
+//! A measurement must know exactly how much work a task did in a window of time, and on which CPUs.
+//! It must not cost the task anything that a scheduler could notice.
 //!
-//! Approach: every task is a forked process (no shared memory map locks, its own scheduling entity) that publishes
-//! its work in shared memory after each step. The measuring process sleeps, and at both ends of the window
-//! reads all counters in one go, so a window's work is known to a step. Run time per CPU is kept by the
-//! task itself: it asks for its CPU after each step (one read of thread-local memory) and reads its CPU clock
-//! only when that changed, or when the phase did.
+//! # Approach
+//! Every task is a forked process: it shares no mmap lock and is a scheduling entity of its own. It
+//! publishes its work in shared memory after each step. The measuring process sleeps, and reads all
+//! counters at once at both ends of the window, so a window's work is exact to a step. The task
+//! itself accounts its run time per CPU. It reads its CPU number after each step (one read of
+//! thread-local memory). It reads its CPU clock only when the CPU, the phase, or the nature of the
+//! work has changed.
 //!
-//! Invariants: all tasks start working together, after the last one has built its set. A task ends when told, or
-//! when its parent dies.
+//! # Invariants
+//! All tasks start working together, after the last one has built its set. A task ends on request,
+//! or when its parent dies.
 //!
-//! Limits: a step in which the task moved counts wholly for the old CPU (0.3 ms in the VM).
+//! # Limits
+//! A step in which the task migrates is charged to the old CPU as a whole (0.3 ms in the VM).
 
 use crate::shared::{Shared, SharedZero};
 use crate::spec::{Kind, MAX_CPUS};
@@ -26,40 +31,41 @@ use std::time::{Duration, Instant};
 /// Longest wait for all tasks to have built their sets.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Forks a child that runs `body` and exits with the code it returns (101 if it panics), and that the kernel kills
-/// when the calling thread ends.
+/// Fork a child that runs `body` and exits with the code that it returns, or with 101 if it panics.
+/// The kernel kills the child when the calling thread ends.
 ///
-/// `body` may allocate: the programs of this crate have one thread, and glibc makes its allocator usable after
-/// fork in any case.
+/// `body` may allocate: the programs of this crate have one thread, and glibc keeps its allocator
+/// usable after fork in any case.
 pub fn spawn(body: impl FnOnce() -> u8) -> Result<Pid> {
     let parent = nix::unistd::getpid();
-    // SAFETY: the child runs `body` and leaves by _exit, so no destructor or buffer of the parent runs twice.
+    // SAFETY: the child runs `body` and leaves by _exit, so no destructor or buffer of the parent
+    // runs twice.
     match unsafe { fork() } {
         Ok(ForkResult::Parent { child }) => Ok(child),
         Ok(ForkResult::Child) => {
-            // SAFETY: plain system call; the arguments are what PR_SET_PDEATHSIG takes.
+            // SAFETY: this is a plain system call with the arguments that PR_SET_PDEATHSIG takes.
             unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
-            // The parent may have died before that.
+            // The parent may have died before the prctl.
             let orphan = nix::unistd::getppid() != parent;
             let run = std::panic::AssertUnwindSafe(|| if orphan { 1 } else { body() });
             let code = std::panic::catch_unwind(run).unwrap_or(101);
-            // SAFETY: ends the process without running anything of the parent's.
+            // SAFETY: this ends the process without running anything of the parent's.
             unsafe { nix::libc::_exit(code.into()) }
         }
         Err(e) => Err(Error::failed("starting a process", e)),
     }
 }
 
-/// Steps of a group's life, as stored in shared memory.
+/// Phases of a group, as stored in shared memory.
 const PHASE_WAIT: u64 = 0;
 const PHASE_WORK: u64 = 1;
 const PHASE_MEASURE: u64 = 2;
 const PHASE_STOP: u64 = 3;
 
-/// Stays of a window that are kept: minutes of phases of seconds.
+/// Stays per window that are kept: enough for minutes of phases of some seconds.
 const MAX_STAYS: usize = 512;
 
-/// What a task publishes. Times in nanoseconds.
+/// Figures that a task publishes. Times are in nanoseconds.
 #[repr(C, align(64))]
 struct Slot {
     /// Units of work so far.
@@ -73,32 +79,32 @@ struct Slot {
     involuntary: AtomicU64,
     /// CPU time spent on each CPU inside the window.
     cpu_ns: [AtomicU64; MAX_CPUS],
-    /// The part of it in which the task was stalled, for kinds that change their nature.
+    /// The part of that CPU time in which the task was stalled, for kinds that change their nature.
     stalled_ns: [AtomicU64; MAX_CPUS],
-    /// Stays so far, and the first [`MAX_STAYS`] of them, see [`Stay::word`].
+    /// Number of stays so far, and the first [`MAX_STAYS`] of them, see [`Stay::word`].
     nr_stays: AtomicU64,
     stays: [AtomicU64; MAX_STAYS],
 }
 
-// SAFETY: atomics only, valid when zero.
+// SAFETY: the fields are atomics only, and valid when zero.
 unsafe impl SharedZero for Slot {}
 
-/// A piece of a task's life on one CPU and of one nature.
+/// A part of a task's run on one CPU and of one nature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stay {
-    /// Where.
+    /// The CPU.
     pub cpu: usize,
-    /// It stalled there; else it computed.
+    /// True if the task stalled, false if it computed.
     pub stalled: bool,
     /// CPU time, nanoseconds.
     pub ns: u64,
 }
 
 impl Stay {
-    /// Bits of the time: a day.
+    /// Bits of the time. They hold more than a day.
     const NS_BITS: u32 = 47;
 
-    /// In one word, so that nobody reads half of one: nature, CPU, time.
+    /// Pack nature, CPU and time in one word, so that no reader sees a torn value.
     fn word(self) -> u64 {
         let ns = self.ns.min((1 << Self::NS_BITS) - 1);
         u64::from(self.stalled) << 63 | (self.cpu as u64) << Self::NS_BITS | ns
@@ -113,35 +119,36 @@ impl Stay {
     }
 }
 
-/// What one task did inside a window.
+/// Figures of one task inside a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskWindow {
     /// Units of work.
     pub units: u64,
-    /// CPU time on each CPU, nanoseconds; index is the CPU, as long as the highest CPU used.
+    /// CPU time by CPU, nanoseconds. The length is the highest used CPU plus one.
     pub cpu_ns: Vec<u64>,
-    /// The part of it in which a task that changes its nature was stalled, of the same length; zeros for all others.
+    /// The part of `cpu_ns` in which a task that changes its nature was stalled, of the same
+    /// length. Zeros for all other tasks.
     pub stalled_ns: Vec<u64>,
-    /// Its stays in their order, the first [`MAX_STAYS`].
+    /// The first [`MAX_STAYS`] stays, in their order.
     pub stays: Vec<Stay>,
     /// Changes of CPU observed between steps.
     pub cpu_changes: u64,
     /// Context switches in which the task blocked.
     pub voluntary: u64,
-    /// Context switches in which it was preempted.
+    /// Context switches in which the task was preempted.
     pub involuntary: u64,
 }
 
-/// What all tasks did inside a window.
+/// Figures of all tasks inside a window.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// Length of the window, nanoseconds of wall clock.
     pub wall_ns: u64,
-    /// One entry a task, in the order given to [`Group::start`].
+    /// One entry per task, in the order given to [`Group::start`].
     pub tasks: Vec<TaskWindow>,
 }
 
-/// The beginning of a window: when, and each task's work until then.
+/// The beginning of a window: its time, and each task's work until then.
 #[derive(Debug)]
 pub struct Started {
     at: Instant,
@@ -157,8 +164,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts one process per kind; each builds its set and waits. `cpus[i]`, if given, pins task i.
-    /// Returns when all are ready.
+    /// Start one process per kind. Each builds its set and waits. `pins[i]`, if given, pins task i.
+    /// Return when all are ready.
     pub fn start(kinds: &[Kind], pins: &[Option<usize>]) -> Result<Self> {
         let phase = Shared::new(1)?;
         let slots: Shared<Slot> = Shared::new(kinds.len())?;
@@ -186,7 +193,7 @@ impl Group {
         Ok(())
     }
 
-    /// Fails if any task has ended.
+    /// Fail if any task has ended.
     pub fn check_alive(&self) -> Result<()> {
         for &pid in &self.pids {
             let status = waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
@@ -200,14 +207,14 @@ impl Group {
         Ok(())
     }
 
-    /// Lets all tasks work for `warmup`, then measures for `window`, then ends them.
+    /// Let all tasks work for `warmup`, measure them for `window`, and end them.
     pub fn measure(self, warmup: Duration, window: Duration) -> Result<Window> {
         let started = self.begin(warmup);
         std::thread::sleep(window);
         self.end(started)
     }
 
-    /// Lets all tasks work for `warmup`, then begins to measure.
+    /// Let all tasks work for `warmup`, then begin to measure.
     pub fn begin(&self, warmup: Duration) -> Started {
         self.set_phase(PHASE_WORK);
         std::thread::sleep(warmup);
@@ -216,7 +223,7 @@ impl Group {
         Started { at, work }
     }
 
-    /// Ends the window that began with `started`, and all tasks.
+    /// End the window that began with `started`, and all tasks.
     pub fn end(mut self, started: Started) -> Result<Window> {
         let (end, after) = self.read_work();
         self.check_alive()?;
@@ -228,7 +235,7 @@ impl Group {
         Ok(Window { wall_ns: (end - started.at).as_nanos() as u64, tasks })
     }
 
-    /// Does any of them run under sched_ext? None if the kernel does not tell.
+    /// Return true if any of the tasks runs under sched_ext. None if the kernel does not report it.
     pub fn is_on_ext(&self) -> Option<bool> {
         let mut on_ext = false;
         for pid in &self.pids {
@@ -237,27 +244,27 @@ impl Group {
         Some(on_ext)
     }
 
-    /// How many tasks there are.
+    /// Return the number of tasks.
     pub fn tasks(&self) -> usize {
         self.len
     }
 
-    /// Limits a task to these CPUs from now on.
+    /// Restrict a task to these CPUs from now on.
     pub fn place(&self, task: usize, cpus: &[usize]) -> Result<()> {
         self.pids.get(task).map_or(Ok(()), |&pid| cpus::set_affinity(pid, cpus))
     }
 
-    /// Lets all tasks work, unmeasured, until [`Group::finish`].
+    /// Let all tasks work, unmeasured, until [`Group::finish`].
     pub fn work(&self) {
         self.set_phase(PHASE_WORK);
     }
 
-    /// Units of work of each task so far.
+    /// Return the units of work of each task so far.
     pub fn units(&self) -> Vec<u64> {
         self.read_work().1
     }
 
-    /// Ends all tasks; an error if one had ended before or fails.
+    /// End all tasks. Fail if one had ended before, or ends with an error.
     pub fn finish(mut self) -> Result<()> {
         self.check_alive()?;
         self.set_phase(PHASE_STOP);
@@ -287,7 +294,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for &pid in &self.pids {
-            // Errors mean that it has ended already, which is what is wanted.
+            // An error means that the task has ended already, as intended.
             let _ = kill(pid, Signal::SIGKILL);
             let _ = waitpid(pid, None);
         }
@@ -316,7 +323,7 @@ impl Slot {
     }
 }
 
-/// Life of a task process: build, wait for the start, work, account, stop.
+/// Run a task process: build the set, wait for the start, work and account, stop.
 fn run_task(kind: &Kind, nth: usize, pin: Option<usize>, phase: &AtomicU64, slot: &Slot) -> u8 {
     if let Some(cpu) = pin
         && cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_err()
@@ -350,12 +357,12 @@ fn run_task(kind: &Kind, nth: usize, pin: Option<usize>, phase: &AtomicU64, slot
     }
 }
 
-/// Where the task's CPU time goes.
+/// Account of a task's CPU time.
 struct Account<'a> {
     slot: &'a Slot,
     counting: bool,
     cpu: usize,
-    /// The step that ended last was one of stalls, of a kind that has two natures.
+    /// Whether the last finished step was one of stalls. Always false for kinds that never change.
     stalled: bool,
     since_ns: u64,
     voluntary: u64,
@@ -376,7 +383,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// After each step: did the task move, or change its nature?
+    /// Account the last step: charge the time so far if the CPU or the nature of the work changed.
     #[inline]
     fn step(&mut self, stalled: bool) {
         let cpu = cpus::current();
@@ -417,26 +424,26 @@ impl<'a> Account<'a> {
     }
 }
 
-/// CPU time of the calling thread, nanoseconds.
+/// Return the CPU time of the calling thread, nanoseconds.
 pub fn cpu_time_ns() -> u64 {
     let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
-    // The clock exists on every Linux; 0 would show as an impossible rate.
+    // The clock exists on every Linux. A 0 would show as an impossible rate.
     let now = nix::time::clock_gettime(clock).map(Duration::from).unwrap_or_default();
     now.as_nanos() as u64
 }
 
-/// Voluntary and involuntary context switches of this process so far.
+/// Return the voluntary and involuntary context switches of this process so far.
 fn switches() -> (u64, u64) {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
     usage.map_or((0, 0), |u| (u.voluntary_context_switches() as u64, u.involuntary_context_switches() as u64))
 }
 
-/// For tests elsewhere.
+/// Example data for tests of other modules.
 #[cfg(test)]
 pub(crate) mod example {
     use super::TaskWindow;
 
-    /// A task that did this much, with this CPU time by CPU, 4 changes of CPU and 5 switches.
+    /// Make a task with this work and CPU time by CPU, 4 changes of CPU and 5 context switches.
     pub(crate) fn task(units: u64, cpu_ns: &[u64]) -> TaskWindow {
         let stalled_ns = vec![0; cpu_ns.len()];
         TaskWindow {

@@ -1,5 +1,5 @@
-//! `bias-bench ab --host` as a user runs it: the real program, short windows, no scheduler to load. What is measured does not
-//! matter here; what becomes of it does, above all when something goes wrong.
+//! `bias-bench ab --host` as a user runs it: the real program, short windows, no scheduler to load.
+//! The tests check what becomes of the samples, above all after an error, and not the figures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time a step of a test may take on a busy machine.
+/// Longest time that a step of a test may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const TINY_PLAN: &str = "name = 'tiny'\narms = ['default', 'default-2']\nblocks = 6\nwarmup_s = 0.02\nwindow_s = 0.05\n\
@@ -37,7 +37,7 @@ fn run_json(dir: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(dir.join("run.json")).unwrap()).unwrap()
 }
 
-/// A folder with the tiny plan, and its path.
+/// Return a directory with the tiny plan, and the path of the plan.
 fn tiny() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let plan = dir.path().join("tiny.toml");
@@ -79,7 +79,8 @@ fn ctrl_c_keeps_what_was_measured_and_resume_completes_it() {
     run(&["report", out.to_str().unwrap()], 0);
 }
 
-/// A run whose samples do not fit, below a limit that `sh` sets up; then its report, for which there is no space either.
+/// Run a comparison whose samples do not fit below a limit that `sh` sets up, and then its report,
+/// for which there is no space either.
 fn on_a_full_disk(shell: &mut Command, limit: &str, remedy: &str) -> Option<()> {
     let (dir, plan) = tiny();
     let out = dir.path().join("disk");
@@ -98,7 +99,7 @@ fn on_a_full_disk(shell: &mut Command, limit: &str, remedy: &str) -> Option<()> 
     assert_eq!(code, "code 1", "{text}");
     assert!(error.contains("samples.jsonl: ") && error.contains(remedy), "{text}");
     assert!(error.contains("--resume"), "{error}");
-    // The report speaks of what is there, then of what it cannot write.
+    // The report shows the samples that exist, and then the file that it cannot write.
     assert!(report.contains("INCOMPLETE") && report.contains("default-2 against default"), "{text}");
     assert!(report.contains("used of 6") && !report.contains("0 used of 6"), "{text}");
     assert!(report.contains(remedy) && report.ends_with("code 1\n"), "{text}");
@@ -142,7 +143,7 @@ fn two_real_runs_are_compared() {
     );
     assert_eq!(of("stp")["blocks"], serde_json::json!([6, 6]));
     assert!(rows.iter().any(|row| row["metric"].as_str().unwrap().starts_with("energy_")), "{json}");
-    // The run left its plan; with another workload it is another run, which is refused.
+    // The run left its plan. With another workload it is another run, which is refused.
     let other = std::fs::read_to_string(format!("{a}/plan.toml")).unwrap().replace("2compute", "2branchy");
     std::fs::write(&plan, other.replace("blocks = 6", "blocks = 1")).unwrap();
     let c = out("c");

@@ -1,41 +1,53 @@
-//! Arms: what is compared.
+//! Arms: the schedulers and placements that a run compares.
 //!
-//! Problem: the default scheduler, scx_bias, a fixed placement and somebody else's scheduler must all be named on one
-//! command line, and time constants must be stretched alike where a machine's time is stretched.
+//! # Problem
+//! One command line must name the default scheduler, scx_bias, a fixed placement and third-party
+//! schedulers. On a machine whose time is stretched, all their time constants must be stretched
+//! alike.
 //!
-//! Approach: an arm is one of five kinds. `default` loads nothing. `default-hybrid` is the same in a kernel that
-//! was told of its unequal cores. `best-static` and `worst-static` load nothing and pin
-//! the tasks of a mix where [`super::placement`] says. `eater-30` loads nothing and slows everything down by a known amount. Everything else is a command that loads a sched_ext scheduler:
-//! `scx_bias` stands for the program beside this one, and `NAME=COMMAND` for any other. In a command `{us:1000}`
-//! (also `ms`, `ns`) becomes that time multiplied by the run's stretch factor: the arm's knob. The default scheduler
-//! has its own knobs in debugfs (see [`super::stage`]).
+//! # Approach
+//! | arm | loads | effect |
+//! |---|---|---|
+//! | `default`, `default-*` | nothing | the kernel's own scheduler |
+//! | `default-hybrid` | nothing | the same, in a kernel that knows of its unequal cores |
+//! | `best-static`, `worst-static` | nothing | pins tasks as [`super::placement`] computes |
+//! | `eater-30` | nothing | slows all tasks down by a known amount |
+//! | `scx_bias` | the program next to this one | a sched_ext scheduler |
+//! | `NAME=COMMAND` | that command | any sched_ext scheduler |
 //!
-//! Invariant: names are unique and safe in file names and reports. An arm that has no knob is known as unstretched.
+//! In a command, `{us:1000}` (also `ms`, `ns`) is a knob: its value is that time multiplied by the
+//! run's stretch factor. The default scheduler has its own knobs in debugfs (see [`super::stage`]).
+//!
+//! # Invariants
+//! Names are unique, and safe in file names and reports. An arm without a knob is recorded as
+//! unstretched.
 
 use serde::{Deserialize, Serialize};
 
-/// The slice of scx_bias without stretch, in microseconds: its default.
+/// Default slice of scx_bias without stretch [us].
 const BIAS_SLICE_US: u32 = 10_000;
-/// Longest name of an arm.
+/// Maximum length of an arm's name, characters.
 const MAX_NAME: usize = 40;
-/// The arm of a kernel that knows of its unequal cores.
+/// Name of the arm whose kernel knows of its unequal cores.
 const HYBRID: &str = "default-hybrid";
 
-/// What an arm does to the machine.
+/// Effect of an arm on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The kernel's own scheduler, tasks free.
+    /// The kernel's own scheduler, with free tasks.
     Default,
-    /// The same in a kernel that knows of its unequal cores.
+    /// The kernel's own scheduler, in a kernel that knows of its unequal cores.
     DefaultHybrid,
-    /// The kernel's own scheduler, every task of a mix pinned where throughput is predicted to be best.
+    /// The kernel's own scheduler, with every task of a mix pinned where predicted throughput is
+    /// best.
     BestStatic,
-    /// The same, where it is predicted to be worst.
+    /// As `BestStatic`, but where predicted throughput is worst.
     WorstStatic,
-    /// The kernel's own scheduler beside processes that eat this share of every CPU, thousandths: a known slowdown.
+    /// The kernel's own scheduler, plus processes that use this share of every CPU [permille]: a
+    /// known slowdown.
     Eater(u32),
-    /// A sched_ext scheduler, loaded by this command (with knobs in braces).
+    /// A sched_ext scheduler, loaded by this command, which may hold knobs in braces.
     Command(String),
 }
 
@@ -44,17 +56,18 @@ pub enum Kind {
 pub struct Arm {
     /// Name in samples and reports.
     pub name: String,
-    /// What it does.
+    /// Effect of the arm.
     pub kind: Kind,
 }
 
 impl Arm {
-    /// The arm everything is compared with unless told otherwise.
+    /// Return the arm that all others are compared with by default.
     pub fn baseline() -> Self {
         Arm { name: "default".into(), kind: Kind::Default }
     }
 
-    /// Reads `default`, `default-hybrid`, `best-static`, `worst-static`, `scx_bias`, `NAME=scx_bias OPTIONS` or `NAME=COMMAND`.
+    /// Parse `default`, `default-hybrid`, `best-static`, `worst-static`, `scx_bias`, `NAME=scx_bias
+    /// OPTIONS` or `NAME=COMMAND`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, command) = match text.split_once('=') {
             Some((name, command)) => (name.trim(), Some(command.trim())),
@@ -72,11 +85,11 @@ impl Arm {
                 stretched(command, 1.0)?;
                 Kind::Command(with_slice(command))
             }
-            // Twice the same arm under two names is how an A/A is written.
+            // An A/A comparison is written as the same arm under two names.
             ("default", None) => Kind::Default,
             ("best-static", None) => Kind::BestStatic,
             ("worst-static", None) => Kind::WorstStatic,
-            // Whatever this machine is configured to run it with is not what is compared.
+            // The host's own configuration of scx_bias must not influence the comparison.
             ("scx_bias", None) => Kind::Command(with_slice("scx_bias --no-config")),
             (HYBRID, None) => Kind::DefaultHybrid,
             (other, None) if other.strip_prefix(HYBRID).is_some_and(|rest| rest.starts_with('-')) => {
@@ -100,16 +113,17 @@ impl Arm {
         Ok(Arm { name: name.into(), kind })
     }
 
-    /// The command with its knobs set; None for arms that load nothing.
+    /// Return the command with its knobs replaced. None for arms that load nothing.
     pub fn command(&self, stretch: f64) -> Option<String> {
         match &self.kind {
-            // Checked when it was parsed; as it stands if it came from a file that somebody changed since.
+            // `parse` has checked the command. A command from an edited file may still be wrong.
+            // Use it unchanged then.
             Kind::Command(command) => Some(stretched(command, stretch).unwrap_or_else(|_| command.clone())),
             _ => None,
         }
     }
 
-    /// Whether the arm's time constants follow the stretch factor.
+    /// Return true if the arm's time constants follow the stretch factor.
     pub fn has_knob(&self) -> bool {
         match &self.kind {
             Kind::Command(command) => command.contains('{'),
@@ -117,13 +131,13 @@ impl Arm {
         }
     }
 
-    /// Whether it pins the tasks of mixes, and so has a meaning for mixes only.
+    /// Return true if the arm pins the tasks of mixes. Such an arm can run mixes only.
     pub fn is_static(&self) -> bool {
         matches!(self.kind, Kind::BestStatic | Kind::WorstStatic)
     }
 }
 
-/// scx_bias without a slice gets the knob for it.
+/// Append a slice knob to a command that runs scx_bias without a slice.
 fn with_slice(command: &str) -> String {
     let program = command.split_whitespace().next().unwrap_or_default();
     let ours = program == "scx_bias" || program.ends_with("/scx_bias");
@@ -134,7 +148,7 @@ fn with_slice(command: &str) -> String {
     }
 }
 
-/// Replaces every `{us:N}`, `{ms:N}` and `{ns:N}` by N times `stretch`, in the same unit, rounded.
+/// Replace every `{us:N}`, `{ms:N}` and `{ns:N}` by N times `stretch`, rounded, in the same unit.
 fn stretched(command: &str, stretch: f64) -> Result<String, String> {
     let wrong = |knob: &str| {
         format!(
@@ -158,7 +172,7 @@ fn stretched(command: &str, stretch: f64) -> Result<String, String> {
     Ok(out)
 }
 
-/// Reads several arms; the first is what the others are compared with. Names must differ.
+/// Parse several arms, of which the first is the baseline. Return an error for equal names.
 pub fn parse_all(texts: &[String]) -> Result<Vec<Arm>, String> {
     let arms: Vec<Arm> = texts.iter().map(|text| Arm::parse(text)).collect::<Result<_, _>>()?;
     for (i, arm) in arms.iter().enumerate() {

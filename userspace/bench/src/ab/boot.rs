@@ -1,8 +1,9 @@
-//! One boot's work, inside the machine that is measured.
+//! Work of one boot, inside the machine that is measured.
 //!
-//! The session on the host hands over a [`Task`] as a file, this module carries it out with the real [`super::stage`],
-//! appends samples to the run's `samples.jsonl` in the folder both sides share, and leaves an `outcome-BOOT.json`.
-//! Progress goes to standard output, one line of JSON each, behind [`PROGRESS`].
+//! The session on the host passes a [`Task`] as a file. This module carries it out with the real
+//! [`super::stage`], appends samples to `samples.jsonl` in the directory that both sides share, and
+//! writes `outcome-BOOT.json`. Progress goes to standard output, as one line of JSON per step after
+//! [`PROGRESS`].
 
 use super::plan::Plan;
 use super::runner::{self, Job, Outcome, Progress, Sink};
@@ -15,40 +16,40 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// What a line of progress begins with.
+/// Prefix of a line of progress.
 pub const PROGRESS: &str = "@progress ";
-/// A task is no larger.
+/// Maximum size of a task file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// What a boot has to do.
+/// Work of one boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The plan, for workloads and times.
+    /// The plan, with workloads and times.
     pub plan: Plan,
-    /// The blocks and their order.
+    /// The blocks, the arms and the seed of their order.
     pub job: Job,
 }
 
-/// Name of the file in which a boot tells how it ended.
+/// Return the name of the file in which a boot reports its outcome.
 pub fn outcome_file(boot: u32) -> String {
     format!("outcome-{boot}.json")
 }
 
-/// Reads a task.
+/// Read a task file.
 pub fn read_task(path: &Path) -> Result<Task> {
     let text = files::read_small_file(path, MAX_FILE_BYTES)?;
     serde_json::from_str(&text)
         .map_err(|e| Error::Usage(format!("{}: not a boot's task: {e}", path.display())))
 }
 
-/// Appends to the run's samples, and passes progress on.
+/// A sink that appends to the run's samples and passes progress on.
 pub struct Recorder<'a> {
     store: Store,
     progress: &'a mut dyn FnMut(&Progress),
 }
 
 impl<'a> Recorder<'a> {
-    /// Appends to the samples in `folder`.
+    /// Open the run in `folder` to append to its samples.
     pub fn open(folder: &Path, progress: &'a mut dyn FnMut(&Progress)) -> Result<Self> {
         Ok(Recorder { store: Store::open(folder)?.0, progress })
     }
@@ -68,7 +69,7 @@ impl Sink for Recorder<'_> {
     }
 }
 
-/// Carries out a task on this machine; samples and outcome go to `folder`.
+/// Carry out a task on this machine. Samples and outcome go to `folder`.
 pub fn carry_out(
     task: &Task,
     folder: &Path,
@@ -94,13 +95,13 @@ pub fn carry_out(
     Ok(outcome)
 }
 
-/// The command that the VM runs.
+/// Run the command that the VM executes: carry out the task in the file `task`.
 pub fn main(task: &Path, folder: &Path) -> Result<()> {
     let task = read_task(task)?;
     let interrupted = AtomicBool::new(false);
     let mut tell = |progress: &Progress| {
         if let Ok(line) = serde_json::to_string(progress) {
-            // Nobody listening is no reason to stop.
+            // A missing reader is no reason to stop.
             let _ = writeln!(std::io::stdout(), "{PROGRESS}{line}");
         }
     };

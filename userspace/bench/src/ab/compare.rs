@@ -1,20 +1,24 @@
-//! Two versions of a scheduler, each measured against the same baseline in a run of its own.
+//! Comparison of two versions of a scheduler, each measured against the same baseline in its own
+//! run.
 //!
 //! # Problem
-//! "Is the new version better than the last release?" The runs were made on different days, so their raw figures cannot be
-//! compared; but each has the baseline beside it.
+//! "Is the new version better than the last release?" The runs are from different days, so their
+//! raw figures cannot be compared. But each run has measured the baseline as well.
 //!
 //! # Approach
-//! The ratio of ratios: (new arm / its baseline) / (old arm / its baseline), see [`super::stats::difference`], with p-values adjusted over
-//! the metrics of a cell (Holm). The rule for verdicts is that of a report.
+//! The ratio of ratios: (new arm / its baseline) / (old arm / its baseline), see
+//! [`super::stats::difference`]. The p-values are adjusted over the metrics of a cell [Holm79].
+//! Verdicts follow the rule of a report.
 //!
 //! # Invariants
-//! Swapping the runs mirrors the estimates, and the intervals but for the resampling. Runs that differ in machine, kernel, stretch, baseline or cells
-//! are refused, unless forced; then only the cells they share are compared, and the differences are listed.
+//! * Swapping the runs mirrors the estimates. It also mirrors the intervals, except for the
+//!   resampling.
+//! * Runs that differ in machine, emulation, kernel, host CPU, stretch, baseline or cells are
+//!   refused. If forced, only their common cells are compared, and the differences are listed.
 //!
 //! # Limits
-//! Less sharp than measuring both versions in one run: the noise of both baselines comes in. Infinite ratios
-//! have no difference: such metrics are inconclusive.
+//! The comparison is less precise than one run with both versions, because the noise of both
+//! baselines enters. Infinite ratios have no difference: such metrics are inconclusive.
 
 use super::metric::{self, Direction};
 use super::report::change::Change;
@@ -34,20 +38,20 @@ use std::path::Path;
 /// Format of a comparison.
 pub const COMPARE_SCHEMA: &str = "bias-bench.compare/1";
 
-/// Two runs compared.
+/// Comparison of two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// [`COMPARE_SCHEMA`].
+    /// Format, see [`COMPARE_SCHEMA`].
     pub schema: String,
-    /// The baseline of both.
+    /// Name of the baseline of both runs.
     pub baseline: String,
-    /// In what the runs differ though they should not; empty unless forced.
+    /// Conditions in which the runs differ although they should not. Empty unless forced.
     pub differences: Vec<String>,
-    /// One metric of one cell and arm a row.
+    /// One row per arm, cell and metric.
     pub rows: Vec<Row>,
 }
 
-/// One metric.
+/// Comparison of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The arm in the old run.
@@ -58,32 +62,33 @@ pub struct Row {
     pub cell: String,
     /// The metric.
     pub metric: String,
-    /// Which way is better.
+    /// Direction in which the metric is better.
     pub direction: Direction,
-    /// Old arm over its baseline.
+    /// Ratio of the old arm to its baseline.
     #[serde(with = "format::number")]
     pub old_ratio: Option<f64>,
-    /// New arm over its baseline.
+    /// Ratio of the new arm to its baseline.
     #[serde(with = "format::number")]
     pub new_ratio: Option<f64>,
-    /// New ratio over old ratio.
+    /// Ratio of the new ratio to the old one.
     #[serde(flatten)]
     pub change: Change,
-    /// p-value, adjusted (Holm) over the metrics of the cell.
+    /// p-value, adjusted [Holm79] over the metrics of the cell.
     #[serde(with = "format::number")]
     pub p_holm: Option<f64>,
-    /// The new version against the old one.
+    /// Verdict on the new version against the old one.
     pub verdict: Verdict,
-    /// Blocks in the old and the new run.
+    /// Number of blocks in the old and in the new run.
     pub blocks: [usize; 2],
 }
 
-/// Compares the run in `new` with that in `old`. `force` compares runs that differ in more than the scheduler.
+/// Compare the run in `new` with the one in `old`. With `force`, also compare runs that differ in
+/// more than the scheduler.
 pub fn compare_dirs(old: &Path, new: &Path, force: bool) -> Result<Comparison> {
     compare(&store::load(old)?, &store::load(new)?, force)
 }
 
-/// The same, of runs already read.
+/// Compare two runs that were read already, as [`compare_dirs`] does.
 pub fn compare(old: &Stored, new: &Stored, force: bool) -> Result<Comparison> {
     let differences = differences(&old.run, &new.run);
     if !force && !differences.is_empty() {
@@ -118,7 +123,7 @@ fn cell_names(run: &Run) -> BTreeSet<&str> {
     run.cells.iter().map(|cell| cell.name.as_str()).collect()
 }
 
-/// In what two runs differ though their comparison needs it alike.
+/// Return the conditions in which two runs differ although a comparison needs them equal.
 fn differences(old: &Run, new: &Run) -> Vec<String> {
     let mut found = Vec::new();
     let mut check = |what: &str, old: &str, new: &str| {
@@ -142,7 +147,8 @@ fn differences(old: &Run, new: &Run) -> Vec<String> {
     found
 }
 
-/// Arms of the same name in both; or the only one of each, whatever they are called.
+/// Return the arms that have the same name in both runs. If each run has only one arm, pair these
+/// regardless of their names.
 fn matching_arms(old: &Run, new: &Run) -> Result<Vec<(String, String)>> {
     let arms =
         |run: &Run| -> Vec<String> { run.arms.iter().filter(|arm| **arm != run.baseline).cloned().collect() };
@@ -162,7 +168,7 @@ fn matching_arms(old: &Run, new: &Run) -> Result<Vec<(String, String)>> {
     Ok(both)
 }
 
-/// The metrics of one cell that are judged together.
+/// Return the rows of one cell whose metrics are judged together.
 fn family(old: &Stored, new: &Stored, [old_arm, new_arm]: [&str; 2], cell: &str, neutral: bool) -> Vec<Row> {
     let pairs_of = |stored: &Stored, arm: &str, name: &str| {
         let baseline = stored.run.baseline.as_str();
@@ -207,14 +213,14 @@ fn family(old: &Stored, new: &Stored, [old_arm, new_arm]: [&str; 2], cell: &str,
 }
 
 impl Comparison {
-    /// For programs.
+    /// Return the comparison as JSON.
     pub fn json(&self) -> Result<String> {
         let text =
             serde_json::to_string_pretty(self).map_err(|e| Error::failed("writing the comparison", e))?;
         Ok(text + "\n")
     }
 
-    /// For a terminal.
+    /// Return the comparison as text for a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for difference in &self.differences {
@@ -261,7 +267,7 @@ mod tests {
     use super::super::sample::{Cell, tests::sample};
     use super::*;
 
-    /// A run whose arm has `gain` over the baseline.
+    /// Return a run whose arm has the ratio `gain` to the baseline.
     fn stored(arm: &str, gain: f64, drift: f64, seed: u64) -> Stored {
         let cells = vec![Cell { name: "c".into(), workload: "mix".into(), machine: None, diversity: None }];
         let run = Run { arms: vec!["default".into(), arm.into()], cells, seed, ..Run::default() };

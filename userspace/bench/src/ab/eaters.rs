@@ -1,11 +1,17 @@
-//! A known slowdown: processes that eat a given share of every CPU.
+//! A known slowdown: processes that use a given share of every CPU.
 //!
-//! Problem: who says that a comparison would have found a difference? It must be tried on one whose size is known.
+//! # Problem
+//! The ability of a comparison to find a difference must be proved. A difference of known size
+//! shows it.
 //!
-//! Approach: an arm `eater-30` is the default scheduler with one process pinned to each CPU, in the real-time class so that nothing
-//! takes its turn, that computes for 30 thousandths of every [`PERIOD`] and sleeps the rest.
+//! # Approach
+//! The arm `eater-30` is the default scheduler with one process pinned to each CPU. The process is
+//! in the real-time class, so that normal tasks cannot preempt it. It computes for 30 thousandths
+//! of every [`PERIOD`] and sleeps the rest.
 //!
-//! Limits: needs root. Waking costs a little on top: some thousand instructions a period, 0.2 % of a 60 MIPS CPU.
+//! # Limits
+//! Eaters need root. Their wakeups add some thousand instructions per period, 0.2 % of a CPU of 60
+//! MIPS.
 
 use crate::task::{cpu_time_ns, spawn};
 use crate::{Error, Result, cpus};
@@ -14,22 +20,22 @@ use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// How often an eater wakes.
+/// Time between two wakeups of an eater.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Running eaters; they end when this is dropped, or with this process.
+/// Running eaters. They end when this is dropped, or with this process.
 pub struct Eaters {
     pids: Vec<Pid>,
 }
 
 impl Eaters {
-    /// Starts one on each online CPU.
+    /// Start one eater on each online CPU.
     pub fn start(permille: u32) -> Result<Self> {
         let mut eaters = Eaters { pids: Vec::new() };
         for cpu in cpus::online()?.0 {
             let pid = spawn(|| eat(cpu, permille))?;
             eaters.pids.push(pid);
-            // SAFETY: plain system call; the structure is valid and outlives it.
+            // SAFETY: this is a plain system call. The structure is valid and outlives it.
             let done = unsafe {
                 let parameters = nix::libc::sched_param { sched_priority: 1 };
                 nix::libc::sched_setscheduler(pid.as_raw(), nix::libc::SCHED_FIFO, &parameters)
@@ -48,14 +54,14 @@ impl Eaters {
 impl Drop for Eaters {
     fn drop(&mut self) {
         for &pid in &self.pids {
-            // Errors mean that it has ended already, which is what is wanted.
+            // An error means that the eater has ended already, which is the goal.
             let _ = kill(pid, Signal::SIGKILL);
             let _ = waitpid(pid, None);
         }
     }
 }
 
-/// An eater's life; ends by a signal.
+/// Run an eater until a signal ends it.
 fn eat(cpu: usize, permille: u32) -> u8 {
     if cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_err() {
         return 1;

@@ -1,37 +1,45 @@
-//! Energy of a visit: measured where the machine counts joules, modelled where it does not.
+//! Energy of a visit: measured where the machine counts joules, modelled elsewhere.
 //!
 //! # Problem
-//! A scheduler that fills slow cores may finish later and still cost less; throughput alone cannot tell. Few machines let a
-//! program read joules, no virtual machine does, and a model that passes for a measurement is worse than no figure.
+//! A scheduler that fills slow cores may finish later and still use less energy. Throughput alone
+//! does not show this. Few machines let a program read joules, and no virtual machine does. A model
+//! that passes for a measurement is worse than no figure.
 //!
 //! # Approach
-//! Two sources under different names, so that nobody takes one for the other:
+//! Two sources under different names, so that they cannot be confused:
 //!
-//! * `energy_j`, `energy_delay_js`: the kernel's powercap counters (RAPL) of all packages; of the whole platform (`psys`)
-//!   where it has no package, since it contains them. Parts of a package (cores, graphics) and DRAM do not count, and a package
-//!   that shows twice (as MSR and as MMIO) counts once;
-//! * `energy_model_j`, `energy_delay_model_js`: the power model with which Grant and Afsahi judged asymmetric machines. A CPU of
-//!   relative speed s draws s² times [`ACTIVE_W`] while it is busy and s² times [`IDLE_W`] while it idles. Fast CPUs have s = 1;
-//!   s of the others is their measured speed over the mean of the fast ones. Busy is what `/proc/stat` does not call idle.
+//! * `energy_j`, `energy_delay_js`: the kernel's powercap counters (RAPL) of all packages. A
+//!   machine without packages uses the whole platform (`psys`), which otherwise includes them.
+//!   Parts of a package (cores, graphics) and DRAM do not count. A package that shows twice (as MSR
+//!   and as MMIO) counts once.
+//! * `energy_model_j`, `energy_delay_model_js`: the power model that [Grant06] uses to judge
+//!   asymmetric machines. A CPU of relative speed s draws s² times [`ACTIVE_W`] while busy and s²
+//!   times [`IDLE_W`] while idle. Fast CPUs have s = 1. For the other CPUs, s is the measured speed
+//!   over the mean of the fast ones. A CPU is busy when `/proc/stat` does not count it as idle.
 //!
-//! Arms do not get the same work done in a window, so energy is told for one unit of work. With P the mean power of the visit,
-//! warm-up included, and R the work per second of its window ([`rate`]):
+//! Arms do not do the same amount of work in a window, so energy is given per unit of work. P is
+//! the mean power of the visit, with warm-up. R is the work per second of its window ([`rate`]):
 //!
-//! | figure | value | is |
+//! | figure | value | meaning |
 //! |---|---|---|
 //! | energy | P / R, in J | energy of a unit of work |
-//! | energy-delay | P / R², in Js | that, times the time per unit of work (1 / R) |
+//! | energy-delay | P / R², in Js | energy times the time per unit of work (1 / R) |
 //!
-//! A cell without a rate (wakeups at a fixed pace) gets the energy of one second and no energy-delay: all arms have the same to do.
+//! A cell without a rate, such as wakeups at a fixed pace, gets the energy of one second and no
+//! energy-delay. All arms have the same work there.
 //!
 //! # Invariants
-//! A run has one of the two sources from beginning to end. A counter that wraps around once between two readings is right.
+//! * A run uses one of the two sources from beginning to end.
+//! * A counter that wraps around once between two readings gives the correct result.
 //!
 //! # Limits
-//! Counters cover everything that runs on the machine. Those that wrap twice in one visit (an hour at 100 W) are not noticed.
-//! The model knows no frequencies, idle states, memory or voltage; its watts are those of a server of 2002, so compare arms and
-//! believe no joule. It sees 10 ms: visits should last a second. Where tasks keep all CPUs busy its power is the same under
-//! every arm, and energy says what throughput says.
+//! * The counters include everything that runs on the machine. Wrapping twice in one visit (an hour
+//!   at 100 W) is not detected.
+//! * The model has no frequencies, idle states, memory or voltage. Its watts are those of a server
+//!   of 2002: compare arms, and do not trust absolute joules.
+//! * The model has a resolution of 10 ms, so visits should last a second.
+//! * If tasks keep all CPUs busy, modelled power is the same under every arm. Energy then says the
+//!   same as throughput.
 
 use crate::solo::Solo;
 use crate::{Error, Result, files};
@@ -39,21 +47,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Power of a busy CPU of full speed in the model, watts.
+/// Power of a busy CPU of full speed in the model [W].
 pub const ACTIVE_W: f64 = 26.95;
-/// Power of an idle one.
+/// Power of an idle CPU of full speed in the model [W].
 pub const IDLE_W: f64 = 5.88;
-/// Length of a tick in `/proc/stat`, the same on every architecture that has sched_ext.
+/// Length of a tick in `/proc/stat`, equal on all architectures that have sched_ext.
 const TICK: Duration = Duration::from_millis(10);
-/// No file read here is longer, whatever the number of CPUs and interrupts.
+/// Maximum size of the files read here, for any number of CPUs and interrupts.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Where joules come from.
+/// Source of joules.
 #[derive(Debug)]
 enum Source {
-    /// Counters of microjoules, one a domain.
+    /// Counters of microjoules, one per domain.
     Counters(Vec<Domain>),
-    /// Speed of each CPU, relative to the fast ones.
+    /// Speed of each CPU, relative to the fast CPUs.
     Model(BTreeMap<usize, f64>),
 }
 
@@ -61,30 +69,30 @@ enum Source {
 #[derive(Debug)]
 struct Domain {
     file: PathBuf,
-    /// Where the counter begins again.
+    /// Value at which the counter wraps around.
     range_uj: u64,
 }
 
-/// This machine's source of joules.
+/// The source of joules of this machine.
 #[derive(Debug)]
 pub struct Meter {
     source: Source,
     stat: PathBuf,
     begun: Instant,
-    /// Why there are counters that are not used, for people; None if there is nothing to say.
+    /// Reason why existing counters are not used, as a message. None if there is no such problem.
     pub note: Option<String>,
 }
 
-/// The source at one moment.
+/// One reading of the source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     at: Duration,
-    /// Microjoules by domain, or nanoseconds of idleness by CPU.
+    /// Microjoules by domain, or nanoseconds of idle time by CPU.
     counts: BTreeMap<usize, u64>,
 }
 
 impl Meter {
-    /// Finds the best source below `root`, which is `/` but for tests.
+    /// Find the best source below `root`, which is `/` except in tests.
     pub fn find(root: &Path, solo: &Solo) -> Self {
         let (domains, note) = match domains(&root.join("sys/class/powercap")) {
             Ok(domains) => (domains, None),
@@ -97,7 +105,7 @@ impl Meter {
         Meter { source, stat: root.join("proc/stat"), begun: Instant::now(), note }
     }
 
-    /// Reads the source.
+    /// Read the source.
     pub fn read(&self) -> Result<Reading> {
         let counts = match &self.source {
             Source::Counters(domains) => {
@@ -112,7 +120,7 @@ impl Meter {
         Ok(Reading { at: self.begun.elapsed(), counts })
     }
 
-    /// Mean power between two readings, watts; None if nothing was counted.
+    /// Return the mean power between two readings [W]. None if nothing was counted.
     fn watts(&self, before: &Reading, after: &Reading) -> Option<f64> {
         let wall_ns = after.at.saturating_sub(before.at).as_nanos() as f64;
         let both = |i: &usize| Some((*before.counts.get(i)?, *after.counts.get(i)?));
@@ -133,7 +141,8 @@ impl Meter {
         (watts.is_finite() && watts > 0.0).then_some(watts)
     }
 
-    /// The energy metrics of a visit between two readings, of which the other `metrics` are known.
+    /// Return the energy metrics of a visit between two readings. `metrics` holds its other
+    /// metrics.
     pub fn metrics(
         &self,
         before: &Reading,
@@ -155,21 +164,24 @@ impl Meter {
     }
 }
 
-/// Units of work done per second. A unit of a mix is what one task does in a second alone on a fast CPU (so the rate
-/// is its STP), else one repetition, else one of what the workload counts. None if the workload sets the pace.
+/// Return the units of work done per second. None if the workload sets the pace.
+///
+/// The unit of a mix is the work of one task in a second alone on a fast CPU. The rate of a mix is
+/// therefore its STP. For other workloads it is one repetition, or else one unit of their
+/// throughput.
 fn rate(metrics: &BTreeMap<String, f64>) -> Option<f64> {
     let of = |name: &str| metrics.get(name).copied();
     of("stp").or_else(|| of("time_ms").map(|ms| 1000.0 / ms)).or_else(|| of("throughput_per_s"))
 }
 
 impl Domain {
-    /// Microjoules between two values of the counter.
+    /// Return the microjoules between two values of the counter.
     fn used(&self, from: u64, to: u64) -> u64 {
         if to >= from { to - from } else { (to + self.range_uj).saturating_sub(from) }
     }
 }
 
-/// Speed of each CPU over the mean of the fast ones; exactly 1 for those.
+/// Return the speed of each CPU over the mean of the fast CPUs. Exactly 1 for the fast ones.
 fn speeds(solo: &Solo) -> BTreeMap<usize, f64> {
     let is_fast = |cpu: &usize| solo.fast_cpus.contains(cpu);
     let fast: Vec<f64> = solo.cpu_speed.iter().filter(|(cpu, _)| is_fast(cpu)).map(|(_, &s)| s).collect();
@@ -178,11 +190,13 @@ fn speeds(solo: &Solo) -> BTreeMap<usize, f64> {
     solo.cpu_speed.iter().map(relative).collect()
 }
 
-/// The domains that together are the machine, each once; none if it has none. One that cannot be read is an error.
+/// Return the domains that together cover the machine, each once. Empty if the machine has none. A
+/// domain that cannot be read is an error.
 fn domains(folder: &Path) -> Result<Vec<Domain>> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    // A package's MSR counts more finely than its MMIO registers: the first of a name is taken.
+    // Take the first domain of a name: the MSR of a package has a finer resolution than its MMIO
+    // registers.
     folders.sort_by_key(|folder| (folder.to_string_lossy().contains("mmio"), folder.clone()));
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
     for folder in folders {
@@ -208,7 +222,7 @@ fn number(path: &Path) -> Result<u64> {
     text.trim().parse().map_err(|e| Error::failed(path.display(), e))
 }
 
-/// Time that each CPU was idle, of `/proc/stat`: waiting for a disk is idle, too.
+/// Return the idle time of each CPU from `/proc/stat` [ns]. Waiting for a disk counts as idle.
 fn idle_ns(stat: &str) -> BTreeMap<usize, u64> {
     let of = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,13 +1,17 @@
 //! A kernel that knows of its unequal cores.
 //!
-//! Problem: the kernel of the asymmetric VM takes all cores for alike, that of a real hybrid does not.
-//! One boot hosts several arms, so its knowledge must come with one arm and go with it.
+//! # Problem
+//! The kernel of the asymmetric VM considers all cores equal, unlike the kernel of a real hybrid.
+//! One boot hosts several arms, so the knowledge must come and go with one arm.
 //!
-//! Approach: the guest's module has a file that switches cpufreq, core priorities and capacities on and
-//! off together. [`Hybrid`] writes 1 there, and puts the old value back when it is dropped.
+//! # Approach
+//! The guest's module has a file that switches cpufreq, core priorities and capacities on and off
+//! together. [`Hybrid`] writes 1 to that file, and restores the old value when it is dropped.
 //!
-//! Limits: the kernel rebuilds its scheduling domains at each switch, which waits for grace periods. In
-//! the VM the model should be suspended for it. A real hybrid's kernel knows anyway, and has no file.
+//! # Limits
+//! The kernel rebuilds its scheduling domains at each switch, which waits for grace periods. In the
+//! VM the emulation should be suspended meanwhile. The kernel of a real hybrid has the knowledge
+//! anyway, and no such file.
 
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -15,14 +19,14 @@ use std::path::{Path, PathBuf};
 /// The module's switch.
 const FILE: &str = "/sys/module/amp_pmu/parameters/hybrid";
 
-/// The kernel knows of its unequal cores while this lives.
+/// Guard: the kernel knows of its unequal cores while this exists.
 pub struct Hybrid {
     file: PathBuf,
     before: String,
 }
 
 impl Hybrid {
-    /// Tells the kernel of this machine.
+    /// Switch the knowledge of this machine's kernel on.
     pub fn on() -> Result<Self> {
         Self::on_in(Path::new(FILE))
     }

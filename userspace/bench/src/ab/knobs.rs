@@ -1,12 +1,17 @@
-//! The default scheduler's time constants.
+//! Time constants of the default scheduler.
 //!
-//! Problem: where a machine's time is stretched, its slices must be too, or the default scheduler switches fifty times
-//! as often per instruction as it would on hardware, and looks bad for it.
+//! # Problem
+//! Where a machine's time is stretched, its slices must be stretched too. Otherwise the default
+//! scheduler switches fifty times as often per instruction as on hardware, and performs worse.
 //!
-//! Approach: `/sys/kernel/debug/sched` has EEVDF's slice and the kernel's idea of a migration's cost. They are
-//! multiplied while an arm without a scheduler of its own is active, and put back when [`Knobs`] is dropped.
+//! # Approach
+//! `/sys/kernel/debug/sched` has EEVDF's slice and the kernel's estimate of a migration's cost.
+//! They are multiplied while an arm without its own scheduler is active. Dropping [`Knobs`]
+//! restores them.
 //!
-//! Limits: a kernel without debugfs or without the files keeps its constants, which [`Knobs::changed`] tells.
+//! # Limits
+//! A kernel without debugfs or without these files keeps its constants. [`Knobs::changed`] shows
+//! that.
 
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -14,18 +19,18 @@ use std::path::{Path, PathBuf};
 /// Files that hold a time.
 const FILES: [&str; 2] = ["base_slice_ns", "migration_cost_ns"];
 
-/// Constants that were changed; dropping this puts them back.
+/// Changed constants. Dropping this restores them.
 pub struct Knobs {
     original: Vec<(PathBuf, u64)>,
 }
 
 impl Knobs {
-    /// Multiplies this machine's constants by `factor`.
+    /// Multiply this machine's constants by `factor`.
     pub fn stretch(factor: f64) -> Result<Self> {
         Self::stretch_in(Path::new("/sys/kernel/debug/sched"), factor)
     }
 
-    /// Multiplies the constants below `folder`. A factor of 1 touches nothing.
+    /// Multiply the constants below `folder` by `factor`. A factor of 1 changes nothing.
     pub fn stretch_in(folder: &Path, factor: f64) -> Result<Self> {
         let mut knobs = Knobs { original: Vec::new() };
         if (factor - 1.0).abs() < 1e-9 {
@@ -46,7 +51,7 @@ impl Knobs {
         Ok(knobs)
     }
 
-    /// How many constants were changed.
+    /// Return the number of constants that were changed.
     pub fn changed(&self) -> usize {
         self.original.len()
     }

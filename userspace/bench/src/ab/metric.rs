@@ -1,41 +1,49 @@
-//! The registry of metrics: what each is called, its unit, and which way is better.
+//! Registry of metrics: names, units, and the direction in which each is better.
 //!
-//! Problem: a verdict needs a direction, and a reader needs a unit and a meaning; both must be the same in the
-//! workloads that produce a figure, in the table that judges it and in the list that explains it.
-//! Approach: one table. A name that ends in `_` is a prefix: `fast_share_chase` belongs to `fast_share_`.
-//! Invariants: names are unique; no metric is negative, so that ratios mean something.
-//! Limits: a metric that is not in the table is kept, and treated as neutral: nobody knows which way is better.
+//! # Problem
+//! A verdict needs a direction, and a reader needs a unit and a meaning. Both must agree in the
+//! workloads that produce a figure, the table that judges it and the list that explains it.
+//!
+//! # Approach
+//! One table. A name that ends in `_` is a prefix: `fast_share_chase` belongs to `fast_share_`.
+//!
+//! # Invariants
+//! Names are unique. No metric is negative, so that ratios are meaningful.
+//!
+//! # Limits
+//! A metric that is not in the table is kept and treated as neutral, because its direction is
+//! unknown.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way is better.
+/// Direction in which a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// More is better.
+    /// Larger is better.
     Higher,
-    /// Less is better.
+    /// Smaller is better.
     Lower,
-    /// Neither: the metric explains others.
+    /// Neither is better: the metric explains others.
     Neutral,
 }
 
-/// One kind of figure.
+/// One metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Metric {
-    /// Name in samples and reports; a prefix if it ends in `_`.
+    /// Name in samples and reports. A prefix if it ends in `_`.
     pub name: &'static str,
-    /// Unit, empty for a plain number.
+    /// Unit. Empty for a plain number.
     pub unit: &'static str,
-    /// Which way is better.
+    /// Direction in which the metric is better.
     pub direction: Direction,
-    /// One sentence.
+    /// Description in one sentence.
     pub about: &'static str,
 }
 
 use Direction::{Higher, Lower, Neutral};
 
-/// Every metric, in the order in which reports show them.
+/// All metrics, in the order of reports.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
     Metric { name: "stp", unit: "", direction: Higher, about: "System throughput: sum of the tasks' progress against alone on a fast CPU." },
@@ -63,35 +71,36 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "fast_share_", unit: "", direction: Neutral, about: "The same for the tasks of one kind." },
 ];
 
-/// What stands in for a metric nobody registered.
+/// Stand-in for a metric that is not registered.
 const UNKNOWN: Metric =
     Metric { name: "", unit: "", direction: Neutral, about: "Not in the list of metrics; not judged." };
 
 impl Metric {
-    /// True for a name such as `fast_share_`, which stands for many metrics.
+    /// Return true for a name such as `fast_share_`, which stands for many metrics.
     pub fn is_prefix(&self) -> bool {
         self.name.ends_with('_')
     }
 }
 
-/// Position of a metric in [`METRICS`], by exact name or else by prefix.
+/// Return the position of a metric in [`METRICS`], by exact name or else by prefix.
 fn position(name: &str) -> Option<usize> {
     let prefix = |m: &Metric| m.is_prefix() && name.len() > m.name.len() && name.starts_with(m.name);
     let exact = METRICS.iter().position(|m| m.name == name && !m.is_prefix());
     exact.or_else(|| METRICS.iter().position(prefix))
 }
 
-/// The registered metric of this name, None if there is none.
+/// Return the registered metric of this name, or None.
 pub fn lookup(name: &str) -> Option<&'static Metric> {
     position(name).map(|i| &METRICS[i])
 }
 
-/// The registered metric of this name, else a neutral stand-in.
+/// Return the registered metric of this name, or a neutral stand-in.
 pub fn of(name: &str) -> &'static Metric {
     lookup(name).unwrap_or(&UNKNOWN)
 }
 
-/// Sorts metrics for a report: in the order of the registry, unknown ones last, then by name.
+/// Return the key that sorts metrics for a report: the order of the registry, unknown metrics last,
+/// then the name.
 pub fn order(name: &str) -> (usize, &str) {
     (position(name).unwrap_or(METRICS.len()), name)
 }

@@ -1,18 +1,25 @@
-//! The A/B comparison of schedulers: `bias-bench ab`.
+//! A/B comparison of schedulers: `bias-bench ab`.
 //!
-//! Problem: a claim about a scheduler is worth what its measurement is worth. Differences of a few percent drown in
-//! drift, in luck of placement and in whoever ran first.
+//! # Problem
+//! A claim about a scheduler is only as good as its measurement. Drift, chance placement and the
+//! order of the arms easily exceed differences of a few percent.
 //!
-//! Approach: every arm runs the same cells in counterbalanced blocks on the same boot, raw samples are kept, and only
-//! paired differences with an interval are called anything. One module per concern, each using only those above it:
+//! # Approach
+//! Every arm runs the same cells in counterbalanced blocks on the same boot. All raw samples are
+//! kept. A verdict needs paired differences and an interval.
 //!
-//! * pure: [`arms`] (what is compared), [`order`] (in which order), [`metric`] (what is measured, and which direction is
-//!   better), [`stats`] (estimates, intervals, verdicts), [`placement`] (best and worst static placement);
-//! * files: [`sample`] (what is stored of a run, and which of it counts), [`store`], [`plan`] and [`suites`] (what to run);
-//! * the machine: [`workload`] (what a cell does), [`knobs`], [`eaters`], [`hybrid`], [`usage`], [`energy`], [`stage`] (one machine, one arm at a time);
-//! * the run: [`runner`] (order of events, tested without a machine), [`boot`] (inside the machine), [`vm`] and
-//!   [`session`] (from the host);
-//! * the result: [`report`], [`compare`].
+//! Modules use only modules of the same line or of lines above it:
+//!
+//! * pure: [`arms`] (schedulers and placements to compare), [`order`] (order of visits), [`metric`]
+//!   (names, units, directions), [`sample`] (stored samples, and which of them count), [`stats`]
+//!   (estimates, intervals, verdicts), [`placement`] (best and worst static placement)
+//! * work: [`workload`] (the work of a cell)
+//! * files: [`store`], [`plan`] and [`suites`] (the work of a run)
+//! * sequence: [`runner`] (order of events, tested without a machine)
+//! * machine: [`knobs`], [`eaters`], [`hybrid`], [`usage`], [`energy`], [`stage`] (one machine, one
+//!   arm at a time)
+//! * run: [`boot`] (inside the machine), [`vm`] and [`session`] (on the host)
+//! * result: [`report`], [`compare`]
 
 pub mod arms;
 pub mod boot;

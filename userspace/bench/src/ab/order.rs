@@ -1,22 +1,30 @@
-//! In which order arms are visited.
+//! Order in which a block visits the arms.
 //!
-//! Problem: a machine drifts (heat, caches, other work, the emulation's host), and an arm that always comes first, or
-//! always after the same other one, gets the drift's blame.
+//! # Problem
+//! A machine drifts: heat, caches, other work, the host of an emulation. An arm that always comes
+//! first, or always after the same other arm, would be blamed for the drift.
 //!
-//! Approach: counterbalanced blocks. A block is a random order of the arms followed by the same order backwards: with
-//! two arms ABBA or BAAB. Whatever drifts linearly within a block falls on every arm alike, because the mean position of
-//! each arm's two visits is the middle of the block. The order of each block comes from the seed, the boot and the block
-//! alone, so that a run that is resumed, or a block that is repeated, has the order it would have had.
+//! # Approach
+//! Counterbalanced blocks. A block is a random order of the arms followed by the same order
+//! reversed: with two arms ABBA or BAAB. Linear drift within a block affects every arm alike,
+//! because the mean position of each arm's two visits is the middle of the block.
 //!
-//! Invariants: every arm is visited exactly twice a block; the two positions of an arm sum to the same number.
+//! The order depends only on the seed, the boot and the block. A resumed run or a repeated block
+//! thus has the same order as before.
 //!
-//! Limits: drift that is not linear within a block (seconds to a minute) is left to the randomisation over blocks.
+//! # Invariants
+//! A block visits every arm exactly twice. The sum of an arm's two positions is the same for all
+//! arms.
+//!
+//! # Limits
+//! Drift that is not linear within a block (seconds to a minute) is left to the randomisation over
+//! blocks.
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 
-/// Visits of one block: indices of arms, every arm twice.
+/// Return the visits of one block as indices of arms. Every arm occurs twice.
 pub fn block(seed: u64, boot: u32, block: u32, arms: usize) -> Vec<usize> {
     let mut key = [0; 32];
     for (bytes, number) in key.chunks_exact_mut(8).zip([seed, boot.into(), block.into()]) {
@@ -40,7 +48,7 @@ mod tests {
         let first: Vec<Vec<usize>> = (0..200).map(|b| block(1, 0, b, 2)).collect();
         assert!(first.iter().all(|order| *order == [0, 1, 1, 0] || *order == [1, 0, 0, 1]));
         let abba = first.iter().filter(|order| order[0] == 0).count();
-        // 200 fair coins: outside of 70..130 once in 40 000 seeds, and this seed is fixed.
+        // 200 fair coins are outside of 70..130 for one of 40 000 seeds, and this seed is fixed.
         assert!((70..130).contains(&abba), "{abba} of 200");
     }
 

@@ -1,43 +1,52 @@
-//! Best and worst static placement: the bounds between which a scheduler's throughput should lie.
+//! Best and worst static placement: the bounds of a scheduler's throughput.
 //!
-//! Problem: "better than default" says little; how much there was to gain, and to lose, is told by the best and the worst
-//! fixed assignment of tasks to classes of CPUs (seed 001 compares with the best; seed 003 asks for an equivalent).
+//! # Problem
+//! "Better than default" says little without the possible gain and loss. The best and the worst
+//! fixed assignment of tasks to classes of CPUs show both. [Koufaty10] compares with the best
+//! assignment, and [Werling18] asks for an equivalent.
 //!
-//! Approach: exhaustive search. From the speed of each kind of task alone on a fast and on a slow CPU the STP of every
-//! assignment is predicted: a class's CPUs are shared evenly by the tasks assigned to it. Tasks of a kind are
-//! interchangeable, so only their number on fast CPUs matters, and even large mixes have few assignments.
+//! # Approach
+//! Exhaustive search. The STP of every assignment is predicted from the speed of each kind of task,
+//! alone on a fast and on a slow CPU. The tasks assigned to a class share its CPUs evenly. Tasks of
+//! one kind are interchangeable, so only their number on fast CPUs matters. Even large mixes
+//! therefore have few assignments.
 //!
-//! Invariants: no CPU idles while another has two tasks of the mix, in either placement: the worst placement is a
-//! wrong choice, not a refusal to work. best >= worst.
+//! # Invariants
+//! * In both placements, no CPU idles while another has two tasks of the mix. The worst placement
+//!   is a wrong choice, not a refusal to work.
+//! * best >= worst.
 //!
-//! Limits: contention for caches and memory is not predicted; kinds without a speed on slow CPUs count as not slower.
-//! Mixes of more than [`MAX_ASSIGNMENTS`] assignments are refused.
+//! # Limits
+//! * Contention for caches and memory is not predicted.
+//! * A kind without a speed on slow CPUs counts as equally fast there.
+//! * Mixes with more than [`MAX_ASSIGNMENTS`] assignments are refused.
 
 use crate::spec::Kind;
 use std::collections::BTreeMap;
 
-/// Most assignments that are searched.
+/// Maximum number of assignments to search.
 const MAX_ASSIGNMENTS: usize = 1_000_000;
 
 /// The two classes of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classes {
-    /// CPUs of the fast class; not empty.
+    /// CPUs of the fast class. Not empty.
     pub fast: Vec<usize>,
-    /// The others; may be empty.
+    /// CPUs of the slow class. May be empty.
     pub slow: Vec<usize>,
 }
 
-/// A placement of every task, and what it is predicted to yield.
+/// A placement of every task, with its predicted throughput.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// The CPU of each task, in the order of the mix.
     pub pins: Vec<usize>,
-    /// Predicted sum of progress.
+    /// Predicted sum of the tasks' progress.
     pub stp: f64,
 }
 
-/// The best and the worst placement of `tasks`. `slow_progress` is a kind's progress alone on a slow CPU (1 = as fast as on a fast one).
+/// Return the best and the worst placement of `tasks`. `slow_progress` is the progress of each kind
+/// alone on a slow CPU, where 1 is the speed on a fast one.
 pub fn extremes(
     tasks: &[Kind],
     classes: &Classes,
@@ -82,7 +91,7 @@ pub fn extremes(
     Ok((place(best)?, place(worst)?))
 }
 
-/// Counts up, kind by kind; false after the last assignment.
+/// Advance to the next assignment. Return false after the last one.
 fn next(on_fast: &mut [usize], kinds: &[(Kind, usize)]) -> bool {
     for (value, (_, count)) in on_fast.iter_mut().zip(kinds) {
         if *value < *count {
@@ -94,7 +103,7 @@ fn next(on_fast: &mut [usize], kinds: &[(Kind, usize)]) -> bool {
     false
 }
 
-/// Does no CPU idle while another has two tasks?
+/// Return true if no CPU idles while another has two tasks.
 fn works_everywhere(fast_tasks: usize, tasks: usize, classes: &Classes) -> bool {
     let slow_tasks = tasks - fast_tasks;
     let (fast, slow) = (classes.fast.len(), classes.slow.len());
@@ -120,7 +129,7 @@ fn predict(
     each.map(|((kind, count), &n)| n as f64 * fast + (count - n) as f64 * slow * slow_of(kind)).sum()
 }
 
-/// CPUs for the tasks: those of a class in turn.
+/// Return a CPU for each task. The tasks of a class get its CPUs round-robin.
 fn pins(tasks: &[Kind], kinds: &[(Kind, usize)], mut on_fast: Vec<usize>, classes: &Classes) -> Vec<usize> {
     let (mut fast, mut slow) = (classes.fast.iter().cycle(), classes.slow.iter().cycle());
     let place = |kind: &Kind| {

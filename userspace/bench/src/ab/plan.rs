@@ -1,12 +1,16 @@
-//! Plans: what a run measures, how often, and for how long.
+//! Plans: the cells, arms, repetitions and times of a run.
 //!
-//! Problem: a comparison must be repeatable from one file or one command line, and a mistake in it must be found before
-//! the first minute of measuring, not after the last.
+//! # Problem
+//! One file or one command line must suffice to repeat a comparison. A mistake in it must be found
+//! before the first minute of measuring, not after the last.
 //!
-//! Approach: a plan is a small TOML document or one of the built-in [`super::suites`]; options of the command line
-//! override it. [`Plan::check`] looks at everything that can be known without a machine: arms, workloads, numbers.
+//! # Approach
+//! A plan is a small TOML document or one of the built-in [`super::suites`]. Options of the command
+//! line override it. [`Plan::check`] checks all that can be checked without a machine: arms,
+//! workloads, numbers.
 //!
-//! Invariant: a plan that was checked runs as it is written; nothing is adjusted in silence.
+//! # Invariants
+//! A checked plan runs as written. Nothing is adjusted silently.
 
 use super::arms::{self, Arm};
 use super::store;
@@ -16,67 +20,72 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// No plan is larger.
+/// Maximum size of a plan file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Most blocks, boots and cells of a plan.
+/// Maximum number of cells, of boots and of blocks of a plan.
 const MAX_COUNT: usize = 10_000;
 
 /// One workload of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// The workload with its parameters, as `bias-bench list` shows them.
+    /// The workload with its parameters, in the syntax that `bias-bench list` shows.
     pub workload: String,
-    /// The VM's machine to run it on; the run's unless given. A plan may so cover several machines.
+    /// Machine of the VM for this cell, or None for the run's machine. One plan can thus cover
+    /// several machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// How unlike its tasks are (0 all alike, 1 half compute and half chase), for the figure of gain against diversity.
+    /// Diversity of the tasks, for the plot of gain against diversity: 0 if all are alike, 1 if
+    /// half are compute and half are chase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diversity: Option<f64>,
-    /// Length of the measured window, seconds; the plan's unless given.
+    /// Length of the measured window [s], or None for the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
 }
 
 impl Cell {
-    /// A workload on the run's machine.
+    /// Return a cell with this workload on the run's machine.
     pub fn of(workload: &str) -> Self {
         Cell { workload: workload.into(), machine: None, diversity: None, window_s: None }
     }
 
-    /// Name in samples and reports: that of its workload, behind the machine if the cell has its own.
+    /// Return the name for samples and reports: the name of the workload, preceded by the cell's
+    /// own machine if it has one.
     pub fn name(&self, workload: &dyn Workload) -> String {
         self.machine.iter().map(|machine| format!("{machine} ")).collect::<String>() + &workload.name()
     }
 }
 
-/// A whole comparison.
+/// A complete comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// Name, for reports.
+    /// Name, shown in reports.
     pub name: String,
-    /// The arms, as on the command line; the first is the baseline.
+    /// The arms, in the syntax of the command line. The first is the baseline.
     pub arms: Vec<String>,
-    /// What every arm runs, in this order.
+    /// The cells. Every arm runs all of them in this order.
     pub cells: Vec<Cell>,
-    /// Boots of the VM, of each machine: the outer level of the statistics. 1 on a host.
+    /// Boots of the VM for each machine: the outer level of the statistics. 1 on a host.
     pub boots: u32,
-    /// Blocks in each boot; each visits every arm twice.
+    /// Blocks in each boot. Each block visits every arm twice.
     pub blocks: u32,
-    /// Time a cell runs before it is measured, seconds.
+    /// Unmeasured time at the start of a cell [s].
     pub warmup_s: f64,
-    /// Time it is measured, seconds.
+    /// Measured time of a cell [s].
     pub window_s: f64,
-    /// Factor on the time constants of every arm that has a knob, and on workloads' periods.
+    /// Factor on the time constants of every arm that has a knob, and on the workloads' periods.
     pub stretch: f64,
-    /// Differences up to this share are the same, e.g. 0.01.
+    /// Dead zone: differences up to this share count as the same, e.g. 0.01.
     pub dead_zone: f64,
-    /// Whether to count the run time of BPF programs, which costs two clock reads for each call of one.
+    /// True to count the run time of BPF programs. This costs two clock reads per call of a
+    /// program.
     pub bpf_stats: bool,
-    /// Whether to tell the energy of each visit, see [`super::energy`]: two more metrics to be judged.
+    /// True to report the energy of each visit, see [`super::energy`]. This adds two judged
+    /// metrics.
     pub energy: bool,
-    /// What the run must show, e.g. `stp:no-worse`; see `bias-bench ab --help`.
+    /// Conditions that the run must meet, e.g. `stp:no-worse`; see `bias-bench ab --help`.
     pub gate: Option<String>,
 }
 
@@ -100,26 +109,26 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Reads a plan file.
+    /// Read and check a plan file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = files::read_small_file(path, MAX_FILE_BYTES)?;
         Self::parse(&text).map_err(|e| Error::Usage(format!("plan {}: {e}", path.display())))
     }
 
-    /// Writes a plan file.
+    /// Write a plan file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(|e| Error::failed("writing the plan", e))?;
         store::write_whole(path, text.as_bytes())
     }
 
-    /// Reads a plan's text.
+    /// Parse and check the text of a plan.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let plan: Plan = toml::from_str(text).map_err(|e| e.message().trim().replace('\n', "; "))?;
         plan.check()?;
         Ok(plan)
     }
 
-    /// Everything that can be wrong without a machine.
+    /// Check all that can be checked without a machine.
     pub fn check(&self) -> std::result::Result<(), String> {
         let arms = self.arms()?;
         self.workloads()?;
@@ -161,17 +170,17 @@ impl Plan {
         Ok(())
     }
 
-    /// The arms.
+    /// Return the parsed arms.
     pub fn arms(&self) -> std::result::Result<Vec<Arm>, String> {
         arms::parse_all(&self.arms)
     }
 
-    /// The workloads, one a cell.
+    /// Return the parsed workloads, one for each cell.
     pub fn workloads(&self) -> std::result::Result<Vec<Box<dyn Workload>>, String> {
         self.cells.iter().map(|cell| workload::parse(&cell.workload)).collect()
     }
 
-    /// The machines that its cells ask for, in order; None stands for the run's.
+    /// Return the machines that the cells name, in order. None stands for the run's machine.
     pub fn machines(&self) -> Vec<Option<&str>> {
         let mut machines = Vec::new();
         for machine in self.cells.iter().map(|cell| cell.machine.as_deref()) {
@@ -182,12 +191,13 @@ impl Plan {
         machines
     }
 
-    /// Boots of all machines. They take turns, so that a run that ends early has something of each.
+    /// Return the number of boots of all machines. The machines alternate, so that a run that ends
+    /// early has samples of each.
     pub fn all_boots(&self) -> u32 {
         self.boots * self.machines().len().max(1) as u32
     }
 
-    /// The plan of one boot: the cells of the machine whose turn it is.
+    /// Return the plan of one boot: the cells of the machine of that boot.
     pub fn of_boot(&self, boot: u32) -> Plan {
         let machines = self.machines();
         let machine = machines.get(boot as usize % machines.len().max(1)).copied().flatten();
@@ -195,9 +205,10 @@ impl Plan {
         Plan { cells, ..self.clone() }
     }
 
-    /// The plan on one machine: cells of other machines are left out, and no cell names its own any more.
+    /// Return the plan for one machine, without the cells of other machines. No cell of the result
+    /// names a machine.
     ///
-    /// Without `machine`, the cells of all machines, each workload once.
+    /// Without `machine`, the result has the cells of all machines, each workload once.
     pub fn on_one_machine(mut self, machine: Option<&str>) -> Plan {
         let fits = |cell: &Cell| match (&cell.machine, machine) {
             (Some(own), Some(wanted)) => own == wanted,
@@ -212,12 +223,12 @@ impl Plan {
         Plan { cells: kept, ..self }
     }
 
-    /// Time before the measurement of a cell.
+    /// Return the unmeasured time at the start of a cell.
     pub fn warmup(&self) -> Duration {
         Duration::from_secs_f64(self.warmup_s)
     }
 
-    /// Time of the measurement of a cell.
+    /// Return the measured time of the cell with index `cell`.
     pub fn window(&self, cell: usize) -> Duration {
         let own = self.cells.get(cell).and_then(|cell| cell.window_s);
         Duration::from_secs_f64(own.unwrap_or(self.window_s))

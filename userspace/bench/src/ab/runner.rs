@@ -1,18 +1,22 @@
-//! The order of events of one boot: blocks, visits, cells, repetitions.
+//! Order of events of one boot: blocks, visits, cells, repetitions.
 //!
-//! Problem: what is measured must not depend on who measures. Failing arms, an interrupt and the
-//! end of the time budget can come at any point, and none may bias or lose what was measured.
+//! # Problem
+//! Results must not depend on the program that measures. A failing arm, an interrupt or the end of
+//! the time budget can come at any point. None of them may bias or lose a measurement.
 //!
-//! Approach: the runner knows no machine. It tells a [`Stage`] which arm to make active and which cell to run, gives
-//! every sample to a sink at once, and decides what comes next. The real stage is [`super::stage`]; tests use a scripted
-//! one.
+//! # Approach
+//! The runner knows no machine. It asks a [`Stage`] to activate an arm and to run a cell. It passes
+//! every sample of a complete visit to a sink, and decides on the next step. The real stage is
+//! [`super::stage`]. Tests use a scripted one.
 //!
-//! Invariants:
-//! * the arm is proved to have been active after every visit, before its samples count;
-//! * whatever happens, the stage is left on the default scheduler.
+//! # Invariants
+//! * The stage proves after every visit that the arm was active throughout. Only then do the
+//!   samples of that visit count.
+//! * The stage is left on the default scheduler in all cases, errors included.
 //!
-//! Limits: an arm that fails is dropped for the rest of the boot, and the block it failed in is
-//! repeated without it, with the next attempt number.
+//! # Limits
+//! An arm that fails is dropped for the rest of the boot. The block in which it failed is repeated
+//! without that arm, under the next attempt number.
 
 use super::arms::Arm;
 use super::order;
@@ -23,106 +27,108 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Why a run is incomplete whose time was over. Nothing went wrong: the user wanted it so.
+/// Reason why a run is incomplete after its time budget. This is not an error: the user has set the
+/// budget.
 pub const BUDGET_USED: &str = "the time budget is used up";
-/// Why a run is incomplete that somebody broke off.
+/// Reason why a run is incomplete after an interrupt.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// What one cell yielded.
+/// Result of one run of a cell.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     /// Metrics by name.
     pub metrics: BTreeMap<String, f64>,
-    /// Raw figures.
+    /// Raw figures behind the metrics.
     pub detail: Value,
 }
 
-/// The machine, as far as the runner knows it.
+/// The machine, as the runner sees it.
 pub trait Stage {
-    /// Takes down what is active, unless `next` needs the same. What goes wrong is the fault of what was active.
+    /// Take down the active arm, unless `next` needs the same setup. The runner blames an error on
+    /// the arm that was active.
     fn release(&mut self, next: &Arm) -> Result<()>;
-    /// Makes the arm active, unless it is.
+    /// Activate the arm, unless it is active already.
     fn enter(&mut self, arm: &Arm) -> Result<()>;
-    /// Runs cell number `cell` under the active arm.
+    /// Run the cell with index `cell` under the active arm.
     fn run(&mut self, arm: &Arm, cell: usize) -> Result<Measured>;
-    /// Fails unless the arm was active all the time since `enter`.
+    /// Return an error unless the arm was active all the time since `enter`.
     fn check(&mut self) -> Result<()>;
-    /// Back to the default scheduler.
+    /// Return to the default scheduler.
     fn leave(&mut self) -> Result<()>;
-    /// Wall time since the boot's work began, as far as it is known.
+    /// Return the wall time since the boot's work began, measured or estimated.
     fn elapsed(&self) -> Duration;
-    /// The same by the machine's own clock.
+    /// Return the time since the boot's work began, by the machine's own clock.
     fn guest_elapsed(&self) -> Duration;
-    /// Has the user asked to stop?
+    /// Return true if the user has asked to stop.
     fn interrupted(&self) -> bool {
         false
     }
 }
 
-/// Takes what was measured as it comes.
+/// Receiver of samples and progress.
 pub trait Sink {
-    /// One sample.
+    /// Store one sample.
     fn sample(&mut self, sample: &Sample) -> Result<()>;
-    /// What happens now: for people, and for an estimate of the time left.
+    /// Report the current step, as a message and as a basis for the time left.
     fn progress(&mut self, progress: &Progress);
-    /// All samples so far must survive a crash.
+    /// End a block. All samples so far must survive a crash.
     fn block_end(&mut self) -> Result<()>;
 }
 
-/// Where a boot's work stands.
+/// Progress of a boot's work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Boot and block.
+    /// Index of the boot.
     pub boot: u32,
-    /// The block's number.
+    /// Index of the block within the boot.
     pub block: u32,
     /// Cells run so far, repetitions included.
     pub done: usize,
-    /// Cells to run in all, as far as is known.
+    /// Cells to run in all, as far as known.
     pub total: usize,
-    /// What runs now.
+    /// Description of the current step.
     pub what: String,
 }
 
 /// The work of one boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Seed of the orders.
+    /// Seed of the orders of visits.
     pub seed: u64,
-    /// Number of the boot.
+    /// Index of the boot.
     pub boot: u32,
     /// Blocks to run.
     pub blocks: Vec<u32>,
-    /// Attempts at them that are on record from before, by block; a new one gets a new number.
+    /// Attempts at these blocks that are on record, by block. A new attempt gets the next number.
     #[serde(default)]
     pub tried: BTreeMap<u32, u32>,
-    /// The arms; the first is the baseline.
+    /// The arms. The first is the baseline.
     pub arms: Vec<Arm>,
     /// Names of the cells.
     pub cells: Vec<String>,
-    /// No block begins that would end later than this, as far as can be told from those before.
-    /// Wall time.
+    /// Wall time for this boot. A block does not begin if it would end later, judged by the longest
+    /// block so far.
     pub budget: Option<Duration>,
-    /// Wall seconds that a second of the machine takes, if earlier boots have shown it.
+    /// Wall seconds per second of the machine, if earlier boots have measured it.
     #[serde(default)]
     pub wall_per_guest: Option<f64>,
 }
 
-/// How a boot's work ended.
+/// Outcome of a boot's work.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Blocks that are whole.
+    /// Blocks that were completed.
     pub blocks_done: u32,
-    /// Arms that failed, and how.
+    /// Arms that failed, with the reason.
     pub failed_arms: BTreeMap<String, String>,
-    /// Why not all blocks were run, if so.
+    /// Reason why not all blocks were run, if any.
     pub incomplete: Option<String>,
-    /// How long it took by the machine's own clock, seconds.
+    /// Duration by the machine's own clock [s].
     #[serde(default)]
     pub guest_s: f64,
 }
 
-/// Where a visit stands.
+/// Position of a visit.
 struct Place {
     block: u32,
     attempt: u32,
@@ -131,18 +137,18 @@ struct Place {
     arm: usize,
 }
 
-/// How one attempt at a block, or one visit of it, ended.
+/// End of one attempt at a block, or of one visit in it.
 enum Attempt {
     Whole,
     Failed { arm: usize, why: Error },
     Interrupted,
 }
 
-/// Runs a boot's blocks.
+/// Run the blocks of a boot.
 pub fn run(job: &Job, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<Outcome> {
     let mut boot = Boot { job, arms: job.arms.clone(), active: None, done: 0, outcome: Outcome::default() };
     let result = boot.blocks(stage, sink);
-    // The first error tells more than that the stage could not be left either.
+    // If both fail, the first error explains more than the failure to leave the stage.
     let left = stage.leave();
     result?;
     left?;
@@ -154,7 +160,7 @@ struct Boot<'a> {
     job: &'a Job,
     /// Arms that have not failed.
     arms: Vec<Arm>,
-    /// Index of the one that was entered last.
+    /// Index of the arm that was entered last.
     active: Option<usize>,
     done: usize,
     outcome: Outcome,
@@ -180,7 +186,7 @@ impl Boot<'_> {
         Ok(())
     }
 
-    /// Runs one block until it is whole; false if the run is over.
+    /// Run one block until it is complete. Return false if the run is over.
     fn block(&mut self, block: u32, stage: &mut dyn Stage, sink: &mut dyn Sink) -> Result<bool> {
         let mut attempt = self.job.tried.get(&block).copied().unwrap_or(0) + 1;
         loop {
@@ -196,7 +202,8 @@ impl Boot<'_> {
                     return Ok(false);
                 }
                 Attempt::Failed { arm, why } => {
-                    // The number must be new: its samples are on record.
+                    // The repetition needs a new attempt number, because samples of this one are on
+                    // record.
                     let arm = self.arms.remove(arm);
                     self.active = None;
                     let _ = stage.leave();
@@ -223,7 +230,7 @@ impl Boot<'_> {
             let at = Place { block, attempt, visit: visit as u32, arm: index };
             let mut samples = Vec::new();
             let ended = self.visit(&at, stage, sink, &mut samples);
-            // What a failed or interrupted visit yielded is not its arm's for sure.
+            // Samples of a failed or interrupted visit cannot be attributed to its arm.
             if !matches!(ended, Attempt::Whole) {
                 return Ok(ended);
             }
@@ -234,7 +241,7 @@ impl Boot<'_> {
         Ok(Attempt::Whole)
     }
 
-    /// Runs every cell once under one arm; `samples` gets all of them.
+    /// Run every cell once under one arm and append the results to `samples`.
     fn visit(
         &mut self,
         at: &Place,
@@ -243,7 +250,7 @@ impl Boot<'_> {
         samples: &mut Vec<Sample>,
     ) -> Attempt {
         let arm = self.arms[at.arm].clone();
-        // An interrupt ends programs, too: what fails then is nobody's fault.
+        // An interrupt also ends the programs under test. Such a failure is not the arm's fault.
         let failed_of = |stage: &dyn Stage, arm, why| match stage.interrupted() {
             true => Attempt::Interrupted,
             false => Attempt::Failed { arm, why },
@@ -264,7 +271,7 @@ impl Boot<'_> {
             self.tell(sink, at.block, format!("{}: {name}", arm.name));
             match stage.run(&arm, cell) {
                 Ok(measured) => samples.push(self.sample(at, &arm, name, measured)),
-                // If the arm is at fault its own word is the better explanation.
+                // If the arm has failed, its own error explains more.
                 Err(why) => {
                     let why = stage.check().err().unwrap_or(why);
                     return failed(stage, why);

@@ -1,47 +1,55 @@
-//! What is stored of a run, and which of it counts.
+//! Stored samples of a run, and the rule that decides which of them count.
 //!
-//! Problem: raw figures must outlive the program that judged them, and a block that was broken off
-//! must neither be judged nor vanish.
-//! Approach: one [`Sample`] a cell and visit, one [`Run`] that says how they were made. A block
-//! that was broken off is repeated as a whole with the next `attempt`; [`valid_blocks`] takes the
-//! last attempt of each block if all of it is there, and [`Tally`] counts the rest.
-//! Invariants: a valid block has every cell of its boot in exactly two visits of each of its arms, two arms at least, so its
-//! pairs are complete.
-//! Limits: which cells a block should have is read off the samples. An arm that a block has nothing of is not missed: it
-//! failed and was dropped, and the others' pairs count all the same.
+//! # Problem
+//! Raw figures must outlive the program that judged them. A block that was broken off must not be
+//! judged, but must not vanish either.
+//!
+//! # Approach
+//! One [`Sample`] records one cell in one visit. One [`Run`] records how the samples were made. A
+//! block that was broken off is repeated as a whole under the next `attempt`. [`valid_blocks`]
+//! takes the last attempt of each block if that attempt is complete, and [`Tally`] counts the other
+//! blocks.
+//!
+//! # Invariants
+//! A valid block has at least two arms. It has every cell of its boot in exactly two visits of each
+//! of its arms, so its pairs are complete.
+//!
+//! # Limits
+//! The cells that a block must have are derived from the samples. A block without any sample of an
+//! arm is still valid. That arm has failed and was dropped, but the pairs of the other arms count.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Format of a line of `samples.jsonl`. In format 1 samples could be void.
+/// Format of a line of `samples.jsonl`. In format 1, samples could be void.
 pub const SAMPLE_SCHEMA: &str = "bias-bench.sample/2";
 /// Format of `run.json`.
 pub const RUN_SCHEMA: &str = "bias-bench.run/2";
-/// A block visits each arm on the way there and on the way back.
+/// Visits of each arm in a block: one in the forward order, one in the reverse order.
 const VISITS_PER_ARM: usize = 2;
 
-/// One cell in one visit: a line of `samples.jsonl`.
+/// Result of one cell in one visit: a line of `samples.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// [`SAMPLE_SCHEMA`].
+    /// Format, see [`SAMPLE_SCHEMA`].
     pub schema: String,
-    /// Boot of the machine, from 0.
+    /// Index of the boot of the machine.
     pub boot: u32,
-    /// Block within the boot, from 0.
+    /// Index of the block within the boot.
     pub block: u32,
-    /// Visit within the block, from 0.
+    /// Index of the visit within the block.
     pub visit: u32,
-    /// Which try of the block this is, from 1.
+    /// Attempt at the block, from 1.
     #[serde(default = "one")]
     pub attempt: u32,
     /// Arm that was active.
     pub arm: String,
     /// Cell that was run.
     pub cell: String,
-    /// Figures by metric, at least 0. Infinite (null in JSON) is the worst there is: nothing got done.
+    /// Figures by metric, at least 0. Infinite (null in JSON) is the worst value: no work got done.
     #[serde(default, deserialize_with = "null_is_infinite")]
     pub metrics: BTreeMap<String, f64>,
-    /// Raw figures behind the metrics, in the workload's own form.
+    /// Raw figures behind the metrics, in the format of the workload.
     #[serde(default)]
     pub detail: serde_json::Value,
 }
@@ -59,51 +67,51 @@ fn null_is_infinite<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Strin
     metrics.into_iter().map(value).collect()
 }
 
-/// How a run was made: `run.json`. Missing fields have defaults, unknown ones are ignored.
+/// Description of a run: `run.json`. Missing fields get defaults, unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
-    /// [`RUN_SCHEMA`].
+    /// Format, see [`RUN_SCHEMA`].
     pub schema: String,
-    /// Suite, or the name of the plan.
+    /// Name of the suite or plan.
     pub suite: String,
-    /// Seed of the order of visits, and of the resampling when judged.
+    /// Seed of the orders of visits, and of the resampling in the statistics.
     pub seed: u64,
     /// Names of the arms.
     pub arms: Vec<String>,
-    /// The arm that the others are judged against.
+    /// Name of the arm that the others are judged against.
     pub baseline: String,
     /// The cells.
     pub cells: Vec<Cell>,
-    /// Boots planned.
+    /// Planned boots, of all machines together.
     pub boots: u32,
-    /// Blocks planned per boot.
+    /// Planned blocks per boot.
     pub blocks: u32,
-    /// Factor on the time constants of the arms and on workloads' periods; 1 leaves them as on hardware.
+    /// Factor on the time constants of the arms and on the workloads' periods. 1 on hardware.
     pub stretch: f64,
     /// Arms whose time constants could not be stretched.
     pub unstretched_arms: Vec<String>,
-    /// Differences up to this share do not matter, e.g. 0.01.
+    /// Dead zone: differences up to this share do not matter, e.g. 0.01.
     pub dead_zone: f64,
-    /// What it ran on: speeds of the CPUs of a VM, or the name of a host.
+    /// Machine of the run: the speeds of a VM's CPUs, or the name of a host.
     pub machine: String,
     /// True if the machine was emulated.
     pub emulated: bool,
-    /// Release of the kernel.
+    /// Kernel release.
     pub kernel: String,
-    /// The host underneath.
+    /// Host of the run.
     pub host: Host,
     /// Command line that repeats the run.
     pub command: String,
-    /// Gate asked for.
+    /// Gate of the run, if it has one.
     pub gate: Option<String>,
-    /// True once all blocks are done.
+    /// True if all blocks are complete.
     pub complete: bool,
-    /// Why it is not.
+    /// Reason why the run is incomplete.
     pub incomplete_why: Option<String>,
-    /// Blocks done so far.
+    /// Complete blocks so far.
     pub blocks_done: u32,
-    /// Arms that failed and were dropped, with the reason.
+    /// Arms that failed and were dropped, each with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_arms: BTreeMap<String, String>,
 }
@@ -142,12 +150,12 @@ impl Default for Run {
 pub struct Cell {
     /// Name in the samples.
     pub name: String,
-    /// Workload it runs.
+    /// Name of the workload.
     pub workload: String,
-    /// Machine it runs on, if the run has several.
+    /// Machine of the cell, if the run has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// How differently its tasks profit from a fast CPU; 0 is all alike.
+    /// Diversity of the tasks in their gain from a fast CPU. 0 if all are alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diversity: Option<f64>,
 }
@@ -162,29 +170,29 @@ pub struct Host {
     pub cores: u32,
 }
 
-/// A block that may be judged.
+/// A complete block, which the statistics can judge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block<'a> {
-    /// Boot it belongs to.
+    /// Index of its boot.
     pub boot: u32,
-    /// Its number within the boot.
+    /// Index of the block within the boot.
     pub block: u32,
-    /// Its samples, by visit.
+    /// Samples of the block, ordered by visit.
     pub samples: Vec<&'a Sample>,
 }
 
-/// What became of the blocks of a run.
+/// Counts of complete and incomplete blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Blocks that may be judged.
+    /// Blocks that can be judged.
     pub used: usize,
-    /// Blocks whose last attempt is not all there.
+    /// Blocks whose last attempt is not complete.
     pub incomplete: usize,
-    /// Boots with a block that may be judged.
+    /// Boots with at least one block that can be judged.
     pub boots: usize,
 }
 
-/// Samples of one attempt by (visit, arm, cell); of equal ones the later counts.
+/// Samples of one attempt by (visit, arm, cell). Of samples with equal keys, the last one counts.
 type Attempt<'a> = BTreeMap<(u32, &'a str, &'a str), &'a Sample>;
 
 fn attempts(samples: &[Sample]) -> BTreeMap<(u32, u32), BTreeMap<u32, Attempt<'_>>> {
@@ -196,7 +204,8 @@ fn attempts(samples: &[Sample]) -> BTreeMap<(u32, u32), BTreeMap<u32, Attempt<'_
     blocks
 }
 
-/// True if every arm that is there has two visits of every cell expected, and there are arms to compare.
+/// Return true if the attempt has two arms or more, and every arm has two visits of every expected
+/// cell.
 fn is_complete(attempt: &Attempt<'_>, cells: &BTreeSet<&str>) -> bool {
     let mut visits: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut arms = BTreeSet::new();
@@ -209,7 +218,7 @@ fn is_complete(attempt: &Attempt<'_>, cells: &BTreeSet<&str>) -> bool {
         && visits.values().all(|&n| n == VISITS_PER_ARM)
 }
 
-/// The blocks that may be judged: the last attempt of each, if it is complete.
+/// Return the blocks that can be judged: the last attempt of each block, if it is complete.
 pub fn valid_blocks(samples: &[Sample]) -> Vec<Block<'_>> {
     let mut cells: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for s in samples {
@@ -224,7 +233,7 @@ pub fn valid_blocks(samples: &[Sample]) -> Vec<Block<'_>> {
 }
 
 impl Tally {
-    /// Counts what became of the blocks of these samples.
+    /// Count the complete and incomplete blocks of these samples.
     pub fn of(samples: &[Sample]) -> Tally {
         let valid = valid_blocks(samples);
         Tally {
@@ -239,7 +248,7 @@ impl Tally {
 pub(crate) mod tests {
     use super::*;
 
-    /// A sample with one metric.
+    /// Return a sample at `[boot, block, visit, attempt]`.
     pub(crate) fn sample(at: [u32; 4], arm: &str, cell: &str, metrics: &[(&str, f64)]) -> Sample {
         let [boot, block, visit, attempt] = at;
         Sample {

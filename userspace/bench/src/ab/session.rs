@@ -1,16 +1,22 @@
-//! A whole run, from the host: boots, resuming, the time budget, and what is left in the folder.
+//! A whole run, from the host: boots, resuming, the time budget, and the files in the run's
+//! directory.
 //!
-//! Problem: a run takes minutes to hours. A crash, an interrupt or a boot that fails must cost at most the block it
-//! hit, and the folder must tell at any time what it holds.
+//! # Problem
+//! A run takes minutes to hours. A crash, an interrupt or a failed boot must cost at most the
+//! current block. The directory must show the state of the run at any time.
 //!
-//! Approach: the folder is the state. `run.json` says what was to be run, `samples.jsonl` what was measured. A session
-//! asks the samples which blocks are whole, and hands the rest to one boot after the other. Resuming is starting again.
+//! # Approach
+//! The directory is the state. `run.json` describes the plan of the run, `samples.jsonl` holds its
+//! results. A session derives the complete blocks from the samples and gives the other blocks to
+//! one boot after the other. Resuming is the same as starting.
 //!
-//! The time budget is wall time, and a VM's clocks are not: each boot shows how long the host takes
-//! for a second of them, boot and loading included, and the next boots plan with that.
+//! The time budget is wall time, unlike the clocks of a VM. Each boot measures the wall time per
+//! second of the VM, with booting and loading included. Later boots plan with that ratio.
 //!
-//! Invariants: a folder holds one run; another plan, machine or seed in the same folder is refused. `run.json` says
-//! complete only when every block of every boot is whole.
+//! # Invariants
+//! * A directory holds one run. Resuming with another suite, arm, workload, machine, kernel or
+//!   stretch factor is refused. The seed of the stored run is kept.
+//! * `run.json` says complete only when every block of every boot is complete.
 
 use super::boot::{self, Task};
 use super::plan::Plan;
@@ -24,36 +30,36 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often a boot of the VM that went wrong is tried again.
+/// Maximum retries of a boot of the VM that failed.
 const BOOT_RETRIES: usize = 2;
 
-/// What to run, where, and where to.
+/// Plan, machine and destination of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The plan, checked.
+    /// The plan, already checked.
     pub plan: Plan,
-    /// The VM; this machine if None.
+    /// The VM, or None for this machine.
     pub vm: Option<Vm>,
-    /// Seed of the orders.
+    /// Seed of the orders of visits.
     pub seed: u64,
-    /// Wall time for the whole run.
+    /// Wall time for the whole run, or None without a limit.
     pub budget: Option<Duration>,
-    /// The run's folder.
+    /// Directory of the run.
     pub out: PathBuf,
-    /// Go on with the run that the folder holds.
+    /// True to continue the run that the directory holds.
     pub resume: bool,
-    /// The command line that repeats this run.
+    /// Command line that repeats this run.
     pub command: String,
 }
 
-/// Runs what is missing. Progress is passed on with the number of the boot.
+/// Run the missing blocks of all boots and pass on their progress.
 pub fn run(options: &Options, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Run> {
     let mut session = Session::open(options)?;
     let result = session.boots(interrupted, progress);
     if let Err(e) = &result {
         session.run.incomplete_why = Some(e.to_string());
     }
-    // A full disk spoils both; what was being written first is the better word.
+    // A full disk makes both fail. The error of the run comes first and explains more.
     let finished = session.finish();
     result?;
     finished?;
@@ -65,7 +71,7 @@ struct Session<'a> {
     run: Run,
     store: Store,
     begun: Instant,
-    /// Time of the boots so far, by the wall clock and by their own [s].
+    /// Time of the boots so far: by the wall clock, and by their own clocks [s].
     boots_s: (f64, f64),
 }
 
@@ -159,7 +165,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Blocks of a boot that are not whole yet, and the attempts at each that are on record.
+    /// Return the blocks of a boot that are not complete, and the last attempt on record for each
+    /// block.
     fn missing(&self, boot: u32) -> Result<(Vec<u32>, BTreeMap<u32, u32>)> {
         let samples = store::load(&self.options.out)?.samples;
         let mut tried = BTreeMap::new();
@@ -184,7 +191,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What in a run's description makes it another run; None if it is the same.
+/// Return the first property that makes `new` a different run from `old`. None if both are the same
+/// run.
 fn difference(old: &Run, new: &Run) -> Option<&'static str> {
     let pairs = [
         ("suite", old.suite != new.suite),
@@ -241,7 +249,7 @@ fn describe(options: &Options) -> Result<Run> {
     })
 }
 
-/// Names of a plan's cells.
+/// Return the names of a plan's cells.
 fn cell_names(plan: &Plan) -> Result<Vec<String>> {
     let workloads = plan.workloads().map_err(Error::Usage)?;
     Ok(plan.cells.iter().zip(&workloads).map(|(cell, workload)| cell.name(workload.as_ref())).collect())

@@ -1,19 +1,28 @@
 //! The real stage: this machine, with its schedulers, knobs and workloads.
 //!
-//! Problem: between two visits everything but the arm must be the same, and what a visit changed must be gone after it,
-//! whatever ended it.
+//! # Problem
+//! Between two visits, nothing but the arm may change. Every change that a visit makes must be
+//! undone after it, even after an error.
 //!
-//! Approach: a scheduler is loaded by [`crate::sched::Loaded`], which waits until the kernel reports it enabled and
-//! proves afterwards that it stayed. In the asymmetric VM the emulation is suspended while a scheduler loads: nobody
-//! measures that, and it takes ten seconds at 60 MIPS. scx_bias measures the CPUs when it starts and would find them all
-//! alike then, so it calibrates once, before, into a file that it is given. The default scheduler's time constants are files of debugfs, which
-//! are set for arms without a scheduler and put back afterwards. What the kernel knows of unequal cores
-//! comes and goes with the arm `default-hybrid`.
+//! # Approach
+//! [`crate::sched::Loaded`] loads a scheduler. It waits until the kernel reports the scheduler
+//! enabled, and proves afterwards that the scheduler stayed enabled.
 //!
-//! Invariants: dropping the stage unloads the scheduler and restores the knobs and the kernel's
-//! knowledge.
+//! In the asymmetric VM the emulation is suspended while a scheduler loads. Loading is not
+//! measured, and it takes ten seconds at 60 MIPS. scx_bias calibrates at its start, and would then
+//! find all CPUs alike. The stage therefore lets it calibrate once before, and passes the resulting
+//! file as an option.
 //!
-//! Limits: on a real machine nothing tells of other load; the blocks' order and the statistics have to cope.
+//! The default scheduler's time constants are files of debugfs. They are set for arms without a
+//! scheduler and restored afterwards. The kernel's knowledge of unequal cores comes and goes with
+//! the arm `default-hybrid`.
+//!
+//! # Invariants
+//! Dropping the stage unloads the scheduler and restores the knobs and the kernel's knowledge.
+//!
+//! # Limits
+//! On a real machine the stage cannot detect other load. The order of the blocks and the statistics
+//! must absorb it.
 
 use super::arms::{Arm, Kind as ArmKind};
 use super::eaters::Eaters;
@@ -36,14 +45,17 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Longest time a scheduler may take until it is enabled.
+/// Maximum time until a scheduler must be enabled.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(180);
-/// Time between loading a scheduler and the first cell: it takes over the tasks that exist.
+/// Time between loading a scheduler and the first cell, in which the scheduler takes over the
+/// existing tasks.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Time the kernel gets, with the emulation still suspended, to clear up after a scheduler was loaded or unloaded: grace periods, freed
-/// programs. At the pace of the machine that takes seconds, and costs whoever is measured first 2 % of the fast CPUs.
+/// Time for the kernel to clean up after a scheduler was loaded or unloaded, with the emulation
+/// still suspended. Grace periods and the freeing of programs take seconds at the machine's own
+/// pace. Without this pause they take 2 % of the fast CPUs from the first cell.
 const AFTERMATH: Duration = Duration::from_millis(700);
-/// Ctrl-C ends programs before this program knows of it: time to learn why something failed.
+/// Time to wait before a failure is attributed. Ctrl-C ends the programs under test before this
+/// program knows of it.
 const SIGNAL_GRACE: Duration = Duration::from_millis(50);
 
 /// This machine during one boot's work.
@@ -59,23 +71,24 @@ pub struct Machine<'a> {
     hybrid: Option<Hybrid>,
     counting: Option<Counting>,
     meter: Option<energy::Meter>,
-    /// scx_bias's capacity table, measured before it was first loaded.
+    /// Path of scx_bias's capacity table, measured before scx_bias is first loaded.
     table: Option<String>,
     begun: Instant,
-    /// Wall seconds that one of `begun`'s takes.
+    /// Wall seconds per second of the clock of `begun`.
     wall_per_guest: f64,
     interrupted: &'a AtomicBool,
     kernel: SchedExt,
     load_timeout: Duration,
-    /// CPUs online.
+    /// Number of online CPUs.
     cpus: usize,
 }
 
 impl<'a> Machine<'a> {
-    /// Measures the speeds everything refers to. Refuses a machine on which a sched_ext scheduler is active.
+    /// Measure the speeds that progress refers to. Return an error if a sched_ext scheduler is
+    /// active.
     ///
-    /// `wall_per_guest`, what earlier boots have shown of it, makes wall time of the machine's; it
-    /// is estimated if None.
+    /// `wall_per_guest` is the wall time per second of the machine, as earlier boots have measured
+    /// it. If None, it is estimated.
     pub fn open(plan: &'a Plan, wall_per_guest: Option<f64>, interrupted: &'a AtomicBool) -> Result<Self> {
         Self::open_with(plan, wall_per_guest, SchedExt::system(), interrupted)
     }
@@ -137,7 +150,7 @@ impl<'a> Machine<'a> {
         Ok(machine)
     }
 
-    /// The speeds that progress refers to.
+    /// Return the speeds that progress refers to.
     pub fn solo(&self) -> &Solo {
         &self.solo
     }
@@ -158,7 +171,8 @@ impl<'a> Machine<'a> {
         Ok(progress)
     }
 
-    /// Where a static arm pins the tasks of a cell, and the STP it is predicted to yield.
+    /// Return the CPUs to which a static arm pins the tasks of a cell, and the predicted STP. None
+    /// for other arms.
     fn pins(&self, arm: &Arm, cell: usize) -> Result<Option<placement::Placement>> {
         if !arm.is_static() {
             return Ok(None);
@@ -169,12 +183,13 @@ impl<'a> Machine<'a> {
         Ok(Some(if arm.kind == ArmKind::BestStatic { best } else { worst }))
     }
 
-    /// What the loaded scheduler has used so far.
+    /// Return the CPU time that the loaded scheduler has used so far.
     fn usage(&self) -> Option<Usage> {
         self.loaded.as_ref().map(|(_, loaded)| Usage::of(loaded.pid().as_raw()))
     }
 
-    /// In the VM, gives scx_bias the table it would otherwise measure while the emulation is suspended.
+    /// Add a calibrated capacity table to a command that runs scx_bias in the VM. scx_bias would
+    /// otherwise calibrate while the emulation is suspended.
     fn with_table(&mut self, command: &str) -> Result<String> {
         if self.emulation.is_none() || !runs_scx_bias(command) || command.contains("--capacity-file") {
             return Ok(command.to_string());
@@ -186,7 +201,7 @@ impl<'a> Machine<'a> {
         Ok(format!("{command} --capacity-file '{table}'"))
     }
 
-    /// Whether the machine is already as the arm needs it.
+    /// Return true if the machine is already set up for the arm.
     fn is_active(&self, arm: &Arm) -> bool {
         match (&self.loaded, &arm.kind) {
             (Some((name, _)), _) => *name == arm.name,
@@ -210,19 +225,19 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What the arm's eaters take of every CPU, thousandths; None if it has none.
+/// Return the share that the arm's eaters take of every CPU [permille]. None for other arms.
 fn eaten(arm: &Arm) -> Option<u32> {
     if let ArmKind::Eater(permille) = arm.kind { Some(permille) } else { None }
 }
 
-/// Lets the kernel finish what loading or unloading left, if the emulation is suspended for it.
+/// Let the kernel finish the work that loading or unloading left, if the emulation is suspended.
 fn clear_up(suspended: bool) {
     if suspended {
         std::thread::sleep(AFTERMATH);
     }
 }
 
-/// Is this command's program, wherever it is, scx_bias?
+/// Return true if the program of this command is scx_bias, in any directory.
 fn runs_scx_bias(command: &str) -> bool {
     let program = match command.strip_prefix('\'') {
         Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
@@ -231,7 +246,7 @@ fn runs_scx_bias(command: &str) -> bool {
     program.rsplit('/').next() == Some("scx_bias")
 }
 
-/// Calibrates with the program that `command` runs, scx_bias.
+/// Calibrate with the scx_bias program that `command` runs. Return the path of the table.
 fn calibrate(command: &str) -> Result<String> {
     let folder = files::writable_folder();
     let path = format!("{folder}/bias-bench-capacity-{}.json", std::process::id());
@@ -247,7 +262,8 @@ fn calibrate(command: &str) -> Result<String> {
     }
 }
 
-/// Our own programs are meant to be those of the same build.
+/// Replace a program's plain name by the path of the program next to this one, which is of the same
+/// build.
 fn beside_us(command: &str) -> String {
     let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
     let sibling: Option<PathBuf> =
@@ -332,7 +348,7 @@ impl Stage for Machine<'_> {
     }
 
     fn leave(&mut self) -> Result<()> {
-        // Dropping them puts the old values back.
+        // Dropping these restores the old values.
         self.knobs = None;
         self.eaters = None;
         if self.hybrid.is_some() {

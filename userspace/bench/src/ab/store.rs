@@ -1,11 +1,20 @@
-//! The files of a run: `samples.jsonl`, which only grows, and `run.json`, which is replaced as a whole.
+//! Files of a run: `samples.jsonl`, which only grows, and `run.json`, which is replaced as a whole.
 //!
-//! Problem: a run takes hours; a crash, Ctrl-C or a full disk must cost at most what was being measured.
-//! Approach: a sample is one line, written at once; the end of a block is forced to the disk. `run.json` is
-//! written beside and renamed, so it is the old one or the new one. A last line without its end is the trace
-//! of a crash: readers pass over it, and [`Store::open`] cuts it off before anything is appended.
-//! Invariants: every line but the last is a whole sample, else the file is refused with the number of the line.
-//! Limits: one writer at a time; files of more than 1 GiB are refused.
+//! # Problem
+//! A run takes hours. A crash, Ctrl-C or a full disk must cost at most the current measurement.
+//!
+//! # Approach
+//! A sample is one line and is written at once. The end of a block syncs the file to the disk.
+//! `run.json` is written to a temporary file next to it and renamed, so it is always the old
+//! version or the new one. A last line without its end is the trace of a crash. Readers skip that
+//! line, and [`Store::open`] removes it before it appends.
+//!
+//! # Invariants
+//! Every line except the last is a whole sample or blank. Otherwise the file is refused, and the
+//! error has the number of the line.
+//!
+//! # Limits
+//! A run has one writer at a time. Sample files of more than 1 GiB are refused.
 
 use super::sample::{RUN_SCHEMA, Run, SAMPLE_SCHEMA, Sample};
 use crate::{Error, Result, files};
@@ -13,15 +22,15 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Name of the file of samples in the directory of a run.
+/// File of samples in the directory of a run.
 pub const SAMPLES_FILE: &str = "samples.jsonl";
-/// Name of the file that describes a run.
+/// File with the description of a run.
 pub const RUN_FILE: &str = "run.json";
-/// Name of the file that holds a run's plan, to start another from.
+/// File with the plan of a run, from which another run can start.
 pub const PLAN_FILE: &str = "plan.toml";
-/// Largest file of samples read.
+/// Maximum size of a file of samples.
 const MAX_SAMPLES_BYTES: u64 = 1 << 30;
-/// Largest description of a run read.
+/// Maximum size of the description of a run.
 const MAX_RUN_BYTES: u64 = 16 << 20;
 
 /// A run that is being written.
@@ -31,19 +40,20 @@ pub struct Store {
     samples: File,
 }
 
-/// A run as it was read back.
+/// A run that was read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
-    /// How it was made.
+    /// Description of the run.
     pub run: Run,
-    /// Every sample, in the order of writing.
+    /// All samples, in the order of writing.
     pub samples: Vec<Sample>,
-    /// True if the last line was cut short by a crash, and passed over.
+    /// True if a crash has cut the last line short. That line is skipped.
     pub torn: bool,
 }
 
 impl Store {
-    /// Starts a run in `dir`, which is made if need be; refuses a directory that has one.
+    /// Start a run in `dir`, and create the directory if it is missing. Return an error if the
+    /// directory holds a run.
     pub fn create(dir: &Path, run: &Run) -> Result<Store> {
         std::fs::create_dir_all(dir).map_err(|e| io_error(dir, &e))?;
         let path = dir.join(SAMPLES_FILE);
@@ -60,7 +70,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a run to continue it, and gives what it has. A line cut short by a crash is removed.
+    /// Open a run to continue it, and return its content. Remove a last line that a crash has cut
+    /// short.
     pub fn open(dir: &Path) -> Result<(Store, Stored)> {
         let stored = load(dir)?;
         let path = dir.join(SAMPLES_FILE);
@@ -74,32 +85,32 @@ impl Store {
         Ok((Store { dir: dir.to_path_buf(), samples }, stored))
     }
 
-    /// Appends one sample, at once.
+    /// Append one sample immediately.
     pub fn append(&mut self, sample: &Sample) -> Result<()> {
         let mut line = serde_json::to_vec(sample).map_err(|e| Error::failed("writing a sample", e))?;
         line.push(b'\n');
         self.samples.write_all(&line).map_err(|e| io_error(&self.dir.join(SAMPLES_FILE), &e))
     }
 
-    /// Ends a block: what was appended is on the disk when this returns.
+    /// End a block. All appended samples are on the disk when this returns.
     pub fn end_block(&mut self) -> Result<()> {
         self.samples.sync_data().map_err(|e| io_error(&self.dir.join(SAMPLES_FILE), &e))
     }
 
-    /// Replaces the description of the run, as a whole.
+    /// Replace the description of the run as a whole.
     pub fn write_run(&self, run: &Run) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(run).map_err(|e| Error::failed("writing the run", e))?;
         text.push(b'\n');
         write_whole(&self.dir.join(RUN_FILE), &text)
     }
 
-    /// The directory of the run.
+    /// Return the directory of the run.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-/// Reads a run back. A run without a file of samples has none.
+/// Read a run back. A run without a file of samples has no samples.
 pub fn load(dir: &Path) -> Result<Stored> {
     let path = dir.join(RUN_FILE);
     if !path.exists() {
@@ -118,11 +129,11 @@ pub fn load(dir: &Path) -> Result<Stored> {
     Ok(Stored { run, samples: lines.samples, torn: lines.torn })
 }
 
-/// What a file of samples holds.
+/// Content of a file of samples.
 #[derive(Debug, Default)]
 struct Lines {
     samples: Vec<Sample>,
-    /// Length without a torn last line.
+    /// Length without a last line that was cut short.
     whole_bytes: u64,
     torn: bool,
 }
@@ -167,7 +178,8 @@ fn check_schema(found: &str, known: &str) -> std::result::Result<(), String> {
     Err(format!("format '{found}' is not {known}; read it with the version that wrote it"))
 }
 
-/// Writes a file so that a crash leaves the old one or the new one: beside it, to the disk, then renamed.
+/// Write a file atomically: after a crash it has the old content or the new. The new content goes
+/// to a temporary file in the same directory, is synced, and is renamed.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
@@ -184,7 +196,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
-/// The system's reason, with the remedy where there is a usual one.
+/// Return the system's reason as an error, with the usual remedy if there is one.
 fn io_error(path: &Path, error: &std::io::Error) -> Error {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
@@ -229,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::create(dir.path(), &Run::default()).unwrap();
         store.append(&one(0)).unwrap();
-        // A crash in the middle of a character.
+        // The crash happens in the middle of a character.
         store.samples.write_all(b"{\"schema\":\"bias-bench.sample/2\",\"arm\":\"\xc3").unwrap();
         drop(store);
         let stored = load(dir.path()).unwrap();

@@ -1,10 +1,11 @@
 //! Built-in plans.
 //!
-//! Each answers one question and says how long it takes. Windows are lengths in the asymmetric VM: twenty slices of the
-//! stretched default at least, so that fairness has time to show.
+//! Each plan answers one question and states its duration. The windows suit the asymmetric VM: they
+//! hold at least twenty slices of the stretched default, so that fairness has time to show.
 //!
-//! *Diversity* of a mix (seed 001: the gain of bias scheduling grows with it) is here 1 - |c - s| / n for c compute and s
-//! chase tasks of n: 0 when all tasks are alike, 1 when half is compute-bound and half is stalled.
+//! *Diversity* of a mix of n tasks is 1 - |c - s| / n, with c compute and s chase tasks. It is 0
+//! when all tasks are alike, and 1 when half are compute-bound and half are stalled. The gain of
+//! bias scheduling grows with diversity [Koufaty10].
 
 use super::plan::{Cell, Plan};
 
@@ -12,17 +13,18 @@ use super::plan::{Cell, Plan};
 pub struct Suite {
     /// Name on the command line.
     pub name: &'static str,
-    /// The question it answers.
+    /// The question that the plan answers.
     pub about: &'static str,
-    /// Minutes of the VM's own time that it takes for two arms, about.
+    /// Approximate duration for two arms, in minutes of the VM's own time.
     pub minutes: u32,
-    /// Machines it is meant for. Cells that name none run on the first unless the command line says otherwise.
+    /// Machines that the suite is meant for. Cells that name no machine run on the first, unless
+    /// the command line names another.
     pub machines: &'static [&'static str],
-    /// The plan.
+    /// Function that returns the plan.
     pub plan: fn() -> Plan,
 }
 
-/// All of them.
+/// All built-in plans.
 pub const SUITES: [Suite; 6] = [
     Suite {
         name: "quick",
@@ -68,7 +70,7 @@ pub const SUITES: [Suite; 6] = [
     },
 ];
 
-/// A suite's plan.
+/// Return the suite of this name.
 pub fn find(name: &str) -> Result<&'static Suite, String> {
     SUITES.iter().find(|suite| suite.name == name).ok_or_else(|| {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
@@ -76,14 +78,15 @@ pub fn find(name: &str) -> Result<&'static Suite, String> {
     })
 }
 
-/// Slices five times as long as on hardware: long against what a switch costs at 60 MIPS, short against a window.
+/// Stretch factor. Slices five times as long as on hardware are long compared with a switch at 60
+/// MIPS, and short compared with a window.
 const STRETCH: f64 = 5.0;
 
 fn cells(list: &[&str]) -> Vec<Cell> {
     list.iter().map(|text| Cell { diversity: diversity_of(text), ..Cell::of(text) }).collect()
 }
 
-/// Diversity of a mix of compute and chase tasks; None for anything else.
+/// Return the diversity of a mix of compute and chase tasks. None for other workloads.
 fn diversity_of(text: &str) -> Option<f64> {
     let mix: crate::spec::Mix = text.parse().ok()?;
     let tasks = mix.tasks();
@@ -108,7 +111,7 @@ fn diversity() -> Plan {
         cells(mixes).into_iter().map(own).collect::<Vec<_>>()
     };
     let all = [on("2F2S", &four), on("1F2S", &three), on("1F3S", &four)].concat();
-    // Eight pairs: the fewest that can be significant among five judged metrics.
+    // Eight pairs are the fewest that can be significant among five judged metrics.
     Plan { boots: 2, blocks: 4, window_s: 1.5, cells: all, ..base("diversity", &[]) }
 }
 

@@ -1,43 +1,51 @@
-//! What a scheduler itself costs: CPU time of its program, and of its BPF code.
+//! Overhead of a scheduler: CPU time of its program and of its BPF code.
 //!
-//! Approach: the program's threads are read from `/proc/PID/task/*/schedstat`. The kernel counts the run time of BPF
-//! programs while `kernel.bpf_stats_enabled` is set, and shows it in the fdinfo of the descriptors that the scheduler's
-//! process holds; libbpf keeps those of all programs of an object open as long as the object. Counting costs two clock reads
-//! for each call, so it is off unless a plan asks for it.
+//! # Approach
+//! The program's threads are read from `/proc/PID/task/*/schedstat`. The kernel counts the run time
+//! of BPF programs while `kernel.bpf_stats_enabled` is set. It shows that time in the fdinfo of the
+//! descriptors that the scheduler's process holds. An object of libbpf keeps the descriptors of all
+//! its programs open. Counting costs two clock reads per call, so it is off unless a plan asks for
+//! it.
 //!
-//! Invariants: a BPF program counts once, however many descriptors it has; one that shows up between two readings does not
-//! count, for nobody knows how much of its time is new. A thread that was started since counts from its beginning.
+//! # Invariants
+//! * A BPF program counts once, even with several descriptors.
+//! * A BPF program that appears between two readings does not count, because the new part of its
+//!   time is unknown.
+//! * A thread that started between two readings counts from its start.
 //!
-//! Limits: a thread that ended since the first reading counts nothing, nor do BPF programs whose descriptors the scheduler closed and
-//! processes that it started. Time is the machine's, stretched in the VM like everything else; shares are not.
+//! # Limits
+//! * A thread that ended since the first reading does not count. Neither do BPF programs whose
+//!   descriptors the scheduler has closed, nor processes that it has started.
+//! * Time is the machine's own. In the VM it is stretched like all other times. Shares are not
+//!   affected.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The switch for counting BPF run time.
+/// sysctl that switches the counting of BPF run time.
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// A scheduler's clocks at one moment, nanoseconds.
+/// Clocks of a scheduler at one moment [ns].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time by thread, of those that are alive.
+    /// CPU time of each living thread.
     threads: BTreeMap<String, u64>,
-    /// Run time by BPF program; stands still unless counting is on.
+    /// Run time of each BPF program. Constant unless counting is on.
     programs: BTreeMap<u64, u64>,
 }
 
-/// CPU time used between two moments, nanoseconds.
+/// CPU time used between two moments [ns].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
-    /// By the program's threads.
+    /// Time of the program's threads.
     pub agent_ns: u64,
-    /// By its BPF programs.
+    /// Time of its BPF programs.
     pub bpf_ns: u64,
 }
 
 impl Usage {
-    /// Of one process. Threads and descriptors that vanish meanwhile count nothing.
+    /// Read the usage of one process. Threads and descriptors that vanish meanwhile do not count.
     pub fn of(pid: i32) -> Self {
         Self::below(&PathBuf::from(format!("/proc/{pid}")))
     }
@@ -55,7 +63,7 @@ impl Usage {
         }
     }
 
-    /// Used since an earlier reading.
+    /// Return the time used since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Used {
         let thread =
             |(id, ns): (&String, &u64)| ns.saturating_sub(earlier.threads.get(id).copied().unwrap_or(0));
@@ -67,24 +75,24 @@ impl Usage {
     }
 }
 
-/// First number of a schedstat: time on a CPU.
+/// Return the first number of a schedstat: the time on a CPU.
 fn on_cpu_ns(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Id and run time of the BPF program that a descriptor stands for; None if it stands for something else.
+/// Return the id and run time of the BPF program behind a descriptor. None for other descriptors.
 fn run_time(fdinfo: &str) -> Option<(u64, u64)> {
     let field = |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
     Some((field("prog_id:")?, field("run_time_ns:")?))
 }
 
-/// BPF run time is counted while this lives.
+/// Guard: BPF run time is counted while this exists.
 pub struct Counting {
     before: String,
 }
 
 impl Counting {
-    /// Turns counting on.
+    /// Switch counting on.
     pub fn on() -> Result<Self> {
         let failed = |e| {
             Error::Kernel(format!(
@@ -99,7 +107,8 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // It was written a moment ago; should it fail now, only two clock reads a call remain.
+        // The same write succeeded before. If it fails here, only the two clock reads per call
+        // remain.
         let _ = std::fs::write(SWITCH, &self.before);
     }
 }
@@ -108,7 +117,7 @@ impl Drop for Counting {
 mod tests {
     use super::*;
 
-    /// What the kernel shows of a program's descriptor.
+    /// Return fdinfo as the kernel shows it for a descriptor of a program.
     fn program(id: u64, run_time_ns: u64) -> String {
         format!(
             "pos:\t0\nflags:\t02000002\nmnt_id:\t16\nino:\t1053\nprog_type:\t27\nprog_jited:\t1\n\
@@ -117,7 +126,7 @@ mod tests {
         )
     }
 
-    /// Of a link: it names its program, whose run time is not its own.
+    /// fdinfo of a link. It names its program but has no run time.
     const LINK: &str = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t1053\nlink_type:\ttracing\nlink_id:\t9\n\
                         prog_tag:\t0123456789abcdef\nprog_id:\t31\nattach_type:\t24\n";
 
@@ -145,7 +154,8 @@ mod tests {
         put("fdinfo/5", LINK);
         put("fdinfo/6", &program(32, 10));
         let before = Usage::below(dir.path());
-        // Thread 2 ends, thread 7 begins; program 31 has two descriptors, and one of an old program 33 is opened.
+        // Thread 2 ends, thread 7 begins. Program 31 has two descriptors, and a descriptor of an
+        // old program 33 is opened.
         std::fs::remove_dir_all(dir.path().join("task/2")).unwrap();
         put("task/1/schedstat", "150 7 3\n");
         put("task/7/schedstat", "20 0 0\n");

@@ -1,9 +1,11 @@
-//! A boot of the asymmetric VM around one boot's work.
+//! A boot of the asymmetric VM around the work of one boot.
 //!
-//! The VM is provided by `cargo xtask vm`; this module only finds that command, runs it, passes its progress on and
-//! makes sure that it ends. What the command says besides progress goes to a log in the run's folder.
+//! `cargo xtask vm` provides the VM. This module finds that command, runs it, passes its progress
+//! on and makes sure that it ends. All other output of the command goes to a log in the run's
+//! directory.
 //!
-//! Limits: needs a checkout of the project, because the VM is built from it. Elsewhere use --host.
+//! # Limits
+//! The VM needs a checkout of the project, because it is built from it. Without one, use --host.
 
 use super::boot::{PROGRESS, Task, outcome_file};
 use super::runner::{INTERRUPTED, Outcome, Progress};
@@ -19,25 +21,26 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Lines of the log shown with an error.
+/// Number of lines of the log shown with an error.
 const SHOWN_LINES: usize = 15;
-/// Time between two looks for an interrupt.
+/// Time between two checks for an interrupt.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Which VM.
+/// Machine and kernel of a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
-    /// The machine, as `xtask vm --machine` takes it.
+    /// The machine, in the syntax of `xtask vm --machine`.
     pub machine: String,
-    /// The kernel, as `xtask vm --kernel` takes it.
+    /// The kernel, in the syntax of `xtask vm --kernel`.
     pub kernel: String,
-    /// CPUs as fast as the host lets them: for trying out, not for figures.
+    /// True to emulate the CPU speeds. If false, CPUs are as fast as the host allows, which suits
+    /// trials but not results.
     pub emulation: bool,
-    /// Time limit of a boot.
+    /// Maximum duration of a boot.
     pub timeout: Duration,
 }
 
-/// The command that provides VMs.
+/// Return the command that provides VMs.
 fn xtask() -> Result<Vec<String>> {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     if let Some(path) = std::env::var_os("BIAS_XTASK").filter(|path| !path.is_empty()) {
@@ -66,12 +69,13 @@ impl Vm {
         }
         command.arg("--out").arg(folder).arg("--").arg(exe);
         command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(folder);
-        // A group of its own: an interrupt is ours to pass on, after what was measured is safe.
+        // The VM gets its own process group. This program passes an interrupt on only after all
+        // samples are safe.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         Ok(command)
     }
 
-    /// Boots, works, and returns how the work ended.
+    /// Boot the VM, carry out the task, and return the outcome.
     pub fn carry_out(
         &self,
         task: &Task,
@@ -109,13 +113,14 @@ impl Vm {
     }
 }
 
-/// A VM's process group; ends with this.
+/// Process group of a VM. Dropping this ends it.
 struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Passes progress on until the end, or until interrupted; the exit code.
+    /// Pass progress on until the VM ends, and return its exit code. None after an interrupt or a
+    /// signal.
     fn follow(
         &mut self,
         mut log: std::fs::File,
@@ -137,7 +142,7 @@ impl Running {
             match lines.recv_timeout(POLL) {
                 Ok(line) => match line.strip_prefix(PROGRESS).map(serde_json::from_str::<Progress>) {
                     Some(Ok(step)) => progress(&step),
-                    // A full disk shows where samples are written.
+                    // A full disk also shows where samples are written.
                     _ => drop(writeln!(log, "{line}")),
                 },
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -155,7 +160,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // The group is ours: the child leads it and has not been reaped.
+            // The child leads the group and has not been reaped, so the group id is still valid.
             let group = Pid::from_raw(self.child.id() as i32);
             let _ = killpg(group, Signal::SIGTERM);
             std::thread::sleep(Duration::from_secs(1));

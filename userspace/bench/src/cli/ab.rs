@@ -18,32 +18,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Compare schedulers: the same workloads under each in turn, again and again, until the difference can be told
-/// from chance
+/// Compare schedulers on the same workloads, in repeated blocks, with intervals and verdicts
 ///
-/// Every block visits each scheduler ("arm") twice, in a random order and then backwards, so that drift falls on all
-/// alike. Samples are written as they are measured; a run that was cut off goes on with --resume. The report gives
-/// each difference with a 95 % interval and a verdict: better, worse, same (within the dead zone) or inconclusive.
+/// Every block visits each scheduler ("arm") twice, in a random order and then backwards, so that
+/// drift affects all alike. Samples are written as they are measured, and --resume continues a run
+/// that was cut off. The report gives each difference with a 95 % interval and a verdict: better,
+/// worse, same (within the dead zone) or inconclusive.
 ///
-/// Exit codes: 0 done, and the gate (if any) is met; 10 the gate is broken; 11 the gate cannot be decided by what was
-/// measured; 1 the run failed or is incomplete; 2 usage; 3 the kernel or a right is missing; 4 another sched_ext scheduler is active.
+/// Exit codes: 0 done, and the gate (if any) is met; 10 the gate is broken; 11 the samples cannot
+/// decide the gate; 1 the run failed or is incomplete; 2 usage; 3 the kernel or a capability is
+/// missing; 4 another sched_ext scheduler is active.
 #[derive(Debug, Args)]
 pub(super) struct AbArgs {
-    /// Measure in the asymmetric VM with this machine, e.g. 2F2S or 60:60:24:24 (see `cargo xtask vm --help`). Its
-    /// cores are emulated: shares and ratios mean something, times are stretched about 50-fold. Of a plan that covers
-    /// several machines only this one's part is run [default: the machines of the plan, else 2F2S]
+    /// Measure in the asymmetric VM with this machine, e.g. 2F2S or 60:60:24:24 (see `cargo xtask
+    /// vm --help`). Its cores are emulated: shares and ratios are meaningful, times are stretched
+    /// about 50-fold. Of a plan for several machines, only the part for this machine runs [default:
+    /// the machines of the plan, else 2F2S]
     #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
     vm: Option<String>,
     /// Kernel of the VM: 6.12, 6.18, 7.0, 7.3 or an image
     #[arg(long, default_value = "6.12", conflicts_with = "host")]
     kernel: String,
-    /// Do not emulate unequal cores in the VM: quick, for trying out a plan, not for figures
+    /// Do not emulate unequal cores in the VM. This is quick and serves to try out a plan, not to
+    /// obtain figures
     #[arg(long, conflicts_with = "host")]
     no_emulation: bool,
-    /// Measure on this machine, as root where schedulers are loaded. Let it do nothing else
+    /// Measure on this machine, as root where schedulers are loaded. It should run nothing else
     #[arg(long)]
     host: bool,
-    /// A plan file (TOML); every run leaves its own as plan.toml, to start from
+    /// A plan file (TOML). Every run leaves its own as plan.toml, to start from
     #[arg(long, value_name = "FILE", conflicts_with_all = ["suite", "cells"])]
     plan: Option<PathBuf>,
     /// A built-in plan; `bias-bench list` shows them [default: quick]
@@ -52,50 +55,57 @@ pub(super) struct AbArgs {
     /// Workloads instead of a plan's, separated by commas, e.g. 2compute+2chase,pingpong
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     cells: Vec<String>,
-    /// Arms, separated by commas; the first is what the others are compared with. default, scx_bias, best-static,
-    /// worst-static; default-hybrid is the default in a kernel that knows of its unequal cores (VM only);
-    /// default,default-2 compares the default with itself; eater-30 is the default with 30 thousandths of every
-    /// CPU eaten, to see whether a known slowdown is found
+    /// Arms, separated by commas; the first is the baseline. Known arms: default, scx_bias,
+    /// best-static, worst-static. default-hybrid is the default scheduler in a kernel that knows of
+    /// its unequal cores (VM only). default,default-2 compares the default with itself. eater-30 is
+    /// the default with 30 thousandths of every CPU consumed, to check that the comparison finds a
+    /// known slowdown
     #[arg(long, value_delimiter = ',', value_name = "ARMS")]
     arms: Vec<String>,
-    /// One more arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground. {us:5000} in it is a time that
-    /// follows the stretch factor, e.g. 'lavd=scx_lavd --slice-max-us {us:5000}'. Repeatable
+    /// One more arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground.
+    /// {us:5000} in it is a time that follows the stretch factor, e.g. 'lavd=scx_lavd
+    /// --slice-max-us {us:5000}'. Repeatable
     #[arg(long = "arm", value_name = "NAME=COMMAND")]
     more_arms: Vec<String>,
-    /// Wall-clock time for the whole run, e.g. 300 (seconds). No block begins that would end later,
-    /// as far as can be told: how fast the VM's clocks go is estimated in the first boot and known
-    /// in later ones. Fewer blocks, wider intervals
+    /// Wall-clock time for the whole run, e.g. 300 (seconds). No block begins that is expected to
+    /// end later. The pace of the VM's clocks is estimated in the first boot and known in later
+    /// ones. Less time means fewer blocks and wider intervals
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     time: Option<Duration>,
-    /// Blocks in each boot. More blocks narrow the intervals with their square root
+    /// Blocks in each boot. The intervals narrow with the square root of their count
     #[arg(long)]
     blocks: Option<u32>,
-    /// Boots of the VM. Placement luck and memory layout differ between boots: 3 or more make the interval hold for the next boot, too
+    /// Boots of the VM. Placement by chance and memory layout differ between boots. With 3 or more,
+    /// the interval also holds for the next boot
     #[arg(long)]
     boots: Option<u32>,
-    /// Factor on the time constants of every arm that has a knob (slices of the default and of scx_bias, {us:N} in commands) and on workloads' periods
+    /// Factor on the time constants of every arm that has a knob (slices of the default and of
+    /// scx_bias, {us:N} in commands) and on workloads' periods
     #[arg(long)]
     stretch: Option<f64>,
-    /// Seconds a workload is measured at each visit
+    /// Seconds that a workload is measured at each visit
     #[arg(long, value_name = "SECONDS")]
     window: Option<f64>,
-    /// Count the run time of the schedulers' BPF programs. Costs two clock reads a call: not with latency or overhead
+    /// Count the run time of the schedulers' BPF programs. It costs two clock reads per call, so do
+    /// not combine it with latency or overhead
     #[arg(long)]
     bpf_stats: bool,
-    /// Tell the energy of each visit: energy_j where the machine has RAPL counters and they can be read, else
-    /// energy_model_j, a model (see docs/guides/ab.md). Two more metrics share the correction for their number
+    /// Report the energy of each visit: energy_j where RAPL counters exist and are readable, else
+    /// energy_model_j, a model (see docs/guides/ab.md). Two more metrics share the correction for
+    /// the number of metrics
     #[arg(long)]
     energy: bool,
-    /// What the run must show, e.g. stp:no-worse or stp:better,unfairness:no-worse. Decides the exit code
+    /// What the run must show, e.g. stp:no-worse or stp:better,unfairness:no-worse. Decides the
+    /// exit code
     #[arg(long)]
     gate: Option<String>,
     /// Seed of the orders, to repeat a run; taken from the clock unless given
     #[arg(long)]
     seed: Option<u64>,
-    /// Go on with the run in --out: whole blocks are kept, the rest is measured
+    /// Continue the run in --out: keep whole blocks and measure the rest
     #[arg(long)]
     resume: bool,
-    /// Folder for samples, report.html, report.json and logs
+    /// Directory for samples, report.html, report.json and logs
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -105,34 +115,35 @@ pub(super) struct AbArgs {
 /// Write the report of a run again, and print the verdicts
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
-    /// The run's folder
+    /// The run's directory
     dir: PathBuf,
     #[command(flatten)]
     output: Output,
 }
 
-/// Compare two runs, e.g. of two versions of a scheduler: how did the difference to the baseline change?
+/// Compare two runs, e.g. of two versions of a scheduler, by their differences to the baseline
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// The earlier run's folder
+    /// Directory of the earlier run
     before: PathBuf,
-    /// The later run's folder
+    /// Directory of the later run
     after: PathBuf,
-    /// Compare runs of different machines or kernels all the same. The result then mixes both causes
+    /// Compare runs of different machines or kernels all the same. The result then mixes both
+    /// causes
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     output: Output,
 }
 
-/// Suites, workloads and metrics, with units and which direction is better
+/// List suites, workloads and metrics, with units and which direction is better
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
     #[command(flatten)]
     output: Output,
 }
 
-/// One boot's work inside the VM; used by ab
+/// Do the work of one boot inside the VM; used by ab
 #[derive(Debug, Args)]
 pub(super) struct BootArgs {
     #[arg(long)]
@@ -205,7 +216,7 @@ impl AbArgs {
         }))
     }
 
-    /// The whole command; its exit code.
+    /// Run the whole command. Return its exit code.
     pub(super) fn run(&self) -> Result<u8> {
         let plan = self.plan()?;
         let seed = self.seed.unwrap_or_else(seed_from_clock);
@@ -228,10 +239,10 @@ impl AbArgs {
         let run = match run {
             Ok(run) => run,
             Err(e) => {
-                // What was measured so far is worth a report, and the error is the last word.
+                // The samples so far deserve a report. The error remains the last line of output.
                 if let Ok(report) = Report::from_dir(&self.out) {
                     eprint!("{}", report.text());
-                    // The disk may be full; the error tells.
+                    // The disk may be full, which the error below reports.
                     let _ = report.write(&self.out);
                 }
                 return Err(e);
@@ -250,16 +261,17 @@ impl AbArgs {
     }
 }
 
-/// What the user did not ask for and a run lacks all the same; None if it is as complete as it was meant to be.
+/// Return the reason why a run lacks blocks that the user asked for. None if it is complete, or if
+/// the time budget ended it.
 fn gap(run: &Run) -> Option<&str> {
     let why = run.incomplete_why.as_deref().unwrap_or("blocks are missing");
     (!run.complete && why != BUDGET_USED).then_some(why)
 }
 
-/// Judges a run, prints the verdicts and writes the reports into its folder.
+/// Judge a run, print the verdicts and write the reports into its directory.
 fn shown(dir: &Path, output: &Output) -> Result<Report> {
     let report = Report::from_dir(dir)?;
-    // Printed first: on a full disk, or in a folder that may only be read, that much works.
+    // Printing comes first because it also works on a full disk and in a read-only directory.
     print(output, &report, || report.text() + &files(dir))?;
     report.write(dir)?;
     Ok(report)
@@ -325,7 +337,7 @@ fn list_text() -> String {
     out
 }
 
-/// The command line that repeats this run, seed included.
+/// Return the command line that repeats this run, with its seed.
 fn replay(seed: u64) -> String {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--resume").collect();
     let seeded = words.iter().any(|word| word == "--seed" || word.starts_with("--seed="));

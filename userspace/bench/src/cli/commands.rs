@@ -1,4 +1,4 @@
-//! From parsed arguments to measurements, and from reports to output.
+//! Conversion of parsed arguments to measurements, and of reports to output.
 
 use super::*;
 use crate::measure::{self, Sample, Until};
@@ -7,7 +7,7 @@ use crate::{control, cost, counters, cpus, demo, mix, once, pingpong, ratio, sto
 use serde::Serialize;
 use std::io::Write;
 
-/// Runs one command; the exit code of one that did what it was asked.
+/// Run one command. Return its exit code if it did its work.
 pub(super) fn run(command: Command) -> Result<u8> {
     match command {
         Command::Ab(args) => return args.run(),
@@ -110,7 +110,8 @@ pub(super) fn run(command: Command) -> Result<u8> {
     Ok(0)
 }
 
-/// Until the end of the input, which is when whoever started this is done or dead.
+/// Hold the counters until standard input ends. It ends when the process that started this one is
+/// done or dead.
 fn hold_counters(args: &HoldArgs) -> Result<()> {
     let cpus = cpus::online()?.0;
     let Some(_held) = counters::hold(&cpus, args.groups.into(), args.pinned)? else {
@@ -151,7 +152,7 @@ impl From<DemoArgs> for demo::Options {
     }
 }
 
-/// What `work` reports.
+/// Report of `work`.
 #[derive(Serialize)]
 struct WorkReport {
     schema: &'static str,
@@ -206,7 +207,7 @@ impl WorkReport {
     }
 }
 
-/// Prints a report to standard output. A reader that went away is no error.
+/// Print a report to standard output. A closed pipe is no error.
 pub(super) fn print<T: Serialize>(output: &Output, report: &T, text: impl FnOnce() -> String) -> Result<()> {
     let body = if output.json {
         serde_json::to_string_pretty(report).map_err(|e| Error::failed("writing JSON", e))? + "\n"

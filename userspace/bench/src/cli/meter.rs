@@ -1,11 +1,11 @@
-//! Progress of a comparison, for people: a bar on a terminal, a line a visit elsewhere.
+//! Progress of a comparison on standard error, with an estimate of the time left.
 
 use crate::ab::runner::Progress as Step;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// Progress with an estimate of the time left: a bar on a terminal, a line a visit elsewhere.
+/// A bar on a terminal, elsewhere one line per visit.
 pub(super) struct Meter {
     boots: u32,
     begun: Instant,
@@ -14,11 +14,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of a run of so many boots.
+    /// Start the meter for a run of this many boots.
     pub(super) fn new(boots: u32) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(1);
-            // The template is constant; a mistake in it would only cost the looks.
+            // The template is constant. A mistake in it would only change the appearance.
             if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% [{elapsed}] {wide_msg}") {
                 bar.set_style(style);
             }
@@ -27,7 +27,7 @@ impl Meter {
         Meter { boots, begun: Instant::now(), bar, said: String::new() }
     }
 
-    /// Shows where it stands.
+    /// Show the current step.
     pub(super) fn show(&mut self, step: &Step) {
         let total = step.total.max(1) as f64;
         let share =
@@ -67,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Clears the bar.
+    /// Clear the bar.
     pub(super) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A directory that looks like sched_ext's, and a fake scheduler that plays with it.
+/// Make a directory like that of sched_ext in sysfs, for a fake scheduler to write to.
 fn fake(state: &str) -> (tempfile::TempDir, SchedExt) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("state"), state).unwrap();

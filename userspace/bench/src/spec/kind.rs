@@ -1,37 +1,44 @@
 //! Kinds of single-task workload: their names, parameters and defaults.
 //!
-//! Problem: command lines, plans, result files and tables all name the same workloads, for years.
+//! # Problem
+//! Command lines, plans, result files and tables name the same workloads, for years.
 //!
-//! Approach: one enum, parsed from `NAME` or `NAME:PARAMETER`, printed by the inverse. Kinds that the user is meant to
-//! choose a number for (`mixed`, `swp`, `phases`) always print it; sizes print only where they are not the default.
+//! # Approach
+//! One enum is parsed from `NAME` or `NAME:PARAMETER`, and printed by the inverse. Kinds whose
+//! parameter the user is meant to choose (`mixed`, `swp`, `phases`) always print it. Sizes are
+//! printed only where they differ from the default.
 //!
-//! Invariants: parsing what was printed gives the same kind. Every name alone is a valid kind.
+//! # Invariants
+//! Parsing a printed kind gives the same kind. Every name alone is a valid kind.
 //!
-//! Limits: one parameter per kind.
+//! # Limits
+//! A kind has at most one parameter.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Set of `chase`, `stalled`, `cachestress` and `swpmem`: 384 KiB, half as much again as the
-/// last-level cache the asymmetric VM models, and small enough that a modelled miss still hits the
-/// host's caches and TLB (larger sets take the host longer).
+/// Set of `chase`, `stalled`, `cachestress` and `swpmem`: 384 KiB, 1.5 times the last-level cache
+/// that the asymmetric VM models. It is small enough that a modelled miss still hits the host's
+/// caches and TLB. Larger sets take the host longer.
 pub const DEFAULT_CHASE_BYTES: usize = 384 << 10;
 /// Set of `stream`, all three arrays together.
 pub const DEFAULT_STREAM_BYTES: usize = 3 << 19;
-/// Multiplications after each load of `stalled`: 50 % stalled at 60 MIPS and 600 ns a miss.
+/// Multiplications after each load of `stalled`. A CPU of 60 MIPS with 600 ns per miss is then
+/// stalled 50 % of the time.
 pub const DEFAULT_MULTIPLIES: u32 = 16;
 /// Share of computing in `mixed` and `swp`, percent: the middle one of the ratios 1.0, 0.8, 0.6.
 const DEFAULT_PERCENT: u8 = 80;
-/// Period of `phases`, milliseconds: half of it computing, half of it chasing.
+/// Period of `phases`, milliseconds: one half computes, the other half chases.
 const DEFAULT_PERIOD_MS: u32 = 2000;
-/// Periods of `phases` accepted, milliseconds.
+/// Accepted periods of `phases`, milliseconds.
 const PERIODS_MS: std::ops::RangeInclusive<u32> = 50..=5000;
-/// Largest set accepted: 4 GiB.
+/// Largest accepted set: 4 GiB.
 const MAX_SET_BYTES: usize = 4 << 30;
 
-/// A kind of workload with its parameter. Written `compute`, `float`, `chase`, `chase:4M`, `stalled:20`, `branchy`, `stream:6M`,
-/// `mixed:80`, `phases:500`, `cachestress`, `swpcpu`, `swpmem`, `swp:60`.
+/// A kind of workload with its parameter. Written `compute`, `float`, `chase`, `chase:4M`,
+/// `stalled:20`, `branchy`, `stream:6M`, `mixed:80`, `phases:500`, `cachestress`, `swpcpu`,
+/// `swpmem`, `swp:60`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Integer arithmetic in registers.
@@ -43,10 +50,10 @@ pub enum Kind {
     },
     /// A chase with this many multiplications after each load.
     Stalled {
-        /// Multiplications per load; more means less stalled.
+        /// Multiplications per load; more multiplications mean fewer stalls.
         multiplies: u32,
     },
-    /// Branches nobody can predict.
+    /// Unpredictable branches.
     Branchy,
     /// Sums over three long arrays.
     Stream {
@@ -55,29 +62,31 @@ pub enum Kind {
     },
     /// Floating-point arithmetic in registers.
     Float,
-    /// Compute and chase in turns much shorter than a slice: one task that is a bit of both.
+    /// Compute and chase, alternating in periods much shorter than a slice. The task as a whole is
+    /// a blend of both.
     Mixed {
         /// Share of the work that is compute, percent.
         compute_percent: u8,
     },
-    /// Compute for half a period of wall time, then chase for the other half, again and again.
+    /// Compute for half a period of wall time, then chase for the other half, repeatedly.
     Phases {
         /// Length of a compute phase and a chase phase together, milliseconds.
         period_ms: u32,
     },
-    /// Every line of a buffer incremented and flushed from the caches.
+    /// Increments of every line of a buffer, each followed by a flush from the caches.
     CacheStress {
         /// Size of the buffer.
         set_bytes: usize,
     },
-    /// Integer and floating-point arithmetic in registers: the CPU function of libswp's micro-benchmark.
+    /// Integer and floating-point arithmetic in registers: the CPU function of libswp's
+    /// micro-benchmark [Werling18].
     SwpCpu,
     /// Indirect accesses, then pointer chasing: the memory functions of libswp's micro-benchmark.
     SwpMem {
-        /// Size of everything they touch.
+        /// Size of all their data together.
         set_bytes: usize,
     },
-    /// `swpcpu` and `swpmem` in one task, in turns once a step.
+    /// `swpcpu` and `swpmem` in one task, alternating within each step.
     Swp {
         /// Share of the work that is `swpcpu`, percent.
         cpu_percent: u8,
@@ -101,8 +110,9 @@ impl Kind {
         "swp",
     ];
 
-    /// Wall time after which the kind begins again from the start; zero for kinds that never change. A measurement must cover
-    /// whole periods, else its result depends on which part of one it saw.
+    /// Return the wall time after which the kind repeats its behaviour; zero for kinds that never
+    /// change. A measurement must cover whole periods, else its result depends on the phase that it
+    /// saw.
     pub fn period(&self) -> Duration {
         match *self {
             Kind::Phases { period_ms } => Duration::from_millis(period_ms.into()),
@@ -168,18 +178,18 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A name, and the size where it is not the default.
+/// Write a name, and the size where it is not the default.
 fn write_sized(f: &mut fmt::Formatter<'_>, name: &str, bytes: usize, default: usize) -> fmt::Result {
     if bytes == default { f.write_str(name) } else { write!(f, "{name}:{bytes}") }
 }
 
-/// Parses a share of 0 to 100.
+/// Parse a share of 0 to 100.
 fn parse_percent(text: &str) -> Result<u8, String> {
     let percent = text.parse::<u8>().ok().filter(|percent| *percent <= 100);
     percent.ok_or_else(|| format!("'{text}' is not a percentage; write 0 to 100, e.g. mixed:80"))
 }
 
-/// Parses a size such as `65536`, `256K`, `4M`, `1G` (powers of 1024), from 128 bytes to 4 GiB.
+/// Parse a size such as `65536`, `256K`, `4M`, `1G` (powers of 1024), from 128 bytes to 4 GiB.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((i, 'K' | 'k')) => (&text[..i], 10),

@@ -1,4 +1,4 @@
-//! The changes a storm makes to its workers.
+//! The changes that a storm makes to its workers.
 
 use super::Storm;
 use crate::cpus;
@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::time::Duration;
 
-/// How long a stopped worker stays stopped.
+/// Time for which a stopped worker stays stopped.
 const STOPPED: Duration = Duration::from_millis(2);
 
 /// A kind of change.
@@ -33,7 +33,7 @@ const CHANGES: [(Change, &str); 7] = [
 ];
 
 impl Storm {
-    /// Makes one random change to one random worker.
+    /// Make one random change to one random worker.
     pub(super) fn change(&mut self) {
         let (change, name) = CHANGES[self.random.below(CHANGES.len() as u64) as usize];
         let victim = self.workers[self.random.below(self.workers.len() as u64) as usize].pid;
@@ -59,7 +59,7 @@ impl Storm {
         self.count(name, u64::from(done));
     }
 
-    /// A random set of the CPUs that are online, never empty.
+    /// Return a random set of the CPUs that are online, never empty.
     fn some_cpus(&mut self) -> Vec<usize> {
         let mask = self.random.next();
         let chosen = self.online.iter().enumerate().filter(|(i, _)| (mask >> (i % 64)) & 1 == 1);
@@ -68,13 +68,13 @@ impl Storm {
     }
 }
 
-/// Sets a process's nice value; false if not permitted.
+/// Set a process's nice value. Return false if this is not permitted.
 pub(super) fn set_nice(pid: Pid, nice: i32) -> bool {
-    // SAFETY: plain system call without pointers.
+    // SAFETY: this is a plain system call without pointers.
     unsafe { nix::libc::setpriority(nix::libc::PRIO_PROCESS, pid.as_raw() as u32, nice) == 0 }
 }
 
-/// Makes a process SCHED_BATCH or SCHED_OTHER; false if not permitted.
+/// Make a process SCHED_BATCH or SCHED_OTHER. Return false if this is not permitted.
 pub(super) fn set_policy(pid: Pid, batch: bool) -> bool {
     let policy = if batch { nix::libc::SCHED_BATCH } else { nix::libc::SCHED_OTHER };
     let parameters = nix::libc::sched_param { sched_priority: 0 };

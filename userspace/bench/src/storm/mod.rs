@@ -1,19 +1,24 @@
-//! A storm of changes: does every task survive it?
+//! A storm of changes, to test that every task survives it.
 //!
-//! Problem: a scheduler's bookkeeping breaks where tasks are born, die, change their affinity, weight, policy or cgroup, or
-//! are stopped, in the very moment it handles them. What breaks shows late: a task that is never picked again.
+//! # Problem
+//! A task may be created, die, be stopped, or change its affinity, weight, policy or cgroup at the
+//! very moment that the scheduler handles it. Such races can break the scheduler's bookkeeping. The
+//! damage shows late, as a task that is never picked again.
 //!
-//! Approach: workers of several kinds (see [`workers`]) publish their progress; the driver picks a random worker and a
-//! random change, hundreds of times a second, and watches that every worker still makes progress. At the end
-//! all changes are undone, the workers are asked to stop, and every one must come back. The random seed is
-//! printed and can be given, which repeats the order of changes (not their timing).
+//! # Approach
+//! Workers of several kinds (see [`workers`]) publish their progress. The driver picks a random
+//! worker and a random change, hundreds of times a second, and watches that every worker still
+//! makes progress. At the end it undoes all changes and asks the workers to stop, and every worker
+//! must end. The random seed is printed and can be given. It repeats the order of changes, but not
+//! their timing.
 //!
-//! A storm fails if a worker makes no progress for the stall limit, reports an error (a lost grandchild, a
-//! wrong exit code), or does not end.
+//! A storm fails if a worker makes no progress for the stall limit, does not end, or reports an
+//! error: a lost grandchild or a wrong exit code.
 //!
-//! Limits: nice values stay between -5 and 10, so that on a busy machine no worker's fair share is so small
-//! that waiting for it looks like a stall. Kinds of change that the machine forbids (no rights, no cgroup v2) are
-//! counted as 0 and named.
+//! # Limits
+//! Nice values stay between -5 and 10. Otherwise a worker's fair share on a busy machine could be
+//! so small that its wait looks like a stall. Kinds of change that the machine forbids (missing
+//! permission, no cgroup v2) count as 0, and the report names them.
 
 mod changes;
 mod stress_ng;
@@ -35,40 +40,40 @@ use workers::{Control, Role, WorkerSlot};
 
 /// Pause between two changes.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Time between two looks at the workers' progress.
+/// Time between two reads of the workers' progress.
 const WATCH: Duration = Duration::from_millis(250);
-/// The driver's, where permitted.
+/// Nice value of the driver, where permitted.
 const DRIVER_NICE: i32 = -15;
-/// Longest time all workers may take to end when asked.
+/// Longest time for all workers to end on request.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What to do.
+/// Length and settings of a storm.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long.
+    /// Length of the storm.
     pub time: Duration,
     /// Seed of the order of changes; 0 takes one from the clock.
     pub seed: u64,
-    /// A worker without progress for this long is a failure.
+    /// Longest time without progress of a worker. More is a failure.
     pub stall_limit: Duration,
-    /// Run stress-ng beside it, if installed.
+    /// Run stress-ng at the same time, if it is installed.
     pub stress_ng: bool,
 }
 
-/// One worker's end.
+/// Figures of one worker.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkerReport {
-    /// What it did.
+    /// Role of the worker.
     pub role: &'static str,
-    /// Its process id.
+    /// Pid of the worker.
     pub pid: i32,
     /// Rounds of its work.
     pub progress: u64,
-    /// Longest time without progress that was seen, seconds.
+    /// Longest observed time without progress, seconds.
     pub longest_gap_s: f64,
 }
 
-/// What happened.
+/// Figures of a storm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Format of this report.
@@ -79,15 +84,15 @@ pub struct Report {
     pub seconds: f64,
     /// Successful changes and events by kind.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Kinds of change this machine did not allow, with the reason.
+    /// Kinds of change that this machine did not allow, with the reason.
     pub skipped: Vec<String>,
     /// Every worker.
     pub workers: Vec<WorkerReport>,
-    /// What went wrong; empty if all is well.
+    /// Failures; empty if the storm passed.
     pub failures: Vec<String>,
 }
 
-/// The workers and what is known of them. Dropping it kills and reaps those left.
+/// The workers and the figures about them. Dropping it kills and reaps those that still run.
 struct Storm {
     control: Shared<Control>,
     slots: Shared<WorkerSlot>,
@@ -100,7 +105,7 @@ struct Storm {
     failures: Vec<String>,
 }
 
-/// One worker, watched.
+/// One worker and its observed progress.
 struct Worker {
     pid: Pid,
     role: Role,
@@ -110,7 +115,7 @@ struct Worker {
     ended: bool,
 }
 
-/// Runs a storm. The report's `failures` say whether all is well.
+/// Run a storm. It passed if the report's `failures` are empty.
 pub fn run(options: &Options) -> Result<Report> {
     let seed = if options.seed == 0 { clock_seed() } else { options.seed };
     let mut storm = Storm::start(seed)?;
@@ -118,7 +123,7 @@ pub fn run(options: &Options) -> Result<Report> {
     if options.stress_ng && stress.is_none() {
         storm.skipped.push("stress-ng: not installed".into());
     }
-    // Among so many busy workers the driver would have its turn only now and then.
+    // With nice 0 the driver would rarely run among so busy workers.
     let me = nix::unistd::getpid();
     changes::set_nice(me, DRIVER_NICE);
     let start = Instant::now();
@@ -187,7 +192,7 @@ impl Storm {
         *self.counts.entry(what).or_default() += n;
     }
 
-    /// Looks at every worker's progress, and at whether it still lives.
+    /// Read every worker's progress, and check that the worker still lives.
     fn watch(&mut self, limit: Duration) {
         let now = Instant::now();
         for (worker, slot) in self.workers.iter_mut().zip(self.slots.all()) {
@@ -214,10 +219,10 @@ impl Storm {
         }
     }
 
-    /// Undoes all changes, asks the workers to stop, and reaps every one.
+    /// Undo all changes, ask the workers to stop, and reap every one.
     fn end(&mut self) {
         for worker in self.workers.iter().filter(|worker| !worker.ended) {
-            // A worker that cannot be changed back may still end in time; what counts is that it does.
+            // A worker whose changes cannot be undone may still end in time, which is enough.
             let _ = kill(worker.pid, Signal::SIGCONT);
             let _ = cpus::set_affinity(worker.pid, &self.online);
             changes::set_nice(worker.pid, 0);
@@ -288,14 +293,14 @@ impl Storm {
 impl Drop for Storm {
     fn drop(&mut self) {
         for worker in self.workers.iter().filter(|worker| !worker.ended) {
-            // Errors mean that it has ended already, which is what is wanted.
+            // An error means that the worker has ended already, as intended.
             let _ = kill(worker.pid, Signal::SIGKILL);
             let _ = waitpid(worker.pid, None);
         }
     }
 }
 
-/// Waits for a child until `deadline`.
+/// Wait for a child until `deadline`.
 fn reap(pid: Pid, deadline: Instant) -> Option<WaitStatus> {
     loop {
         match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
@@ -307,7 +312,7 @@ fn reap(pid: Pid, deadline: Instant) -> Option<WaitStatus> {
     }
 }
 
-/// State and last place in the kernel of a process, for a failure's line.
+/// Return the state of a process and the kernel function that it waits in, for a failure's line.
 fn describe(pid: Pid) -> String {
     let read = |name| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let status = read("status");
@@ -318,12 +323,12 @@ fn describe(pid: Pid) -> String {
 }
 
 impl Report {
-    /// True if nothing was lost.
+    /// Return true if the storm had no failures.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// As an error that names the first failure, if there is one.
+    /// Return an error that names the first failure, if there is one.
     pub fn verdict(&self) -> Result<()> {
         match self.failures.first() {
             None => Ok(()),
@@ -335,7 +340,7 @@ impl Report {
         }
     }
 
-    /// For people.
+    /// Return the report as text.
     pub fn text(&self) -> String {
         let counts: String = self.counts.iter().map(|(name, n)| format!("  {n:8} {name}\n")).collect();
         let skipped: String = self.skipped.iter().map(|why| format!("  skipped  {why}\n")).collect();

@@ -1,15 +1,15 @@
-//! stress-ng beside the storm, where it is installed: somebody else's idea of churn.
+//! stress-ng during the storm, where it is installed: churn from an independent program.
 
 use crate::{Error, Result, files};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Stressors that hit a scheduler, one instance each.
+/// Stressors that exercise a scheduler, one instance each.
 const STRESSORS: [&str; 9] =
     ["fork", "vfork", "exec", "affinity", "nice", "futex", "switch", "clone", "yield"];
 
-/// How long it may take to clean up after its time is over.
+/// Time that stress-ng may take to clean up after its run.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A running stress-ng.
@@ -18,7 +18,7 @@ pub(super) struct StressNg {
     deadline: Instant,
 }
 
-/// Starts it for `time`; None if it is not installed.
+/// Start stress-ng for `time`. None if it is not installed.
 pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
     let mut command = Command::new("stress-ng");
     for name in STRESSORS {
@@ -32,7 +32,7 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
         &format!("{}s", time.as_secs().max(1)),
     ]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-    // SAFETY: prctl is safe between fork and exec; it ends stress-ng if this process dies.
+    // SAFETY: prctl is safe between fork and exec. It ends stress-ng if this process dies.
     unsafe {
         command.pre_exec(|| {
             nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGTERM);
@@ -47,7 +47,7 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
 }
 
 impl StressNg {
-    /// Waits for its end; an error line unless it found everything in order.
+    /// Wait for the end of stress-ng. Return an error line unless it reports success.
     pub(super) fn finish(mut self) -> std::result::Result<(), String> {
         loop {
             match self.child.try_wait() {

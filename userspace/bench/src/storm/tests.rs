@@ -1,4 +1,4 @@
-//! Storms that pass, and storms that must not.
+//! Storms that pass, and storms that must fail.
 
 use super::*;
 

@@ -10,21 +10,22 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-/// What a worker does all its life.
+/// Activity of a worker, for all its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Computes without ever sleeping.
     Spinner,
     /// Sleeps a millisecond, computes a little.
     Sleeper,
-    /// Forks children that compute a little and end with an unusual exit code; every fourth runs a program instead.
+    /// Forks children that compute a little and end with an unusual exit code. Every fourth time it
+    /// runs a program instead.
     Forker,
     /// Plays ping-pong with its partner, the next or previous worker, by futex.
     Futex,
 }
 
 impl Role {
-    /// Name in reports.
+    /// Return the name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Role::Spinner => "spinner",
@@ -35,22 +36,22 @@ impl Role {
     }
 }
 
-/// Workers for a machine of this many CPUs: enough that all queues are used and nobody is ever alone. Futex players
-/// come first, so that partners sit at indices 2k and 2k+1.
+/// Return the workers for a machine of this many CPUs: enough that all DSQs are in use and no
+/// worker is ever alone. Futex players come first, so that partners are at indices 2k and 2k+1.
 pub(super) fn roles(cpus: usize) -> Vec<Role> {
     let n = cpus.clamp(2, 32);
     let groups = [(Role::Futex, n / 2 * 2), (Role::Spinner, n), (Role::Sleeper, n / 2), (Role::Forker, 2)];
     groups.iter().flat_map(|&(role, n)| std::iter::repeat_n(role, n)).collect()
 }
 
-/// Tells all workers to end.
+/// Request to all workers to end.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Control {
     pub(super) stop: AtomicU64,
 }
 
-/// What a worker publishes.
+/// Figures that a worker publishes.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct WorkerSlot {
@@ -60,13 +61,14 @@ pub(super) struct WorkerSlot {
     pub(super) wakes: AtomicU64,
     pub(super) signals: AtomicU64,
     pub(super) errors: AtomicU64,
-    /// Whose turn it is, in the slot of a futex pair's even player: 0 the even one's, 1 the odd one's.
+    /// The player of a futex pair that plays next: 0 is the even one, 1 the odd one. Used in the
+    /// slot of the even player only.
     turn: AtomicU32,
 }
 
-// SAFETY: atomics only, valid when zero.
+// SAFETY: the field is an atomic, and valid when zero.
 unsafe impl SharedZero for Control {}
-// SAFETY: atomics only, valid when zero.
+// SAFETY: the fields are atomics only, and valid when zero.
 unsafe impl SharedZero for WorkerSlot {}
 
 /// Signals that this process has handled.
@@ -76,15 +78,15 @@ extern "C" fn on_signal(_: nix::libc::c_int) {
     HANDLED.fetch_add(1, Relaxed);
 }
 
-/// Makes this process, and those it forks, survive the storm's signals. To be called before any worker is born: a signal
-/// may reach it in its first instant.
+/// Make this process, and those that it forks, survive the storm's signals. Call it before the
+/// first worker is forked, because a signal may reach a worker in its first instant.
 pub(super) fn handle_signals() -> nix::Result<()> {
     let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::empty(), SigSet::empty());
     // SAFETY: the handler only adds to an atomic.
     unsafe { sigaction(Signal::SIGUSR1, &action) }.map(drop)
 }
 
-/// A worker's life, until told to stop. Returns its exit code.
+/// Run a worker until the stop. Return its exit code.
 pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerSlot]) -> u8 {
     let slot = &slots[index];
     let mut work = work::build(&Kind::Compute);
@@ -106,7 +108,7 @@ pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerS
     0
 }
 
-/// One child: born, worked, reaped with the exit code it chose. True unless it was lost.
+/// Fork or run one child and reap it. Return true if it ended with the expected exit code.
 fn bear(slot: &WorkerSlot, round: u64, work: &mut dyn Step) -> bool {
     let well = if round.is_multiple_of(4) {
         slot.execs.fetch_add(1, Relaxed);
@@ -136,7 +138,8 @@ fn reaped_with(pid: nix::unistd::Pid, code: u8) -> bool {
     }
 }
 
-/// One turn of futex ping-pong; true if it was this player's turn. Waits at most 100 ms, to see the stop.
+/// Play one move of futex ping-pong. Return true if this player could move. It waits at most 100
+/// ms, to notice the stop.
 fn play(slot: &WorkerSlot, turn: &AtomicU32, me: u32) -> bool {
     if turn.load(SeqCst) != me {
         futex_wait(turn, 1 - me, Duration::from_millis(100));
@@ -150,16 +153,16 @@ fn play(slot: &WorkerSlot, turn: &AtomicU32, me: u32) -> bool {
     true
 }
 
-/// Sleeps while `word` is `value`, until woken, a signal, or the timeout.
+/// Sleep while `word` is `value`, until a wakeup, a signal, or the timeout.
 fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
     let spec = nix::sys::time::TimeSpec::from(timeout);
     let timeout: *const nix::libc::timespec = spec.as_ref();
-    // SAFETY: both pointers are valid for the call, which writes through neither. Not the private kind: the word is
-    // shared between processes.
+    // SAFETY: both pointers are valid for the call, which writes through neither. The futex is not
+    // of the private kind, because processes share the word.
     unsafe { nix::libc::syscall(nix::libc::SYS_futex, word.as_ptr(), nix::libc::FUTEX_WAIT, value, timeout) };
 }
 
-/// Wakes everyone who waits on `word`.
+/// Wake all waiters on `word`.
 fn futex_wake(word: &AtomicU32) {
     // SAFETY: the pointer is valid and only names the word.
     unsafe { nix::libc::syscall(nix::libc::SYS_futex, word.as_ptr(), nix::libc::FUTEX_WAKE, i32::MAX) };

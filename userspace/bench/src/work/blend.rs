@@ -1,11 +1,14 @@
-//! `mixed` and `phases`: compute and chase in one task, either all the time or in turns.
+//! `mixed` and `phases`: compute and chase in one task, either finely interleaved or in long
+//! phases.
 //!
-//! `mixed:P` does P % of a step of compute and 100 - P % of a step of chase, in [`TURNS`] turns within each step: far below
-//! any scheduler's slice, so all it can see is a task that is a bit of both. `phases:MS` is the opposite: a task that changes its
-//! nature, twice per period of wall time, and asks whether the scheduler notices.
+//! `mixed:P` does P % of a step of compute and 100 - P % of a step of chase, in [`TURNS`] parts
+//! within each step. The parts are far shorter than the slice of any scheduler, so a scheduler sees
+//! one blend of both. `phases:MS` is the opposite: the task changes its nature twice per period of
+//! wall time, which shows whether the scheduler notices.
 //!
-//! Limits: the clock of `phases` is the kernel's coarse one (a tick, 1 to 10 ms, is its grain), because that one is read without
-//! a system call on every clock source, the VM's included.
+//! # Limits
+//! `phases` uses the kernel's coarse clock, whose grain is a tick, 1 to 10 ms. Reading this clock
+//! needs no system call on any clock source, including that of the VM.
 
 use super::Step;
 use super::chase::{Chase, DEFAULT_SET_BYTES};
@@ -13,13 +16,14 @@ use super::compute::Compute;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Turns of a step of `mixed`; a unit is one turn.
+/// Parts of a step of `mixed`. A unit is one part.
 const TURNS: u64 = 5;
-/// Per turn and percent: rounds of compute and loads of chase. 100 % of either is about 20 000 cycles a step.
+/// Per part and percent: rounds of compute and loads of chase. 100 % of either is about 20 000
+/// cycles per step.
 const ROUNDS_PER_PERCENT: u64 = 8;
 const LOADS_PER_PERCENT: u64 = 1;
 
-/// Both, finely interleaved.
+/// Compute and chase, finely interleaved.
 pub(super) struct Mixed {
     compute: Compute,
     chase: Chase,
@@ -49,7 +53,7 @@ impl Step for Mixed {
     }
 }
 
-/// One after the other.
+/// Compute and chase, one after the other.
 pub(super) struct Phases {
     compute: Compute,
     chase: Chase,
@@ -58,13 +62,13 @@ pub(super) struct Phases {
     chase_first: bool,
     /// Whether the last step was a chase.
     chased: bool,
-    /// When the first step began.
+    /// Start of the first step.
     start: Option<Duration>,
 }
 
 impl Phases {
-    /// Tasks of even `index` begin with compute, those of odd index with chase, so that several of them are not all of
-    /// the same nature at the same time, which no placement could make use of.
+    /// Make the task of this `index`. Tasks of even index begin with compute, those of odd index
+    /// with chase. If all tasks had the same nature at the same time, no placement could use it.
     pub(super) fn new(period: Duration, index: usize) -> Self {
         Phases {
             compute: Compute::new(),
@@ -76,7 +80,7 @@ impl Phases {
         }
     }
 
-    /// Whether it is time to chase, so long after the start.
+    /// Return true if the task chases at this time after the start.
     fn chases(&self, elapsed: Duration) -> bool {
         let second = (elapsed.as_nanos() / self.half.as_nanos().max(1)) % 2 == 1;
         second != self.chase_first
@@ -84,7 +88,7 @@ impl Phases {
 }
 
 impl Step for Phases {
-    /// Steps of both kinds are of like length; a unit is one step.
+    /// Steps of both kinds are of like length. A unit is one step.
     fn step(&mut self) -> u64 {
         let now = coarse_now();
         let elapsed = now.saturating_sub(*self.start.get_or_insert(now));
@@ -102,9 +106,9 @@ impl Step for Phases {
     }
 }
 
-/// Time since boot, to a tick.
+/// Return the time since boot, to a tick.
 fn coarse_now() -> Duration {
-    // The clock exists on every Linux; without it the task would stay in its first phase.
+    // The clock exists on every Linux. Without it the task would stay in its first phase.
     clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from).unwrap_or_default()
 }
 

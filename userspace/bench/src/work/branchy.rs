@@ -1,8 +1,9 @@
-//! `branchy`: a branch on a random bit, wrong half of the time on any predictor: stalls inside the core.
+//! `branchy`: a branch on a random bit, which any predictor gets wrong half of the time. It stalls
+//! inside the core.
 
 use super::{Step, Xorshift, opaque};
 
-/// Random branches in one step; a unit is one.
+/// Random branches in one step. A unit is one branch.
 const BRANCHES: u64 = 1500;
 
 /// The random state, and a value that both sides of the branch change.
@@ -21,7 +22,7 @@ impl Step for Branchy {
     fn step(&mut self) -> u64 {
         let mut x = self.x;
         for _ in 0..BRANCHES {
-            // The opaque values in both arms keep the compiler from a conditional move.
+            // The opaque values in both arms keep the compiler from using a conditional move.
             if opaque(self.random.next()) & 0x100 != 0 {
                 x = opaque(x).wrapping_add(3);
             } else {

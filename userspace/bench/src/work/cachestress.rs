@@ -1,14 +1,15 @@
-//! `cachestress`: every line of a buffer is incremented and flushed, as in Listing 1 of Reif et al., "Nearly Symmetric
-//! Multi-Core Processors" (APSys 2020).
+//! `cachestress`: increment and flush every line of a buffer, as in Listing 1 of [Reif20].
 //!
-//! There a fence ends each pass over the buffer; here it ends each step, so that all steps are alike.
+//! The original has a fence at the end of each pass over the buffer. Here it is at the end of each
+//! step, so that all steps are alike.
 //!
-//! Limits: the asymmetric VM models no flush; its misses come from the buffer being larger than the last-level cache.
-//! Processors other than x86-64 and AArch64 only increment.
+//! # Limits
+//! The asymmetric VM models no flush. Its misses come from a buffer larger than the last-level
+//! cache. Processors other than x86-64 and AArch64 only increment.
 
 use super::Step;
 
-/// Lines in one step; a unit is one line.
+/// Lines in one step. A unit is one line.
 const LINES: usize = 256;
 
 /// One cache line, of which one word is used.
@@ -16,14 +17,14 @@ const LINES: usize = 256;
 #[derive(Clone, Default)]
 struct Line(u64);
 
-/// The buffer, and where the next step begins.
+/// The buffer, and the start of the next step.
 pub(super) struct CacheStress {
     lines: Vec<Line>,
     at: usize,
 }
 
 impl CacheStress {
-    /// A buffer of `set_bytes`, rounded down to whole steps, at least one.
+    /// Make a buffer of `set_bytes`, rounded down to whole steps, at least one.
     pub(super) fn new(set_bytes: usize) -> Self {
         let steps = (set_bytes / (LINES * size_of::<Line>())).max(1);
         CacheStress { lines: vec![Line::default(); steps * LINES], at: 0 }
@@ -42,16 +43,17 @@ impl Step for CacheStress {
     }
 }
 
-/// Writes the line back and drops it from all caches.
+/// Write the line back and drop it from all caches.
 #[inline(always)]
 fn flush(line: &mut Line) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: flushing a line changes no value; the pointer is to a live object. Every x86-64 has the instruction (SSE2).
+    // SAFETY: flushing a line changes no value, and the pointer is to a live object. Every x86-64
+    // has the instruction (SSE2).
     unsafe {
         std::arch::x86_64::_mm_clflush(std::ptr::from_mut(line).cast())
     };
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: cleaning a line changes no value; Linux lets user space do it.
+    // SAFETY: cleaning a line changes no value, and Linux lets user space do it.
     unsafe {
         std::arch::asm!("dc civac, {}", in(reg) std::ptr::from_mut(line), options(nostack, preserves_flags))
     };
@@ -59,16 +61,16 @@ fn flush(line: &mut Line) {
     std::hint::black_box(line);
 }
 
-/// Waits until all flushes are done.
+/// Wait until all flushes are done.
 #[inline(always)]
 fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a barrier; every x86-64 has it (SSE2).
+    // SAFETY: this is a barrier, which every x86-64 has (SSE2).
     unsafe {
         std::arch::x86_64::_mm_mfence()
     };
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a barrier; it touches no memory or register.
+    // SAFETY: this is a barrier, which touches no memory or register.
     unsafe {
         std::arch::asm!("dsb ish", options(nostack, preserves_flags))
     };

@@ -1,26 +1,26 @@
-//! `chase` and `stalled`: dependent loads along a random cycle through a set larger than the last-level
-//! cache, with a number of multiplications between two loads.
+//! `chase` and `stalled`: dependent loads along a random cycle through a set larger than the
+//! last-level cache, with a number of multiplications between two loads.
 //!
-//! The cycle visits every line of the set exactly once before it returns, so with least-recently-used caches
-//! smaller than the set *every* load misses: the stall per load is known, not a matter of luck.
+//! The cycle visits every line of the set exactly once before it returns. In a least-recently-used
+//! cache smaller than the set, *every* load therefore misses, and the stall per load is known.
 
 use super::{Step, Xorshift, opaque};
 
-/// Four times the last-level cache that the asymmetric VM models.
+/// Default size of the set, larger than the last-level cache that the asymmetric VM models.
 pub(super) const DEFAULT_SET_BYTES: usize = crate::spec::DEFAULT_CHASE_BYTES;
 
-/// Loads in one step; a unit is one load with its multiplications. 0.3 ms at 600 ns a miss.
+/// Loads in one step, 0.3 ms at 600 ns per miss. A unit is one load with its multiplications.
 const LOADS: u64 = 512;
 
-/// One cache line; only the first word is used: where the next line lies.
+/// One cache line. Only its first word is used, the address of the next line.
 #[repr(align(64))]
 struct Line {
     next: *const Line,
 }
 
-/// The set, and where the chase stands.
+/// The set, and the current line.
 pub(super) struct Chase {
-    /// Owns what `at` and every `next` point into. Never resized.
+    /// Owner of the lines that `at` and every `next` point to. It is never resized.
     _lines: Vec<Line>,
     at: *const Line,
     multiplies: u32,
@@ -28,7 +28,8 @@ pub(super) struct Chase {
 }
 
 impl Chase {
-    /// A cycle through `set_bytes` (at least two lines), with `multiplies` multiplications after each load.
+    /// Make a cycle through `set_bytes` (at least two lines), with `multiplies` multiplications
+    /// after each load.
     pub(super) fn new(set_bytes: usize, multiplies: u32) -> Self {
         let mut lines: Vec<Line> = Vec::new();
         lines.resize_with(lines_in(set_bytes), || Line { next: std::ptr::null() });
@@ -39,7 +40,7 @@ impl Chase {
         Chase { _lines: lines, at: base, multiplies, x: 1 }
     }
 
-    /// Follows the cycle by `n` lines, without multiplications; returns `n`.
+    /// Follow the cycle by `n` lines, without multiplications, and return `n`.
     #[inline(always)]
     pub(super) fn loads(&mut self, n: u64) -> u64 {
         let mut at = self.at;
@@ -50,23 +51,26 @@ impl Chase {
         n
     }
 
-    /// Follows the cycle by one line.
+    /// Follow the cycle by one line.
     #[inline(always)]
     fn follow(at: *const Line) -> *const Line {
-        // SAFETY: `at` is the first line or some line's `next`, which are all lines of `self._lines`, alive and
-        // initialised: `cycle` returns only numbers below its argument.
+        // SAFETY: `at` is the first line or the `next` of a line. All of these are lines of
+        // `self._lines`, alive and initialised, because `cycle` returns only numbers below its
+        // argument.
         let next = unsafe { (*at).next };
-        // The address passes through a register only, so the load before cannot be dropped.
+        // The address passes through a register only, so the compiler cannot drop the load before
+        // it.
         next.with_addr(opaque(next.addr() as u64) as usize)
     }
 }
 
-/// Lines in a set of this many bytes.
+/// Return the number of lines in a set of this many bytes.
 fn lines_in(set_bytes: usize) -> usize {
     (set_bytes / size_of::<Line>()).max(2)
 }
 
-/// One random cycle through the numbers below `n`: a permutation with a single cycle (Sattolo's shuffle).
+/// Return one random cycle through the numbers below `n`: a permutation with a single cycle
+/// (Sattolo's shuffle).
 pub(super) fn cycle(n: usize, seed: u64) -> Vec<usize> {
     let mut random = Xorshift::new(seed);
     let mut next: Vec<usize> = (0..n).collect();
@@ -82,7 +86,7 @@ impl Step for Chase {
         let (mut at, mut x) = (self.at, self.x);
         if self.multiplies == 0 {
             for _ in 0..LOADS / 8 {
-                // Written out eight times: the loop's own instructions would dilute the stalls.
+                // Written out eight times, because instructions of a loop would dilute the stalls.
                 at = Self::follow(Self::follow(Self::follow(Self::follow(at))));
                 at = Self::follow(Self::follow(Self::follow(Self::follow(at))));
             }
@@ -97,8 +101,9 @@ impl Step for Chase {
     }
 }
 
-/// Multiplies `n` times, one after the other. Written out, so that below 64 every branch goes the same way each time: a
-/// counted loop's end would be mispredicted at every load, and these stalls are none of this workload's business.
+/// Multiply `n` times, one after the other. The code is written out so that below 64 every branch
+/// goes the same way each time. The end of a counted loop would be mispredicted at every load, and
+/// would add stalls inside the core.
 #[inline(always)]
 fn multiply(mut x: u64, n: u32) -> u64 {
     let once = |x: u64| opaque(x.wrapping_mul(6_364_136_223_846_793_005));
@@ -140,7 +145,7 @@ mod tests {
     #[test]
     fn a_step_follows_as_many_lines_as_it_counts() {
         for multiplies in [0, 1] {
-            // A cycle of LOADS lines is closed by one step.
+            // One step closes a cycle of LOADS lines.
             let mut work = Chase::new(LOADS as usize * size_of::<Line>(), multiplies);
             let start = work.at;
             assert_eq!(work.step(), LOADS);

@@ -1,8 +1,9 @@
-//! `compute`: integer arithmetic in registers. No memory, one branch the predictor always gets right.
+//! `compute`: integer arithmetic in registers, without memory accesses. The predictor always
+//! predicts its one branch.
 
 use super::{Step, opaque};
 
-/// Rounds of the chain in one step; a unit is one round.
+/// Rounds of the chain in one step. A unit is one round.
 const ROUNDS: u64 = 4000;
 
 /// Dependent multiply and add, the linear congruential generator of Knuth's MMIX.
@@ -15,7 +16,7 @@ impl Compute {
         Compute { x: 1 }
     }
 
-    /// Goes `n` rounds on; returns `n`.
+    /// Do `n` rounds and return `n`.
     #[inline(always)]
     pub(super) fn rounds(&mut self, n: u64) -> u64 {
         let mut x = self.x;
@@ -27,7 +28,7 @@ impl Compute {
     }
 }
 
-/// One round.
+/// Do one round.
 #[inline(always)]
 pub(super) fn multiply_add(x: u64) -> u64 {
     opaque(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))

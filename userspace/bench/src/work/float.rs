@@ -1,8 +1,9 @@
-//! `float`: floating-point arithmetic in registers. No memory, one branch the predictor always gets right.
+//! `float`: floating-point arithmetic in registers, without memory accesses. The predictor always
+//! predicts its one branch.
 
 use super::{Step, opaque_f64};
 
-/// Rounds of the chain in one step; a unit is one round.
+/// Rounds of the chain in one step. A unit is one round.
 const ROUNDS: u64 = 4000;
 
 /// Dependent multiply and add, in double precision.
@@ -16,8 +17,8 @@ impl Float {
     }
 }
 
-/// One multiplication and one addition. Repeated, it approaches 5 from anywhere: never an infinity, a NaN or a number so small
-/// that the processor takes a slow path.
+/// Do one multiplication and one addition. Repetition approaches 5 from any start. It never gives
+/// an infinity, a NaN, or a denormal number, on which the processor takes a slow path.
 #[inline(always)]
 pub(super) fn multiply_add(x: f64) -> f64 {
     opaque_f64(x * 0.8 + 1.0)

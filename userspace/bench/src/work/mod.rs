@@ -1,22 +1,33 @@
 //! Workloads whose behaviour is known in advance.
 //!
-//! Problem: to judge a scheduler one needs tasks whose demand is not a guess. Each kind here is dominated
-//! by one thing: `compute` by the execution of instructions, `chase` by memory latency beyond the last-level
-//! cache, `branchy` by mispredicted branches, `stream` by memory throughput; `stalled` is a chase diluted
-//! with multiplications to any share between. `float` is `compute` in floating point, `cachestress` adds flushes to
-//! misses, `mixed`, `phases` and the `swp` family combine computing and memory in one task.
+//! # Problem
+//! Judging a scheduler needs tasks with a known demand. One thing dominates each kind:
 //!
-//! Approach: a workload is a [`Step`]: one call does a fixed, bounded amount of work (about 20 000 cycles of a
-//! small core, 0.3 ms in the asymmetric VM), and says how many units that was. Between two steps the caller
-//! looks at the clock, the CPU it runs on, and whether to stop. Units of one kind are all alike, so rates of
-//! the same kind compare; rates of different kinds do not.
+//! | kind | dominated by |
+//! |---|---|
+//! | `compute` | execution of instructions |
+//! | `chase` | memory latency beyond the last-level cache |
+//! | `branchy` | mispredicted branches |
+//! | `stream` | memory throughput |
 //!
-//! Invariants: a step never allocates, sleeps or makes a system call. The amount of work of a step does not depend
-//! on the CPU or on what ran before (of `phases`, it depends on the clock, and that is its point). The compiler cannot
-//! drop or shorten it: every value passes through [`opaque`].
+//! `stalled` is a chase diluted with multiplications, to any share of stalls. `float` is `compute`
+//! in floating point, and `cachestress` adds flushes to misses. `mixed`, `phases` and the `swp`
+//! family combine computing and memory in one task.
 //!
-//! Limits: the sets are sized for the asymmetric VM (256 KiB modelled last-level cache); on hardware give a
-//! larger set, e.g. `chase:256M`.
+//! # Approach
+//! A workload is a [`Step`]. One call does a fixed, bounded amount of work (about 20 000 cycles of
+//! a small core, 0.3 ms in the asymmetric VM), and returns its number of units. Between two steps
+//! the caller reads the clock and its CPU number, and checks whether to stop. Units of one kind are
+//! all alike, so rates of the same kind are comparable, and rates of different kinds are not.
+//!
+//! # Invariants
+//! A step never allocates, sleeps or makes a system call. The amount of work of a step does not
+//! depend on the CPU or on earlier work, except that the clock selects the work of `phases`. The
+//! compiler cannot drop or shorten a step, because every value passes through [`opaque`].
+//!
+//! # Limits
+//! The sets are sized for the asymmetric VM, which models a last-level cache of 256 KiB. On
+//! hardware give a larger set, e.g. `chase:256M`.
 
 mod blend;
 mod branchy;
@@ -31,22 +42,23 @@ use crate::spec::Kind;
 
 /// One workload, ready to run.
 pub trait Step {
-    /// Does the next bounded piece of work; returns the units done, always the same number.
+    /// Do the next bounded piece of work. Return the units done, always the same number.
     fn step(&mut self) -> u64;
 
-    /// Of a kind that changes its nature: whether the last step was one of stalls. False for all others.
+    /// Return true if the kind changes its nature and the last step was one of stalls. False for
+    /// all other kinds.
     fn stalls(&self) -> bool {
         false
     }
 }
 
-/// Builds the workload of this kind; allocates and touches its whole set.
+/// Build the workload of this kind. It allocates and touches its whole set.
 pub fn build(kind: &Kind) -> Box<dyn Step> {
     build_nth(kind, 0)
 }
 
-/// Builds the workload of the `index`th task of this kind in a mix: tasks of a kind whose nature changes with time must not
-/// all change together.
+/// Build the workload of the `index`th task of this kind in a mix. Tasks of a kind whose nature
+/// changes with time must not all change together.
 pub fn build_nth(kind: &Kind, index: usize) -> Box<dyn Step> {
     match *kind {
         Kind::Compute => Box::new(compute::Compute::new()),
@@ -64,14 +76,15 @@ pub fn build_nth(kind: &Kind, index: usize) -> Box<dyn Step> {
     }
 }
 
-/// Makes a value unknown to the compiler without moving it out of its register: an empty piece of assembly that
-/// claims to have changed it. `std::hint::black_box` would go through memory, which the cache model counts.
+/// Make a value unknown to the compiler without moving it out of its register: an empty piece of
+/// assembly claims to have changed it. `std::hint::black_box` would go through memory, which the
+/// cache model counts.
 #[inline(always)]
 pub(crate) fn opaque(x: u64) -> u64 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
     {
         let mut y = x;
-        // SAFETY: the assembly is a comment; it reads and writes nothing but the register named.
+        // SAFETY: the assembly is a comment. It reads and writes nothing but the register named.
         unsafe { std::arch::asm!("/* {0} */", inout(reg) y, options(nomem, nostack, preserves_flags)) };
         y
     }
@@ -86,7 +99,7 @@ pub(crate) fn opaque_f64(x: f64) -> f64 {
     {
         let mut y = x;
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the assembly is a comment; it reads and writes nothing but the register named.
+        // SAFETY: the assembly is a comment. It reads and writes nothing but the register named.
         unsafe {
             std::arch::asm!("/* {0} */", inout(xmm_reg) y, options(nomem, nostack, preserves_flags))
         };
@@ -106,18 +119,18 @@ pub(crate) fn opaque_f64(x: f64) -> f64 {
     std::hint::black_box(x)
 }
 
-/// A small generator of pseudo-random numbers (xorshift, period 2^64 - 1), for sets and for branches nobody
-/// can predict. Not for statistics or secrets.
+/// A small generator of pseudo-random numbers (xorshift, period 2^64 - 1), for sets and for
+/// unpredictable branches. It is not fit for statistics or secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Xorshift(u64);
 
 impl Xorshift {
-    /// Starts from `seed`; 0, the one state that never leaves itself, is replaced.
+    /// Start from `seed`. The seed 0 is replaced, because the state 0 never changes.
     pub(crate) fn new(seed: u64) -> Self {
         Xorshift(if seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { seed })
     }
 
-    /// The next 64 bits.
+    /// Return the next 64 bits.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
@@ -126,7 +139,8 @@ impl Xorshift {
         self.0
     }
 
-    /// A number below `bound`, which must not be 0. Slightly uneven for large bounds, which is fine here.
+    /// Return a number below `bound`, which must not be 0. The distribution is slightly uneven for
+    /// large bounds, which is acceptable here.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }

@@ -1,11 +1,11 @@
-//! `stream`: a[i] = b[i] + 3 c[i] over arrays larger than the last-level cache, a line after the other.
+//! `stream`: a[i] = b[i] + 3 c[i] over arrays larger than the last-level cache, line by line.
 
 use super::{Step, opaque};
 
-/// Elements in one step; a unit is one.
+/// Elements in one step. A unit is one element.
 const ELEMENTS: usize = 1024;
 
-/// Three arrays, and where the next step begins.
+/// Three arrays, and the start of the next step.
 pub(super) struct Stream {
     a: Vec<u64>,
     b: Vec<u64>,
@@ -14,7 +14,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Three arrays that together hold `set_bytes`, each a whole number of steps long.
+    /// Make three arrays that together hold `set_bytes`. The length of each is a whole number of
+    /// steps.
     pub(super) fn new(set_bytes: usize) -> Self {
         let steps = (set_bytes / 3 / (ELEMENTS * size_of::<u64>())).max(1);
         let n = steps * ELEMENTS;
@@ -27,7 +28,8 @@ impl Step for Stream {
         let range = self.at..self.at + ELEMENTS;
         let from = self.b[range.clone()].iter().zip(&self.c[range.clone()]);
         for (a, (b, c)) in self.a[range].iter_mut().zip(from) {
-            // One element at a time: with vector instructions the work of a step would depend on the build.
+            // One element at a time: with vector instructions the work of a step would depend on
+            // the build.
             *a = opaque(b.wrapping_add(c.wrapping_mul(3)));
         }
         self.at = (self.at + ELEMENTS) % self.a.len();

@@ -1,20 +1,24 @@
-//! `swpcpu`, `swpmem`, `swp`: the functions of the micro-benchmark in Werling's thesis on libswp (KIT, 2018): one that lives
-//! in registers, and two that live in memory: indirect accesses through a random pattern, and pointer chasing.
+//! `swpcpu`, `swpmem`, `swp`: the functions of the micro-benchmark for libswp [Werling18]. One
+//! function works in registers. Two work in memory: indirect accesses through a random pattern, and
+//! pointer chasing.
 //!
-//! There the two are mixed in the ratios 1.0, 0.8 and 0.6 (`swp:100`, `swp:80`, `swp:60`), one after the other in an outer loop;
-//! here the outer loop is the step.
+//! The original mixes the two groups in the ratios 1.0, 0.8 and 0.6 (`swp:100`, `swp:80`,
+//! `swp:60`), one after the other in an outer loop. Here the outer loop is the step.
 //!
-//! Limits: the original's buffer of 100 MiB and its number of iterations (400 000, 100 000 and 7000 per round) are scaled down to a
-//! step and to the set given; what is kept is that every access misses a smaller least-recently-used cache.
+//! # Limits
+//! The original has a buffer of 100 MiB, and 400 000, 100 000 and 7000 iterations per round. Here
+//! these are scaled down to a step and to the given set. In both, every access misses a smaller
+//! least-recently-used cache.
 
 use super::chase::{Chase, cycle};
 use super::{Step, compute, float, opaque};
 
-/// Per percent of a step: rounds of the CPU function, and accesses of each memory function. 100 % is about 20 000 cycles.
+/// Per percent of a step: rounds of the CPU function, and accesses of each memory function. 100 %
+/// is about 20 000 cycles.
 const ROUNDS_PER_PERCENT: u64 = 25;
 const ACCESSES_PER_PERCENT: u64 = 2;
 
-/// Integer and floating-point chains side by side.
+/// An integer and a floating-point chain, interleaved.
 struct Registers {
     int: u64,
     float: f64,
@@ -37,7 +41,7 @@ struct Line(u64);
 
 /// The sets of both memory functions.
 struct Memory {
-    /// Which line comes next, each once.
+    /// Order of the lines. It contains each line once.
     pattern: Vec<u32>,
     data: Vec<Line>,
     at: usize,
@@ -46,7 +50,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Half of `set_bytes` for each function; the pattern is part of the first half.
+    /// Give half of `set_bytes` to each function. The pattern is part of the first half.
     fn new(set_bytes: usize) -> Self {
         let half = set_bytes / 2;
         let lines = (half / (size_of::<Line>() + size_of::<u32>())).max(1);
@@ -70,7 +74,7 @@ impl Memory {
     }
 }
 
-/// Both functions with their shares of a step; a unit is one percent of it.
+/// Both groups of functions with their shares of a step. A unit is one percent of a step.
 pub(super) struct Swp {
     registers: Registers,
     memory: Option<Memory>,
@@ -79,7 +83,8 @@ pub(super) struct Swp {
 }
 
 impl Swp {
-    /// `cpu_percent` of the CPU function, the rest of memory functions on `set_bytes`.
+    /// Make a step of `cpu_percent` of the CPU function, and of memory functions on `set_bytes` for
+    /// the rest.
     pub(super) fn new(cpu_percent: u8, set_bytes: usize) -> Self {
         let percent = u64::from(cpu_percent.min(100));
         Swp {

@@ -2,7 +2,7 @@ use super::*;
 use crate::ab::metric;
 use crate::solo::example::unequal;
 
-/// A machine's `/proc` and `/sys`, as far as energy is concerned.
+/// The `/proc` and `/sys` of a machine, as far as energy needs them.
 struct Fake(tempfile::TempDir);
 
 impl Fake {
@@ -36,7 +36,7 @@ fn stat(idle: [u64; 2]) -> String {
     )
 }
 
-/// A reading, at an exact time.
+/// Return a reading with an exact time.
 fn read(meter: &Meter, ms: u64) -> Reading {
     Reading { at: Duration::from_millis(ms), ..meter.read().unwrap() }
 }
@@ -73,7 +73,7 @@ fn packages_are_summed_once_and_their_parts_left_out() {
     fake.domain("intel-rapl:0", "package-0", 65_000_000);
     fake.domain("intel-rapl:1", "package-1", 45_000_000);
     fake.domain("intel-rapl:2", "psys", 900_000_000);
-    // Packages use 60 + 40 J in 2 s; the same package's other face stood still.
+    // The packages use 60 + 40 J in 2 s. The MMIO counter of the first package does not change.
     let found = meter.metrics(&before, &read(&meter, 3000), &known("stp", 2.5));
     assert_metrics(&found, &[("energy_j", 50.0 / 2.5), ("energy_delay_js", 50.0 / 6.25)]);
 }
@@ -85,7 +85,7 @@ fn the_platform_counts_only_without_packages_and_may_wrap_around() {
     let meter = fake.meter();
     let before = read(&meter, 0);
     fake.domain("intel-rapl:0", "psys", 4_000_000);
-    // 5 J in 0.5 s. A repetition of 200 ms takes 2 J.
+    // The platform uses 5 J in 0.5 s. A repetition of 200 ms takes 2 J.
     let found = meter.metrics(&before, &read(&meter, 500), &known("time_ms", 200.0));
     assert_metrics(&found, &[("energy_j", 2.0), ("energy_delay_js", 0.4)]);
     let still = meter.metrics(&before, &Reading { at: Duration::from_secs(1), ..before.clone() }, &found);
@@ -103,7 +103,7 @@ fn without_counters_busy_time_is_weighed_by_the_square_of_speed() {
     let watts = 26.95 * 0.75 + 5.88 * 0.25 + 0.16 * (26.95 * 0.25 + 5.88 * 0.75);
     let found = meter.metrics(&before, &read(&meter, 2000), &known("throughput_per_s", 10.0));
     assert_metrics(&found, &[("energy_model_j", watts / 10.0), ("energy_delay_model_js", watts / 100.0)]);
-    // Workloads that set the pace: energy of a second.
+    // The workload sets the pace, so the metric is the energy of a second.
     let found = meter.metrics(&before, &read(&meter, 2000), &known("latency_p50_us", 3.0));
     assert_metrics(&found, &[("energy_model_j", watts)]);
 }

@@ -1,26 +1,26 @@
-//! A ratio and how sure it is, as reports and comparisons tell it.
+//! A ratio and its uncertainty, as shown in reports and comparisons.
 
 use super::format;
 use crate::ab::stats::interval::Interval;
 use crate::ab::stats::pairs;
 use serde::{Deserialize, Serialize};
 
-/// A ratio with its 95 % interval; what could not be computed is None.
+/// A ratio with its 95 % interval. Values that could not be computed are None.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// The ratio; "inf" if infinite.
+    /// The ratio. "inf" in JSON if infinite.
     #[serde(with = "format::number")]
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     #[serde(with = "format::number")]
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its 95 % interval.
     #[serde(with = "format::number")]
     pub high: Option<f64>,
 }
 
 impl Change {
-    /// Of an estimate and its interval, both log-ratios.
+    /// Convert an estimate and its interval, both log-ratios.
     pub fn of(estimate: Option<f64>, interval: Option<Interval>) -> Self {
         Change {
             ratio: estimate.map(pairs::ratio),
@@ -29,12 +29,12 @@ impl Change {
         }
     }
 
-    /// Both ends of the interval, if there is one.
+    /// Return both ends of the interval, if there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }
 
-    /// "+3.1% [+2.0%, +4.2%]", or what there is of it.
+    /// Return text such as "+3.1% [+2.0%, +4.2%]", or its available parts.
     pub fn text(&self) -> String {
         match (self.ratio.map(format::change), self.interval()) {
             (Some(ratio), Some((low, high))) => {

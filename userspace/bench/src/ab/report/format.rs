@@ -1,6 +1,6 @@
-//! Figures as people and programs read them.
+//! Formatting of numbers for text and JSON.
 
-/// Four significant digits, without trailing zeros; "inf" for infinite.
+/// Format four significant digits, without trailing zeros. "inf" for infinite.
 pub fn sig(x: f64) -> String {
     if x.is_infinite() {
         return if x > 0.0 { "inf".into() } else { "-inf".into() };
@@ -13,12 +13,13 @@ pub fn sig(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// The same, or a dash.
+/// Format as [`sig`] does, or a dash for None.
 pub fn sig_or_dash(x: Option<f64>) -> String {
     x.map_or("-".into(), sig)
 }
 
-/// A ratio as a change in percent: 1.031 is "+3.1%". From 10-fold on, as a multiple: "x12".
+/// Format a ratio as a change in percent: 1.031 is "+3.1%". From 10-fold on, format it as a
+/// multiple: "x12".
 pub fn change(ratio: f64) -> String {
     match ratio {
         r if r.is_infinite() => "x inf".into(),
@@ -30,7 +31,7 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// A p-value: three decimals.
+/// Format a p-value with three decimals.
 pub fn p_value(p: Option<f64>) -> String {
     match p {
         None => "-".into(),
@@ -39,16 +40,16 @@ pub fn p_value(p: Option<f64>) -> String {
     }
 }
 
-/// Numbers in JSON: six significant digits, "inf" for infinite, null for none.
+/// Numbers in JSON: six significant digits, "inf" for infinite, null for None.
 pub mod number {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    /// Six significant digits; more would only be noise, and differ from machine to machine.
+    /// Round to six significant digits. Further digits are noise and differ between machines.
     pub fn rounded(x: f64) -> f64 {
         format!("{x:.5e}").parse().unwrap_or(x)
     }
 
-    /// Writes a number.
+    /// Serialize a number.
     pub fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
         match value {
             None => to.serialize_none(),
@@ -57,7 +58,7 @@ pub mod number {
         }
     }
 
-    /// Reads a number.
+    /// Deserialize a number.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
         match serde_json::Value::deserialize(from)? {
             serde_json::Value::Null => Ok(None),

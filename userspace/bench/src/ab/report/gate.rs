@@ -1,18 +1,23 @@
-//! A gate: what a comparison must show for a program to go on, e.g. in CI.
+//! Gates: conditions that a comparison must meet for a program to continue, e.g. in CI.
 //!
-//! Written `METRIC:no-worse` or `METRIC:better`; several with commas. It holds for every cell and every arm that has the metric,
-//! unless limited to a cell, `CELL/METRIC:better`, or to an arm, `METRIC@ARM:better`.
+//! The syntax is `METRIC:no-worse` or `METRIC:better`, with commas between several. A condition
+//! holds for every cell and every arm with the metric. `CELL/METRIC:better` limits it to a cell,
+//! `METRIC@ARM:better` to an arm.
 //!
 //! | verdict | `better` | `no-worse` |
 //! |---|---|---|
 //! | better | met | met |
 //! | same | broken | met |
 //! | worse | broken | broken |
-//! | inconclusive | inconclusive | met if the interval's bad end is inside the dead zone, else inconclusive |
+//! | inconclusive | inconclusive | see below |
 //!
-//! One broken row breaks the gate; else one inconclusive row makes it inconclusive: more blocks may decide it.
+//! An inconclusive row meets `no-worse` if the bad end of its interval is inside the dead zone.
+//! Otherwise it is inconclusive.
 //!
-//! Exit codes: 0 met, 10 broken, 11 inconclusive. (1 to 4 are the errors of every command.)
+//! One broken row breaks the gate. Without a broken row, one inconclusive row makes the gate
+//! inconclusive: more blocks may decide it.
+//!
+//! Exit codes: 0 met, 10 broken, 11 inconclusive. 1 to 4 are the errors of every command.
 
 use super::{Report, Row, rows};
 use crate::ab::metric::{self, Direction};
@@ -22,25 +27,25 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is demanded of a metric.
+/// Demand on a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// Shown not to be worse.
+    /// The metric is shown not to be worse.
     NoWorse,
-    /// Shown to be better.
+    /// The metric is shown to be better.
     Better,
 }
 
 /// One condition of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Cell it is limited to.
+    /// Cell to which the condition is limited.
     pub cell: Option<String>,
-    /// Arm it is limited to.
+    /// Arm to which the condition is limited.
     pub arm: Option<String>,
-    /// The metric, in full.
+    /// Full name of the metric.
     pub metric: String,
-    /// What is demanded.
+    /// Demand on the metric.
     pub demand: Demand,
 }
 
@@ -54,14 +59,14 @@ pub struct Gates(pub Vec<Condition>);
 pub enum Gate {
     /// Every condition holds.
     Met,
-    /// Too little is known.
+    /// More data is needed.
     Inconclusive,
-    /// A condition does not hold.
+    /// At least one condition does not hold.
     Broken,
 }
 
 impl Gate {
-    /// 0 met, 10 broken, 11 inconclusive.
+    /// Return the exit code: 0 met, 10 broken, 11 inconclusive.
     pub fn exit_code(self) -> u8 {
         match self {
             Gate::Met => 0,
@@ -130,7 +135,8 @@ impl fmt::Display for Gates {
 }
 
 impl Gates {
-    /// Holds the gate against a report. A condition that no row answers is an error: it would always hold.
+    /// Check the gate against a report. A condition without any matching row is an error, because
+    /// it would always hold.
     pub fn check(&self, report: &Report) -> Result<Gate> {
         let mut outcome = Gate::Met;
         for condition in &self.0 {
@@ -150,7 +156,7 @@ impl Gates {
     }
 }
 
-/// The table at the top of this module.
+/// Return the outcome for one row, by the table at the top of this module.
 pub fn judge(row: &Row, demand: Demand, dead_zone: f64) -> Gate {
     match (row.verdict, demand) {
         (Verdict::Better, _) | (Verdict::Same, Demand::NoWorse) => Gate::Met,
@@ -160,7 +166,7 @@ pub fn judge(row: &Row, demand: Demand, dead_zone: f64) -> Gate {
     }
 }
 
-/// True if the bad end of the interval is inside the dead zone.
+/// Return true if the bad end of the interval is inside the dead zone.
 fn not_worse(row: &Row, dead_zone: f64) -> bool {
     match row.direction {
         Direction::Higher => row.change.low.is_some_and(|low| low >= 1.0 / (1.0 + dead_zone)),

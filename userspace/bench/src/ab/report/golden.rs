@@ -1,10 +1,11 @@
-//! The report of a small fixed run, byte by byte. `BIAS_BLESS=1 cargo test` rewrites what is expected.
+//! Golden tests: the report of a small fixed run, compared byte by byte. `BIAS_BLESS=1 cargo test`
+//! rewrites the expected files.
 
 use super::Report;
 use crate::ab::sample::{Cell, Host, Run, Sample, tests::sample};
 use std::path::Path;
 
-/// Reproducible "noise" of up to ±1, without a pattern that blocks could share.
+/// Return reproducible "noise" of up to ±1, without a pattern that blocks could share.
 fn wobble(i: u32) -> f64 {
     let mixed = i.wrapping_add(1).wrapping_mul(0x9E37_79B1);
     let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77);
@@ -54,12 +55,12 @@ fn samples() -> Vec<Sample> {
             }
         }
     }
-    // An attempt at the block of the second attempts that was broken off.
+    // Add a first attempt that was broken off to the block with a second attempt.
     samples.push(sample([1, 1, 0, 1], "default", "4compute", &[("stp", 1.0)]));
     samples
 }
 
-/// The report of the fixed run.
+/// Return the report of the fixed run.
 pub(super) fn report() -> Report {
     Report::new(run(), &samples())
 }

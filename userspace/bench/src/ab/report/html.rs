@@ -1,9 +1,14 @@
-//! The report as one page that needs nothing else: no script, no font, no picture from elsewhere.
+//! The report as one page without external parts: no script, no font, no picture from elsewhere.
 //!
-//! Problem: a page is passed around, printed and read years later.
-//! Approach: inline SVG and one style sheet, colours by verdict that follow light, dark and print. Losses are
-//! listed before gains, in the same size. Every name that came from a file is escaped.
-//! Limits: nothing can be filtered or sorted; that would take a script.
+//! # Problem
+//! A page is passed around, printed, and read years later.
+//!
+//! # Approach
+//! Inline SVG and one style sheet. Colours follow the verdict, and adapt to light, dark and print.
+//! Losses are listed before gains, in the same size. Every name that came from a file is escaped.
+//!
+//! # Limits
+//! The page cannot filter or sort, because that would need a script.
 
 use super::{Report, Row, Series, format, rows, svg, text};
 use crate::ab::metric::{self, Direction};
@@ -12,7 +17,7 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Text as it may stand in HTML, attributes included.
+/// Escape text for HTML, attributes included.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -29,7 +34,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A row in one sentence.
+/// Return a row as one sentence.
 pub(super) fn sentence(row: &Row) -> String {
     let change = row.change.text();
     let p = format::p_value(row.p_holm);
@@ -38,7 +43,7 @@ pub(super) fn sentence(row: &Row) -> String {
     format!("{arm}, {cell}, {metric}: {change}, p {p}, {}{note}", row.verdict.name())
 }
 
-/// The whole page.
+/// Return the complete page.
 pub(super) fn of(report: &Report) -> String {
     let title = escape(&format!("{} on {}", report.arms().join(", "), report.run.machine));
     let mut out = format!(
@@ -68,7 +73,7 @@ const HOW_TO_READ: &str = "<h2>How to read this</h2>\n\
 <em>same</em> needs the whole interval inside the dead zone. Everything else is inconclusive: more blocks may decide it. \
 Squares are losses, diamonds gains, hollow circles undecided; arrow heads point to what lies beyond the axis.</p>\n";
 
-/// Losses and gains, side by side in the same size.
+/// Return losses and gains, side by side in the same size.
 fn outcomes(report: &Report) -> String {
     let list = |title: &str, verdict: Verdict| {
         let rows: Vec<&Row> = report.rows.iter().filter(|r| r.verdict == verdict).collect();
@@ -100,7 +105,8 @@ fn facts(report: &Report) -> String {
     out + "</table>\n"
 }
 
-/// Gain in throughput versus diversity, one figure an arm and machine, where cells say how diverse they are.
+/// Return plots of the gain in throughput against diversity, one per arm and machine, for cells
+/// with a diversity.
 fn diversity(report: &Report) -> String {
     let cell_of = |row: &Row| report.run.cells.iter().find(|c| c.name == row.cell);
     let mut machines: Vec<Option<&str>> = Vec::new();
@@ -127,7 +133,8 @@ fn diversity(report: &Report) -> String {
     if out.is_empty() { out } else { format!("<h2>Gain versus diversity</h2>\n{out}") }
 }
 
-/// A section a metric: a forest plot of all arms and cells, and the raw samples behind it.
+/// Return one section per metric: a forest plot of all arms and cells, and the raw samples behind
+/// it.
 fn metrics(report: &Report) -> String {
     let mut names: Vec<&str> = report.rows.iter().map(|r| r.metric.as_str()).collect();
     names.sort_by(|a, b| metric::order(a).cmp(&metric::order(b)));

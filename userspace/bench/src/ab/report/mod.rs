@@ -1,12 +1,20 @@
-//! A run for people and for programs.
+//! Reports of a run, as text, HTML and JSON.
 //!
-//! Problem: a result is read by someone who was not there. He must see at one glance what was lost and won, and be able to see what it
-//! ran on, how sure it is, what was thrown away, and how to repeat it.
-//! Approach: a [`Report`] is computed once, from the samples; text, [`html`] and JSON only show it. Rows are
-//! sorted by arm, cell and metric, never by outcome, and the summary names losses before wins.
-//! Invariants: the same directory gives the same bytes. Nothing incomplete is judged, and all of it
-//! is counted.
-//! Limits: everything is compared with the one baseline; arms are not compared with each other.
+//! # Problem
+//! The reader of a result was not there when it was measured. Losses and gains must be obvious. The
+//! report must also show the machine, the uncertainty, the discarded data and the command that
+//! repeats the run.
+//!
+//! # Approach
+//! A [`Report`] is computed once from the samples. Text, [`html`] and JSON only show it. Rows are
+//! sorted by arm, cell and metric, never by outcome. The summary names losses before gains.
+//!
+//! # Invariants
+//! * The same directory gives the same bytes.
+//! * Incomplete blocks are never judged, and all of them are counted.
+//!
+//! # Limits
+//! All arms are compared with the one baseline, not with each other.
 
 pub mod change;
 pub mod format;
@@ -29,72 +37,73 @@ use std::path::Path;
 
 /// Format of `report.json`.
 pub const REPORT_SCHEMA: &str = "bias-bench.report/2";
-/// Name of the report for programs.
+/// File name of the report in JSON.
 pub const JSON_FILE: &str = "report.json";
-/// Name of the report for people.
+/// File name of the report in HTML.
 pub const HTML_FILE: &str = "report.html";
-/// What stands in for a cell's name in a mean over all cells.
+/// Stand-in for the name of a cell in a mean over all cells.
 pub const ALL_CELLS: &str = "geometric mean";
 
 /// A judged run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`REPORT_SCHEMA`].
+    /// Format, see [`REPORT_SCHEMA`].
     pub schema: String,
-    /// How the run was made.
+    /// Description of the run.
     pub run: Run,
-    /// What became of its blocks.
+    /// Counts of complete and incomplete blocks.
     pub blocks: Tally,
-    /// What the reader should know before believing it; one sentence each.
+    /// Reasons to doubt the result, one sentence each.
     pub warnings: Vec<String>,
-    /// One comparison a row, by arm, cell and metric.
+    /// One row per comparison, sorted by arm, cell and metric.
     pub rows: Vec<Row>,
     /// Geometric means over the cells of a machine, by arm and metric.
     pub means: Vec<Row>,
-    /// Raw figures by cell, metric and arm, for the figures; they are in the samples, not in `report.json`.
+    /// Raw figures by cell, metric and arm, used by the plots. They are stored with the samples,
+    /// not in `report.json`.
     #[serde(skip)]
     pub series: Vec<Series>,
 }
 
-/// One comparison: an arm with the baseline, on one metric of one cell.
+/// Comparison of an arm with the baseline, on one metric of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The arm.
     pub arm: String,
-    /// The cell, or [`ALL_CELLS`], behind the machine's name if there are several.
+    /// The cell, or [`ALL_CELLS`]. The machine's name precedes it if the run has several.
     pub cell: String,
     /// The metric.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// Which way is better.
+    /// Direction in which the metric is better.
     pub direction: Direction,
-    /// Median of the baseline's samples; "inf" if infinite.
+    /// Median of the baseline's samples. "inf" in JSON if infinite.
     #[serde(with = "format::number")]
     pub baseline_median: Option<f64>,
     /// Median of the arm's samples.
     #[serde(with = "format::number")]
     pub arm_median: Option<f64>,
-    /// Arm over baseline, Hodges-Lehmann estimate from the blocks.
+    /// Ratio of the arm to the baseline: the Hodges-Lehmann estimate from the blocks.
     #[serde(flatten)]
     pub change: Change,
     /// Sign-flip p-value.
     #[serde(with = "format::number")]
     pub p: Option<f64>,
-    /// The same, adjusted (Holm) over the metrics of this arm and cell.
+    /// The p-value, adjusted [Holm79] over the metrics of this arm and cell.
     #[serde(with = "format::number")]
     pub p_holm: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
     /// Blocks that were compared.
     pub blocks: usize,
-    /// Valid blocks that lack this metric.
+    /// Valid blocks without a value of this metric.
     pub missing: usize,
-    /// Why there is no more to say; None if there is nothing to explain.
+    /// Reason why there is no verdict. None if no explanation is needed.
     pub note: Option<String>,
 }
 
-/// The samples behind a row: one arm's values of one metric in one cell, those of valid blocks only.
+/// Samples behind a row: values of one metric in one cell under one arm, from valid blocks only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The cell.
@@ -103,12 +112,12 @@ pub struct Series {
     pub metric: String,
     /// The arm.
     pub arm: String,
-    /// One value a visit; may be infinite.
+    /// One value per visit. May be infinite.
     pub values: Vec<f64>,
 }
 
 impl Report {
-    /// Reads a run and judges it.
+    /// Read a run and judge it.
     pub fn from_dir(dir: &Path) -> Result<Report> {
         let Stored { run, samples, torn } = store::load(dir)?;
         let mut report = Report::new(run, &samples);
@@ -118,7 +127,7 @@ impl Report {
         Ok(report)
     }
 
-    /// Judges a run.
+    /// Judge a run.
     pub fn new(run: Run, samples: &[Sample]) -> Report {
         let built = rows::build(&run, samples);
         let blocks = Tally::of(samples);
@@ -127,34 +136,35 @@ impl Report {
         Report { schema, run, blocks, warnings, rows: built.rows, means: built.means, series: built.series }
     }
 
-    /// For programs.
+    /// Return the report as JSON.
     pub fn json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::failed("writing the report", e))?;
         Ok(text + "\n")
     }
 
-    /// For a terminal.
+    /// Return the report as text for a terminal.
     pub fn text(&self) -> String {
         text::of(self)
     }
 
-    /// For a browser and for paper: one file that needs no other.
+    /// Return the report as one HTML page that needs no other file, for a browser or for print.
     pub fn html(&self) -> String {
         html::of(self)
     }
 
-    /// Writes `report.json` and `report.html` into a directory.
+    /// Write `report.json` and `report.html` into a directory.
     pub fn write(&self, dir: &Path) -> Result<()> {
         store::write_whole(&dir.join(JSON_FILE), self.json()?.as_bytes())?;
         store::write_whole(&dir.join(HTML_FILE), self.html().as_bytes())
     }
 
-    /// Number of rows with this verdict.
+    /// Return the number of rows with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// Arms other than the baseline, in the order of the run, then those that only the samples know.
+    /// Return the arms except for the baseline, in the order of the run. Arms that only the samples
+    /// name come last.
     pub fn arms(&self) -> Vec<&str> {
         let mut arms: Vec<&str> = self.run.arms.iter().map(String::as_str).collect();
         arms.extend(self.rows.iter().map(|row| row.arm.as_str()));
@@ -163,13 +173,13 @@ impl Report {
         arms
     }
 
-    /// An arm's name, marked if its time constants could not be stretched.
+    /// Return an arm's name, marked if its time constants could not be stretched.
     pub fn arm_label(&self, arm: &str) -> String {
         let marked = self.run.unstretched_arms.iter().any(|a| a == arm);
         if marked { format!("{arm} (unstretched)") } else { arm.to_string() }
     }
 
-    /// What it ran on and how, as (name, value).
+    /// Return the conditions of the run as (name, value).
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let run = &self.run;
         let or_unknown = |s: &str| if s.is_empty() { "unknown".to_string() } else { s.to_string() };
@@ -211,7 +221,7 @@ impl Report {
     }
 }
 
-/// What the reader should know before believing a run.
+/// Return the reasons to doubt the result of a run.
 fn warnings(run: &Run, samples: &[Sample]) -> Vec<String> {
     let mut warnings = Vec::new();
     if !run.complete {

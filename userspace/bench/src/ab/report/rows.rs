@@ -1,4 +1,4 @@
-//! From samples to rows.
+//! Computation of a report's rows from samples.
 
 use super::change::Change;
 use super::{ALL_CELLS, Row, Series};
@@ -9,14 +9,15 @@ use crate::ab::stats::{Judged, MIN_PAIRS, Verdict, judge_family, pairs_needed};
 use crate::metrics::median;
 use std::collections::BTreeSet;
 
-/// All that is computed from samples.
+/// All results computed from samples.
 pub(super) struct Built {
     pub rows: Vec<Row>,
     pub means: Vec<Row>,
     pub series: Vec<Series>,
 }
 
-/// Names in a run: cells and arms in the order of `run.json`, then those that only the samples know; metrics by registry.
+/// Names in a run. Cells and arms follow the order of `run.json`, then those that only the samples
+/// name. Metrics follow the registry.
 struct Names<'a> {
     cells: Vec<&'a str>,
     arms: Vec<&'a str>,
@@ -37,14 +38,14 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A row that waits for its family to be judged.
+/// A comparison that waits for its family to be judged.
 struct Asked<'a> {
     question: Question<'a>,
     found: Pairs,
     medians: [Option<f64>; 2],
 }
 
-/// Judges all arms against the baseline.
+/// Judge all arms against the baseline.
 pub(super) fn build(run: &Run, samples: &[Sample]) -> Built {
     let blocks = valid_blocks(samples);
     let used: Vec<&Sample> = blocks.iter().flat_map(|b| b.samples.iter().copied()).collect();
@@ -72,7 +73,8 @@ pub(super) fn build(run: &Run, samples: &[Sample]) -> Built {
     Built { rows, means, series }
 }
 
-/// The cells of each machine, and what a mean over them is called. A block has cells of one machine only.
+/// Return the cells of each machine, with the name of the mean over them. A block has cells of one
+/// machine only.
 fn machines<'a>(run: &Run, names: &Names<'a>) -> Vec<(String, Vec<&'a str>)> {
     let machine_of =
         |cell: &str| run.cells.iter().find(|c| c.name == cell).and_then(|c| c.machine.as_deref());
@@ -103,7 +105,7 @@ fn series(names: &Names<'_>, samples: &[&Sample]) -> Vec<Series> {
     series
 }
 
-/// None where neither of the two has the metric.
+/// Return the pairs and medians of a question. None if neither arm has the metric.
 fn ask<'a>(question: Question<'a>, blocks: &[Block<'_>], series: &[Series]) -> Option<Asked<'a>> {
     let of = |arm: &str| {
         let matches = |s: &&Series| s.arm == arm && s.cell == question.cell && s.metric == question.name;
@@ -114,7 +116,8 @@ fn ask<'a>(question: Question<'a>, blocks: &[Block<'_>], series: &[Series]) -> O
     medians.iter().any(Option::is_some).then_some(Asked { question, found, medians })
 }
 
-/// The geometric means over a machine's cells of one arm, for metrics that at least two of them have; `name`d.
+/// Return the geometric means over a machine's cells of one arm, under `name`. Only metrics that at
+/// least two cells have get a mean.
 fn over_cells<'a>(all: &[&Asked<'a>], name: &'a str) -> Vec<Asked<'a>> {
     let mut means = Vec::new();
     let mut seen = BTreeSet::new();
@@ -133,7 +136,7 @@ fn over_cells<'a>(all: &[&Asked<'a>], name: &'a str) -> Vec<Asked<'a>> {
     means
 }
 
-/// Judges what was asked about one arm and cell: judged and neutral metrics are families of their own.
+/// Judge the comparisons of one arm and cell. Judged and neutral metrics are separate families.
 fn judge(asked: &[Asked<'_>], run: &Run) -> Vec<Row> {
     let mut rows: Vec<Option<Row>> = asked.iter().map(|_| None).collect();
     for neutral in [false, true] {
@@ -150,7 +153,7 @@ fn judge(asked: &[Asked<'_>], run: &Run) -> Vec<Row> {
     rows.into_iter().flatten().collect()
 }
 
-/// The run's dead zone; 0 if it is not a share.
+/// Return the run's dead zone. 0 if the stored value is not a share.
 pub(super) fn dead_zone(run: &Run) -> f64 {
     if run.dead_zone.is_finite() { run.dead_zone.max(0.0) } else { 0.0 }
 }
@@ -158,7 +161,7 @@ pub(super) fn dead_zone(run: &Run) -> f64 {
 fn row(asked: &Asked<'_>, judged: &Judged, family: usize) -> Row {
     let question = &asked.question;
     let [baseline_median, arm_median] = asked.medians;
-    // Means have neither.
+    // Means have neither median.
     let one_sided = baseline_median.is_some() != arm_median.is_some();
     let verdict = if one_sided { Verdict::NotCompared } else { judged.verdict };
     Row {
@@ -179,7 +182,7 @@ fn row(asked: &Asked<'_>, judged: &Judged, family: usize) -> Row {
     }
 }
 
-/// Why there is no verdict, where that is not plain from the interval.
+/// Return the reason why there is no verdict, if the interval does not show it.
 fn note(
     q: &Question<'_>,
     asked: &Asked<'_>,

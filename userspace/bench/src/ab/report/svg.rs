@@ -1,8 +1,9 @@
-//! Figures as inline SVG: forest plots of ratios, strip plots of raw samples, gain versus diversity.
+//! Plots as inline SVG: forest plots of ratios, strip plots of raw samples, gain against diversity.
 //!
-//! Colours come from the page's style sheet by class, so that they follow light, dark and print; shapes differ as
-//! well, for those who cannot tell the colours apart. Coordinates have one decimal: more would only be noise.
-//! What lies beyond an axis is drawn at its end as an arrow head, never left out.
+//! Colours come from the page's style sheet by class, so that they adapt to light, dark and print.
+//! Shapes differ as well, for readers who cannot distinguish the colours. Coordinates have one
+//! decimal, because further digits are noise. A value beyond an axis is drawn at its end as an
+//! arrow head, never left out.
 
 use super::format::{change, sig};
 use super::html::escape;
@@ -11,16 +12,16 @@ use crate::ab::stats::Verdict;
 use std::fmt::Write;
 
 const WIDTH: f64 = 860.0;
-/// Where the plot begins, right of the labels.
+/// Left edge of the plot. The labels are to the left of it.
 const LEFT: f64 = 300.0;
 const RIGHT: f64 = WIDTH - 20.0;
-/// Longest label that fits there, characters.
+/// Maximum length of a label, characters.
 const LABEL: usize = 44;
 const ROW_HEIGHT: f64 = 20.0;
-/// Ratios beyond this factor either way are drawn at the end of the axis.
+/// Ratios beyond this factor in either direction are drawn at the end of the axis.
 const LARGEST_FACTOR: f64 = 4.0;
 
-/// A linear map from values to coordinates; for ratios, of their logarithms.
+/// A linear map from values to coordinates. Ratios are mapped by their logarithms.
 struct Axis {
     from: f64,
     to: f64,
@@ -38,7 +39,7 @@ impl Axis {
         (self.from..=self.to).contains(&x)
     }
 
-    /// An axis of logarithms around 0 that shows these ratios and a dead zone.
+    /// Return an axis of logarithms around 0 that shows these ratios and a dead zone.
     fn of_ratios(ratios: impl Iterator<Item = f64>, dead_zone: f64, low: f64, high: f64) -> Axis {
         let finite = ratios.filter(|r| r.is_finite() && *r > 0.0).map(|r| r.ln().abs());
         let reach = finite.fold(dead_zone.ln_1p() * 2.0, f64::max).max(0.02) * 1.08;
@@ -46,7 +47,7 @@ impl Axis {
         Axis { from: -reach, to: reach, low, high }
     }
 
-    /// Round changes, in percent, about six across the axis.
+    /// Return round changes in percent, about six across the axis.
     fn ticks(&self) -> Vec<f64> {
         let reach = (self.to.exp() - 1.0) * 100.0;
         let steps = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
@@ -56,7 +57,7 @@ impl Axis {
     }
 }
 
-/// Name of the style of a verdict.
+/// Return the CSS class of a verdict.
 pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Worse => "worse",
@@ -78,7 +79,8 @@ fn text(x: f64, y: f64, anchor: &str, content: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(content))
 }
 
-/// A label left of the plot, cut in the middle if it is too long: both ends of a name tell most.
+/// Return a label to the left of the plot. A long label is shortened in the middle, because both
+/// ends of a name say most.
 fn label(y: f64, content: &str) -> String {
     let letters: Vec<char> = content.chars().collect();
     let short = if letters.len() > LABEL {
@@ -95,7 +97,8 @@ fn line(class: &str, [x1, y1, x2, y2]: [f64; 4]) -> String {
     format!("<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n")
 }
 
-/// The mark of an estimate: a square for a loss, a diamond for a gain, else a circle, hollow while nothing is known.
+/// Return the mark of an estimate: a square for a loss, a diamond for a gain, otherwise a circle.
+/// The circle is hollow if the verdict is inconclusive or missing.
 fn mark(x: f64, y: f64, verdict: Verdict) -> String {
     let class = class(verdict);
     let polygon = |points: [(f64, f64); 4]| {
@@ -110,7 +113,7 @@ fn mark(x: f64, y: f64, verdict: Verdict) -> String {
     }
 }
 
-/// An arrow head at the end of an axis, towards what lies beyond.
+/// Return an arrow head at the end of an axis that points to a value beyond it.
 fn beyond(x: f64, y: f64, right: bool, class: &str) -> String {
     let tip = if right { 7.0 } else { -7.0 };
     format!(
@@ -121,7 +124,7 @@ fn beyond(x: f64, y: f64, right: bool, class: &str) -> String {
     )
 }
 
-/// Ratios with their intervals and the dead zone, one line a row.
+/// Return a plot of ratios with their intervals and the dead zone, one line per row.
 pub(super) fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> String {
     let ends = rows.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();
     let axis = Axis::of_ratios(ends, dead_zone, LEFT, RIGHT - 10.0);
@@ -169,7 +172,8 @@ fn forest_row(axis: &Axis, y: f64, row: &Row) -> String {
     format!("<g><title>{}</title>\n{out}</g>\n", escape(&super::html::sentence(row)))
 }
 
-/// Every raw sample of a cell and metric, one line an arm, with the median of each.
+/// Return a plot of all raw samples of a cell and metric, one line per arm, with the median of each
+/// arm.
 pub(super) fn strip(title: &str, series: &[(String, &Series)]) -> String {
     let finite = || series.iter().flat_map(|(_, s)| &s.values).copied().filter(|v| v.is_finite());
     let (from, to) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
@@ -201,7 +205,7 @@ pub(super) fn strip(title: &str, series: &[(String, &Series)]) -> String {
     out + "</svg>\n"
 }
 
-/// Gain of one arm against how differently the tasks of its cells profit from fast CPUs.
+/// Return a plot of one arm's gain against the diversity of the tasks of its cells.
 pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> String {
     const HEIGHT: f64 = 280.0;
     let ends = points.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();

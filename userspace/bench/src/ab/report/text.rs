@@ -1,4 +1,5 @@
-//! The report in a terminal: what it ran on, the verdicts by arm and cell, and what they mean.
+//! The report for a terminal: the conditions of the run, the verdicts by arm and cell, and a
+//! legend.
 
 use super::{Report, Row, format};
 use crate::ab::metric::Direction;
@@ -6,7 +7,7 @@ use crate::ab::stats::Verdict;
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use std::fmt::Write;
 
-/// The whole report.
+/// Return the complete report.
 pub(super) fn of(report: &Report) -> String {
     let mut out = String::new();
     for (name, value) in report.facts() {
@@ -38,7 +39,7 @@ better, worse, differs: p < 0.05, interval beyond zero, estimate beyond the dead
 direction: ^ more is better, v less is better, . neither
 ";
 
-/// How often each verdict fell, losses first.
+/// Return how often each verdict occurs, losses first.
 pub(super) fn summary(report: &Report) -> String {
     let all = [
         Verdict::Worse,
@@ -81,7 +82,7 @@ fn table(rows: &[&Row]) -> Table {
     table
 }
 
-/// A verdict that catches the eye without colours.
+/// Return a verdict that stands out without colours.
 fn mark(verdict: Verdict) -> String {
     match verdict {
         Verdict::Worse => "-- WORSE".into(),
@@ -100,7 +101,8 @@ fn arrow(direction: Direction) -> char {
     }
 }
 
-/// Each note once, with how many rows it is about and the first of them.
+/// Return each note once, with the metrics that it applies to, and a line for each row with missing
+/// blocks.
 fn notes(rows: &[&Row]) -> String {
     let mut out = String::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -124,7 +126,7 @@ fn notes(rows: &[&Row]) -> String {
     out
 }
 
-/// Control characters (of a name in a hostile file) do not reach the terminal.
+/// Replace control characters, so that a name from a hostile file cannot control the terminal.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

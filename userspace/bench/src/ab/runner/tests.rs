@@ -8,9 +8,9 @@ struct Scripted {
     active: Option<String>,
     /// Runs of cells so far.
     runs: usize,
-    /// Arm that cannot be loaded, and from which run on.
+    /// Arm that cannot be loaded, and the run from which on it fails.
     broken: Option<(String, usize)>,
-    /// Arm that is found dead when checked, once.
+    /// Arm that one check finds dead.
     dies: Option<String>,
     /// Arm that cannot be unloaded.
     sticks: Option<String>,
@@ -212,7 +212,7 @@ fn no_block_begins_that_would_exceed_the_budget() {
     let mut stage = Scripted { run_time: Duration::from_secs(1), ..Scripted::default() };
     let job = Job { budget: Some(Duration::from_secs(30)), ..job(&["a", "b"], 100) };
     let (outcome, _) = go(&job, &mut stage);
-    // Eight seconds a block: three fit, a fourth would end at 32.
+    // A block takes eight seconds. Three fit, and a fourth would end at 32.
     assert_eq!((outcome.blocks_done, outcome.guest_s), (3, 12.0));
     assert!(outcome.incomplete.unwrap().contains("budget"));
 }
@@ -228,8 +228,8 @@ fn a_block_that_was_begun_before_gets_a_new_number() {
 }
 
 proptest! {
-    /// Whatever fails, and whenever the user interrupts: the runner and those who judge its samples
-    /// agree on which blocks are whole.
+    /// Check that the runner and the judge of its samples agree on the complete blocks, for any
+    /// failure and any interrupt.
     #[test]
     fn done_blocks_are_those_that_may_be_judged(broken_from in 0usize..100, interrupt_at in 0usize..100, arms in 2usize..4) {
         let names = &["a", "b", "c"][..arms];

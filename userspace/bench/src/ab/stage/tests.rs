@@ -2,10 +2,10 @@ use super::super::runner::{self, INTERRUPTED, Job, Outcome, Progress, Sink};
 use super::super::sample::Sample;
 use super::*;
 
-/// A directory that looks like sched_ext's, in which fake schedulers play.
+/// A directory with the files of sched_ext, for fake schedulers.
 struct Kernel(tempfile::TempDir);
 
-/// A scheduler as it should be.
+/// A well-behaved scheduler.
 const GOOD: &str = "trap 'echo disabled >state; exit 0' INT; read n <enable_seq; echo $((n + 1)) >enable_seq; \
                     echo enabled >state; while :; do sleep 0.02; done";
 
@@ -17,7 +17,7 @@ impl Kernel {
         Kernel(dir)
     }
 
-    /// An arm whose scheduler is this script.
+    /// Return an arm whose scheduler is this script.
     fn arm(&self, name: &str, body: &str) -> String {
         let path = self.0.path().join(format!("{name}.sh"));
         std::fs::write(&path, format!("cd {}\n{body}", self.0.path().display())).unwrap();
@@ -25,7 +25,7 @@ impl Kernel {
     }
 }
 
-/// Keeps nothing.
+/// A sink that keeps nothing.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -38,7 +38,7 @@ impl Sink for Nowhere {
     }
 }
 
-/// A block of the default against one arm of a fake kernel.
+/// Run a block of the default against one arm of a fake kernel.
 fn block(kernel: &Kernel, arm: String, interrupted: bool) -> Outcome {
     let plan = Plan {
         arms: vec!["default".into(), arm],
@@ -65,7 +65,7 @@ fn block(kernel: &Kernel, arm: String, interrupted: bool) -> Outcome {
     outcome
 }
 
-/// What is said of an arm that failed, which is one line.
+/// Return the message about an arm that failed, which must be one line.
 fn failure(kernel: &Kernel, arm: String) -> String {
     let outcome = block(kernel, arm, false);
     assert_eq!((outcome.blocks_done, outcome.failed_arms.len()), (0, 1), "{outcome:?}");

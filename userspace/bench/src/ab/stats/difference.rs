@@ -1,13 +1,26 @@
-//! The difference of two runs' log-ratios: of the ratio of ratios, the logarithm.
+//! Difference between the log-ratios of two runs: the logarithm of the ratio of ratios.
 //!
-//! Problem: the two runs share nothing, neither blocks nor boots, so nothing can be paired.
-//! Approach: the difference of the two Hodges-Lehmann estimates. The interval resamples the blocks of both runs independently, expands
-//! the deviations as far as Student's t of their common degrees of freedom (Welch 1947) exceeds the normal
-//! distribution, and adds what the boots of each differ by (see
-//! [`super::interval`]). The p-value is the one that belongs to such an interval (Altman and Bland 2011, "How to obtain
-//! the P value from a confidence interval").
-//! Invariants: a run against one with the same pairs differs by zero; swapping mirrors the estimate.
-//! Limits: infinite pairs have no difference; the p-value takes the estimate to be about normal.
+//! # Problem
+//! The two runs share neither blocks nor boots, so their values cannot be paired.
+//!
+//! # Approach
+//! The estimate is the difference of the two Hodges-Lehmann estimates. The interval is computed in
+//! three steps:
+//!
+//! * Resample the blocks of both runs independently.
+//! * Expand the deviations as far as Student's t of their common degrees of freedom (Welch 1947)
+//!   exceeds the normal distribution.
+//! * Add the scatter of each run's boots (see [`super::interval`]).
+//!
+//! The p-value is the one that corresponds to such an interval (Altman and Bland 2011, "How to
+//! obtain the P value from a confidence interval").
+//!
+//! # Invariants
+//! Two runs with the same pairs differ by zero. Swapping the runs mirrors the estimate.
+//!
+//! # Limits
+//! Infinite pairs have no difference. The p-value assumes that the estimate is approximately
+//! normal.
 
 use super::MIN_PAIRS;
 use super::estimate::hodges_lehmann;
@@ -18,18 +31,18 @@ use distrs::Normal;
 /// Difference of two log-ratios, new minus old.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// Each run's own estimate.
+    /// Estimate of each run, old first.
     pub sides: [Option<f64>; 2],
-    /// Their difference; None if one is missing or a pair is infinite.
+    /// Difference of the estimates. None if one is missing or a pair is infinite.
     pub estimate: Option<f64>,
-    /// 95 % interval; None if a run has fewer than five pairs.
+    /// 95 % interval. None if a run has fewer than five pairs.
     pub interval: Option<Interval>,
     /// p-value of no difference, not adjusted.
     pub p: Option<f64>,
 }
 
 impl Difference {
-    /// Compares the pairs of two runs, old first; the seeds are those of their resampling.
+    /// Compare the pairs of two runs, old first. The seeds are those of their resampling.
     pub fn of(sides: [&[Pair]; 2], seeds: [u64; 2]) -> Difference {
         let values = sides.map(|pairs| pairs.iter().map(|p| p.log_ratio).collect::<Vec<_>>());
         let centres = [hodges_lehmann(&values[0]), hodges_lehmann(&values[1])];
@@ -43,7 +56,8 @@ impl Difference {
             return Difference { estimate: Some(estimate), ..unknown };
         }
         let [of_old, of_new] = [0, 1].map(|i| {
-            // Different streams, or equal seeds would tie the two runs' resamples to each other.
+            // Use different streams. With equal seeds, the resamples of the two runs would be
+            // correlated.
             let seed = seeds[i].wrapping_mul(2).wrapping_add(i as u64);
             let centre = [old, new][i];
             let deviation = |x: f64| (x - centre) * shortfall(values[i].len());
@@ -68,17 +82,18 @@ impl Difference {
     }
 }
 
-/// Degrees of freedom of a difference of two estimates (Welch 1947), from their resampled deviations.
+/// Return the degrees of freedom of a difference of two estimates (Welch 1947), from their
+/// resampled deviations.
 fn freedom(deviations: [&[f64]; 2], values: [usize; 2]) -> f64 {
     let variance = |d: &[f64]| d.iter().map(|x| x * x).sum::<f64>() / d.len().max(1) as f64;
     let [old, new] = deviations.map(variance);
     let [n_old, n_new] = values.map(|n| n as f64 - 1.0);
     let spread = old * old / n_old + new * new / n_new;
-    // Without any scatter the interval is a point, whatever it is expanded by.
+    // Without any scatter the interval is a point, and the expansion has no effect.
     if spread > 0.0 { (old + new).powi(2) / spread } else { n_old + n_new }
 }
 
-/// The p-value that belongs to an estimate with this 95 % interval.
+/// Return the p-value that corresponds to an estimate with this 95 % interval.
 fn p_of(estimate: f64, interval: Interval) -> f64 {
     let half = if estimate > 0.0 { estimate - interval.low } else { interval.high - estimate };
     let deviations = match (estimate == 0.0, half > 0.0) {
@@ -99,7 +114,7 @@ mod tests {
     fn the_interval_of_two_runs_alike_covers_zero_as_often_as_it_says() {
         let mut rng = ChaCha8Rng::seed_from_u64(8);
         let mut draw = |n: u32| -> Vec<Pair> {
-            // The sum of four evenly spread numbers is nearly normal.
+            // The sum of four uniform numbers is nearly normal.
             let mut noise = || (0..4).map(|_| rng.random::<f64>() - 0.5).sum::<f64>();
             (0..n).map(|block| Pair { boot: 0, block, log_ratio: noise() }).collect()
         };

@@ -1,27 +1,34 @@
-//! The Hodges-Lehmann estimate: the median of the means of all pairs of values, each value with itself included
-//! (the Walsh averages; Hodges and Lehmann 1963, Hollander, Wolfe and Chicken 2014, section 3.2).
+//! The Hodges-Lehmann estimate: the median of the means of all pairs of values, each value with
+//! itself included. These means are the Walsh averages [HodgesLehmann63], see [Hollander14],
+//! section 3.2.
 //!
-//! Problem: n values have n(n+1)/2 such means, too many to keep for very many values.
-//! Approach: few values are listed and the median selected. For many, the median is found by bisection over all
-//! numbers a computer knows (64 steps), counting the means below with two pointers into the sorted values.
-//! Invariants: both ways give the same number, to the last bit; negating the values negates it.
+//! # Problem
+//! n values have n(n+1)/2 such means. For many values, they are too many to keep.
+//!
+//! # Approach
+//! For few values, list the sums and select the median. For many values, find the median by
+//! bisection over all floating-point numbers (64 steps). Each step counts the sums below with two
+//! pointers into the sorted values.
+//!
+//! # Invariants
+//! Both ways give the same number, to the last bit. Negating the values negates it.
 
-/// Up to this many values, the means are listed: 2080 numbers.
+/// Maximum number of values for which the means are listed: 2080 numbers.
 const LISTED: usize = 64;
 
-/// The estimate; None without values. Values must not be NaN.
+/// Return the estimate. None without values. Values must not be NaN.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     Estimator::default().of(values)
 }
 
-/// The same, for callers that need it thousands of times: it keeps its memory.
+/// An estimator that keeps its memory, for callers that need thousands of estimates.
 #[derive(Debug, Default)]
 pub struct Estimator {
     sums: Vec<f64>,
 }
 
 impl Estimator {
-    /// The estimate; None without values.
+    /// Return the estimate. None without values.
     pub fn of(&mut self, values: &[f64]) -> Option<f64> {
         let count = values.len() * (values.len() + 1) / 2;
         if count == 0 {
@@ -36,11 +43,12 @@ impl Estimator {
             sorted.sort_by(f64::total_cmp);
             (select_sum(&sorted, low), select_sum(&sorted, high))
         };
-        // Half of each sum is a Walsh average, and half of the two middle ones the median. Adding zero removes its sign.
+        // Half of a sum is a Walsh average, and half of the sum of the two middle averages is the
+        // median. Adding zero turns -0 into 0.
         Some((low + high) / 4.0 + 0.0)
     }
 
-    /// Lists the sums of all pairs of values.
+    /// List the sums of all pairs of values.
     fn list(&mut self, values: &[f64]) {
         self.sums.clear();
         for (i, a) in values.iter().enumerate() {
@@ -49,14 +57,15 @@ impl Estimator {
     }
 }
 
-/// The `low`-th and the `high`-th smallest, from 0; `high` is `low` or the next.
+/// Return the `low`-th and the `high`-th smallest sum, from 0. `high` is `low` or `low` + 1.
 fn middle_of(sums: &mut [f64], low: usize, high: usize) -> (f64, f64) {
     let (below, &mut at_high, _) = sums.select_nth_unstable_by(high, f64::total_cmp);
     let at_low = if low == high { at_high } else { below.iter().copied().fold(f64::NEG_INFINITY, f64::max) };
     (at_low, at_high)
 }
 
-/// The `rank`-th smallest (from 0) sum of two values (each with itself included), without listing them.
+/// Return the `rank`-th smallest sum of two values, from 0, without listing the sums. A value with
+/// itself counts as a pair.
 fn select_sum(sorted: &[f64], rank: usize) -> f64 {
     let (mut low, mut high) = (key(f64::NEG_INFINITY), key(f64::INFINITY));
     while low < high {
@@ -70,7 +79,7 @@ fn select_sum(sorted: &[f64], rank: usize) -> f64 {
     from_key(low)
 }
 
-/// How many sums of two values are at most `limit`.
+/// Return the number of sums of two values that are at most `limit`.
 fn sums_up_to(sorted: &[f64], limit: f64) -> usize {
     let (mut count, mut end) = (0, sorted.len());
     for (i, a) in sorted.iter().enumerate() {
@@ -85,7 +94,7 @@ fn sums_up_to(sorted: &[f64], limit: f64) -> usize {
     count
 }
 
-/// Maps numbers to integers of the same order.
+/// Map a number to an integer, preserving the order.
 fn key(x: f64) -> u64 {
     let bits = x.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
@@ -100,7 +109,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Hollander, Wolfe and Chicken, Table 3.1: depression scale factor IV of nine patients before and after a tranquilliser.
+    /// [Hollander14], Table 3.1: depression scale factor IV of nine patients before and after a
+    /// tranquilliser.
     pub(crate) const HAMILTON: [f64; 9] =
         [-0.952, 0.147, -1.022, -0.430, -0.620, -0.590, -0.490, 0.080, -0.010];
 
@@ -114,7 +124,7 @@ mod tests {
         assert_eq!(hodges_lehmann(&[]), None);
         assert_eq!(hodges_lehmann(&[3.0]), Some(3.0));
         assert_eq!(hodges_lehmann(&[1.0, 2.0]), Some(1.5));
-        // Means: 0, 0, 0, 4.5, 4.5, 9.
+        // The means are 0, 0, 0, 4.5, 4.5, 9.
         assert_eq!(hodges_lehmann(&[0.0, 9.0, 0.0]), Some(2.25));
     }
 

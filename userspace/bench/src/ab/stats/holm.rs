@@ -1,10 +1,11 @@
-//! Holm's adjustment (Holm 1979): p-values of several questions, such that the chance of any false call
-//! stays below the level, whatever the questions have to do with each other.
+//! Adjustment of p-values for several questions [Holm79]. It keeps the probability of any false
+//! call below the level, for any dependence between the questions.
 //!
-//! The smallest is multiplied by the number of questions, the next by one less, and so on; none ends up below
-//! one that was smaller before. Questions without a p-value were not asked and do not count.
+//! The smallest p-value is multiplied by the number of questions, the next by one less, and so on.
+//! The adjustment never reverses the order of two p-values. Questions without a p-value were not
+//! asked and do not count.
 
-/// Adjusted p-values, in the order given.
+/// Return the adjusted p-values, in the given order.
 pub fn adjust(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut asked: Vec<(f64, usize)> =
         p_values.iter().zip(0..).filter_map(|(p, i)| Some(((*p)?, i))).collect();
@@ -25,7 +26,7 @@ mod tests {
 
     #[test]
     fn a_worked_example() {
-        // As R's p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
+        // The same values as R's p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
         let adjusted = adjust(&[Some(0.01), Some(0.04), None, Some(0.03), Some(0.005)]);
         let expected = [Some(0.03), Some(0.06), None, Some(0.06), Some(0.02)];
         for (a, e) in adjusted.iter().zip(expected) {

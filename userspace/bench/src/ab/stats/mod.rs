@@ -1,42 +1,56 @@
-//! From paired ratios to verdicts, pure.
+//! Pure functions from paired ratios to verdicts.
 //!
 //! # Problem
-//! A scheduler is called better or worse on a handful of noisy blocks, for a dozen metrics at once. Two mistakes must
-//! both be rare: calling a difference where there is none (a scheduler against itself: at most 1 comparison
-//! of 20), and overlooking 3 %.
+//! A handful of noisy blocks, with a dozen metrics at once, must decide whether a scheduler is
+//! better or worse. Two errors must both be rare. One is to call a difference where there is none:
+//! for a scheduler against itself, in at most 1 of 20 comparisons. The other is to miss a
+//! difference of 3 %.
 //!
 //! # Approach
-//! * [`pairs`]: one log-ratio a block, arm against baseline; drift between blocks cancels. Everything is done on
-//!   logarithms, so that swapping the arms only changes signs.
-//! * [`estimate`]: the Hodges-Lehmann estimate (Hodges and Lehmann 1963), the median of the means of all pairs of values: nearly as
-//!   sharp as the mean, and not moved by a wild block.
-//! * [`interval`]: 95 %, by resampling blocks, widened for few blocks and for boots that differ.
-//! * [`signflip`]: is there a difference at all? If the arms are alike, each block's sign was a coin toss.
-//! * [`holm`]: p-values adjusted for asking about several metrics.
-//! * [`difference`]: the same for two runs that share nothing but the baseline.
+//! * [`pairs`]: one log-ratio per block, arm against baseline. Drift between blocks cancels. All
+//!   steps use logarithms, so that swapping the arms only changes signs.
+//! * [`estimate`]: the Hodges-Lehmann estimate [HodgesLehmann63], the median of the means of all
+//!   pairs of values. It is nearly as precise as the mean, and robust against a single outlying
+//!   block.
+//! * [`interval`]: the 95 % interval, by resampling blocks, widened for few blocks and for boots
+//!   that differ.
+//! * [`signflip`]: the p-value. If the arms are alike, the sign of each block is random.
+//! * [`holm`]: p-values adjusted for several metrics.
+//! * [`difference`]: the same for two runs that share only the baseline.
 //!
 //! # The rule
-//! *better* or *worse* (or *differs*, where no direction is better) needs three things: adjusted p below 0.05, an
-//! interval that leaves out zero, and an estimate beyond the dead zone. *same* needs the whole interval
-//! inside the dead zone: it is shown, not assumed. Everything else is *inconclusive*.
+//! | verdict | conditions |
+//! |---|---|
+//! | *better*, *worse* | adjusted p < 0.05, interval without zero, estimate beyond the dead zone |
+//! | *differs* | the same, for a metric without a better direction |
+//! | *same* | the whole interval inside the dead zone: equality is shown, not assumed |
+//! | *inconclusive* | everything else |
 //!
-//! The p-value alone keeps false calls below 5 % of comparisons, whatever the noise looks like. The dead zone removes
-//! most of the rest, and all calls that are true but not worth a word. The interval guards against what a p-value
-//! over blocks cannot see: boots that differ. Two arms that are the same program cannot differ by boot, so the p-value
-//! is exact over blocks for A/A; but a claim about a scheduler must hold for the next boot as well.
-//! In simulation, with noise of 1.5 % a block, ten blocks in two boots and eight metrics: of 1000 comparisons of a scheduler with itself,
-//! 28 and 39 (two seeds) had any metric called different, and 96.5 % of true differences of 3 % were found.
+//! The p-value alone keeps false calls below 5 % of comparisons, for any distribution of the noise.
+//! The dead zone removes most of the rest, and all true differences that are too small to matter.
+//! The interval covers a case that a p-value over blocks cannot detect: boots that differ. Two arms
+//! with the same program cannot differ by boot, so the p-value over blocks is exact for A/A. A
+//! claim about a scheduler must hold for the next boot as well.
 //!
-//! Adjusted are the judged metrics of one cell and arm together; neutral ones are a family of their own,
-//! so that figures which explain do not weaken those which judge. Adjusting over a whole report would need
-//! p-values that ten blocks cannot give (the least is 2/1024), however large the difference.
+//! Simulation with noise of 1.5 % per block, ten blocks in two boots and eight metrics:
+//!
+//! | arms | result |
+//! |---|---|
+//! | identical | 28 and 39 of 1000 comparisons (two seeds) had any metric called different |
+//! | a true difference of 3 % | found in 96.5 % of comparisons |
+//!
+//! The judged metrics of one cell and arm are adjusted together. Neutral metrics are a separate
+//! family, so that explanatory figures do not weaken the judged ones. Adjusting over a whole report
+//! would need p-values that ten blocks cannot give for any difference: their minimum is 2/1024.
 //!
 //! # Invariants
-//! Swapping arm and baseline mirrors estimate, interval and verdict. Scaling a metric changes nothing.
-//! The same pairs and seed give the same numbers.
+//! * Swapping arm and baseline mirrors estimate, interval and verdict.
+//! * Scaling a metric changes nothing.
+//! * The same pairs and seed give the same numbers.
 //!
 //! # Limits
-//! Fewer than five pairs have no interval and no verdict. Blocks are taken to be exchangeable within a boot.
+//! Fewer than five pairs have no interval and no verdict. Blocks are assumed to be exchangeable
+//! within a boot.
 
 pub mod difference;
 pub mod estimate;
@@ -52,31 +66,31 @@ use interval::Interval;
 use pairs::Pair;
 use serde::{Deserialize, Serialize};
 
-/// Fewest pairs that are judged: with four, no interval from blocks alone can cover 95 %.
+/// Minimum number of pairs for a verdict. With four, no interval from blocks alone can cover 95 %.
 pub const MIN_PAIRS: usize = 5;
-/// Largest adjusted p-value at which a difference is called.
+/// Adjusted p-values below this allow a difference to be called.
 pub const SIGNIFICANT_P: f64 = 0.05;
 
-/// What is known about a difference.
+/// Conclusion about a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// A difference to the worse.
+    /// The arm is worse.
     Worse,
-    /// A difference to the better.
+    /// The arm is better.
     Better,
-    /// A difference, of which nobody can say whether it is good.
+    /// The arm differs in a metric without a better direction.
     Differs,
     /// No difference beyond the dead zone.
     Same,
-    /// Not enough is known.
+    /// The data does not decide.
     Inconclusive,
-    /// Only one of the two has this metric.
+    /// Only one of the two arms has this metric.
     NotCompared,
 }
 
 impl Verdict {
-    /// The verdict in words.
+    /// Return the verdict in words.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Worse => "worse",
@@ -89,26 +103,27 @@ impl Verdict {
     }
 }
 
-/// What the pairs of one metric say. Logarithms of the ratio arm over baseline throughout.
+/// Results of the pairs of one metric. All values are logarithms of the ratio of arm to baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     /// Number of pairs.
     pub pairs: usize,
-    /// Hodges-Lehmann estimate; None without pairs.
+    /// Hodges-Lehmann estimate. None without pairs.
     pub estimate: Option<f64>,
-    /// 95 % interval; None with fewer than [`MIN_PAIRS`].
+    /// 95 % interval. None with fewer than [`MIN_PAIRS`].
     pub interval: Option<Interval>,
-    /// Sign-flip p-value; None with fewer than [`MIN_PAIRS`].
+    /// Sign-flip p-value. None with fewer than [`MIN_PAIRS`].
     pub p: Option<f64>,
-    /// The same, adjusted over the family.
+    /// The p-value, adjusted over the family.
     pub p_holm: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Judges metrics that are asked about together: their p-values are adjusted for each other.
+/// Judge a family of metrics, whose p-values are adjusted together.
 ///
-/// `dead_zone` is a share: 0.01 treats ratios from 1/1.01 to 1.01 as no difference. `seed` is that of the resampling.
+/// `dead_zone` is a share: 0.01 treats ratios from 1/1.01 to 1.01 as no difference. `seed` is that
+/// of the resampling.
 pub fn judge_family(members: &[(Direction, Vec<Pair>)], dead_zone: f64, seed: u64) -> Vec<Judged> {
     let values = |pairs: &[Pair]| pairs.iter().map(|p| p.log_ratio).collect::<Vec<_>>();
     let p = |pairs: &[Pair]| (pairs.len() >= MIN_PAIRS).then(|| signflip::p_value(&values(pairs), seed));
@@ -125,7 +140,8 @@ pub fn judge_family(members: &[(Direction, Vec<Pair>)], dead_zone: f64, seed: u6
         .collect()
 }
 
-/// The rule, see the top of this module. `estimate` and `interval` are log-ratios, `dead_zone` is a share.
+/// Apply the rule at the top of this module. `estimate` and `interval` are log-ratios, `dead_zone`
+/// is a share.
 pub fn verdict(
     direction: Direction,
     estimate: Option<f64>,
@@ -151,7 +167,7 @@ pub fn verdict(
     }
 }
 
-/// Fewest pairs with which one of `metrics` metrics can be called different at all.
+/// Return the minimum number of pairs with which one of `metrics` metrics can be called different.
 pub fn pairs_needed(metrics: usize) -> usize {
     let flips = 2.0 * metrics.max(1) as f64 / SIGNIFICANT_P;
     (MIN_PAIRS..).find(|&n| f64::from(2).powi(n as i32) > flips).unwrap_or(MIN_PAIRS)

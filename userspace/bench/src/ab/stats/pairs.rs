@@ -1,72 +1,84 @@
-//! Log-ratios of an arm against the baseline, one a block.
+//! Log-ratios of an arm to the baseline, one per block.
 //!
-//! Problem: a machine drifts by more than schedulers differ, so only neighbours in time may be compared; and a
-//! task that got nothing has an infinite slowdown, which no mean survives and which must not be dropped.
-//! Approach: within a block, the logarithms of an arm's visits are averaged and the baseline's subtracted. The way
-//! there and back of a block cancels linear drift. An infinite figure becomes a logarithm too large to be
-//! confused with a measured one ([`INFINITE`]), which ranks, medians and means then treat as "beyond everything".
-//! Invariants: swapping arm and baseline negates every pair; scaling a metric changes none (but for rounding).
-//! Two infinite figures are alike: their log-ratio is 0.
-//! Limits: a metric that one arm lacks in a block costs that pair, and is counted as missing. Blocks of a machine that does not run the
-//! cell at all are not asked.
+//! # Problem
+//! A machine drifts by more than schedulers differ, so only neighbours in time may be compared. A
+//! task that got no CPU time has an infinite slowdown. Such a value breaks a mean, but must not be
+//! dropped.
+//!
+//! # Approach
+//! Within a block, average the logarithms of an arm's visits and subtract those of the baseline.
+//! The forward and reverse order of a block cancels linear drift. An infinite figure becomes a
+//! logarithm that is too large to be confused with a measured one ([`INFINITE`]). Ranks, medians
+//! and means then treat it as larger than any other.
+//!
+//! # Invariants
+//! * Swapping arm and baseline negates every pair.
+//! * Scaling a metric changes no pair, except for rounding.
+//! * Two infinite figures are equal: their log-ratio is 0.
+//!
+//! # Limits
+//! A metric that one arm lacks in a block costs that pair, which counts as missing. Blocks of a
+//! machine that does not run the cell are ignored.
 
 use crate::ab::metric::{Direction, Metric};
 use crate::ab::sample::Block;
 use std::collections::BTreeMap;
 
-/// Logarithm that stands for an infinite ratio. The largest logarithm of a finite ratio is below 1500.
+/// Logarithm of an infinite ratio. The logarithm of a finite ratio is below 1500.
 pub const INFINITE: f64 = 1e9;
-/// Logarithms beyond this came from [`INFINITE`], possibly averaged with others.
+/// Logarithms beyond this come from [`INFINITE`], possibly averaged with others.
 const LARGEST: f64 = 1e4;
-/// Logarithms smaller than this are rounding errors of equal figures.
+/// Logarithms below this are rounding errors of equal figures.
 const ROUNDING: f64 = 1e-12;
 
-/// One block's log-ratio.
+/// Log-ratio of one block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
     /// Boot of the block.
     pub boot: u32,
-    /// Number of the block within the boot.
+    /// Index of the block within the boot.
     pub block: u32,
-    /// Natural logarithm of arm over baseline; ±[`INFINITE`] if one of them is infinite or zero.
+    /// Natural logarithm of the ratio of arm to baseline. ±[`INFINITE`] if one of them is infinite
+    /// or zero.
     pub log_ratio: f64,
 }
 
 /// All pairs of one comparison.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pairs {
-    /// The pairs, by block.
+    /// The pairs, ordered by block.
     pub pairs: Vec<Pair>,
     /// Blocks in which an arm lacks a value.
     pub missing: usize,
 }
 
-/// What is compared: two arms on one metric of one cell.
+/// Subject of a comparison: two arms on one metric of one cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The cell.
     pub cell: &'a str,
-    /// Name of the metric, in full.
+    /// Full name of the metric.
     pub name: &'a str,
-    /// What is known of the metric.
+    /// Registry entry of the metric.
     pub metric: &'a Metric,
     /// The arm.
     pub arm: &'a str,
-    /// The arm it is compared with.
+    /// The arm to compare with.
     pub baseline: &'a str,
 }
 
-/// True for a logarithm that stands for an infinite (or zero) ratio.
+/// Return true if a logarithm stands for an infinite or zero ratio.
 pub fn is_infinite(log_ratio: f64) -> bool {
     log_ratio.abs() > LARGEST
 }
 
-/// The ratio of a log-ratio; infinite or 0 for one that stands for it.
+/// Return the ratio of a log-ratio, including infinite and 0.
 pub fn ratio(log_ratio: f64) -> f64 {
     if is_infinite(log_ratio) { if log_ratio > 0.0 { f64::INFINITY } else { 0.0 } } else { log_ratio.exp() }
 }
 
-/// Brings a logarithm back to what it stands for.
+/// Return exactly ±[`INFINITE`] for a logarithm that stands for it, 0 for a rounding error, and
+/// other logarithms unchanged.
 fn settled(log: f64) -> f64 {
     if is_infinite(log) {
         INFINITE.copysign(log)
@@ -77,7 +89,8 @@ fn settled(log: f64) -> f64 {
     }
 }
 
-/// Logarithm of a value. An infinite value is the worst there is; None if nobody knows what the worst is.
+/// Return the logarithm of a value. An infinite value is the worst one. Neutral metrics have no
+/// worst value, hence None.
 fn log(value: f64, direction: Direction) -> Option<f64> {
     match (value, direction) {
         (v, Direction::Neutral) if v.is_infinite() => None,
@@ -89,7 +102,8 @@ fn log(value: f64, direction: Direction) -> Option<f64> {
     }
 }
 
-/// Mean logarithm of an arm's visits. None if a visit lacks the value, or one is infinite and another zero.
+/// Return the mean logarithm of an arm's visits. None if a visit lacks the value, or if one is
+/// infinite and another zero.
 fn arm_log(block: &Block<'_>, question: &Question<'_>, arm: &str) -> Option<f64> {
     let visits = block.samples.iter().filter(|s| s.arm == arm && s.cell == question.cell);
     let log_of = |value: &f64| log(*value, question.metric.direction);
@@ -107,7 +121,7 @@ fn settled_mean(total: f64, n: usize) -> f64 {
     if is_infinite(mean) { INFINITE.copysign(mean) } else { mean }
 }
 
-/// The pairs of a question, one for each block of the cell in which both arms have a value.
+/// Return the pairs of a question, one for each block of the cell in which both arms have a value.
 pub fn of(blocks: &[Block<'_>], question: &Question<'_>) -> Pairs {
     let mut found = Pairs::default();
     for block in blocks.iter().filter(|block| block.samples.iter().any(|s| s.cell == question.cell)) {
@@ -123,8 +137,8 @@ pub fn of(blocks: &[Block<'_>], question: &Question<'_>) -> Pairs {
     found
 }
 
-/// The mean over several cells, block by block: the logarithm of the geometric mean of their ratios.
-/// Blocks in which a cell has no pair are left out.
+/// Return the mean over several cells, block by block: the logarithm of the geometric mean of their
+/// ratios. Blocks in which a cell has no pair are left out.
 pub fn mean_over_cells(cells: &[&[Pair]]) -> Vec<Pair> {
     let mut sums: BTreeMap<(u32, u32), (f64, usize)> = BTreeMap::new();
     for pair in cells.iter().copied().flatten() {
@@ -147,7 +161,7 @@ mod tests {
     use crate::ab::sample::{Sample, tests::sample, valid_blocks};
     use proptest::prelude::*;
 
-    /// One ABBA block: values of `name` in the order of visits.
+    /// Return one ABBA block, with values of `name` in the order of visits.
     fn block(name: &str, [a, b, b2, a2]: [f64; 4]) -> Vec<Sample> {
         let visits = [("a", a), ("b", b), ("b", b2), ("a", a2)];
         let sample =
@@ -171,7 +185,8 @@ mod tests {
 
     #[test]
     fn zero_and_infinite_are_beyond_everything_and_never_dropped() {
-        // A slowdown that is infinite is the worst for antt, a null throughput is nothing.
+        // An infinite slowdown is the worst value of antt. For stp, the worst is a throughput of
+        // zero.
         assert_eq!(log_ratio("antt", [1.0, INF, 2.0, 1.0], "b", "a"), Some(INFINITE));
         assert_eq!(log_ratio("stp", [1.0, INF, 2.0, 1.0], "b", "a"), Some(-INFINITE));
         assert_eq!(log_ratio("progress_min", [1.0, 0.0, 0.0, 1.0], "a", "b"), Some(INFINITE));

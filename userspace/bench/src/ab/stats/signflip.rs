@@ -1,23 +1,32 @@
-//! Is there a difference at all? A sign-flip permutation test.
+//! Sign-flip permutation test of whether two arms differ.
 //!
-//! Problem: noise of emulated machines is not normal, so a t-test's p-value would be a guess.
-//! Approach: if the arms are alike, which of them was called "arm" was decided by the random order of the visits: every sign of a
-//! log-ratio could as well be the other. The statistic is the sum of signed ranks (Wilcoxon 1945), which a wild
-//! or an infinite block moves no more than any other; zeros take ranks but no side (Pratt 1959), ties share their ranks.
-//! Its distribution over all 2^n flips is counted exactly, by adding one rank after another, for up to 256 pairs;
-//! beyond, 2^14 flips are sampled.
-//! Invariants: the p-value is the same for negated values, for scaled ones, and in any order.
-//! Limits: n pairs give no p-value below 2/2^n.
+//! # Problem
+//! The noise of emulated machines is not normal, so the p-value of a t-test would be unreliable.
+//!
+//! # Approach
+//! If the arms are alike, the random order of visits has decided which of them is called "arm".
+//! Every sign of a log-ratio could then be the opposite.
+//!
+//! The statistic is the sum of signed ranks (Wilcoxon 1945). An outlying or infinite block affects
+//! it no more than any other block. Zeros take ranks but no side (Pratt 1959), and ties share their
+//! ranks. For up to 256 pairs, the distribution over all 2^n flips is computed exactly, by adding
+//! one rank after another. For more pairs, 2^14 flips are sampled.
+//!
+//! # Invariants
+//! The p-value is the same for negated values, for scaled values, and for any order of values.
+//!
+//! # Limits
+//! The p-value of n pairs is at least 2/2^n.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-/// Most values for which all flips are counted.
+/// Maximum number of values for which all flips are counted.
 const EXACT: usize = 256;
-/// Flips sampled beyond.
+/// Number of sampled flips for more values.
 const SAMPLED: u32 = 1 << 14;
 
-/// Two-sided p-value of no difference; 1 for no values.
+/// Return the two-sided p-value of no difference. 1 for no values.
 pub fn p_value(values: &[f64], seed: u64) -> f64 {
     let ranks = signed_double_ranks(values);
     let observed = ranks.iter().sum::<i64>().unsigned_abs();
@@ -26,7 +35,8 @@ pub fn p_value(values: &[f64], seed: u64) -> f64 {
     p.min(1.0)
 }
 
-/// Each value's rank by size, times two (so that shared ranks are whole), with its sign; 0 for zeros.
+/// Return each value's rank by size with its sign, and 0 for zeros. Ranks are doubled, so that
+/// shared ranks are integers.
 fn signed_double_ranks(values: &[f64]) -> Vec<i64> {
     let mut sorted: Vec<f64> = values.iter().map(|v| v.abs()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -39,10 +49,10 @@ fn signed_double_ranks(values: &[f64]) -> Vec<i64> {
     values.iter().map(|v| sign(v) * rank(v)).collect()
 }
 
-/// Share of all flips whose sum is at least as far from zero as `observed`.
+/// Return the share of all flips whose sum is at least as far from zero as `observed`.
 fn counted(ranks: &[u64], observed: u64) -> f64 {
     let total: u64 = ranks.iter().sum();
-    // probability[s]: that the ranks with a positive sign add up to s.
+    // probability[s] is the probability that the ranks with a positive sign add up to s.
     let mut probability = vec![0.0f64; total as usize + 1];
     probability[0] = 1.0;
     let mut reached = 0;
@@ -58,7 +68,8 @@ fn counted(ranks: &[u64], observed: u64) -> f64 {
     probability.iter().enumerate().filter(|(positive, _)| extreme(*positive)).map(|(_, p)| p).sum()
 }
 
-/// The same, estimated from random flips; the observed one counts as one of them, so it is never 0.
+/// Estimate the same share from random flips. The observed flip counts as one of them, so the
+/// result is never 0.
 fn sampled(ranks: &[u64], observed: u64, seed: u64) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut sum =
@@ -72,7 +83,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All flips, one by one.
+    /// Return the same share by trying all flips.
     fn enumerated(values: &[f64]) -> f64 {
         let ranks = signed_double_ranks(values);
         let observed = ranks.iter().sum::<i64>().abs();
@@ -86,7 +97,8 @@ mod tests {
 
     #[test]
     fn the_published_example() {
-        // Hollander, Wolfe and Chicken, example 3.1: T+ = 5 of 45, one-sided p 0.0195 (the figure R's documentation gives as well).
+        // [Hollander14], example 3.1: T+ = 5 of 45, one-sided p 0.0195. R's documentation gives the
+        // same figure.
         let values = [-0.952, 0.147, -1.022, -0.430, -0.620, -0.590, -0.490, 0.080, -0.010];
         assert!((p_value(&values, 0) - 2.0 * 0.01953125).abs() < 1e-12);
     }

@@ -1,4 +1,5 @@
-//! The promises of the statistics, tried out on noise whose truth is known. Fixed seeds: a run is repeatable.
+//! Tests of the statistics' guarantees, on noise with a known truth. Seeds are fixed, so that a run
+//! is repeatable.
 
 use super::pairs::Pair;
 use super::{Direction, Verdict, interval, judge_family};
@@ -12,13 +13,13 @@ impl Noise {
         Noise(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Normal, mean 0, deviation 1 (Box and Muller).
+    /// Return a normal number with mean 0 and deviation 1 (Box and Muller).
     fn normal(&mut self) -> f64 {
         let (u, v): (f64, f64) = (1.0 - self.0.random::<f64>(), self.0.random());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// Normal, but one of ten is five times as wide: a busy host.
+    /// Return a normal number, of which one in ten is five times as wide, as on a busy host.
     fn contaminated(&mut self) -> f64 {
         let wide = self.0.random::<f64>() < 0.1;
         self.normal() * if wide { 5.0 } else { 1.0 }
@@ -40,7 +41,7 @@ impl Noise {
     }
 }
 
-/// Share of intervals that hold the truth (0), percent.
+/// Return the share of intervals that include the truth (0), in percent.
 fn coverage(runs: usize, mut draw: impl FnMut() -> Vec<Pair>) -> f64 {
     let covers = |i: interval::Interval| i.low <= 0.0 && 0.0 <= i.high;
     let hits = (0..runs).filter(|_| interval::of(&draw(), 11).is_some_and(covers)).count();
@@ -60,8 +61,9 @@ fn intervals_from_5_to_40_blocks_cover_92_to_98_percent() {
 
 #[test]
 fn intervals_over_boots_cover_whether_boots_differ_or_not() {
-    // The corners at which a wider grid covered most (boots alike) and least (three boots that differ a little less than blocks do),
-    // with 5000 runs each 97.8 and 92.3 %. Fewer runs here, so two of their standard errors are allowed.
+    // These are the corners of highest and lowest coverage in a wider grid with 5000 runs each.
+    // With boots alike it was 97.8 %. With three boots that differ a little less than blocks do, it
+    // was 92.3 %. Fewer runs are made here, so two of their standard errors are allowed.
     for (boots, blocks, deviation, runs) in
         [(3, 3, 0.0, 1500), (3, 5, 0.75, 1500), (3, 10, 0.75, 1000), (5, 4, 3.0, 1000), (8, 3, 1.0, 1000)]
     {
@@ -75,7 +77,8 @@ fn intervals_over_boots_cover_whether_boots_differ_or_not() {
     }
 }
 
-/// Verdicts of families of eight metrics that share part of their noise: 1.5 % a block, the first metric `shift`ed.
+/// Return the verdicts of families of eight metrics that share part of their noise: 1.5 % per
+/// block. The first metric is shifted by `shift`.
 fn verdicts(runs: usize, boots: u32, blocks: u32, shift: f64, seed: u64) -> Vec<Vec<Verdict>> {
     let mut noise = Noise::new(seed);
     let mut family = |_| {

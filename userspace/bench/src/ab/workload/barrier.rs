@@ -1,12 +1,20 @@
-//! Parallel loops that end in a barrier: `barrier:4`, `barrier:4:static`, `barrier:4:dynamic`. After the idea of EPCC's
-//! syncbench and schedbench for OpenMP.
+//! Parallel loops that end in a barrier: `barrier:4`, `barrier:4:static`, `barrier:4:dynamic`.
+//! Based on the idea of EPCC's syncbench and schedbench for OpenMP.
 //!
-//! Problem: a scheduler that spreads a team over CPUs of unequal speed makes everyone wait for the slowest at each barrier.
+//! # Problem
+//! If a scheduler spreads a team over CPUs of unequal speed, all threads wait for the slowest at
+//! each barrier.
 //!
-//! Approach: without a schedule, short pieces of work with a barrier after each (syncbench). With one, a loop whose iterations
-//! are dealt out in turn (`static`, chunk 1) or taken one by one (`dynamic`, chunk 1) (schedbench).
+//! # Approach
+//! | schedule | work | model |
+//! |---|---|---|
+//! | none | short pieces of work with a barrier after each | syncbench |
+//! | `static` | a loop, iterations assigned round-robin (chunk 1) | schedbench |
+//! | `dynamic` | a loop, each free thread takes the next iteration (chunk 1) | schedbench |
 //!
-//! Limits: built on threads, not on a runtime of OpenMP; the protocol is EPCC's, the figures are not comparable with it.
+//! # Limits
+//! The workload uses threads, not an OpenMP runtime. The protocol is EPCC's, but the figures are
+//! not comparable with it.
 
 use super::team::{self, TeamBarrier, TeamWork};
 use super::{Description, Env, Outcome, Workload, count, outcome, series};
@@ -16,7 +24,7 @@ use crate::work::{self, Step};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "barrier",
     syntax: "barrier:THREADS, barrier:THREADS:static or barrier:THREADS:dynamic (1 to 256 threads)",
@@ -26,22 +34,23 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// Barriers in a repetition without a schedule, on hardware: about a millisecond, as in EPCC. On a machine that is n times
-/// slower, an n-th of them.
+/// Barriers in a repetition without a schedule, on hardware: about a millisecond, as in EPCC. A
+/// machine that is n times slower gets an n-th of them.
 const BARRIERS: f64 = 4000.0;
-/// The least of them: a repetition is to be long against starting it.
+/// Minimum of these barriers. A repetition must be long compared with its start.
 const MIN_BARRIERS: usize = 40;
-/// Iterations of a loop for each thread; an iteration is a step, about 20 000 cycles. EPCC's take 15 microseconds.
+/// Iterations of a loop per thread. An iteration is one step, about 20 000 cycles. EPCC's
+/// iterations take 15 microseconds.
 const ITERATIONS_PER_THREAD: usize = 64;
 
-/// How a loop's iterations are dealt out.
+/// Distribution of a loop's iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Schedule {
     /// No loop, barriers only.
     None,
-    /// In turn.
+    /// Round-robin.
     Static,
-    /// To whoever is free.
+    /// To the next free thread.
     Dynamic,
 }
 
@@ -53,7 +62,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let rest = rest.strip_prefix(':')?;
         let (threads, schedule) = match rest.split_once(':') {
@@ -95,18 +104,18 @@ struct Loop {
     schedule: Schedule,
     threads: usize,
     barriers: usize,
-    /// The next iteration that nobody has taken.
+    /// The next iteration that no thread has taken.
     next: AtomicUsize,
 }
 
-/// One thread.
+/// State of one thread.
 struct Member {
     number: usize,
     work: Box<dyn Step>,
 }
 
 impl Loop {
-    /// Calls `iterate` with each iteration that falls to the thread of this number.
+    /// Call `iterate` with each iteration of the thread with index `number`.
     fn share(&self, number: usize, mut iterate: impl FnMut(usize)) {
         let all = self.threads * ITERATIONS_PER_THREAD;
         match self.schedule {
@@ -147,7 +156,7 @@ impl TeamWork for Loop {
     }
 }
 
-/// About 300 cycles: a tenth of a microsecond, EPCC's delay between two constructs.
+/// Spend about 300 cycles: a tenth of a microsecond, EPCC's delay between two constructs.
 fn short_delay() {
     let mut x = 1;
     for _ in 0..60 {

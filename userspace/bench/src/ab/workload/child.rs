@@ -1,13 +1,18 @@
-//! A process that does the measured work, and ends with the measurement at the latest.
+//! A process that does the measured work and ends with the measurement at the latest.
 //!
-//! Problem: the process that runs a comparison has one thread, because forking a process of many is fragile; but several
-//! workloads need threads. And a workload that hangs under a broken scheduler must not hang the comparison.
+//! # Problem
+//! The process that runs a comparison has one thread, because forking a multi-threaded process is
+//! fragile. But several workloads need threads. A workload that hangs under a broken scheduler must
+//! not hang the comparison.
 //!
-//! Approach: the work lives in a forked child, which may start threads and returns what it found through shared memory. The
-//! parent sleeps until the child ends or its time is over: it waits on the child's descriptor, without polling,
-//! because waking up every few milliseconds would be a load of its own on a slow machine.
+//! # Approach
+//! The work runs in a forked child. The child may start threads, and returns its results through
+//! shared memory. The parent sleeps until the child ends or its time is over. It waits on the
+//! child's pidfd without polling, because a wakeup every few milliseconds is itself a load on a
+//! slow machine.
 //!
-//! Invariants: a [`Child`] is killed and reaped when dropped, whatever happened. A child ends when its parent does.
+//! # Invariants
+//! Dropping a [`Child`] kills and reaps it in all cases. A child ends when its parent does.
 
 use crate::task::spawn;
 use crate::{Error, Result};
@@ -20,11 +25,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How much longer than its own time a workload may take before it counts as hung. A VM that is starved by its host takes
-/// many times as long as planned and is still not hung.
+/// Time beyond its own that a workload may take before it counts as hung. If the host starves a VM,
+/// a workload takes many times as long as planned without being hung.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Why a child gave up: its exit code.
+/// Reason for the failure of a child: its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fault {
@@ -37,7 +42,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What a child's exit code says, with the remedy.
+    /// Return the meaning of a child's exit code, with the remedy.
     fn text(code: i32) -> String {
         let known =
             [Fault::Start, Fault::Channel, Fault::Exec].into_iter().find(|fault| *fault as i32 == code);
@@ -53,22 +58,23 @@ impl Fault {
     }
 }
 
-/// A running child.
+/// A child process.
 pub struct Child {
     pid: Pid,
-    /// Readable once the child has ended.
+    /// Descriptor that becomes readable when the child has ended.
     ended: OwnedFd,
 }
 
 impl Child {
-    /// Forks a child that runs `body`.
+    /// Fork a child that runs `body`.
     pub fn start(body: impl FnOnce() -> std::result::Result<(), Fault>) -> Result<Self> {
         let pid = spawn(|| body().map_or_else(|fault| fault as u8, |()| 0))?;
         let ended = open_pid(pid).inspect_err(|_| end(pid))?;
         Ok(Child { pid, ended })
     }
 
-    /// Waits until the child has ended by itself, `time` from now plus a grace; an error if it failed or did not end.
+    /// Wait until the child ends by itself, for at most `time` plus a grace period. Return an error
+    /// if it fails or does not end.
     pub fn wait(self, time: Duration) -> Result<()> {
         let limit = time + GRACE;
         if !readable(self.ended.as_fd(), Instant::now() + limit)? {
@@ -86,12 +92,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // After `wait` the process is gone, and its number cannot belong to another child of ours: none was started since.
+        // After `wait` the process has been reaped. No child was started since, so its pid is not
+        // that of another child.
         end(self.pid);
     }
 }
 
-/// Kills and reaps; errors mean that it has ended already, which is what is wanted.
+/// Kill and reap a process. An error means that it has ended already, which is the goal.
 fn end(pid: Pid) {
     if matches!(waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive)) {
         let _ = kill(pid, Signal::SIGKILL);
@@ -99,21 +106,21 @@ fn end(pid: Pid) {
     }
 }
 
-/// A descriptor that becomes readable when the process ends.
+/// Return a descriptor that becomes readable when the process ends.
 fn open_pid(pid: Pid) -> Result<OwnedFd> {
-    // SAFETY: plain system call, no pointers.
+    // SAFETY: this is a plain system call without pointers.
     let fd = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid.as_raw(), 0) };
     match i32::try_from(fd) {
-        // SAFETY: the descriptor was just opened and belongs to nobody else.
+        // SAFETY: the descriptor was just opened and has no other owner.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(Error::failed("watching a process (pidfd_open)", std::io::Error::last_os_error())),
     }
 }
 
-/// Waits until `fd` is readable or at its end; false if it was not by `deadline`.
+/// Wait until `fd` is readable or at its end. Return false if it is neither by `deadline`.
 pub fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> Result<bool> {
     loop {
-        // Rounded up to a millisecond, and short enough for poll's 32 bits.
+        // Round the timeout up to a millisecond, and limit it to poll's 32 bits.
         let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
         let timeout = PollTimeout::try_from(left + Duration::from_micros(999)).unwrap_or(PollTimeout::ZERO);
         match poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], timeout) {
@@ -125,7 +132,8 @@ pub fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> Result<bool> {
     }
 }
 
-/// Makes a program to be started the leader of a process group of its own, and makes it end when this process does.
+/// Make a program the leader of its own process group, and let it end when this process does. Call
+/// this before the program starts.
 pub fn die_with_parent(command: &mut Command) {
     // SAFETY: prctl is safe between fork and exec.
     unsafe {
@@ -137,12 +145,14 @@ pub fn die_with_parent(command: &mut Command) {
     command.process_group(0);
 }
 
-/// A started program, and everything that it started and that kept its process group. Killed and reaped when dropped.
+/// A started program, with all of its descendants in the same process group. Dropping it kills the
+/// group and reaps the program.
 pub struct Program(pub std::process::Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Also after the leader has ended: its group lives on while any member does. Errors mean that none does.
+        // Kill the group even if the leader has ended, because it lives on while any member does.
+        // An error means that no member is left.
         if let Ok(pid) = i32::try_from(self.0.id()) {
             let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
         }

@@ -1,12 +1,16 @@
-//! Births and deaths of processes: `forks`, `forks:FORKERS`.
+//! Creation and end of processes: `forks`, `forks:FORKERS`.
 //!
-//! Problem: builds and shells start thousands of short processes; a scheduler sees each of them for the first time, has to find a
-//! CPU for it and to forget it.
+//! # Problem
+//! Builds and shells start thousands of short processes. The scheduler sees each of them for the
+//! first time. It must find a CPU for the process and later forget it.
 //!
-//! Approach: forkers, as many as CPUs, each of which bears one child after the other and waits for its end: three that
-//! end at once, then one that runs /bin/true.
+//! # Approach
+//! There are as many forkers as CPUs. Each of them forks one child after the other and waits for
+//! its end. Three children end at once, and the fourth runs /bin/true.
 //!
-//! Limits: the cost of fork and exec themselves, the same under all schedulers, is most of the figure.
+//! # Limits
+//! Most of the result is the cost of fork and exec themselves, which is the same under all
+//! schedulers.
 
 use super::child::{Child, Fault};
 use super::{Description, Env, Outcome, Workload, optional_count, outcome};
@@ -19,7 +23,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "forks",
     syntax: "forks or forks:FORKERS (1 to 256; as many as CPUs unless given)",
@@ -28,18 +32,18 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// The program that every fourth child runs.
+/// Program that every fourth child runs.
 const PROGRAM: &str = "/bin/true";
 
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forks {
-    /// Forkers; as many as CPUs if None.
+    /// Number of forkers, or None for as many as CPUs.
     forkers: Option<usize>,
 }
 
 impl Forks {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         Some(Forks { forkers: optional_count(rest, 1..=256)? })
     }
@@ -57,7 +61,8 @@ impl Workload for Forks {
 
     fn run(&self, env: &Env) -> Result<Outcome> {
         let forkers = self.forkers.unwrap_or(cpus::online()?.0.len());
-        // First the order to stop, then the births of each forker.
+        // The first cell is the request to stop. The others are the numbers of children of each
+        // forker.
         let cells: Shared<AtomicU64> = Shared::new(forkers + 1)?;
         let (stop, births) = (&cells.all()[0], &cells.all()[1..]);
         let children: Vec<Child> =
@@ -75,7 +80,7 @@ impl Workload for Forks {
     }
 }
 
-/// Life of a forker.
+/// Run a forker until the request to stop.
 fn bear(stop: &AtomicU64, births: &AtomicU64) -> std::result::Result<(), Fault> {
     let mut round = 0u64;
     while stop.load(Relaxed) == 0 {

@@ -1,14 +1,21 @@
-//! Groups of processes that pass messages: `groups:N`. After the idea of hackbench.
+//! Groups of processes that pass messages: `groups:N`. Based on the idea of hackbench.
 //!
-//! Problem: many short wake-ups at once, with more runnable processes than CPUs, show what queues and locks of a scheduler cost.
+//! # Problem
+//! Many short wakeups at once, with more runnable processes than CPUs, show the cost of a
+//! scheduler's queues and locks.
 //!
-//! Approach: a group has ten senders and ten receivers. In a batch every sender sends a few messages to each receiver of its
-//! group, through one socket per receiver. The time of a batch goes from the first order to the last report; batches
-//! follow one another until the window is over.
+//! # Approach
+//! A group has ten senders and ten receivers. In a batch, every sender sends a few messages to each
+//! receiver of its group, through one socket per receiver. The time of a batch is from the first
+//! order to the last report. Batches follow one another until the window is over.
 //!
-//! Invariants: every batch passes the same number of messages. A process that fails or hangs ends the run with an error.
+//! # Invariants
+//! Every batch passes the same number of messages. A process that fails or hangs ends the run with
+//! an error.
 //!
-//! Limits: smaller than hackbench's defaults (twenty of each, 100 rounds), so that a batch takes well under a second in the VM.
+//! # Limits
+//! A batch is smaller than hackbench's default (twenty of each, 100 rounds), so that it takes well
+//! under a second in the VM.
 
 use super::child::{Child, Fault, readable};
 use super::series;
@@ -21,7 +28,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "groups",
     syntax: "groups:N (1 to 20 groups of 20 processes)",
@@ -30,15 +37,15 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// Senders of a group, and receivers.
+/// Number of senders of a group, and of receivers.
 const SIDE: usize = 10;
 /// Messages from each sender to each receiver in a batch.
 const ROUNDS: usize = 4;
-/// Bytes of a message.
+/// Size of a message, bytes.
 const MESSAGE: usize = 100;
-/// Batches measured even if the window is over.
+/// Minimum number of measured batches, also after the window.
 const MIN_BATCHES: usize = 3;
-/// A batch that takes longer has lost a process.
+/// Maximum time of a batch. A longer one has lost a process.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The workload.
@@ -46,7 +53,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub struct Groups(usize);
 
 impl Groups {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         count(rest.strip_prefix(':')?, 1..=20).map(Groups)
     }
@@ -73,13 +80,13 @@ impl Workload for Groups {
     }
 }
 
-/// All groups. Dropping it ends them.
+/// All groups. Dropping this ends them.
 struct Hall {
-    /// Kept for their end.
+    /// Kept only so that dropping them ends the processes.
     processes: Vec<Child>,
-    /// One for each sender: a byte is the order for a batch.
+    /// One pipe per sender. A byte is the order for a batch.
     go: Vec<OwnedFd>,
-    /// A byte from each receiver when it has all messages of a batch.
+    /// Pipe with one byte from each receiver that has all messages of a batch.
     done: OwnedFd,
     receivers: usize,
 }
@@ -109,7 +116,7 @@ impl Hall {
         Ok(())
     }
 
-    /// Lets every sender send its messages, and returns how long it took until the last was received.
+    /// Let every sender send its messages. Return the time until the last one was received.
     fn batch(&self) -> Result<Duration> {
         let start = Instant::now();
         for go in &self.go {
@@ -136,7 +143,7 @@ fn new_pipe() -> Result<(OwnedFd, OwnedFd)> {
     pipe().map_err(|e| Error::failed("making a pipe (see 'ulimit -n')", e))
 }
 
-/// Life of a sender: until its orders end.
+/// Run a sender until its pipe of orders is closed.
 fn send(orders: &OwnedFd, receivers: &[UnixStream]) -> std::result::Result<(), Fault> {
     let mut byte = [0];
     while matches!(read(orders, &mut byte), Ok(1)) {
@@ -149,7 +156,7 @@ fn send(orders: &OwnedFd, receivers: &[UnixStream]) -> std::result::Result<(), F
     Ok(())
 }
 
-/// Life of a receiver: all messages of a batch, a report, again.
+/// Run a receiver: receive all messages of a batch, report, repeat.
 fn receive(mut socket: &UnixStream, report: &OwnedFd) -> std::result::Result<(), Fault> {
     let mut message = [0; MESSAGE];
     loop {

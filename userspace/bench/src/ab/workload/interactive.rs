@@ -1,16 +1,22 @@
-//! An interactive task beside a batch mix, e.g. `interactive+4compute`.
+//! An interactive task together with a batch mix, e.g. `interactive+4compute`.
 //!
-//! Problem: a scheduler that places batch tasks well may still let a desktop stutter. What a user feels is the time from an event
-//! until the program has dealt with it.
+//! # Problem
+//! A scheduler that places batch tasks well may still let a desktop stutter. The user feels the
+//! time from an event until the program has handled it.
 //!
-//! Approach: a task sleeps for a period, then works for a short burst, then sleeps again. A latency is the time from the end of
-//! the sleep that was asked for to the end of the burst: waiting for a CPU, and running on a slow one, both count.
+//! # Approach
+//! A task sleeps for a period, works for a short burst, and sleeps again. A latency is the time
+//! from the requested end of the sleep to the end of the burst. It includes waiting for a CPU and
+//! running on a slow one.
 //!
-//! Invariants: every latency that overlaps the window counts, so a task that starves all through it shows one that is longer
-//! than the window, not none. The batch is measured at the same time.
+//! # Invariants
+//! Every latency that overlaps the window counts. A task that starves throughout the window thus
+//! has one latency longer than the window, not none. The batch is measured at the same time.
 //!
-//! Limits: the next sleep begins when the burst is over, so while the task waits, no further event happens: very long waits
-//! are counted once. With few samples the 99.9th percentile is the maximum; the detail tells their number.
+//! # Limits
+//! The next sleep begins after the burst, so no further event happens while the task waits. A very
+//! long wait therefore counts once. With few samples the 99.9th percentile is the maximum. The
+//! detail shows the number of samples.
 
 use super::child::{Child, Fault};
 use super::series::{self, SharedSeries};
@@ -22,7 +28,7 @@ use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "interactive",
     syntax: "interactive+TASKS or interactive:PERIOD_US+TASKS (100 to 1000000, default 1000)",
@@ -32,11 +38,11 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// Sleep between two bursts, microseconds of hardware.
+/// Default sleep between two bursts, microseconds of hardware.
 const DEFAULT_PERIOD_US: usize = 1000;
 /// Steps of compute in a burst: about 60 000 cycles.
 const BURST_STEPS: u32 = 3;
-/// Room for samples.
+/// Maximum number of stored samples.
 const CAPACITY: usize = 1 << 17;
 
 /// The workload.
@@ -44,12 +50,12 @@ const CAPACITY: usize = 1 << 17;
 pub struct Interactive {
     /// Sleep between two bursts, microseconds of hardware.
     period_us: usize,
-    /// The batch.
+    /// The batch tasks.
     batch: Mix,
 }
 
 impl Interactive {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> std::result::Result<Self, String> {
         let wrong = || format!("'interactive{rest}' is not a workload; write {}", DESCRIPTION.syntax);
         let (period, batch) = rest.split_once('+').ok_or_else(wrong)?;
@@ -93,7 +99,7 @@ impl Workload for Interactive {
     }
 }
 
-/// The clockwork of the interactive task.
+/// Timing of the interactive task.
 #[derive(Clone, Copy)]
 struct Times {
     period: Duration,
@@ -102,20 +108,21 @@ struct Times {
 }
 
 impl Times {
-    /// Whether a latency counts that began and ended so long after the start.
+    /// Return true if a latency from `due` to `done` counts, both measured from the start.
     fn counts(&self, due: Duration, done: Duration) -> bool {
         done >= self.warmup && due < self.end()
     }
 
-    /// From the start to the end of the window.
+    /// Return the time from the start to the end of the window.
     fn end(&self) -> Duration {
         self.warmup + self.window
     }
 }
 
-/// Life of the interactive task: from the order to go to the end of the window.
+/// Run the interactive task, from the order to go until the end of the window.
 fn live(times: Times, go: &AtomicU64, latencies: &SharedSeries) -> std::result::Result<(), Fault> {
-    // The default lets the kernel be 50 microseconds late to save energy. Where it cannot be changed, it stays so in all arms.
+    // By default, the kernel may wake a task 50 microseconds late to save energy. If this cannot be
+    // changed, it applies to all arms.
     let _ = nix::sys::prctl::set_timerslack(1);
     let mut work = work::build(&Kind::Compute);
     while go.load(Relaxed) == 0 {

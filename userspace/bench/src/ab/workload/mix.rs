@@ -1,13 +1,19 @@
-//! A mix of batch tasks side by side, e.g. `2compute+2chase`.
+//! A mix of concurrent batch tasks, e.g. `2compute+2chase`.
 //!
-//! Problem: on CPUs of unequal speed, who runs where decides how much gets done. A mix of tasks with known demands shows it.
+//! # Problem
+//! On CPUs of unequal speed, the placement of tasks decides the amount of work done. A mix of tasks
+//! with known demands shows it.
 //!
-//! Approach: the tasks of [`crate::task`], and the figures of [`crate::mix`]; a metric a figure.
+//! # Approach
+//! The tasks of [`crate::task`] and the figures of [`crate::mix`], one metric per figure.
 //!
-//! Invariants: all metrics are finite. A task that did nothing in the window counts as one that did half a unit, the largest
-//! value its record cannot exclude: its slowdown is then a lower bound, still enormous, and has a logarithm.
+//! # Invariants
+//! All metrics are finite. A task that did nothing in the window counts as one that did half a
+//! unit, the largest value that its record cannot exclude. Its slowdown is then a lower bound. It
+//! is still enormous, and has a logarithm.
 //!
-//! Limits: the window is rounded up to whole periods of `phases` tasks.
+//! # Limits
+//! The window is rounded up to whole periods of `phases` tasks.
 
 use super::{Description, Env, Outcome, Workload, outcome};
 use crate::solo::Solo;
@@ -17,7 +23,7 @@ use crate::{Error, Result, metrics, mix, work};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "mix",
     syntax: "TASKS such as 2compute+2chase",
@@ -42,7 +48,7 @@ pub const DESCRIPTION: Description = Description {
 pub struct Mix(pub spec::Mix);
 
 impl Mix {
-    /// Reads its text form.
+    /// Parse the text form.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         text.parse().map(Mix)
     }
@@ -65,7 +71,7 @@ impl Workload for Mix {
     }
 }
 
-/// Starts the tasks, placed as the environment wants it.
+/// Start the tasks with the placement of the environment.
 pub(super) fn start(kinds: &[Kind], env: &Env) -> Result<Group> {
     let pins = env.pins.unwrap_or(&[]);
     if env.pins.is_some() && pins.len() != kinds.len() {
@@ -75,7 +81,7 @@ pub(super) fn start(kinds: &[Kind], env: &Env) -> Result<Group> {
     Group::start(kinds, pins)
 }
 
-/// The window, lengthened to whole periods of the kind with the longest one.
+/// Return the window, extended to whole periods of the kind with the longest period.
 pub(super) fn whole_periods(window: Duration, kinds: &[Kind]) -> Duration {
     let period = kinds.iter().map(Kind::period).max().unwrap_or_default();
     if period.is_zero() {
@@ -85,7 +91,7 @@ pub(super) fn whole_periods(window: Duration, kinds: &[Kind]) -> Duration {
     period.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX))
 }
 
-/// The metrics of what the tasks did in a window.
+/// Return the metrics of the tasks' work in a window.
 pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Outcome> {
     let wall_s = window.wall_ns as f64 / 1e9;
     let round = mix::evaluate(kinds, &window.tasks, wall_s, solo)?;

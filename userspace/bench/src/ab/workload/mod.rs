@@ -1,16 +1,25 @@
-//! Workloads: what a cell of a comparison runs under each arm.
+//! Workloads: the programs that a cell of a comparison runs under each arm.
 //!
-//! Problem: schedulers differ in many ways (placement, latency, cost of a switch, fairness), and no single program shows them
-//! all; but plan, runner and statistics should know nothing of what a workload is.
+//! # Problem
+//! Schedulers differ in many ways (placement, latency, cost of a switch, fairness), and no single
+//! program shows them all. But plan, runner and statistics should not depend on the workload.
 //!
-//! Approach: one trait, [`Workload`], for everything that can be run: it has a text form, says which solo rates it needs and
-//! what is missing on this machine, and turns one run into metrics by registry name. [`parse`] makes one of its text form,
-//! [`list`] describes them all. The workloads are written here, so that what they do is known; `tool` runs programs of others.
+//! # Approach
+//! One trait, [`Workload`], covers everything that can be run. A workload has a text form. It names
+//! the solo rates that it needs and the parts that this machine lacks. It turns one run into
+//! metrics by registry name. [`parse`] makes a workload from its text form, and [`list`] describes
+//! all of them. The workloads are written here, so that their work is known. `tool` runs
+//! third-party programs.
 //!
-//! Invariants: `parse(w.name())` is the same workload. A run yields every metric that its [`Description`] lists, always, those
-//! `with_pmu` where the amp PMU exists, and no others. Nothing that a run started outlives it, whether it succeeds or fails.
+//! # Invariants
+//! * `parse(w.name())` is the same workload.
+//! * A run always yields every metric that its [`Description`] lists, those of `with_pmu` where the
+//!   amp PMU exists, and no others.
+//! * Nothing that a run has started outlives it, whether it succeeds or fails.
 //!
-//! Limits: one run at a time; the caller has one thread (workloads that need threads fork first, see `child`).
+//! # Limits
+//! Only one run at a time. The caller has one thread. Workloads that need threads fork first, see
+//! `child`.
 
 mod barrier;
 mod child;
@@ -37,23 +46,25 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What a cell needs to know of the machine and the run.
+/// Machine and conditions of a run of a cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Env<'a> {
-    /// Solo rates; must hold all that [`Workload::kinds`] names.
+    /// Solo rates of all kinds that [`Workload::kinds`] names.
     pub solo: &'a Solo,
-    /// Time in which the workload runs unmeasured.
+    /// Time for which the workload runs unmeasured.
     pub warmup: Duration,
-    /// Time in which it is measured. Fixed work is repeated until this is over.
+    /// Time for which the workload is measured. Fixed work is repeated until this is over.
     pub window: Duration,
-    /// How much slower than hardware this machine is: the workloads' own periods are multiplied by it. 1 on hardware.
+    /// Factor by which this machine is slower than hardware. The workloads' own periods are
+    /// multiplied by it. 1 on hardware.
     pub stretch: f64,
-    /// Static placement of the tasks of a mix: the CPU of each, or none.
+    /// Static placement of the tasks of a mix: a CPU for each, or None for a free task. None
+    /// without a placement.
     pub pins: Option<&'a [Option<usize>]>,
 }
 
 impl Env<'_> {
-    /// A period of hardware in the time of this machine.
+    /// Convert a period of hardware to this machine's time.
     fn stretched(&self, period: Duration) -> Duration {
         let factor = if self.stretch.is_finite() { self.stretch.clamp(0.001, 10_000.0) } else { 1.0 };
         period.mul_f64(factor)
@@ -63,47 +74,48 @@ impl Env<'_> {
 /// Result of one run of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Metrics by registry name; finite.
+    /// Metrics by registry name. All are finite.
     pub metrics: BTreeMap<String, f64>,
-    /// Raw figures, for whoever wants to know why.
+    /// Raw figures that help to explain the metrics.
     pub detail: Value,
 }
 
-/// Something that can be run under an arm.
+/// A program that can run under an arm.
 pub trait Workload: fmt::Debug {
-    /// Its text form, which [`parse`] reads.
+    /// Return the text form, which [`parse`] reads.
     fn name(&self) -> String;
 
-    /// Kinds of task whose solo rates it needs.
+    /// Return the kinds of task whose solo rates the workload needs.
     fn kinds(&self) -> Vec<Kind> {
         Vec::new()
     }
 
-    /// What this machine lacks to run it, with the remedy; None if nothing.
+    /// Return the part that this machine lacks to run the workload, with the remedy. None if
+    /// nothing is missing.
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// Runs it once.
+    /// Run the workload once.
     fn run(&self, env: &Env) -> Result<Outcome>;
 }
 
-/// A workload for people who choose one.
+/// Description of a workload, for users who choose one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Description {
-    /// What its text form begins with.
+    /// Beginning of the text form.
     pub name: &'static str,
-    /// How to write it.
+    /// Syntax of the text form.
     pub syntax: &'static str,
-    /// What it does and what that measures.
+    /// Work of the workload, and the property that it measures.
     pub measures: &'static str,
-    /// Metrics that every run yields; `<kind>` stands for each kind of task in it.
+    /// Metrics that every run yields. `<kind>` stands for each kind of task in the workload.
     pub metrics: &'static [&'static str],
-    /// Metrics that it yields besides where the amp PMU exists.
+    /// Additional metrics where the amp PMU exists.
     pub with_pmu: &'static [&'static str],
 }
 
-/// All workloads.
+/// Return the descriptions of all workloads.
 pub fn list() -> Vec<Description> {
     let own = [
         mix::DESCRIPTION,
@@ -119,7 +131,7 @@ pub fn list() -> Vec<Description> {
     own.into_iter().chain(tool::descriptions()).collect()
 }
 
-/// Makes a workload of its text form.
+/// Make a workload from its text form.
 pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
     let end = text.find([':', '@', '+']).unwrap_or(text.len());
     let (head, rest) = text.split_at(end);
@@ -146,13 +158,14 @@ fn boxed(workload: impl Workload + 'static) -> Box<dyn Workload> {
     Box::new(workload)
 }
 
-/// A text that is no workload and no mix either. `why`: what is wrong with it as a mix, which lists the kinds.
+/// Return the error for a text that is neither a workload nor a mix. `why` is the error as a mix,
+/// which lists the kinds.
 fn unknown(text: &str, why: &str) -> String {
     let known: Vec<&str> = list().iter().skip(1).map(|known| known.name).collect();
     format!("'{text}' is neither a workload ({}) nor a mix of tasks: {why}", known.join(", "))
 }
 
-/// Parses `:N` with N in `range`, or nothing; None if it is neither.
+/// Parse `:N` with N in `range`, or an empty text. None for other texts.
 fn optional_count(rest: &str, range: std::ops::RangeInclusive<usize>) -> Option<Option<usize>> {
     if rest.is_empty() {
         return Some(None);
@@ -160,13 +173,13 @@ fn optional_count(rest: &str, range: std::ops::RangeInclusive<usize>) -> Option<
     count(rest.strip_prefix(':')?, range).map(Some)
 }
 
-/// Parses a number in `range`, in digits only, as it would be printed.
+/// Parse a number in `range`, written as it would be printed: digits only, without leading zeros.
 fn count(text: &str, range: std::ops::RangeInclusive<usize>) -> Option<usize> {
     let n = text.parse().ok().filter(|n| range.contains(n))?;
     (n.to_string() == text).then_some(n)
 }
 
-/// Checks that all metrics are finite: only those can be compared.
+/// Check that all metrics are finite, because only finite ones can be compared.
 fn outcome(metrics: BTreeMap<String, f64>, detail: Value) -> Result<Outcome> {
     match metrics.iter().find(|(_, value)| !value.is_finite()) {
         Some((name, value)) => Err(Error::failed(name, format!("{value} is no result; lengthen the window"))),

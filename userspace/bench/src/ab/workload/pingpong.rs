@@ -1,8 +1,10 @@
 //! Pipe ping-pong as a cell: `pingpong`, `pingpong:4`, `pingpong:2@0`. See [`crate::pingpong`].
 //!
-//! Also the [`Meter`]: instructions of the whole machine, less those of the idle machine.
+//! This module also has the [`Meter`], which counts the instructions of the whole machine less
+//! those of the idle machine.
 //!
-//! Limits: without the amp PMU there is only the rate of switches, which depends on the host.
+//! # Limits
+//! Without the amp PMU the only metric is the rate of switches, which depends on the host.
 
 use super::{Description, Env, Outcome, Workload, count, outcome};
 use crate::counters::MachineInstructions;
@@ -10,7 +12,7 @@ use crate::{Error, Result, cpus, pingpong};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "pingpong",
     syntax: "pingpong[:PAIRS][@CPU] such as pingpong, pingpong:4, pingpong@0 (1 to 256 pairs)",
@@ -22,14 +24,14 @@ pub const DESCRIPTION: Description = Description {
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pingpong {
-    /// Pairs at the same time.
+    /// Number of pairs that run at the same time.
     pairs: usize,
-    /// Pins every process to this CPU.
+    /// CPU to which every process is pinned, or None.
     cpu: Option<usize>,
 }
 
 impl Pingpong {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let (pairs, cpu) = match rest.split_once('@') {
             Some((pairs, cpu)) => (pairs, Some(count(cpu, 0..=crate::spec::MAX_CPUS - 1)?)),
@@ -58,17 +60,18 @@ impl Workload for Pingpong {
         }
         let failed = |e| Error::failed("the detail of ping-pong", e);
         let mut detail = serde_json::to_value(&report).map_err(failed)?;
-        // There may be hundreds of short ones.
+        // Keep only the number of rounds, because there may be hundreds of short ones.
         detail["rounds"] = serde_json::json!(report.rounds.len());
         outcome(metrics, detail)
     }
 }
 
-/// Time in which the idle machine's instructions are counted, and in how many parts.
+/// Time for which the idle machine's instructions are counted, and the number of its parts.
 const IDLE: Duration = Duration::from_secs(1);
 const IDLE_PARTS: u32 = 10;
 
-/// Instructions per second of the machine while this program sleeps: the least of the parts.
+/// Return the machine's instructions per second while this program sleeps: the minimum of the
+/// parts.
 fn idle_rate(counters: &mut MachineInstructions) -> Result<f64> {
     let mut rates = Vec::new();
     for _ in 0..IDLE_PARTS {
@@ -81,13 +84,15 @@ fn idle_rate(counters: &mut MachineInstructions) -> Result<f64> {
     Ok(least(&rates))
 }
 
-/// A scheduler that was just loaded still opens its sockets, the kernel clears up behind the one before, an agent wakes now and then: taken
-/// for the idle machine's, that work would be taken off everything that follows.
+/// Return the minimum, which excludes work that is not the idle machine's. A new scheduler still
+/// opens its sockets, the kernel cleans up after the previous one, and an agent wakes occasionally.
+/// Such work would otherwise be subtracted from all later results.
 fn least(rates: &[f64]) -> f64 {
     rates.iter().copied().reduce(f64::min).unwrap_or(0.0)
 }
 
-/// Counts what the machine executes beyond what it would if idle. Does nothing without the amp PMU.
+/// Counter of the instructions that the machine executes beyond those of the idle machine. Has no
+/// effect without the amp PMU.
 pub(super) struct Meter {
     counters: Option<MachineInstructions>,
     idle_per_s: f64,
@@ -96,21 +101,22 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Opens the counters and measures the idle machine, which takes a second where there are any.
+    /// Open the counters and measure the idle machine. This takes a second if there are counters.
     pub(super) fn open() -> Result<Self> {
         let mut counters = MachineInstructions::open(&cpus::online()?.0)?;
         let idle_per_s = counters.as_mut().map(idle_rate).transpose()?.unwrap_or(0.0);
         Ok(Meter { counters, idle_per_s, before: 0, start: Instant::now() })
     }
 
-    /// Begins to count.
+    /// Begin to count.
     pub(super) fn start(&mut self) -> Result<()> {
         self.before = self.counters.as_mut().map(MachineInstructions::read).transpose()?.unwrap_or(0);
         self.start = Instant::now();
         Ok(())
     }
 
-    /// Instructions since the start, less those of the idle machine.
+    /// Return the instructions since the start, less those of the idle machine. None without the
+    /// amp PMU.
     pub(super) fn stop(&mut self) -> Result<Option<f64>> {
         let Some(counters) = &mut self.counters else { return Ok(None) };
         let all = counters.read()?.saturating_sub(self.before) as f64;

@@ -1,12 +1,17 @@
-//! Series of times: how a child hands them over, and what is made of them.
+//! Series of times: their transfer from a child process, and their evaluation.
 //!
-//! Problem: a latency's 99.9th percentile needs every sample, and a histogram cannot be shared between processes.
+//! # Problem
+//! The 99.9th percentile of a latency needs every sample, and a histogram cannot be shared between
+//! processes.
 //!
-//! Approach: [`SharedSeries`] is an array in shared memory with one writer; the parent reads it after the writer's
-//! end and makes a histogram (three significant digits) or the spread of repetitions of it.
+//! # Approach
+//! [`SharedSeries`] is an array in shared memory with one writer. The parent reads it after the
+//! writer has ended. It computes a histogram (three significant digits) or the spread of
+//! repetitions.
 //!
-//! Invariants: a sample is never changed once it is counted. Samples beyond the capacity are counted as dropped, which the
-//! detail of a result shows.
+//! # Invariants
+//! A sample never changes after it was counted. Samples beyond the capacity are counted as dropped,
+//! and the detail of a result shows them.
 
 use crate::shared::Shared;
 use crate::{Error, Result};
@@ -15,23 +20,23 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
-/// Most single times in a detail: the file of samples is meant to be read.
+/// Maximum number of single times in a detail, so that the file of samples stays readable.
 const FIRST: usize = 100;
 
-/// Times in nanoseconds, written by one thread, read by another process.
+/// Times in nanoseconds, written by one thread and read by another process.
 pub struct SharedSeries {
-    /// First the number of samples seen, then the samples.
+    /// The number of samples seen, followed by the samples.
     cells: Shared<AtomicU64>,
     capacity: usize,
 }
 
 impl SharedSeries {
-    /// Room for `capacity` samples.
+    /// Allocate a series for `capacity` samples.
     pub fn new(capacity: usize) -> Result<Self> {
         Ok(SharedSeries { cells: Shared::new(capacity + 1)?, capacity })
     }
 
-    /// Adds a sample. To be called by one thread only.
+    /// Add a sample. Only one thread may call this.
     pub fn push(&self, ns: u64) {
         let cells = self.cells.all();
         let seen = cells[0].load(Acquire);
@@ -41,24 +46,24 @@ impl SharedSeries {
         cells[0].store(seen + 1, Release);
     }
 
-    /// Samples seen, dropped ones included.
+    /// Return the number of samples seen, with dropped ones.
     pub fn seen(&self) -> u64 {
         self.cells.all()[0].load(Acquire)
     }
 
-    /// The samples that had room.
+    /// Return the samples within the capacity.
     pub fn values(&self) -> Vec<u64> {
         let kept = self.seen().min(self.capacity as u64) as usize;
         self.cells.all()[1..=kept].iter().map(|cell| cell.load(Acquire)).collect()
     }
 
-    /// Samples that had no room.
+    /// Return the number of samples beyond the capacity.
     pub fn dropped(&self) -> u64 {
         self.seen().saturating_sub(self.capacity as u64)
     }
 }
 
-/// The latency metrics of these times, and a detail that tells how many samples stand behind them.
+/// Return the latency metrics of these times, and a detail with the number of samples.
 pub fn latency(times_ns: &[u64], dropped: u64) -> Result<(BTreeMap<String, f64>, Value)> {
     if times_ns.is_empty() {
         return Err(Error::failed("latencies", "the window held no request; lengthen it"));
@@ -80,7 +85,8 @@ pub fn latency(times_ns: &[u64], dropped: u64) -> Result<(BTreeMap<String, f64>,
     Ok((metrics.into(), detail))
 }
 
-/// The metrics of repetitions of the same work: mean time, coefficient of variation, fastest over slowest.
+/// Return the metrics of repetitions of the same work: mean time, coefficient of variation, fastest
+/// over slowest.
 pub fn spread(times_ns: &[u64]) -> Result<BTreeMap<String, f64>> {
     let n = times_ns.len() as f64;
     if times_ns.len() < 2 {
@@ -100,7 +106,7 @@ pub fn spread(times_ns: &[u64]) -> Result<BTreeMap<String, f64>> {
     .into())
 }
 
-/// What a result tells of its repetitions: how many, and the first of them.
+/// Return the detail of repetitions: their number, and the first of them.
 pub fn detail(times_ns: &[u64], dropped: u64) -> Value {
     json!({
         "repetitions": times_ns.len() as u64 + dropped,

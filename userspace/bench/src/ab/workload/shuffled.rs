@@ -1,18 +1,28 @@
-//! A mix whose tasks start anew on other CPUs all the time, e.g. `shuffled+2compute+2chase`.
+//! A mix whose tasks are repeatedly forced onto other CPUs, e.g. `shuffled+2compute+2chase`.
 //!
-//! Problem: on unequal CPUs, where tasks happen to start decides how a scheduler does that leaves them there, and differs from visit
-//! to visit far more than schedulers do: two compute and two chase tasks get 2.8 or 3.9 of the default. The mean over starts is
-//! what should be compared, and hundreds of visits are needed to know it.
+//! # Problem
+//! On unequal CPUs, some schedulers leave tasks where they happen to start. The start then decides
+//! the result, and varies between visits far more than schedulers do. Two compute and two chase
+//! tasks reach an STP of 2.8 or 3.9 under the default. The mean over starts is the value to
+//! compare, and it would take hundreds of visits to measure.
 //!
-//! Approach: where tasks start is a nuisance in the experimenter's hand, so it is balanced instead of sampled. Within one visit the tasks
-//! are put on CPUs by force and set free at once, every [`DEFAULT_PERIOD_MS`]. From one time to the next every task moves on by one
-//! CPU, so that in one round (as many times as there are CPUs) each has started on each; every round has another order of the tasks.
+//! # Approach
+//! The experiment controls where tasks start, so it balances the starts instead of sampling them.
+//! Every [`DEFAULT_PERIOD_MS`] within one visit, all tasks are forced onto CPUs and released at
+//! once. From one start to the next, every task advances by one CPU. A round has as many starts as
+//! there are CPUs, so each task has started on each of them. Every round has another order of the
+//! tasks.
 //!
-//! Invariants: a window holds whole rounds. In a round every task is put on every CPU once. The orders are the same for all
-//! arms. With a static placement nothing is shuffled.
+//! # Invariants
+//! * A window holds whole rounds.
+//! * In a round every task is placed on every CPU once.
+//! * The orders are the same for all arms.
+//! * With a static placement nothing is shuffled.
 //!
-//! Limits: what is measured is the mean over starts, each [`DEFAULT_PERIOD_MS`] long: a scheduler that needs longer to mend a bad start
-//! gets less credit than in a long run. With more tasks than CPUs, several start on the same.
+//! # Limits
+//! The result is the mean over starts of [`DEFAULT_PERIOD_MS`] each. A scheduler that needs longer
+//! to correct a bad start does worse than in a long run. With more tasks than CPUs, several tasks
+//! start on the same CPU.
 
 use super::{Description, Env, Outcome, Workload, count, mix};
 use crate::spec::{Kind, Mix};
@@ -21,7 +31,7 @@ use crate::work::Xorshift;
 use crate::{Result, cpus};
 use std::time::{Duration, Instant};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "shuffled",
     syntax: "shuffled+TASKS or shuffled:MS+TASKS (20 to 10000, default 250)",
@@ -31,7 +41,7 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// Time from one start to the next [ms].
+/// Default time from one start to the next [ms].
 const DEFAULT_PERIOD_MS: usize = 250;
 
 /// The workload.
@@ -42,7 +52,7 @@ pub struct Shuffled {
 }
 
 impl Shuffled {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> std::result::Result<Self, String> {
         let wrong = || format!("'shuffled{rest}' is not a workload; write {}", DESCRIPTION.syntax);
         let (period, batch) = rest.split_once('+').ok_or_else(wrong)?;
@@ -90,13 +100,13 @@ impl Workload for Shuffled {
     }
 }
 
-/// How many starts the window holds, rounded up to whole rounds.
+/// Return the number of starts in the window, rounded up to whole rounds.
 fn whole_rounds(window: Duration, period: Duration, cpus: usize) -> usize {
     let starts = window.as_nanos().div_ceil(period.as_nanos().max(1)).max(1) as usize;
     starts.div_ceil(cpus.max(1)) * cpus.max(1)
 }
 
-/// Puts every task on its CPU for start number `nth`, then lets all of them go where they like.
+/// Move every task to its CPU of start `nth`, then allow all CPUs for all tasks.
 fn shuffle(group: &Group, cpus: &[usize], nth: usize) -> Result<()> {
     let places = places(group.tasks(), cpus.len(), nth);
     for (task, place) in places.into_iter().enumerate() {
@@ -105,15 +115,16 @@ fn shuffle(group: &Group, cpus: &[usize], nth: usize) -> Result<()> {
     (0..group.tasks()).try_for_each(|task| group.place(task, cpus))
 }
 
-/// Which of `cpus` CPUs each of `tasks` tasks starts on, for start number `nth`.
+/// Return the index of the CPU on which each task begins start `nth`.
 fn places(tasks: usize, cpus: usize, nth: usize) -> Vec<usize> {
     let cpus = cpus.max(1);
     let (round, turn) = (nth / cpus, nth % cpus);
-    // The first round in the order of the tasks, each later one in an order of its own (Fisher and Yates).
+    // The first round has the order of the tasks. Each later round has its own order (Fisher and
+    // Yates).
     let mut order: Vec<usize> = (0..tasks).collect();
     if round > 0 {
         let mut random = Xorshift::new(round as u64);
-        // Neighbouring seeds give like first numbers.
+        // Adjacent seeds give similar first numbers.
         for _ in 0..16 {
             random.next();
         }

@@ -1,15 +1,21 @@
-//! A team of threads that does the same work again and again, with a barrier after each time.
+//! A team of threads that repeats the same work, with a barrier after each repetition.
 //!
-//! Problem: parallel loops wait for their slowest thread, so what counts is how long a repetition takes and how much that varies
-//! (Cui et al., 2023, after the protocol of EPCC's benchmarks: repetitions within a run, their mean, coefficient of
-//! variation, and fastest over slowest).
+//! # Problem
+//! Parallel loops wait for their slowest thread. The interesting figures are the time of a
+//! repetition and its variation. [Cui23] follows the protocol of EPCC's benchmarks: repetitions
+//! within a run, their mean, coefficient of variation, and fastest over slowest.
 //!
-//! Approach: the threads live in a forked child. The first of them leads: it decides how often the work is repeated, and takes
-//! the time from the end of one repetition to the end of the next, so nothing between them is lost.
+//! # Approach
+//! The threads live in a forked child. The first thread leads: it decides on the number of
+//! repetitions. It measures the time from the end of one repetition to the end of the next, so no
+//! time between them is lost.
 //!
-//! Invariants: all threads do the same number of repetitions. At least [`MIN_REPETITIONS`] are measured, whatever the window.
+//! # Invariants
+//! All threads do the same number of repetitions. At least [`MIN_REPETITIONS`] are measured, for
+//! any window.
 //!
-//! Limits: a window can be overrun by one repetition.
+//! # Limits
+//! A run can exceed its window by one repetition.
 
 use super::child::{Child, Fault};
 use super::series::SharedSeries;
@@ -21,15 +27,16 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
-/// Repetitions measured even if the window is over: a spread needs a few.
+/// Minimum number of measured repetitions, also after the window. A spread needs a few.
 pub const MIN_REPETITIONS: u64 = 3;
-/// Room for the times of repetitions.
+/// Maximum number of stored times of repetitions.
 const CAPACITY: usize = 1 << 16;
-/// How often a waiting thread looks before it sleeps: about 140 000 cycles where a pause takes 140, a few context switches' worth.
-/// Runtimes of OpenMP spin, too, before they sleep.
+/// Number of times that a waiting thread spins before it sleeps. This is about 140 000 cycles if a
+/// pause takes 140, the time of a few context switches. OpenMP runtimes also spin before they
+/// sleep.
 const SPINS: u32 = 1000;
 
-/// A barrier that spins for a short while, then sleeps.
+/// A barrier that spins for a short time, then sleeps.
 pub struct TeamBarrier {
     size: u32,
     arrived: AtomicU32,
@@ -39,7 +46,7 @@ pub struct TeamBarrier {
 }
 
 impl TeamBarrier {
-    /// For `size` threads.
+    /// Make a barrier for `size` threads.
     pub fn new(size: usize) -> Self {
         TeamBarrier {
             size: u32::try_from(size).unwrap_or(u32::MAX),
@@ -50,13 +57,15 @@ impl TeamBarrier {
         }
     }
 
-    /// Waits until all threads have come here.
+    /// Wait until all threads have arrived.
     pub fn wait(&self) {
         let generation = self.generation.load(Acquire);
         if self.arrived.fetch_add(1, AcqRel) + 1 == self.size {
-            // Before the others are released: the first of them may come here again at once.
+            // Reset before the other threads are released, because the first of them may arrive
+            // again at once.
             self.arrived.store(0, Relaxed);
-            // Under the lock: a thread that has looked and is about to sleep must not miss it.
+            // Hold the lock: a thread that has read the old generation and is about to sleep must
+            // not miss the change.
             let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.generation.store(generation.wrapping_add(1), Release);
             drop(guard);
@@ -76,23 +85,24 @@ impl TeamBarrier {
     }
 }
 
-/// What the threads do.
+/// Work of the threads.
 pub(super) trait TeamWork: Sync {
-    /// What a thread keeps between repetitions.
+    /// State that a thread keeps between repetitions.
     type Member;
 
-    /// Builds what the thread with this number keeps, in that thread.
+    /// Build the state of the thread with index `number`, in that thread.
     fn join(&self, number: usize) -> Self::Member;
 
-    /// One repetition's share of a thread; may wait at the barrier. The caller waits there once more when all are through.
+    /// Do one thread's share of a repetition, which may wait at the barrier. The caller waits at
+    /// the barrier once more after all threads have finished.
     fn repeat(&self, member: &mut Self::Member, barrier: &TeamBarrier);
 
-    /// Called by the leading thread between two repetitions, while the others wait.
+    /// Prepare the next repetition. The leading thread calls this while the others wait.
     fn between(&self) {}
 }
 
-/// Runs a team of `threads` in a child; returns the times of its repetitions in the window, nanoseconds, and how many more
-/// there were than could be kept.
+/// Run a team of `threads` in a child. Return the times of its repetitions in the window [ns], and
+/// the number of further times that were not stored.
 pub fn run(
     work: &impl TeamWork,
     threads: usize,
@@ -104,14 +114,14 @@ pub fn run(
     Ok((times.values(), times.dropped()))
 }
 
-/// What the threads of a team share.
+/// State that the threads of a team share.
 struct Team<'a, W> {
     work: &'a W,
     barrier: TeamBarrier,
     stop: AtomicBool,
 }
 
-/// Life of the child: this thread leads.
+/// Run the child, whose main thread leads the team.
 fn team<W: TeamWork>(
     work: &W,
     threads: usize,
@@ -120,7 +130,8 @@ fn team<W: TeamWork>(
     times: &SharedSeries,
 ) -> std::result::Result<(), Fault> {
     let team = Team { work, barrier: TeamBarrier::new(threads), stop: AtomicBool::new(false) };
-    // Threads pass this gate only if all of them could be started: the barrier would wait for those missing.
+    // Threads pass this gate only if all of them could be started. Otherwise the barrier would wait
+    // for the missing ones.
     let (gate, complete) = (Mutex::new(()), AtomicBool::new(false));
     let pass = &|number| {
         drop(gate.lock().unwrap_or_else(PoisonError::into_inner));
@@ -140,7 +151,7 @@ fn team<W: TeamWork>(
     })
 }
 
-/// The leading thread: repeats until the window is over.
+/// Run the leading thread: repeat until the window is over.
 fn lead<W: TeamWork>(team: &Team<W>, warmup: Duration, window: Duration, times: &SharedSeries) {
     let mut member = team.work.join(0);
     let mut repeat = || {
@@ -165,7 +176,7 @@ fn lead<W: TeamWork>(team: &Team<W>, warmup: Duration, window: Duration, times: 
     team.barrier.wait();
 }
 
-/// Any other thread.
+/// Run any other thread.
 fn follow<W: TeamWork>(team: &Team<W>, number: usize) {
     let mut member = team.work.join(number);
     loop {
@@ -221,7 +232,7 @@ mod tests {
         let count = Count(crate::shared::Shared::new(3).unwrap());
         let (times, dropped) = run(&count, 3, Duration::ZERO, Duration::ZERO).unwrap();
         assert_eq!((times.len() as u64, dropped), (MIN_REPETITIONS, 0));
-        // One more: the warm-up.
+        // The warm-up adds one.
         assert!(count.0.all().iter().all(|n| n.load(Relaxed) == MIN_REPETITIONS + 1));
     }
 }

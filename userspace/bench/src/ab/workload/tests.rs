@@ -1,11 +1,11 @@
-//! Parsing, and one very short run of every workload.
+//! Tests of parsing, and one very short run of every workload.
 
 use super::*;
 use crate::counters;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// One of each, as small as it gets; programs of others last.
+/// One of each workload, as small as possible, without third-party programs.
 const SAMPLES: [&str; 12] = [
     "1compute+1branchy",
     "shuffled:20+1compute+1branchy",
@@ -21,7 +21,8 @@ const SAMPLES: [&str; 12] = [
     "triad:2",
 ];
 
-/// Rates that need not be measured: metrics are relative to them, and only their presence is tested.
+/// Return solo rates without measuring. Metrics are relative to them, and the tests check only
+/// their presence.
 fn solo(kinds: &[Kind]) -> Solo {
     Solo {
         schema: String::new(),
@@ -45,7 +46,7 @@ fn run_briefly(text: &str) -> Outcome {
     workload.run(&env).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The metrics that the list promises for a workload of these kinds.
+/// Return the metrics that the list promises for this workload.
 fn promised(text: &str) -> BTreeSet<String> {
     let head = text.split([':', '+', '@']).next().unwrap();
     let of_head = |d: &Description| d.name == text || d.name == head;
@@ -161,7 +162,7 @@ proptest! {
             format!("shuffled:{}+{n}compute", 20 + n),
         ] {
             let name = parse(&text).unwrap().name();
-            // Defaults may be left out; the second time nothing changes any more.
+            // The name may leave out defaults. Parsing it again must not change it.
             let again = parse(&name).unwrap();
             prop_assert_eq!(again.name(), name);
             prop_assert_eq!(format!("{again:?}"), format!("{:?}", parse(&text).unwrap()));

@@ -1,14 +1,20 @@
-//! Kernels over long arrays: `triad:4`, `triad:4:6M`. After the idea of BabelStream.
+//! Kernels over long arrays: `triad:4`, `triad:4:6M`. Based on the idea of BabelStream.
 //!
-//! Problem: threads bound by memory gain little from a fast CPU, and all of them wait for the last.
+//! # Problem
+//! Threads bound by memory gain little from a fast CPU, and all of them wait for the last one.
 //!
-//! Approach: the five kernels copy, mul, add, triad and dot, one after the other with a barrier between; every thread works on its
-//! part of three arrays of floating-point numbers. A repetition is all five.
+//! # Approach
+//! The five kernels are copy, mul, add, triad and dot. They run one after the other with a barrier
+//! between them. Every thread works on its part of three arrays of floating-point numbers. A
+//! repetition is all five kernels.
 //!
-//! Invariants: after every repetition the arrays hold what arithmetic says they hold (tested).
+//! # Invariants
+//! After every repetition the arrays hold the values that arithmetic predicts (tested).
 //!
-//! Limits: the default size suits the asymmetric VM; on hardware give one larger than the last-level cache, BabelStream's
-//! own is `triad:4:768M` (three arrays of 2^25 numbers). The threads' parts are separate allocations.
+//! # Limits
+//! The default size suits the asymmetric VM. On hardware, use a size above that of the last-level
+//! cache. BabelStream's own size is `triad:4:768M` (three arrays of 2^25 numbers). The parts of the
+//! threads are separate allocations.
 
 use super::team::{self, TeamBarrier, TeamWork};
 use super::{Description, Env, Outcome, Workload, count, outcome, series};
@@ -17,7 +23,7 @@ use crate::spec::{DEFAULT_CHASE_BYTES, parse_bytes};
 use crate::work::opaque_f64;
 use serde_json::json;
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "triad",
     syntax: "triad:THREADS[:SIZE] such as triad:4, triad:4:6M (1 to 256 threads; three arrays together)",
@@ -27,9 +33,9 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// Arrays touched by all five kernels together: two, two, three, three, two.
+/// Arrays that the five kernels touch, added up: two, two, three, three, two.
 const ARRAYS_TOUCHED: usize = 12;
-/// The factor in mul and triad, and the first values, as in BabelStream.
+/// Factor in mul and triad, and the initial values, as in BabelStream.
 const SCALAR: f64 = 0.4;
 const FIRST: [f64; 3] = [0.1, 0.2, 0.0];
 
@@ -37,12 +43,12 @@ const FIRST: [f64; 3] = [0.1, 0.2, 0.0];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Triad {
     threads: usize,
-    /// Three arrays together.
+    /// Size of the three arrays together.
     bytes: usize,
 }
 
 impl Triad {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let rest = rest.strip_prefix(':')?;
         let (threads, bytes) = match rest.split_once(':') {
@@ -52,7 +58,7 @@ impl Triad {
         Some(Triad { threads: count(threads, 1..=256)?, bytes })
     }
 
-    /// Numbers in one thread's part of one array.
+    /// Return the length of one thread's part of one array.
     fn part(&self) -> usize {
         (self.bytes / 3 / size_of::<f64>() / self.threads).max(1)
     }
@@ -76,7 +82,7 @@ impl Workload for Triad {
     }
 }
 
-/// One thread's part of the arrays, and of the last dot product.
+/// One thread's part of the arrays, and its last dot product.
 pub(super) struct Part {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -90,36 +96,37 @@ impl Part {
         Part { a, b, c, dot: 0.0 }
     }
 
-    /// c = a
+    /// Compute c = a.
     fn copy(&mut self) {
         for (c, a) in self.c.iter_mut().zip(&self.a) {
-            // One number at a time here and below: with vector instructions the work would depend on the build.
+            // Here and below, process one number at a time. With vector instructions the work would
+            // depend on the build.
             *c = opaque_f64(*a);
         }
     }
 
-    /// b = s c
+    /// Compute b = s c.
     fn mul(&mut self) {
         for (b, c) in self.b.iter_mut().zip(&self.c) {
             *b = opaque_f64(SCALAR * c);
         }
     }
 
-    /// c = a + b
+    /// Compute c = a + b.
     fn add(&mut self) {
         for ((c, a), b) in self.c.iter_mut().zip(&self.a).zip(&self.b) {
             *c = opaque_f64(a + b);
         }
     }
 
-    /// a = b + s c
+    /// Compute a = b + s c.
     fn triad(&mut self) {
         for ((a, b), c) in self.a.iter_mut().zip(&self.b).zip(&self.c) {
             *a = opaque_f64(b + SCALAR * c);
         }
     }
 
-    /// Sum of a b
+    /// Compute the sum of a b.
     fn dot(&mut self) {
         self.dot = self.a.iter().zip(&self.b).fold(0.0, |sum, (a, b)| opaque_f64(sum + a * b));
     }

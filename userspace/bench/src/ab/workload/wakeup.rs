@@ -1,15 +1,22 @@
-//! Requests and responses: `wakeup`, `wakeup:WORKERS`. After the idea of schbench.
+//! Requests and responses: `wakeup`, `wakeup:WORKERS`. Based on the idea of schbench.
 //!
-//! Problem: servers sleep until a request comes; the time until a worker then runs is the scheduler's alone.
+//! # Problem
+//! Servers sleep until a request arrives. The time until a worker then runs depends on the
+//! scheduler alone.
 //!
-//! Approach: a message thread sleeps for a period, then wakes every worker that waits. Each worker takes the time from the wake-up
-//! to its first instruction, does one step of work, and waits again. Where the amp PMU exists, the instructions of
-//! the whole machine per wake-up are counted too, less those of the idle machine and of the work itself.
+//! # Approach
+//! A message thread sleeps for a period, then wakes every waiting worker. Each worker measures the
+//! time from the wakeup to its first instruction, does one step of work, and waits again.
 //!
-//! Invariants: a latency is taken from just before the wake-up is sent, by one clock. Workers and message thread are threads
-//! of one child process.
+//! Where the amp PMU exists, the instructions of the whole machine per wakeup are also counted.
+//! Those of the idle machine and of the work itself are subtracted.
 //!
-//! Limits: a worker that is still busy when its turn comes is passed over; the detail tells how often (`busy`).
+//! # Invariants
+//! A latency begins just before the wakeup is sent, and one clock measures it. Workers and message
+//! thread are threads of one child process.
+//!
+//! # Limits
+//! A worker that is still busy at its next request is skipped. The detail shows how often (`busy`).
 
 use super::child::{Child, Fault};
 use super::pingpong::Meter;
@@ -26,7 +33,7 @@ use std::sync::atomic::{
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
-/// For [`super::list`].
+/// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "wakeup",
     syntax: "wakeup or wakeup:WORKERS (1 to 256; as many as CPUs unless given)",
@@ -36,41 +43,41 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &["instructions_per_wakeup"],
 };
 
-/// Time between two rounds of wake-ups on hardware.
+/// Time between two rounds of wakeups on hardware.
 const PERIOD: Duration = Duration::from_micros(200);
-/// Room for samples of each worker.
+/// Maximum number of stored samples per worker.
 const CAPACITY: usize = 1 << 16;
-/// How long the window is extended at most on a machine too busy for a single request.
+/// Maximum extension of the window, on a machine too busy for a single request.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Steps over which the instructions of one are averaged.
+/// Number of steps over which the instructions of one step are averaged.
 const WORK_SAMPLE: u64 = 50;
 
 const WARM: u64 = 0;
 const MEASURE: u64 = 1;
 const STOP: u64 = 2;
 
-/// A stamp that means the end; no clock shows it.
+/// Stamp that ends a worker. No clock reaches it.
 const NO_MORE: u64 = u64::MAX;
 
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wakeup {
-    /// Workers; as many as CPUs if None.
+    /// Number of workers, or None for as many as CPUs.
     workers: Option<usize>,
 }
 
 impl Wakeup {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         Some(Wakeup { workers: optional_count(rest, 1..=256)? })
     }
 }
 
-/// What the child shares with the parent.
+/// State that the child shares with the parent.
 struct Board {
-    /// Phase, wake-ups sent, workers passed over.
+    /// Phase, wakeups sent, workers skipped.
     cells: Shared<AtomicU64>,
-    /// One series a worker.
+    /// One series per worker.
     latencies: Vec<SharedSeries>,
 }
 
@@ -83,7 +90,7 @@ impl Board {
         &self.cells.all()[1]
     }
 
-    /// Waits until there is a latency at all; ordinarily at once. Gives up after a while: then there is none.
+    /// Wait until there is at least one latency, usually without delay. Give up after [`PATIENCE`].
     fn await_sample(&self) {
         let deadline = Instant::now() + PATIENCE;
         while self.latencies.iter().all(|series| series.seen() == 0) && Instant::now() < deadline {
@@ -123,7 +130,8 @@ impl Workload for Wakeup {
         let dropped = board.latencies.iter().map(SharedSeries::dropped).sum();
         let (mut metrics, mut detail) = series::latency(&times, dropped)?;
         if let (Some(all), Some(per_step)) = (instructions, per_step) {
-            // At least one, which has a logarithm: a machine that was less idle before than during the window shows in the detail.
+            // The minimum is one, which has a logarithm. If the machine was busier before the
+            // window than during it, the detail shows this.
             let per_wakeup = (all / sent.max(1) as f64 - per_step).max(1.0);
             metrics.insert("instructions_per_wakeup".into(), per_wakeup);
         }
@@ -136,7 +144,7 @@ impl Workload for Wakeup {
     }
 }
 
-/// What the work of one request executes; None without the PMU.
+/// Return the instructions of the work of one request. None without the PMU.
 fn instructions_per_step() -> Result<Option<f64>> {
     if !crate::counters::available() {
         return Ok(None);
@@ -145,16 +153,17 @@ fn instructions_per_step() -> Result<Option<f64>> {
     Ok(sample.counters.map(|counts| counts.instructions as f64 / WORK_SAMPLE as f64))
 }
 
-/// Where a worker is found.
+/// State through which the message thread reaches a worker.
 #[derive(Default)]
 struct Mailbox {
-    /// Whether it waits for a request.
+    /// True if the worker waits for a request.
     waiting: AtomicBool,
-    /// When the request was sent, nanoseconds since the start, from 1; 0 for none.
+    /// Time at which the request was sent, nanoseconds since the start, from 1. 0 without a
+    /// request.
     stamp: AtomicU64,
 }
 
-/// Life of the child: the message thread, which starts and ends the workers.
+/// Run the child: the message thread, which starts and ends the workers.
 fn message(board: &Board, period: Duration) -> std::result::Result<(), Fault> {
     let start = Instant::now();
     let mailboxes: Vec<Mailbox> = board.latencies.iter().map(|_| Mailbox::default()).collect();
@@ -189,12 +198,12 @@ fn message(board: &Board, period: Duration) -> std::result::Result<(), Fault> {
     })
 }
 
-/// Nanoseconds since the start, from 1.
+/// Return the nanoseconds since the start, from 1.
 fn since(start: Instant) -> u64 {
     start.elapsed().as_nanos() as u64 + 1
 }
 
-/// Life of a worker.
+/// Run a worker.
 fn serve(mailbox: &Mailbox, latencies: &SharedSeries, phase: &AtomicU64, start: Instant) {
     let mut work = work::build(&Kind::Compute);
     loop {

@@ -1,17 +1,22 @@
-//! Programs of others, where they are installed: `tool:stress-ng`, `tool:sysbench`, `tool:hackbench`, `tool:7zip`,
-//! `tool:openssl`, `tool:zstd`, `tool:sqlite`.
+//! Third-party programs, where they are installed: `tool:stress-ng`, `tool:sysbench`,
+//! `tool:hackbench`, `tool:7zip`, `tool:openssl`, `tool:zstd`, `tool:sqlite`.
 //!
-//! Problem: workloads made for a scheduler may flatter it; programs that people know and use cannot.
+//! # Problem
+//! Workloads made for a scheduler may flatter it. Well-known programs in general use cannot.
 //!
-//! Approach: one table of programs, each with a fixed command, and either a parser that finds its own figure in what it
-//! prints ([`parse`]), or the time that a fixed piece of work takes. Programs that can be given a time run for the window; the
-//! others are repeated until it is over.
+//! # Approach
+//! One table of programs, each with a fixed command. The figure of a program is found by a parser
+//! in its output ([`parse`]), or it is the time of a fixed piece of work. Programs that accept a
+//! time run for the window. The others are repeated until the window is over.
 //!
-//! Invariants: a program that fails, prints nothing that its parser knows, or does not end, is an error that shows its
-//! last line. Its processes end with the run.
+//! # Invariants
+//! * A program that fails, does not end, or prints nothing that its parser knows, is an error. If
+//!   there is output, the error shows its last line.
+//! * The processes of a program end with the run.
 //!
-//! Limits: there is no warm-up. Figures are the programs' own, each in a unit of its own, and depend on their version; the command
-//! is in the detail. zstd reports its fastest round.
+//! # Limits
+//! There is no warm-up. The figures are the programs' own: they have different units and depend on
+//! the version. The detail has the command. zstd reports its fastest round.
 
 mod parse;
 
@@ -26,23 +31,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How much longer than the window a program may take. Whole seconds and slow starts are in it.
+/// Time beyond the window that a program may take. It includes rounding to whole seconds and slow
+/// starts.
 const GRACE: Duration = Duration::from_secs(180);
-/// Runs of a fixed piece of work even if the window is over.
+/// Minimum number of runs of a fixed piece of work, also after the window.
 const MIN_RUNS: usize = 3;
 
-/// How a program's figure is found.
+/// Source of a program's figure.
 #[derive(Clone, Copy)]
 enum Figure {
-    /// It runs for the window and prints a throughput.
+    /// The program runs for the window and prints a throughput.
     Throughput(fn(&str) -> Option<f64>),
-    /// It does a fixed piece of work and prints the milliseconds that this took.
+    /// The program does a fixed piece of work and prints its milliseconds.
     TimeMs(fn(&str) -> Option<f64>),
-    /// It does a fixed piece of work, and the time from its start to its end counts, if what it printed is right.
+    /// The program does a fixed piece of work, and the figure is its run time. The function checks
+    /// the output.
     WallTime(fn(&str) -> bool),
 }
 
-/// What a command line depends on.
+/// Parameters of a command line.
 struct Setting<'a> {
     program: &'a Path,
     cpus: usize,
@@ -50,19 +57,19 @@ struct Setting<'a> {
     seconds: u64,
 }
 
-/// A program that is known here.
+/// A known program.
 struct Known {
     name: &'static str,
-    /// The package of Debian that has it.
+    /// Debian package of the program.
     package: &'static str,
-    /// Names of the program; the first that is there.
+    /// Names of the program. The first one found is used.
     programs: &'static [&'static str],
     measures: &'static str,
     arguments: fn(&Setting) -> Vec<String>,
     figure: Figure,
 }
 
-/// Builds a fixed table and joins it with itself; prints the number of rows and of pairs.
+/// Build a fixed table and join it with itself. Print the number of rows and of pairs.
 const SQL: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, v TEXT); \
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) \
     INSERT INTO t SELECT i, i * 7919 % 5000, hex(i * 65537) FROM n; \
@@ -147,7 +154,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
 
-/// For [`super::list`].
+/// Return the descriptions for [`super::list`].
 pub fn descriptions() -> Vec<Description> {
     let description = |known: &Known| Description {
         name: known.name,
@@ -162,12 +169,12 @@ pub fn descriptions() -> Vec<Description> {
     KNOWN.iter().map(description).collect()
 }
 
-/// The workload: a program of the table.
+/// The workload: an index into the table of programs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tool(usize);
 
 impl Tool {
-    /// Reads what follows the name.
+    /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let named = |known: &Known| known.name.strip_prefix("tool") == Some(rest);
         KNOWN.iter().position(named).map(Tool)
@@ -246,13 +253,13 @@ fn unreadable(program: &Path, output: &str) -> Error {
     Error::failed(program.display(), why)
 }
 
-/// The last line that is not empty, shortened.
+/// Return the last line that is not empty, shortened.
 fn last(output: &str) -> String {
     let line = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     line.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
-/// Runs a program to its end; returns all that it printed, and how long it took.
+/// Run a program to its end. Return its output and its run time.
 fn capture(program: &Path, arguments: &[String], limit: Duration) -> Result<(String, Duration)> {
     let failed = |e: &dyn std::fmt::Display| Error::failed(program.display(), e);
     let (output, input) = pipe().map_err(|e| failed(&e))?;
@@ -262,7 +269,8 @@ fn capture(program: &Path, arguments: &[String], limit: Duration) -> Result<(Str
     die_with_parent(&mut command);
     let start = Instant::now();
     let mut running = Program(command.spawn().map_err(|e| failed(&e))?);
-    // It holds the pipe's writing ends, which must be closed here for its end to be seen.
+    // The command holds the write ends of the pipe. They must be closed here, or the end of the
+    // output is never seen.
     drop(command);
     let mut text = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,18 +1,20 @@
-//! Finding a figure in what a program prints. Pure; None if it is not there.
+//! Pure parsers that find a figure in the output of a program. They return None if the figure is
+//! missing.
 //!
-//! Limits: written against the versions of Debian 12 and 13. Units differ from program to program, see each.
+//! # Limits
+//! The parsers are written for the versions of Debian 12 and 13. Units differ between programs.
 
-/// A positive number.
+/// Parse a positive number.
 fn positive(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
 }
 
-/// What follows `label` on the first line that has it, up to the next white space.
+/// Return the word after `label`, on the first line with that label.
 fn after<'a>(output: &'a str, label: &str) -> Option<&'a str> {
     output.lines().find_map(|line| line.split_once(label)?.1.split_whitespace().next())
 }
 
-/// Operations per second of real time: the table's fifth number after the stressor's name.
+/// Return the operations per second of real time: the fifth number after the name of the stressor.
 ///
 /// `stress-ng: metrc: [7] cpu   900   3.00   11.98   0.00   300.00   75.12`
 pub(super) fn stress_ng(output: &str) -> Option<f64> {
@@ -23,32 +25,33 @@ pub(super) fn stress_ng(output: &str) -> Option<f64> {
     })
 }
 
-/// Events per second: their number over the time they took.
+/// Return the events per second: the number of events over their time.
 pub(super) fn sysbench(output: &str) -> Option<f64> {
     let events = positive(after(output, "total number of events:")?)?;
     let seconds = positive(after(output, "total time:")?.strip_suffix('s')?)?;
     Some(events / seconds)
 }
 
-/// Milliseconds, from `Time: 0.123`.
+/// Return the milliseconds, from `Time: 0.123`.
 pub(super) fn hackbench(output: &str) -> Option<f64> {
     Some(positive(after(output, "Time:")?)? * 1e3)
 }
 
-/// The total rating in MIPS: the last number of the line `Tot:`.
+/// Return the total rating in MIPS: the last number of the line `Tot:`.
 pub(super) fn seven_zip(output: &str) -> Option<f64> {
     let line = output.lines().find(|line| line.trim_start().starts_with("Tot:"))?;
     positive(line.split_whitespace().next_back()?)
 }
 
-/// Bytes per second, of all processes together: the last line that begins with `+F:`, whose last field it is.
+/// Return the bytes per second of all processes together: the last field of the last line that
+/// begins with `+F:`.
 pub(super) fn openssl(output: &str) -> Option<f64> {
     let line = output.lines().rev().find(|line| line.starts_with("+F:"))?;
     positive(line.rsplit(':').next()?.trim())
 }
 
-/// Bytes compressed per second. Of the progress that zstd writes over itself, the last state counts; of its two speeds, the
-/// first.
+/// Return the bytes compressed per second. zstd overwrites its progress, and the last state counts.
+/// Of its two speeds, the first one counts.
 pub(super) fn zstd(output: &str) -> Option<f64> {
     let last = output.split(['\r', '\n']).rfind(|state| state.matches("MB/s").count() == 2)?;
     let (before, _) = last.split_once("MB/s")?;
