@@ -1,10 +1,20 @@
-//! The configuration file: read with care, and written as a template.
+//! The configuration file: reading it, and printing a template of it.
 //!
-//! Approach. Its keys are the fields of [`RunSettings`] and the knobs, whose names, units and explanations are those of the flags: the list of
-//! arguments tells both what may stand in the file and what to say of it.
+//! # Problem
+//! The file, the flags and `--help` have to agree on the names, units and meanings of all options.
 //!
-//! Invariants. Whatever is wrong is told in one line with the file, the line in it, the cause and the remedy. Root reads only what nobody else can
-//! have written. A template that is read gives the options that it was made from.
+//! # Approach
+//! The keys are the fields of [`RunSettings`] and the knobs. Names, units and explanations are
+//! those of the flags. The list of arguments thus defines the valid keys and their comments in a
+//! template.
+//!
+//! # Invariants
+//! Every error is one line with the file, the line in it, the cause and the remedy. Root reads only
+//! files that no other user can have written. Reading a template gives the options of its origin.
+//!
+//! # Limits
+//! Checks after parsing report no line. They concern the ranges of `stats` and `swap_interval_ms`,
+//! invalid events, and values that contradict each other.
 
 use crate::cli::{RunSettings, Source};
 use bias_agent::failure::Failure;
@@ -18,13 +28,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::Value;
 
-/// Read if it is there and nothing else is named.
+/// Default file, read if it exists and the command line names no other one.
 pub const USUAL: &str = "/etc/scx_bias.toml";
 /// Width of the template [columns].
 const WIDTH: usize = 100;
 
 impl Source {
-    /// The file to be read; None if there is none.
+    /// Return the path of the file to read, or None without one.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.config {
             Some(path) => Some(path.clone()),
@@ -35,10 +45,10 @@ impl Source {
     }
 }
 
-/// Options of a configuration file. Relative paths in it are relative to its folder.
+/// Read the options of a configuration file. Relative paths in it are relative to its directory.
 ///
 /// # Errors
-/// Usage failure for a file that cannot be read or trusted, or that holds what it should not.
+/// Usage failure for a file that cannot be read or trusted, or that has an invalid key or value.
 pub fn read(path: &Path) -> Result<RunSettings, Failure> {
     let text = safefile::read_own_text(path, "configuration file")?;
     let mut settings = parse(&text).map_err(|error| {
@@ -64,13 +74,13 @@ fn parse(text: &str) -> Result<RunSettings, toml::de::Error> {
     toml::Deserializer::parse(text)?.deserialize_map(Document)
 }
 
-/// Names of everything that may stand in a file.
+/// Return all valid keys of a file.
 fn keys() -> Vec<String> {
     let flags = RunSettings::augment_args(Command::new("keys"));
     flags.get_arguments().map(|argument| argument.get_id().to_string()).collect()
 }
 
-/// Takes the knobs out of a file and leaves the rest to the derived code.
+/// Visitor that reads the knobs and leaves the other keys to the derived code.
 struct Document;
 
 impl<'de> Visitor<'de> for Document {
@@ -117,7 +127,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
     }
 }
 
-/// A key that there is.
+/// Deserializer of a key, which must be a valid one.
 struct Key<'a>(&'a [String]);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -133,7 +143,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-/// The key that was meant: with dashes, in another case, in another unit or number.
+/// Guess the intended key: `key` may have dashes, another case, another unit or a plural `s`.
 fn guess<'a>(key: &str, keys: &'a [String]) -> Option<&'a String> {
     let plain = key.replace('-', "_").to_lowercase();
     let stem = |key: &str| key.rsplit_once('_').map_or_else(|| key.to_owned(), |(stem, _)| stem.to_owned());
@@ -147,7 +157,7 @@ fn guess<'a>(key: &str, keys: &'a [String]) -> Option<&'a String> {
         })
 }
 
-/// The value of a knob.
+/// Deserializer of the value of a knob.
 struct Number(&'static Knob);
 
 impl<'de> DeserializeSeed<'de> for Number {
@@ -165,7 +175,7 @@ impl<'de> DeserializeSeed<'de> for Number {
     }
 }
 
-/// A value whose errors name the key.
+/// Deserializer of a value that adds the key to errors.
 struct Named<'a, V>(&'a str, V);
 
 impl<'de, V: DeserializeSeed<'de>> DeserializeSeed<'de> for Named<'_, V> {
@@ -179,12 +189,12 @@ impl<'de, V: DeserializeSeed<'de>> DeserializeSeed<'de> for Named<'_, V> {
     }
 }
 
-/// An error in one line, without the excerpt of the file that toml adds.
+/// Return the first line of an error, without the excerpt of the file that toml adds.
 fn plain(error: &impl fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// What stands in a template for an option that is not given and is no knob.
+/// Values in a template for options that are not knobs and are not set.
 const EXAMPLES: [(&str, &str); 12] = [
     ("cgroups", "[\"/sys/fs/cgroup/work.slice\"]"),
     ("capacity_file", "\"/var/lib/scx_bias/capacity.json\""),
@@ -200,10 +210,10 @@ const EXAMPLES: [(&str, &str); 12] = [
     ("log_level", "\"info\""),
 ];
 
-/// A configuration file with these options; the others are in it as comments.
+/// Return a configuration file with these options, and with all other options as comments.
 ///
 /// # Errors
-/// Usage failure when a path cannot be written as text.
+/// Usage failure for a path that is not UTF-8.
 pub fn template(settings: &RunSettings) -> Result<String, Failure> {
     let mut given = toml::Table::try_from(settings).map_err(|error| {
         Failure::usage(format!("an option cannot be written ({error}); name a path in UTF-8"))
@@ -243,7 +253,7 @@ fn example(key: &str) -> String {
     knob.or(other).unwrap_or_default()
 }
 
-/// Appends a comment.
+/// Append `comment` to `text` as comment lines of at most [`WIDTH`] columns.
 fn wrap(text: &mut String, comment: &str) {
     let mut line = String::from("#");
     for word in comment.split_whitespace() {

@@ -15,7 +15,7 @@ fn given(flags: &[&str]) -> RunSettings {
     Cli::try_parse_from(["scx_bias"].into_iter().chain(flags.iter().copied())).unwrap().run.options
 }
 
-/// The template with every option in it.
+/// Return the template with every option uncommented.
 fn all() -> String {
     let template = template(&RunSettings::default()).unwrap();
     template
@@ -38,7 +38,7 @@ fn every_option_stands_in_the_template_with_a_value_that_is_read() {
     );
     assert_eq!((settings.cgroups.len(), settings.events.len()), (1, 1));
     assert!(settings.capacity_file.is_some());
-    // The default of `--swap-interval-ms` stands in the loop, in the template and in the help.
+    // The loop, the template and the help must agree on the default of `--swap-interval-ms`.
     let interval = bias_agent::swaps::SwapOptions::default().interval.as_millis();
     assert_eq!(settings.swap_interval_ms.map(u128::from), Some(interval));
     assert!(all().replace("\n# ", " ").contains(&format!("[20 to 10000; default {interval}]")));

@@ -1,48 +1,49 @@
-//! What the figures of `status` and `top` mean and what to conclude from them, and how `exec` chooses: the ends of their `--help` and of
-//! their man pages.
+//! Ends of the `--help` texts and man pages of the commands. They explain the figures of `status`,
+//! `top` and `swaps`, and the choice of `exec`.
 
-/// Exit codes of what asks the running instance.
+/// Exit codes of commands that query the running instance.
 pub const EXIT_CODES: &str = "Exit codes: 0 clean, 1 the running scx_bias does not answer, 2 usage, 3 kernel or permission, or scx_bias \
 is not running, 4 another sched_ext scheduler is active.";
 
-/// The end of `status --help`.
+/// Return the end of `status --help`.
 pub fn status() -> String {
     format!("{STATUS}\n\n{EXIT_CODES}")
 }
 
-/// The end of `top --help`.
+/// Return the end of `top --help`.
 pub fn top() -> String {
     format!("{TOP}\n\n{EXIT_CODES}")
 }
 
-/// The end of `swaps --help`.
+/// Return the end of `swaps --help`.
 pub fn swaps() -> String {
     format!("{SWAPS}\n\n{EXIT_CODES}")
 }
 
-/// How `exec` is called.
+/// Usage line of `exec`.
 pub const EXEC_USAGE: &str = "scx_bias exec [OPTIONS] <-n N|--class CLASS> [--] CMD [ARGS]...";
 
-/// Exit codes of `exec`, which env(1) and nice(1) share above 125.
+/// Exit codes of `exec`. Those above 125 are the same as for env(1) and nice(1).
 pub const EXEC_EXIT_CODES: &str = "Exit codes: that of CMD once it runs; before, 1 runtime error, 2 usage, no table, or fewer CPUs than asked \
 for, 3 kernel or permission, 126 CMD cannot be executed, 127 CMD is not found.";
 
-/// The end of `exec --help`.
+/// Return the end of `exec --help`.
 pub fn exec() -> String {
     format!("{EXEC}\n\n{EXEC_EXIT_CODES}")
 }
 
-/// The end of `cgroup --help`.
+/// Return the end of `cgroup --help`.
 pub fn cgroup() -> String {
     format!("{CGROUP}\n\n{EXIT_CODES}")
 }
 
-/// The end of `reload --help`.
+/// Return the end of `reload --help`.
 pub fn reload() -> String {
     format!("{RELOAD}\n\n{EXIT_CODES}")
 }
 
-/// Lines of at most 80 columns: clap would break longer ones without regard to the indents.
+/// Explains the output of `status`, in lines of at most 80 columns. clap would break longer lines
+/// without regard to their indents. The same width holds for the other texts.
 const STATUS: &str = "\
 What it tells, and what to conclude:
   CPUs      What a CPU of each class takes for one unit of work. If all are
@@ -61,7 +62,7 @@ What it tells, and what to conclude:
             tasks are shorter than a tick, or restricted to some CPUs. Very
             many to take turns: raise --rotate-gap-us.";
 
-/// The same width.
+/// Explains the columns of `top`.
 const TOP: &str = "\
 Tasks that ran in the interval, by their share of a CPU, then by gain. On a
 terminal q quits; a narrow one shows fewer columns.
@@ -85,7 +86,7 @@ terminal q quits; a narrow one shows fewer columns.
                change places, see scx_bias swaps.
   CPU          Where it runs, or ran last.";
 
-/// The same width.
+/// Explains the output of `swaps`.
 const SWAPS: &str = "\
 What the agent had change places, the oldest first. For each swap:
   predicted    What both tasks together should gain in progress.
@@ -109,7 +110,7 @@ What to conclude:
   learnt       Far from 1.00: the table is wrong for these tasks; measure again
                on an idle machine: scx_bias calibrate --force.";
 
-/// The same width.
+/// Explains the choice of CPUs by `exec`, with trade-offs and examples.
 const EXEC: &str = "\
 Which CPUs:
   Of those that are online and that this process may use (affinity, cpuset),

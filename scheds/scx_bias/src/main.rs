@@ -1,6 +1,6 @@
-//! A sched_ext scheduler for machines with unequal cores.
+//! The program `scx_bias`: a sched_ext scheduler for machines with unequal cores, and its commands.
 
-// They panic when nothing reads what they print.
+// `print!` and `eprint!` panic when the reader of their output is gone.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod cli;

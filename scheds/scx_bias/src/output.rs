@@ -1,4 +1,4 @@
-//! What goes to standard output and standard error.
+//! Output to standard output and standard error.
 
 use anyhow::Result;
 use bias_agent::failure::Exit;
@@ -6,7 +6,10 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
 
-/// Prints; a reader that has gone is no error.
+/// Print `text`. A closed pipe is no error.
+///
+/// # Errors
+/// Any other error of standard output.
 pub fn print(text: &str) -> Result<Exit> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -14,15 +17,15 @@ pub fn print(text: &str) -> Result<Exit> {
     }
 }
 
-/// Tells what went wrong; that nothing reads it changes nothing.
+/// Print an error or a warning on standard error. Failures of that output are ignored.
 pub fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "scx_bias: {message}");
 }
 
-/// Sets what is logged from now on.
+/// Function that sets the log level from now on.
 pub type SetLevel = Box<dyn Fn(Level)>;
 
-/// Tells on standard error what is done, and at the debug level why.
+/// Start the log on standard error. The info level shows actions, the debug level also reasons.
 pub fn log(level: Level) -> SetLevel {
     let filter = |level: Level| EnvFilter::new(level.as_str());
     let subscriber = tracing_subscriber::fmt()
@@ -30,14 +33,15 @@ pub fn log(level: Level) -> SetLevel {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()
-        // It would say on standard error that nothing can be written there, and panic.
+        // Otherwise the subscriber reports a failed write on standard error, which also fails: it
+        // panics.
         .log_internal_errors(false)
         .with_env_filter(filter(level))
         .with_filter_reloading();
     let handle = subscriber.reload_handle();
     subscriber.init();
     Box::new(move |level| {
-        // It fails only where there is no subscriber any more.
+        // This fails only if the subscriber is gone.
         let _ = handle.reload(filter(level));
     })
 }

@@ -1,4 +1,5 @@
-//! Scheduling: from what was given to a scheduler that runs, and back to what is given when that is read again.
+//! Scheduling: turns the command line and the configuration file into a running scheduler, and
+//! reads the file again on reload.
 
 use crate::cli::RunArgs;
 use crate::output::{SetLevel, complain, log};
@@ -12,7 +13,7 @@ use bias_agent::topology::Topology;
 use bias_agent::{check, recal};
 use tracing::Level;
 
-/// The command line that it was started with, and the file beneath it.
+/// Command line of the start, with the means to read the configuration file again.
 struct Given {
     args: RunArgs,
     set_level: SetLevel,
@@ -28,7 +29,11 @@ impl Config for Given {
     }
 }
 
-/// Schedules until it is told to end.
+/// Schedule until a signal or the kernel ends the scheduler. With `--monitor`, print statistics
+/// instead.
+///
+/// # Errors
+/// Failures of options, of the machine's requirements, of calibration and of the scheduler.
 pub fn run(args: RunArgs) -> Result<Exit> {
     let set_level = log(if args.verbose { Level::DEBUG } else { Level::INFO });
     if let Some(seconds) = args.monitor {
@@ -39,7 +44,8 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     set_level(options.log_level);
     let source =
         Source { capacity_file: options.capacity_file.clone(), force: args.recalibrate, ..Source::default() };
-    // The user's file first, for its errors are the user's to mend; then the machine, before anything is measured or stored.
+    // Read the user's table first, because the user has to correct its errors. Then check the
+    // machine, before measuring or storing anything.
     let uncounted = Counters::default();
     let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source, &uncounted)).transpose()?;
     check::refuse_if_unfit()?;

@@ -1,4 +1,4 @@
-//! From the command line and the configuration file to what the agent wants, checked once for both.
+//! Options of the agent, from the command line and the configuration file. Both share one check.
 
 use crate::cli::{CalibrateArgs, ExecArgs, LogLevel, RunArgs, RunSettings, Source as Sources};
 use crate::config;
@@ -17,13 +17,13 @@ use std::path::Path;
 use std::time::Duration;
 use tracing::Level;
 
-/// Intervals of statistics that make sense [s].
+/// Valid intervals of statistics [s].
 const INTERVAL_S: RangeInclusive<f64> = 0.1..=86_400.0;
-/// Intervals of the agent's glances that make sense [ms].
+/// Valid intervals of the agent's snapshots [ms].
 const SWAP_INTERVAL_MS: RangeInclusive<u64> = 20..=10_000;
 
 impl RunArgs {
-    /// The options with those of the configuration file beneath, checked.
+    /// Return the checked options: those of the command line, else those of the configuration file.
     ///
     /// # Errors
     /// Usage failure for a bad file or a value out of range.
@@ -31,10 +31,10 @@ impl RunArgs {
         resolve(&self.options, &self.source)
     }
 
-    /// What the scheduler is run with, but for the table, which takes measuring.
+    /// Return the options of the scheduler with an empty table, because measuring takes time.
     ///
     /// # Errors
-    /// As [`Self::resolve`]; usage failure for what can be no cgroup.
+    /// As [`Self::resolve`]. Also a failure for a path that cannot be a cgroup.
     pub fn run_options(&self) -> Result<RunOptions, Failure> {
         let settings = self.resolve()?;
         settings.cgroups.iter().try_for_each(|path| cgroup::find(Path::new("/"), path).map(drop))?;
@@ -47,7 +47,7 @@ impl RunArgs {
     }
 }
 
-/// The options of the command line with those of the configuration file beneath, checked.
+/// Return the checked options: those in `given`, else those of the configuration file.
 ///
 /// # Errors
 /// Usage failure for a bad file or a value out of range.
@@ -60,7 +60,7 @@ pub fn resolve(given: &RunSettings, sources: &Sources) -> Result<RunSettings, Fa
         Failure::new(failure.exit, format!("configuration file {}: {}", path.display(), failure.message))
     };
     let file = config::read(&path)?;
-    // What is wrong with a value in the file is said of the file; what does not go together may come of both.
+    // Errors of single values in the file name the file. A contradiction may involve both sources.
     file.check_each().map_err(in_file)?;
     given.check_each()?;
     let both = given.clone().over(file);
@@ -69,7 +69,7 @@ pub fn resolve(given: &RunSettings, sources: &Sources) -> Result<RunSettings, Fa
 }
 
 impl RunSettings {
-    /// These options where they are given, else those beneath.
+    /// Return these options, with those of `beneath` for absent ones.
     fn over(self, beneath: Self) -> Self {
         Self {
             cgroups: if self.cgroups.is_empty() { beneath.cgroups } else { self.cgroups },
@@ -77,7 +77,7 @@ impl RunSettings {
             capacity_file: self.capacity_file.or(beneath.capacity_file),
             numbers: self.numbers.over(beneath.numbers),
             no_bias: self.no_bias.or(beneath.no_bias),
-            // The last of a role counts, so the command line wins here too.
+            // The last event of a role counts, so the command line takes precedence here too.
             events: [beneath.events, self.events].concat(),
             thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
             no_swap: self.no_swap.or(beneath.no_swap),
@@ -89,7 +89,7 @@ impl RunSettings {
         }
     }
 
-    /// Each value for itself.
+    /// Check each value on its own, except the knobs.
     fn check_each(&self) -> Result<(), Failure> {
         within("swap_interval_ms", self.swap_interval_ms, SWAP_INTERVAL_MS)?;
         within("stats", self.stats, INTERVAL_S)?;
@@ -106,10 +106,10 @@ impl RunSettings {
         self.numbers.knobs().map(drop).map_err(Failure::usage)
     }
 
-    /// What the scheduler is run with.
+    /// Return the options of the scheduler, with `table` as its capacity table.
     ///
     /// # Errors
-    /// Usage failure for values that [`resolve`] would refuse.
+    /// Usage failure for values that [`resolve`] refuses.
     pub fn options(&self, table: CapacityTable) -> Result<RunOptions, Failure> {
         let defaults = RunOptions::new(table);
         Ok(RunOptions {
@@ -152,10 +152,10 @@ fn parse_events(named: &[String]) -> Result<Vec<Override>, Failure> {
     named.iter().map(|event| event.parse()).collect()
 }
 
-/// The events that were named, which this machine has.
+/// Parse the named events and check that this machine has them.
 ///
 /// # Errors
-/// Usage failure for the first that cannot be read or does not exist.
+/// Usage failure for the first event that is malformed or does not exist.
 fn events(named: &[String]) -> Result<Vec<Override>, Failure> {
     let events = parse_events(named)?;
     pmu::events::check(&events)?;
@@ -177,7 +177,7 @@ fn within<T: PartialOrd + std::fmt::Display>(
     }
 }
 
-/// A statistics interval of the command line.
+/// Return a statistics interval of the command line, given in seconds.
 ///
 /// # Errors
 /// Usage failure when it is out of range.
@@ -187,7 +187,7 @@ pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
 }
 
 impl ExecArgs {
-    /// Which CPUs are wanted.
+    /// Return the requested choice of CPUs.
     pub fn wish(&self) -> Wish {
         Wish {
             capacity_file: self.capacity_file.clone(),
@@ -200,7 +200,7 @@ impl ExecArgs {
 }
 
 impl CalibrateArgs {
-    /// What to count while measuring.
+    /// Return the events to count while measuring.
     ///
     /// # Errors
     /// Usage failure for an event that this machine does not have.
@@ -208,7 +208,7 @@ impl CalibrateArgs {
         Ok(pmu::Options { events: events(&self.events)?, enabled: true })
     }
 
-    /// Where the table is to come from.
+    /// Return the source of the table: the settings of a calibration, and the file to store.
     pub fn source(&self) -> Source {
         let settings = Settings {
             rounds: self.rounds,
@@ -254,7 +254,7 @@ mod tests {
         let file = "events = ['external=software/config=1/', 'internal=software/config=2/']";
         let settings = resolve(file, &["--events", "external=software/config=3/"]).unwrap();
         let events = settings.options(CapacityTable::default()).unwrap().events;
-        // The last of a role counts.
+        // The last event of a role counts.
         assert_eq!(events.last().unwrap().to_string(), "external=software/config=0x3/");
         assert_eq!(events.len(), 3);
         assert!(resolve("events = ['external']", &[]).unwrap_err().message.contains("no ROLE="));

@@ -1,4 +1,5 @@
-//! What bad input gets: one line that says what and how to mend it, and the documented exit code. No privilege needed.
+//! Tests of the command line. Bad input must give one line with cause and remedy, and the
+//! documented exit code. The tests need no privilege.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,12 +18,12 @@ use std::time::Duration;
 
 fn scx_bias(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
-    // A hang on a FIFO or a gigabyte of zeros must fail the test, not stop it.
+    // A program that hangs on a FIFO or on a gigabyte of zeros must fail the test, not block it.
     command.args(args).timeout(Duration::from_secs(60));
     command
 }
 
-/// Runs, expects the exit code, and returns standard error, which must be one line.
+/// Run the program, check the exit code, and return standard error, which must be one line.
 fn refused(args: &[&str], code: i32) -> String {
     let output = scx_bias(args).assert().code(code).get_output().clone();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -64,7 +65,7 @@ fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.toml");
     std::fs::write(&config, "cgroups = ['none']").unwrap();
-    // A machine without cgroup v2 refuses them all, and with another code.
+    // A machine without cgroup v2 refuses all of them, with another exit code.
     let v2 = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().contains(" - cgroup2 ");
     let code = if v2 { 2 } else { 3 };
     for args in [
@@ -101,7 +102,7 @@ fn capacity_files_that_are_none_are_refused() {
     )
     .unwrap();
     let foreign = path("foreign");
-    // Scheduling refuses it too, whatever else is wrong with the machine.
+    // Scheduling refuses the table too, also on a machine that has other problems.
     assert!(
         refused(&["--capacity-file", foreign.to_str().unwrap()], 2)
             .contains("CPU 0 is online but not listed")
@@ -128,7 +129,7 @@ fn a_table_that_was_never_made_is_explained() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state");
     let output = scx_bias(&["table"]).env("XDG_STATE_HOME", &state).output().unwrap();
-    // Root looks in /var/lib, where this machine may have a table.
+    // Root reads /var/lib, where this machine may have a table.
     if output.status.code() != Some(0) {
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains("scx_bias calibrate"));
@@ -153,7 +154,7 @@ fn check_examines_a_machine_and_sets_the_exit_code() {
 fn a_machine_that_cannot_run_it_is_refused_before_anything_is_measured() {
     let fit = scx_bias(&["check"]).output().unwrap().status.code() == Some(0);
     if fit {
-        // Running would load the scheduler here: that is tested in the VM.
+        // Running would load the scheduler on this machine. The VM tests that.
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -210,7 +211,8 @@ fn help_and_man_page_name_the_exit_codes() {
     scx_bias(&["completions", "bash"]).assert().code(0);
 }
 
-/// A socket on which `tasks` run, each 1 ms further with every question; answers `asked` questions at most.
+/// Serve a socket like an instance with two tasks. Each task runs 1 ms between questions. Answer at
+/// most `asked` questions.
 fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
@@ -228,7 +230,7 @@ fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
                 serde_json::to_value(running())
             };
             let answer = serde_json::json!({ "errno": 0, "args": { "resp": answer.unwrap() } });
-            // A client that has seen enough goes.
+            // A client may have closed the connection.
             let _ = writeln!(&stream, "{answer}");
         }
     })
@@ -267,7 +269,7 @@ fn running() -> StatusReport {
     }
 }
 
-/// One swap, of this number, to who asks for those from it on.
+/// Return a report with swap `number` if `asked` is true, else without swaps.
 fn swapped(number: u64, asked: bool) -> SwapsReport {
     let ending = Ending::Unjudged(Unjudged::TooShort);
     let end = |pid, from, to| Move {
@@ -290,7 +292,8 @@ fn swapped(number: u64, asked: bool) -> SwapsReport {
     SwapsReport { now_ns: 9, next: number + 1, swaps, ..SwapsReport::default() }
 }
 
-/// Who asks to remove one is refused; else the request is the path of the only cgroup there is.
+/// Refuse requests to remove a cgroup. For any other request, return a report with one cgroup that
+/// has the text of the request as its path.
 fn opted_in(question: &str) -> Reply<Report> {
     let question: serde_json::Value = serde_json::from_str(question).unwrap();
     let path = question["args"]["request"].as_str().unwrap().to_owned();
@@ -335,13 +338,13 @@ fn the_running_instance_is_asked() {
     let value: serde_json::Value =
         serde_json::from_str(&ask("swaps.json", 1, &["swaps", "--json"], 0)).unwrap();
     assert_eq!(value["swaps"][0]["up_name"], "loop");
-    // Each question is for what has come since, until the instance ends.
+    // Each question asks for later swaps, until the instance ends.
     let text = ask("swaps.follow", 2, &["swaps", "--follow", "--json"], 3);
     let numbers: Vec<_> =
         text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).collect();
     assert_eq!((numbers.len(), &numbers[1]["number"]), (2, &1.into()), "{text}");
     assert!(text.contains("scx_bias is not running"), "{text}");
-    // It ends meanwhile.
+    // The instance ends meanwhile.
     let text = ask("ends", 4, &["top", "-i", "0.1"], 3);
     assert!(text.contains("scx_bias is not running; start it with"), "{text}");
 }
@@ -370,7 +373,7 @@ fn options_in_effect_are_printed_as_a_configuration_file_that_gives_them() {
     let text = print(&["--no-config", "--slice-us", "5000", "--events", "external=software/config=1/"]);
     assert!(text.contains("\nslice_us = 5000\n") && text.contains("\n# gain_permille = 100\n"), "{text}");
     std::fs::write(&path, &text).unwrap();
-    // The file, and what goes before it.
+    // The file gives the same options, and flags take precedence over it.
     assert_eq!(print(&["--config", file]), text);
     assert!(print(&["--config", file, "--slice-us", "6000"]).contains("\nslice_us = 6000\n"));
     assert!(
@@ -403,7 +406,7 @@ fn reload_tells_what_changed_and_what_was_refused() {
     }
 }
 
-/// A socket on which one question gets this answer.
+/// Serve a socket that gives `answer` to one question.
 fn answering(path: &Path, answer: serde_json::Value) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {

@@ -1,10 +1,10 @@
-//! Output that nothing reads any more neither panics nor changes the exit code.
+//! Tests of closed output. A closed pipe must neither panic the program nor change its exit code.
 
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Stdio};
 
-/// The exit code with both outputs closed.
+/// Run the program with both outputs closed, and return its exit code.
 fn code(args: &[&str]) -> Option<i32> {
     let closed = || {
         let (reader, writer) = std::io::pipe().unwrap();

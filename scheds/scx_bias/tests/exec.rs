@@ -1,4 +1,5 @@
-//! `scx_bias exec` on this machine, by a capacity file made for its CPUs. No privilege and no sched_ext needed.
+//! Tests of `scx_bias exec` on this machine, with a capacity file for its CPUs. They need no
+//! privilege and no sched_ext.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// CPUs that the tests may use.
+/// CPUs of this machine that the tests may use, with a directory for tables.
 struct Machine {
     folder: TempDir,
-    /// In ascending order.
+    /// CPUs in the affinity of the tests, in ascending order.
     allowed: Vec<u32>,
 }
 
@@ -25,7 +26,8 @@ impl Machine {
         self.allowed[self.allowed.len() - 1]
     }
 
-    /// A table in which the last CPU that may be used is the fastest, and the only fast one if there are classes.
+    /// Write a table in which the last allowed CPU is the fastest. With `classes` it is also the
+    /// only fast one.
     fn table(&self, classes: bool) -> PathBuf {
         let cpus: Vec<Value> =
             Topology::read().unwrap().cpus.iter().map(|cpu| self.entry(cpu.cpu, classes)).collect();
@@ -41,19 +43,19 @@ impl Machine {
         json!({"cpu": cpu, "class": class, "cost_permille": [execute, 1000, 1000]})
     }
 
-    /// Runs `scx_bias exec` with a table.
+    /// Run `scx_bias exec` with `table`.
     fn exec(&self, table: &Path, args: &[&str]) -> Output {
         command(table, args).output().unwrap()
     }
 
-    /// Standard output of a run that succeeds and warns of nothing.
+    /// Return the standard output of a run that must succeed without a warning.
     fn runs(&self, table: &Path, args: &[&str]) -> String {
         let output = self.exec(table, args);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{args:?}");
         text(&output.stdout)
     }
 
-    /// Exit code of a run that is refused with one line on standard error, and this line.
+    /// Return the exit code and the error line of a run that must fail with one such line.
     fn refused(&self, table: &Path, args: &[&str]) -> (i32, String) {
         let output = self.exec(table, args);
         let why = text(&output.stderr);
@@ -72,7 +74,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Prints the CPUs on which it may run.
+/// Command that prints its own affinity.
 const SHOW: [&str; 3] = ["grep", "Cpus_allowed_list", "/proc/self/status"];
 
 fn shown(cpus: &[u32]) -> String {
@@ -89,7 +91,7 @@ fn a_program_runs_on_the_fastest_cpus_only() {
     assert_eq!(with(&["--class", "fast", "--"]), shown(&[machine.last()]));
     let all = machine.allowed.len().to_string();
     assert_eq!(with(&["-n", &all, "--"]), shown(&machine.allowed));
-    // What it starts inherits them.
+    // Child processes inherit the CPUs.
     let script = SHOW.join(" ") + "; :";
     assert_eq!(machine.runs(&table, &["-n", "1", "--", "sh", "-c", &script]), shown(&[machine.last()]));
 }
@@ -107,7 +109,7 @@ fn slow_cpus_are_taken_from_the_slowest_on() {
         .next()
         .and_then(|cpu| cpu.parse().ok())
         .unwrap();
-    // Numbers close to each other are ties, which caches and cores decide.
+    // Close costs are ties, which caches and cores break.
     assert!(slow.contains(&slowest) && (2000 + slowest) * 101 > (2000 + slow[slow.len() - 1]) * 100);
 }
 
@@ -139,7 +141,7 @@ fn too_few_cpus_and_missing_classes_are_refused() {
     assert!(why.contains(&format!("there are {} among", machine.allowed.len())), "{why}");
     let (code, why) = machine.refused(&table, &["--class", "slow", "--", "true"]);
     assert!(code == 2 && why.contains("all CPUs of this machine are of one class"), "{why}");
-    // Harmless, so it runs, and says so.
+    // This choice is harmless, so the program runs, with a warning.
     let output = machine.exec(&table, &["--class", "fast", "--", "true"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("leaves nothing out"));
@@ -164,7 +166,7 @@ fn without_a_table_there_is_one_line_with_the_remedy() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
     let output =
         command.args(["exec", "-n", "1", "--", "true"]).env("XDG_STATE_HOME", home.path()).output().unwrap();
-    // Root looks in /var/lib, where this machine may have a table.
+    // Root reads /var/lib, where this machine may have a table.
     if output.status.code() != Some(0) {
         let why = text(&output.stderr);
         assert!(output.status.code() == Some(2) && why.contains("scx_bias calibrate"), "{why}");
@@ -218,7 +220,7 @@ fn the_program_takes_the_place_of_this_one() {
         Some(0),
         "SIGPIPE stays ignored: {shown}"
     );
-    // Arguments go through as they are, with and without dashes between.
+    // Arguments reach the program unchanged, with and without dashes before them.
     for dashes in [&["--"][..], &[]] {
         let args = [&["-n", "1"], dashes, &["echo", "-n", "a", "--", "--dry-run", "b"]].concat();
         assert_eq!(machine.runs(&table, &args), "a -- --dry-run b");

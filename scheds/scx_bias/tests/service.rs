@@ -1,10 +1,10 @@
-//! What the service's unit promises, as far as it can be told without systemd.
+//! Tests of the service unit's promises, as far as they need no systemd.
 
 #![allow(clippy::unwrap_used)]
 
 const UNIT: &str = include_str!("../scx_bias.service.in");
 
-/// The value of a setting, without its unit.
+/// Return the value of the setting `name` in the unit file.
 fn setting(name: &str) -> &'static str {
     UNIT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap()
 }
@@ -13,7 +13,8 @@ fn setting(name: &str) -> &'static str {
 fn whatever_ends_it_threads_get_back_what_they_had() {
     assert_eq!(setting("ExecStopPost"), "-@bindir@/scx_bias cgroup restore");
     assert_eq!(setting("RuntimeDirectoryPreserve"), "yes");
-    // Quietly where there is nothing to do. A machine on which it runs has something.
+    // The command is silent if it has nothing to restore. A machine that runs scx_bias may have
+    // something to restore.
     if !std::path::Path::new("/run/scx_bias").exists() {
         let mut restore = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
         restore.args(["cgroup", "restore"]).assert().code(0).stdout("").stderr("");
@@ -22,7 +23,8 @@ fn whatever_ends_it_threads_get_back_what_they_had() {
 
 #[test]
 fn a_scheduler_that_the_kernel_ends_is_started_a_few_times_only() {
-    // Waiting for a stall, starting on a busy machine, and the pause: none may be too long for the limit to be reached.
+    // A cycle is a stall, a start on a busy machine and the pause. It must be short enough for the
+    // service to reach its limit of starts.
     let (stall_s, start_s, pause_s) = (30, 120, 2);
     assert_eq!(setting("RestartSec"), format!("{pause_s}s"));
     assert_eq!(setting("TimeoutStartSec"), "2min");

@@ -1,4 +1,4 @@
-//! Commands to the running instance.
+//! Options of commands to the running instance.
 
 use bias_agent::optin::Request;
 use clap::{Args, Subcommand};
@@ -11,7 +11,7 @@ pub struct StatusArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Ask on this socket
+    /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true)]
     pub socket: Option<PathBuf>,
 }
@@ -23,7 +23,7 @@ pub struct ReloadArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Ask on this socket
+    /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true)]
     pub socket: Option<PathBuf>,
 }
@@ -31,19 +31,21 @@ pub struct ReloadArgs {
 /// Options of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Print a JSON object a line, one an interval, for machines
+    /// Print one JSON object per interval, one per line, for machines
     #[arg(long)]
     pub json: bool,
 
-    /// Time between tables [0.1 to 86400]. Longer steadies the shares; shorter shows moves sooner
+    /// Time between tables [0.1 to 86400]. Longer steadies the shares; shorter shows migrations
+    /// sooner
     #[arg(long, short, value_name = "SECONDS", default_value_t = 2.0)]
     pub interval: f64,
 
-    /// End after so many tables, and print them as plain text, as is always done where there is no terminal [default: go on]
+    /// Exit after this many tables, and print them as plain text. Without a terminal, tables are
+    /// always plain text [default: no limit]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// Ask on this socket
+    /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true)]
     pub socket: Option<PathBuf>,
 }
@@ -51,15 +53,15 @@ pub struct TopArgs {
 /// Options of `swaps`.
 #[derive(Debug, Args)]
 pub struct SwapsArgs {
-    /// Print JSON for machines: a document, or with --follow an object a line
+    /// Print JSON for machines: one document, or with --follow one object per line
     #[arg(long)]
     pub json: bool,
 
-    /// Go on with what comes, until interrupted
+    /// Continue with new swaps until interrupted
     #[arg(long, short)]
     pub follow: bool,
 
-    /// Ask on this socket
+    /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true)]
     pub socket: Option<PathBuf>,
 }
@@ -67,7 +69,7 @@ pub struct SwapsArgs {
 /// Options of `cgroup`.
 #[derive(Debug, Args)]
 pub struct CgroupArgs {
-    /// What to do.
+    /// Action to perform.
     #[command(subcommand)]
     pub action: CgroupAction,
 
@@ -75,33 +77,33 @@ pub struct CgroupArgs {
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// Ask on this socket
+    /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true, global = true)]
     pub socket: Option<PathBuf>,
 }
 
-/// What to do with opted-in cgroups.
+/// Action on opted-in cgroups.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CgroupAction {
     /// Opt a cgroup in: its threads and those of cgroups below it run under scx_bias
     Add {
-        /// Its folder, such as /sys/fs/cgroup/work.slice
+        /// Directory of the cgroup, such as /sys/fs/cgroup/work.slice
         path: PathBuf,
     },
-    /// Let a cgroup go: its threads get back the policy they had
+    /// Remove a cgroup: its threads get back their earlier policy
     Remove {
-        /// Its folder
+        /// Directory of the cgroup
         path: PathBuf,
     },
-    /// Show the opted-in cgroups, and how many threads of each run under scx_bias
+    /// Show the opted-in cgroups, each with the count of its threads under scx_bias
     List,
-    /// Give threads back the policy they had before a scx_bias that was killed; no instance needs to run. Prints nothing if
-    /// there is nothing to do
+    /// Restore the policies of threads after scx_bias was killed. No instance needs to run. Prints
+    /// nothing if there is nothing to do
     Restore,
 }
 
 impl CgroupAction {
-    /// What to ask the running instance; None if it is not to be asked.
+    /// Return the request for the running instance, or None for an action that needs no instance.
     pub fn request(self) -> Option<Request> {
         match self {
             Self::Add { path } => Some(Request::Add(path)),

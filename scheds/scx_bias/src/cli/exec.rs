@@ -1,4 +1,4 @@
-//! The command that runs a program on chosen CPUs.
+//! Options of `exec`, which runs a program on chosen CPUs.
 
 use bias_policy::pick::RankBy;
 use bias_policy::table::{Class, Component};
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// Options of `exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// Number of CPUs. More let more threads run at once; fewer keep to the best [default with --class: all of the class]
+    /// Number of CPUs. A larger number lets more threads run at once; a smaller one uses only the
+    /// best CPUs [default with --class: all of the class]
     #[arg(short = 'n', long, value_name = "N", required_unless_present = "class")]
     pub cpus: Option<NonZeroUsize>,
 
@@ -18,20 +19,20 @@ pub struct ExecArgs {
     #[arg(long)]
     pub class: Option<ClassName>,
 
-    /// Cost by which CPUs are ranked: that of the work the program does most
+    /// Rank CPUs by this cost: that of the program's most frequent work
     #[arg(long, default_value = "execute")]
     pub component: RankName,
 
-    /// Use one CPU of each core at most. For as many busy threads as CPUs, which as SMT siblings would share a core; without it, faster
-    /// siblings go before slower cores
+    /// Use at most one CPU of each core. This suits one busy thread per CPU, because SMT siblings
+    /// share a core. Without it, faster siblings go before slower cores
     #[arg(long)]
     pub whole_cores: bool,
 
-    /// Choose by the table in this file instead of the stored one
+    /// Use the table in this file instead of the stored one
     #[arg(long, value_name = "FILE")]
     pub capacity_file: Option<PathBuf>,
 
-    /// Print the CPUs and their costs, and run nothing
+    /// Print the CPUs and their costs, and run no program
     #[arg(long)]
     pub dry_run: bool,
 
@@ -39,21 +40,21 @@ pub struct ExecArgs {
     #[arg(long, requires = "dry_run")]
     pub json: bool,
 
-    /// Tell on standard error which CPUs are chosen before the program runs
+    /// Print the chosen CPUs on standard error before the program runs
     #[arg(short, long)]
     pub verbose: bool,
 
-    /// The program, found through PATH, and its arguments
+    /// Program, found through PATH, and its arguments
     #[arg(value_name = "CMD", trailing_var_arg = true, required_unless_present = "dry_run")]
     pub command: Vec<OsString>,
 }
 
-/// A class as the command line names it.
+/// Name of a class on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ClassName {
     /// The faster CPUs, the fastest first
     Fast,
-    /// The slower CPUs, the slowest first: for what should not be in the way
+    /// The slower CPUs, the slowest first: for work that should not slow other programs
     Slow,
 }
 
@@ -66,16 +67,16 @@ impl From<ClassName> for Class {
     }
 }
 
-/// What ranks CPUs, as the command line names it.
+/// Name of a ranking cost on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum RankName {
     /// Integer work in registers: for programs that compute
     Execute,
-    /// Stalls inside the core: for programs of many branches and pages
+    /// Stalls inside the core: for programs with many branches and pages
     Internal,
     /// Stalls outside the core: for programs that wait for memory
     External,
-    /// The mean of the three: for programs that are not known
+    /// The mean of the three: for unknown programs
     Mean,
 }
 

@@ -1,4 +1,4 @@
-//! Commands about the machine: what it can, how fast it is.
+//! Options of commands about the machine: its requirements, its speed and its table.
 
 use bias_policy::table::Component;
 use clap::{Args, ValueEnum};
@@ -11,7 +11,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Examine the machine whose /sys and /proc are below this folder
+    /// Examine the machine with /sys and /proc below this directory
     #[arg(long, value_name = "FOLDER", hide = true, default_value = "/")]
     pub root: PathBuf,
 }
@@ -19,7 +19,8 @@ pub struct CheckArgs {
 /// Options of `calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Store the table in this file [default: /var/lib/scx_bias/capacity.json for root, the XDG state folder for users]
+    /// Store the table in this file [default: /var/lib/scx_bias/capacity.json for root, the XDG
+    /// state directory for other users]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -27,26 +28,28 @@ pub struct CalibrateArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Visits to each CPU. More average out slow disturbances and take longer
+    /// Visits to each CPU. More visits average out slow disturbances and take longer
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
 
-    /// Length of a visit. Longer visits average out short disturbances; five loops share it [default: 40 to 120, so that
-    /// all visits take some two seconds]
+    /// Length of a visit, which five loops share. Longer visits average out short disturbances
+    /// [default: 40 to 120, so that all visits take some two seconds]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(5..=10_000))]
     pub visit_ms: Option<u64>,
 
-    /// Size of the memory kernel's set. Must exceed the last-level cache, or part of the loads is not external; larger takes
-    /// longer to build [default: found by measuring]
+    /// Size of the memory loop's data. It must exceed the last-level cache, or part of the loads is
+    /// not external. A larger size takes longer to build [default: found by measuring]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(4..=4 << 20))]
     pub external_kib: Option<u32>,
 
-    /// Least mean difference in speed that makes two classes of CPUs; twice this for stalls, and 200 at least for those outside the core. Raise it to have unequal CPUs treated
-    /// as equal, lower it to act on smaller differences
+    /// Smallest mean difference in speed that makes two classes of CPUs. For stalls it is twice
+    /// this, and at least 200 for those outside the core. Raise it to treat unequal CPUs as equal,
+    /// lower it to act on smaller differences
     #[arg(long, value_name = "PERMILLE", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub min_effect_permille: u32,
 
-    /// Count this event in place of the one chosen while measuring [repeatable], as `scx_bias --help` explains
+    /// Count this event instead of the chosen one while measuring [repeatable]. `scx_bias --help`
+    /// explains the format
     #[arg(long, value_name = "ROLE=PMU/TERMS/")]
     pub events: Vec<String>,
 
@@ -54,7 +57,7 @@ pub struct CalibrateArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Tell what is reused or measured and why
+    /// Report each reuse and measurement with its reason
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -70,12 +73,13 @@ pub struct TableArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Show how alike each pair of CPUs is in one component: a dot, or the distance between their distributions
+    /// Show the similarity of each pair of CPUs in one component: a dot for equal CPUs, else the
+    /// distance between their distributions
     #[arg(long, value_name = "COMPONENT", conflicts_with = "json")]
     pub matrix: Option<ComponentName>,
 }
 
-/// A component as the command line names it.
+/// Name of a component on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ComponentName {
     /// Integer work in registers

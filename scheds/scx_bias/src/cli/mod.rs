@@ -1,6 +1,8 @@
-//! The command line. One definition of each option feeds the parser, `--help`, the man page, completions and the configuration file.
+//! The command line. One definition of each option feeds the parser, `--help`, the man page,
+//! completions and the configuration file.
 //!
-//! Options of scheduling are in [`run`], but for the numbers, which `bias_agent::sched::knobs` defines.
+//! [`run`] has the options of scheduling, except the knobs, which `bias_agent::sched::knobs`
+//! defines.
 
 mod ask;
 mod exec;
@@ -25,12 +27,12 @@ const EXIT_CODES: &str = "Exit codes: 0 clean, 1 runtime or BPF error, 2 usage, 
 
 /// Schedule tasks where they gain most on a machine whose CPUs are not equally fast.
 ///
-/// Without a sub-command: measures the CPUs if need be, loads the scheduler and stays until SIGINT or SIGTERM, which return
-/// every task to the kernel's default scheduler.
+/// Without a sub-command, scx_bias measures the CPUs if necessary, loads the scheduler and runs
+/// until SIGINT or SIGTERM. These return every task to the kernel's default scheduler.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Cli {
-    /// What to do; schedule when absent.
+    /// Command to run. Without one, scx_bias schedules.
     #[command(subcommand)]
     pub command: Option<Command>,
 
@@ -39,37 +41,42 @@ pub struct Cli {
     pub run: RunArgs,
 }
 
-/// Everything but scheduling itself.
+/// Commands other than scheduling.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Tell whether this machine can run scx_bias: one line and one remedy for each thing missing
+    /// Check whether this machine can run scx_bias: one line with a remedy for each missing thing
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
-    /// Measure what execute, internal-stall and external-stall work costs on every CPU, and store the table
+    /// Measure the cost of execute, internal-stall and external-stall work on every CPU, and store
+    /// the table
     #[command(after_help = EXIT_CODES)]
     Calibrate(CalibrateArgs),
-    /// Show the table: cost and class of every CPU, and which CPUs are alike
+    /// Show the table: cost and class of every CPU, and groups of similar CPUs
     #[command(after_help = EXIT_CODES)]
     Table(TableArgs),
-    /// Run a program on the fastest CPUs, or on those that others miss least, with and without a scheduler. Needs no privilege
+    /// Run a program on the fastest CPUs, or on CPUs that other programs miss least. Works with and
+    /// without a running scheduler, and needs no privilege
     #[command(override_usage = help::EXEC_USAGE, after_help = help::EXEC_EXIT_CODES, after_long_help = help::exec())]
     Exec(ExecArgs),
-    /// Tell what the running scx_bias sees and does: CPUs and their counters, thresholds, kinds of tasks, moves
+    /// Show the state of the running scx_bias: CPUs and their counters, thresholds, biases of
+    /// tasks, migrations
     #[command(after_help = help::EXIT_CODES, after_long_help = help::status())]
     Status(StatusArgs),
-    /// Show what each task stalls on, what that makes of it, and who moved it
+    /// Show the stalls of each task, its bias, and the reason of its last migration
     #[command(after_help = help::EXIT_CODES, after_long_help = help::top())]
     Top(TopArgs),
-    /// Show which tasks the agent had change places, what it expected of that and what came of it
+    /// Show the swaps of the agent, each with its predicted and its measured gain
     #[command(after_help = help::EXIT_CODES, after_long_help = help::swaps())]
     Swaps(SwapsArgs),
-    /// Opt cgroups in to the running scx_bias, which was started with --cgroup, or let them go
+    /// Opt cgroups in to a running scx_bias that was started with --cgroup, or remove them
     #[command(after_help = help::EXIT_CODES, after_long_help = help::cgroup())]
     Cgroup(CgroupArgs),
-    /// Make the running scx_bias read its configuration again, and tell what changed and what needs a restart
+    /// Make the running scx_bias read its configuration again, and show which options changed and
+    /// which need a restart
     #[command(after_help = help::EXIT_CODES, after_long_help = help::reload())]
     Reload(ReloadArgs),
-    /// Print the options in effect as a configuration file, with those that have their defaults as comments
+    /// Print the options in effect as a configuration file, with options at their defaults as
+    /// comments
     #[command(after_help = EXIT_CODES)]
     Config(ConfigArgs),
     /// Print shell completions

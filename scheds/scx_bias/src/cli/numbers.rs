@@ -1,15 +1,15 @@
-//! Flags of the knobs, made from their definitions.
+//! Flags of the knobs, generated from their definitions.
 
 use bias_agent::sched::knobs::{Knob, Knobs};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::collections::BTreeMap;
 
-/// The knobs that were given, by key.
+/// Knobs on the command line or in a file, by key, each in the unit of its name.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Numbers(pub BTreeMap<&'static str, u64>);
 
 impl Numbers {
-    /// These where they are given, else those beneath.
+    /// Return these knobs, with those of `beneath` for keys that are absent here.
     #[must_use]
     pub fn over(mut self, beneath: Self) -> Self {
         for (key, value) in beneath.0 {
@@ -18,10 +18,10 @@ impl Numbers {
         self
     }
 
-    /// The value of each knob.
+    /// Return a value for each knob, by default its default.
     ///
     /// # Errors
-    /// Cause and remedy for a value out of range, or values that do not go together.
+    /// Cause and remedy for a value out of range, or for values that contradict each other.
     pub fn knobs(&self) -> Result<Knobs, String> {
         let mut knobs = Knobs::default();
         for knob in Knob::ALL {

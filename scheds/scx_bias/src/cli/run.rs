@@ -1,4 +1,5 @@
-//! Options of scheduling. What is in [`RunSettings`] may also stand in a configuration file, under the name of its field.
+//! Options of scheduling. A configuration file may hold those of [`RunSettings`], each under the
+//! name of its field.
 
 use super::Numbers;
 use clap::{Args, ValueEnum};
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 /// Options of scheduling.
 #[derive(Debug, Default, Clone, Args)]
 pub struct RunArgs {
-    /// Where options come from besides the command line.
+    /// Configuration file to read.
     #[command(flatten)]
     pub source: Source,
 
@@ -20,11 +21,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub recalibrate: bool,
 
-    /// Do not schedule: print statistics of the running scx_bias at this interval
+    /// Print statistics of the running scx_bias at this interval, and do not schedule
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stats", "recalibrate", "config"])]
     pub monitor: Option<f64>,
 
-    /// Print more: what is reused or measured and why, and the verifier's log if loading fails
+    /// Print more: each reuse and measurement with its reason, and the verifier's log if loading
+    /// fails
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -32,20 +34,20 @@ pub struct RunArgs {
 /// Options of `config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// Where options come from besides the command line.
+    /// Configuration file to read.
     #[command(flatten)]
     pub source: Source,
 
-    /// Options to be printed, too.
+    /// Options of the command line, which are printed as well.
     #[command(flatten)]
     pub options: RunSettings,
 }
 
-/// Where options come from besides the command line.
+/// Source of options other than the command line.
 #[derive(Debug, Default, Clone, Args)]
 pub struct Source {
-    /// Read options from this TOML file; its keys are the long flags with underscores. The command line wins [default: /etc/scx_bias.toml if it
-    /// is there]
+    /// Read options from this TOML file. Its keys are the long flags with underscores. The command
+    /// line takes precedence [default: /etc/scx_bias.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -54,71 +56,77 @@ pub struct Source {
     pub no_config: bool,
 }
 
-/// Options that may also stand in a configuration file.
+/// Options that a configuration file may also hold.
 #[derive(Debug, Default, Clone, PartialEq, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunSettings {
-    /// Schedule only the threads of this cgroup and of those below it [repeatable; in a file, a list]: a folder of cgroup v2, such as
-    /// /sys/fs/cgroup/work.slice. Everything else stays on the default scheduler, which goes first [default: the whole system]
+    /// Schedule only the threads of this cgroup and of those below it [repeatable; in a file, a
+    /// list]. The value is a directory of cgroup v2, such as /sys/fs/cgroup/work.slice. All other
+    /// threads stay on the default scheduler, which goes first [default: the whole system]
     #[arg(long = "cgroup", value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
 
-    /// With --cgroup: schedule everything, and judge only the tasks of these cgroups by what they stall on. Nothing of theirs waits behind the
-    /// default scheduler then, and no thread's policy is changed; but everybody's tasks share the CPUs by scx_bias's rules
+    /// With --cgroup: schedule everything, and place only the tasks of these cgroups by their
+    /// stalls. Their tasks then do not wait behind the default scheduler, and no thread's policy
+    /// changes. All tasks share the CPUs by scx_bias's rules
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_system: Option<bool>,
 
-    /// Use the capacity table in this file instead of measuring. It must list every online CPU
+    /// Use the capacity table in this file instead of measuring. The table must list every online
+    /// CPU
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_file: Option<PathBuf>,
 
-    /// The knobs.
+    /// Knobs.
     #[command(flatten)]
     #[serde(skip)]
     pub numbers: Numbers,
 
-    /// Do not count what tasks stall on: every task is taken to gain all of the difference between CPUs, as on a machine without
-    /// performance counters. Saves a tenth of a switch and leaves the counters to others
+    /// Do not count the stalls of tasks. The scheduler then assumes that every task gains the full
+    /// difference between CPUs, as on a machine without performance counters. This saves a tenth of
+    /// a switch and leaves the counters to other programs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_bias: Option<bool>,
 
-    /// Keep the capacity table as it is at the start, whatever becomes of the CPUs' clocks. Saves a look each half second; then throttled
-    /// CPUs are taken for as fast as they were
+    /// Keep the capacity table of the start. This saves a check each half second, but a throttled
+    /// CPU still counts as fast as at the start
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_recalibrate: Option<bool>,
 
-    /// Plan no swaps: tasks change places only where a CPU's own search finds a reason. Saves the agent's glances; leaves what these
-    /// searches cannot reach
+    /// Plan no swaps. Only the CPUs' own searches then migrate running tasks. This saves the
+    /// agent's snapshots, but keeps bad placements that these searches cannot reach
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_swap: Option<bool>,
 
-    /// Time between the agent's glances where a swap may pay [20 to 10000; default 50]. Longer costs less; shorter mends a bad placement
-    /// sooner
+    /// Time between the agent's snapshots while a swap may pay [20 to 10000; default 50]. Longer
+    /// costs less; shorter corrects a bad placement sooner
     #[arg(long, value_name = "MILLISECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_interval_ms: Option<u64>,
 
-    /// Let no CPU move running tasks by itself: no idle pull, no swaps for gain, no taking turns. An ablation, to see what the agent's swaps do
-    /// alone
+    /// Let no CPU migrate running tasks by itself: no idle pull, no gain swaps, no rotation. This
+    /// is an ablation that shows the effect of the agent's swaps alone
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_pull: Option<bool>,
 
-    /// Count this event in place of the one chosen [repeatable; in a file, a list]: cycles, instructions, external or internal, with the PMU's
-    /// name and the event in perf's notation; behind it @slots=WIDTH for issue slots or @misses for misses, cycles otherwise. It holds for the CPUs
-    /// that the PMU serves
+    /// Count this event instead of the chosen one [repeatable; in a file, a list]. ROLE is cycles,
+    /// instructions, external or internal. PMU is the PMU's name, TERMS is the event in perf's
+    /// notation. An event counts cycles unless @slots=WIDTH (issue slots) or @misses (misses)
+    /// follows. The option applies to the CPUs of the PMU
     #[arg(long, value_name = "ROLE=PMU/TERMS/")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
 
-    /// Predicted speedups, slow over fast, up to which a task belongs on slow CPUs and from which on fast ones, e.g. 1200,1800
-    /// [default: 5 % around the average of what runs]. Fixed ones keep a task's kind whatever runs beside it
+    /// Fix the bounds of the bias, as two predicted speedups, slow over fast, e.g. 1200,1800. Up to
+    /// LOW a task belongs on slow CPUs, from HIGH on fast ones [default: 5 % around the average of
+    /// running tasks]. With fixed bounds a task's bias does not depend on the other tasks
     #[arg(long, value_name = "LOW,HIGH", value_parser = thresholds)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thresholds_permille: Option<Thresholds>,
@@ -128,25 +136,26 @@ pub struct RunSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats: Option<f64>,
 
-    /// What to log on standard error [default: info]. Each level includes those before it; -v is debug
+    /// Log messages of this level on standard error [default: info]. Each level includes those
+    /// before it; -v is debug
     #[arg(long, value_name = "LEVEL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_level: Option<LogLevel>,
 }
 
-/// What is logged.
+/// Log level. Each level includes the messages of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What ends it
+    /// Errors that end scx_bias
     Error,
-    /// And what is not as it should be
+    /// Also conditions that need attention
     Warn,
-    /// And what it does
+    /// Also actions
     Info,
-    /// And why
+    /// Also the reasons of actions
     Debug,
-    /// And every step
+    /// Also every step
     Trace,
 }
 
@@ -154,13 +163,13 @@ pub enum LogLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Thresholds {
-    /// Up to this a task belongs on slow CPUs.
+    /// Largest speedup of a slow-biased task [permille].
     pub low: u32,
-    /// From this on it belongs on fast ones.
+    /// Smallest speedup of a fast-biased task [permille].
     pub high: u32,
 }
 
-/// How they may stand in a file.
+/// Formats of the thresholds in a file: a list of two numbers, or the text of the flag.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "give two speedups from 1000 to 64000, the lower first, e.g. [1200, 1800]")]
 enum Form {
