@@ -1,4 +1,5 @@
-//! A whole A/B run: the host boots the VM, the guest switches schedulers, the report tells what was measured.
+//! A whole A/B run: the host boots the VM, the guest switches schedulers, and the report shows the
+//! results.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use bias_vm::build;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `bias-bench ab` without the emulation, as short as it gets; what it measures is not looked at.
+/// Run `bias-bench ab` without the emulation, with the shortest times. The figures are not checked.
 fn ab(out: &Path, more: &[&str]) -> String {
     let status = build::cargo().args(["build", "--quiet", "--locked", "--release"]).status().unwrap();
     assert!(status.success(), "the programs do not build");

@@ -1,4 +1,5 @@
-//! The agent as a service: stopped, killed, flooded, configured anew, and with no more rights than it needs.
+//! The agent as a service: stopped, killed, flooded, reconfigured, and with no more capabilities
+//! than it needs.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +10,8 @@ fn scenario() -> Scenario {
     Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
 }
 
-/// How long the process is stopped [s]; BIAS_VM_STOP_S for longer by hand.
+/// Return the time for which the process is stopped [s]. BIAS_VM_STOP_S sets a longer one for runs
+/// by hand.
 fn stop_s() -> u64 {
     std::env::var("BIAS_VM_STOP_S").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
 }
@@ -29,14 +31,15 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
         told.starts_with("READY=1\n") && told.contains("STATUS=2 fast and 2 slow"),
     );
     let number = |name: &str| results.number("control", &format!("/{name}"));
-    // Tasks share four emulated CPUs with nobody but the flood, yet the host may take these away for a while.
+    // Only the flood competes with the tasks for the four emulated CPUs, but the host may take
+    // these away for a while.
     expect.at_most("longest wait for progress while the agent is stopped [s]", number("stopped_gap_s"), 2.0);
     expect.at_most("longest wait for progress during the flood [s]", number("flooded_gap_s"), 2.0);
     expect.at_least("connections", number("connections"), 1000.0);
     expect.at_least("questions answered during the flood", number("answered"), 2.0);
     expect.at_most("descriptors more than before", number("descriptors/1") - number("descriptors/0"), 0.0);
     expect.at_most("memory more than before [kB]", number("memory_kb/1") - number("memory_kb/0"), 32_768.0);
-    // The figure to reach is 1 s; a busy host takes the vCPUs away meanwhile (docs/evaluation.md).
+    // The target is 1 s. A busy host takes the vCPUs away meanwhile (docs/evaluation.md).
     expect.at_most("default scheduler after SIGKILL [s]", number("returned_s"), 2.0);
     expect.at_most("the rest taken down [s]", number("kill_s"), 5.0);
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
@@ -122,7 +125,7 @@ fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
 /// CAP_SYS_NICE, CAP_PERFMON and CAP_BPF: bits 23, 38 and 39.
 const KEPT: u64 = 1 << 23 | 1 << 38 | 1 << 39;
 
-/// `rights` has each different line of all threads.
+/// Expect the minimal capabilities. `rights` has each distinct line of the status of all threads.
 fn expect_few_rights(expect: &mut Expectations, rights: &str) {
     let mut seen = 0;
     for line in rights.lines() {
@@ -139,7 +142,8 @@ fn expect_few_rights(expect: &mut Expectations, rights: &str) {
     expect.at_least("different rights", f64::from(seen), 5.0);
 }
 
-/// What the service's unit leaves it is enough to load, to be asked and to end. The masked file is what ProtectKernelTunables hides.
+/// The capabilities that the service's unit leaves must be enough to load, to answer requests and
+/// to end. The masked file is the one that ProtectKernelTunables hides.
 const CONFINED: &str = r#"
 set +e
 mount --bind /dev/null /proc/kallsyms
@@ -163,7 +167,7 @@ fn the_rights_that_the_unit_leaves_are_enough() {
     expect.judge();
 }
 
-/// The reader of standard output goes after a line; two cgroups have a limit.
+/// The reader of standard output closes it after a line, and two cgroups have a limit.
 const ALONE: &str = r#"
 set +e
 cg=/sys/fs/cgroup

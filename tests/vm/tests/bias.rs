@@ -1,7 +1,8 @@
-//! Tasks go where they belong by what they stall on; and whatever happens to counters, CPUs and tasks, scheduling goes on.
+//! Placement of tasks by their stalls, and continued scheduling while counters, CPUs and tasks
+//! change.
 //!
-//! Figures are shares and ratios within one boot, out of reach for a scheduler that cannot tell
-//! tasks apart. docs/evaluation.md has what was measured.
+//! Figures are shares and ratios within one boot. A scheduler that cannot distinguish tasks does
+//! not reach them. docs/evaluation.md has the measured values.
 #![allow(missing_docs)]
 
 mod common;
@@ -22,26 +23,27 @@ fn tasks_are_placed_by_what_they_stall_on() {
     let results = Scenario::emulated("6.12", "2F2S", 8).run(MIXES);
     let mut expect = Expectations::default();
     let stp = |name| results.number(name, "/stp");
-    // All compute on fast, all chase on slow is 3.90; the default's mean is 3.4, equal treatment gives 3.3.
+    // Compute on fast and chase on slow CPUs gives 3.90. The default's mean is 3.4, and equal
+    // treatment gives 3.3.
     expect.at_least("2 compute + 2 chase: STP", stp("four"), 3.7);
     expect.at_least("and over the same without counting", stp("four") / stp("blind"), 1.08);
     expect.at_least("4 compute + 4 chase: STP", stp("eight"), 3.6);
     // Equal treatment gives 1.38.
     expect.at_most("4 compute + 4 chase: unfairness", results.number("eight", "/unfairness"), 1.3);
-    // Whoever follows gets 3.9, no fixed placement more than 3.3.
+    // Following the changes gives 3.9, and no fixed placement gives more than 3.3.
     expect.at_least("4 tasks that change every 2 s: STP", stp("phases"), 3.5);
     let right = results.number("phases", "/rounds/0/right_share");
     expect.at_least("and the share of their time on the right CPUs", right, 0.8);
     let mut settled = results.numbers("phases", "/rounds/0/tasks", "settled_ms");
     settled.sort_by(f64::total_cmp);
     expect.at_least("changes seen", settled.len() as f64, 4.0);
-    // 5 million instructions of a slow CPU.
+    // 200 ms are about 5 million instructions of a slow CPU.
     expect.at_most("half of them are settled within [ms of CPU time]", settled[settled.len() / 2], 200.0);
     println!("settled after [ms]: {settled:?}");
     expect.judge();
 }
 
-/// Nobody measures time here, so nothing is paced; but the counters count.
+/// The script measures no time, so it runs unpaced. The counters still count.
 const LUCK: &str = r#"
 "$AMPCTL" stop
 cat >/run/capacity.json <<END
@@ -82,7 +84,8 @@ kill -INT $bias; wait $bias; echo $? >$OUT/code
 dmesg | grep -E 'BUG|Oops|runnable task stall|sched_ext:.*(error|disabled.*[^)]$)' >$OUT/complaints || true
 "#;
 
-/// Three speeds, the only fast CPU taken away and given back, a storm of forks, tasks tied to one class.
+/// Check that no task is lost and the scheduler stays, on a machine with three speeds: the only
+/// fast CPU goes offline and returns, many forks run, and tasks are tied to one class.
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn bad_luck_costs_no_task_and_not_the_scheduler() {

@@ -12,7 +12,8 @@ fn a_command_that_fails_in_the_guest_fails_here() {
     let mut vm = prepare::vm(&wish).unwrap();
     vm.keep_output = true;
     let outcome = vm.run(&["sh".into(), "-c".into(), "exit 3".into()]).unwrap();
-    // Anything but the guest's own 3 means that the VM did not run at all; the message tells the two apart.
+    // A code other than the guest's own 3 means that the VM did not run. The message distinguishes
+    // the two.
     assert_eq!(outcome.verdict.code(), 3, "the VM did not run: {:?}", outcome.verdict);
     assert_eq!(outcome.verdict.code(), 0, "this failure is intended");
 }

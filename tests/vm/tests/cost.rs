@@ -1,14 +1,16 @@
-//! What the agent costs, in instructions, on eight CPUs with 200 tasks: all asleep but three, so that idle CPUs are checked, and all busy.
+//! Cost of the agent in instructions, on eight CPUs with 200 tasks. In one part all but three tasks
+//! sleep, so that idle CPUs are checked. In the other, all are busy.
 #![allow(missing_docs)]
 
 mod common;
 
 use common::{Expectations, Scenario};
 
-/// What `docs/evaluation.md` has to reach [instructions a second]: 0.2 % of a real core.
+/// Limit of `docs/evaluation.md` [instructions per second]: 0.2 % of a real core.
 const MOST_PER_S: f64 = 5e6;
 
-/// Tasks are started and the scheduler is loaded unpaced: 200 starts at this pace would take minutes.
+/// The tasks start and the scheduler loads unpaced, because 200 starts at this pace would take
+/// minutes.
 const SCRIPT: &str = r#"
 calibrate
 "$AMPCTL" stop
@@ -43,7 +45,7 @@ fn the_agent_costs_next_to_nothing() {
         let threads = results.number(name, "/threads");
         let what = format!("200 tasks, {name}: instructions a second of the agent's {threads} threads");
         expect.at_most(&what, results.number(name, "/instructions_per_s"), MOST_PER_S);
-        // Who counts nothing is cheap, too.
+        // An agent that counts nothing is cheap, too.
         expect.at_least("of which there are some", results.number(name, "/instructions"), 1.0);
     }
     let checks = results.number("asleep.status", "/recalibration/spot_checks");

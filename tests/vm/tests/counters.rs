@@ -1,7 +1,8 @@
-//! What the scheduler does where counters are few, taken, or not the same on every CPU: it says so, uses what there is, and
-//! places tasks no worse than without.
+//! Counters that are few, in use, or not the same on every CPU. The scheduler reports it, uses the
+//! ones that it has, and places tasks no worse than without counters.
 //!
-//! The guest's PMU is loaded again with parameters that make it poor (`tests/ampvm/guest/amp_main.c`).
+//! The guest loads its PMU module again with parameters that limit it
+//! (`tests/ampvm/guest/amp_main.c`).
 #![allow(missing_docs)]
 
 mod common;
@@ -42,7 +43,7 @@ poor shared "--groups 3" slots=4
 dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
 "#;
 
-/// The CPUs whose tasks were counted, and why the others' were not.
+/// Return the CPUs whose tasks were counted, and the reasons for the others.
 fn counted(results: &Results, name: &str) -> (Vec<u64>, Vec<String>) {
     let status = results.json(&format!("{name}.status"));
     let cpus = status["counters"].as_array().cloned().unwrap_or_default();
@@ -68,9 +69,10 @@ fn expect(results: &Results, expect: &mut Expectations, name: &str, cpus: &[u64]
 fn poor_counters_cost_their_benefit_and_nothing_else() {
     let results = Scenario::emulated("6.12", "2F2S", 6).run(POOR);
     let mut all = Expectations::default();
-    // Equal treatment gives 3.3, full knowledge 3.9; the default gets 2.8 to 3.9 by luck.
+    // Equal treatment gives 3.3, full knowledge 3.9. The default has 2.8 to 3.9, by chance.
     expect(&results, &mut all, "one_cpu", &[0], "CPU", 2.9);
-    // Misses in place of stalls are not used before a calibration has found what one stands for.
+    // Misses in place of stalls are not used before a calibration has found the cycles that one
+    // stands for.
     expect(&results, &mut all, "hybrid", &[0, 1], "does not accept", 3.3);
     expect(&results, &mut all, "taken", &[], "never got their turn", 2.9);
     // A quarter of the time is enough.

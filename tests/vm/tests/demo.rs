@@ -1,4 +1,5 @@
-//! What a newcomer runs first: `cargo xtask demo` shows the CPUs, the table that was measured, and how much faster the same work ran.
+//! `cargo xtask demo`, the first command of a new user: it shows the CPUs, the measured table, and
+//! the speedup of the same work.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_vm::build;
@@ -7,7 +8,8 @@ use serde_json::Value;
 #[test]
 fn the_demo_shows_the_table_and_a_gain() {
     let mut demo = build::cargo();
-    // At 250 ticks a second, as in the kernel that is the default, ticks alone take more than the bound from slow CPUs.
+    // The default kernel has 250 ticks per second. These alone take more from slow CPUs than the
+    // bound.
     demo.args(["xtask", "demo", "--kernel", "6.12", "--", "--mixes", "2compute", "--json"]);
     let output = demo.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -24,11 +26,12 @@ fn the_demo_shows_the_table_and_a_gain() {
     let name = report["scheduler"].as_str().unwrap_or_default();
     assert!(report["complete"] == true && name.starts_with("bias"), "{json}");
     let stp = |side: &str| report[side][0]["stp"].as_f64().unwrap();
-    // Two tasks that execute have 2.00 on the fast CPUs; where they happen to be by default 0.80 to 2.00.
+    // Two tasks that execute have 2.00 on the fast CPUs. Under the default scheduler they have 0.80
+    // to 2.00, by chance.
     assert!(stp("other") > 1.9, "STP {} with scx_bias, {} without", stp("other"), stp("default"));
 }
 
-/// Class and cost of execution of a CPU in the table that is printed.
+/// Return the class and the execute cost of a CPU in the printed table.
 fn row(table: &str, cpu: u32) -> Option<(&str, f64)> {
     table.lines().find_map(|line| {
         let mut words = line.split_whitespace();

@@ -1,4 +1,5 @@
-//! However a run ends, it is told truly: the command's code, a panic, a hang, a guest that goes away.
+//! Endings of a run and their reports: the command's exit code, a panic, a hang, a guest that
+//! powers off.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::time::Duration;

@@ -1,18 +1,21 @@
-//! Equal busy tasks on machines whose CPUs share cores and caches: what they get together, and each of them.
+//! Equal busy tasks on machines whose CPUs share cores and caches: their throughput and their
+//! fairness.
 //!
-//! All figures are of one boot in virtual time: rates against those of the default scheduler, or of each other.
+//! All figures are of one boot in virtual time: rates relative to the default scheduler, or to each
+//! other.
 #![allow(missing_docs)]
 
 mod common;
 
 use common::{Expectations, Scenario};
 
-/// `loads spin` for each number of tasks.
+/// Return a `loads spin` for each number of tasks.
 fn spin(under: &str, tasks: &[u32], seconds: u32) -> String {
     tasks.iter().map(|n| format!("loads {under}-{n} spin {n} {seconds}\n")).collect()
 }
 
-/// Two fast cores of two threads and four slow cores; a class is left only when its whole cores are taken.
+/// Check two fast cores of two threads and four slow cores. Tasks leave a class only when all of
+/// its whole cores are taken.
 fn threads_and_slow_cores(tasks: &[u32]) {
     let results = Scenario::emulated("6.12", "P2E4", 5).compared(|under| spin(under, tasks, 2));
     let mut expect = Expectations::default();
@@ -35,7 +38,7 @@ fn tasks_fill_threads_and_slow_cores_in_order_at_any_number() {
     threads_and_slow_cores(&[1, 2, 3, 4, 5, 6, 8]);
 }
 
-/// Four equal cores of two threads.
+/// Check four equal cores of two threads.
 fn threads(tasks: &[u32]) {
     let results = Scenario::emulated("6.12", "60x8,threads=2", 5).compared(|under| spin(under, tasks, 2));
     let mut expect = Expectations::default();
@@ -56,7 +59,7 @@ fn tasks_take_whole_cores_first_at_any_number() {
     threads(&[1, 2, 3, 4, 6]);
 }
 
-/// Two caches of two equal CPUs each: six tasks cannot be dealt out evenly once and for all.
+/// Check two caches of two equal CPUs each. A fixed placement of six tasks cannot be even.
 #[test]
 fn caches_of_equal_cpus_share_fairly() {
     let results = Scenario::emulated("6.12", "60x4,llcs=2", 3).loads("", "loads six spin 6 3");
@@ -65,8 +68,9 @@ fn caches_of_equal_cpus_share_fairly() {
     expect.judge();
 }
 
-/// Fast and slow CPUs in caches of their own. `tasks` with the throughput that they had before caches were
-/// balanced, in tasks alone on a fast CPU.
+/// Check fast and slow CPUs in caches of their own. `tasks` lists numbers of tasks and a reference
+/// for their throughput, in tasks alone on a fast CPU. The reference was measured without balancing
+/// between caches.
 fn caches_of_unequal_cpus(tasks: &[(u32, f64)]) {
     let numbers: Vec<u32> = tasks.iter().map(|(n, _)| *n).collect();
     let results =

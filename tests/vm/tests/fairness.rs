@@ -1,11 +1,12 @@
-//! nice and cpu.weight: shares of CPUs that have too much to do, within one run and in virtual time.
+//! nice and cpu.weight: shares of overloaded CPUs, within one run and in virtual time.
 #![allow(missing_docs)]
 
 mod common;
 
 use common::{Expectations, Scenario};
 
-/// Two groups, weights 100 and 300, each with as many busy tasks as asked for; leaves the CPU time each got in 6 s.
+/// Two cgroups have weights 100 and 300, and as many busy tasks as requested. The script leaves the
+/// CPU time of each in 6 s.
 const GROUPS: &str = r#"
 cat >/run/capacity.json <<END
 {"version": 1, "cpus": [
@@ -52,7 +53,7 @@ fn shares(kernel: &str) {
     let mut expect = Expectations::default();
     for name in ["pinned", "free"] {
         let ratio = results.number(name, "/heavy") / results.number(name, "/light");
-        // Without groups it would be 2 (pinned) and 1 (free), by the number of tasks.
+        // Without cgroup weights it would be 2 (pinned) and 1 (free), by the number of tasks.
         expect.within(&format!("{name}: weight 300 against weight 100"), ratio, 3.0, 0.2);
     }
     for name in ["quiet", "beside"] {

@@ -1,11 +1,12 @@
-//! Weights of nested cgroups. Shares of CPU time within one boot, in virtual time.
+//! Weights of nested cgroups: shares of CPU time within one boot, in virtual time.
 #![allow(missing_docs)]
 
 mod common;
 
 use common::{Expectations, Results, Scenario};
 
-/// `spin GROUP NR` starts busy tasks in a group, `calm` ends all; `usage NAME GROUPS...` leaves what each used.
+/// `spin GROUP NR` starts busy tasks in a cgroup, and `calm` ends all. `usage NAME SECONDS
+/// GROUPS...` leaves the CPU time that each used.
 const GROUPS: &str = r#"
 cd /sys/fs/cgroup; echo +cpu >cgroup.subtree_control
 group() { mkdir -p "$1"; echo "${2:-100}" >"$1/cpu.weight"; }
@@ -22,7 +23,8 @@ usage() {
 }
 "#;
 
-/// Group `deep` has its tasks 14 levels down; its sixth level weighs 10000, which concerns nobody above.
+/// Cgroup `deep` has its tasks 14 levels down. Its sixth level has weight 10000, which must not
+/// affect the levels above.
 const DEEP: &str = r#"
 group beside; group deep; path=deep
 for level in 2 3 4 5 6 7 8 9 10 11 12 13 14; do
@@ -36,8 +38,8 @@ for nr in 2 4; do
 done
 "#;
 
-/// The weight of a group changes while it and all others are busy. In 4 s the lighter group deserves 18 slices, so one more
-/// or less is within the bound, and so is not a tenth of a second at the weights from before.
+/// The weight of a cgroup changes while all are busy. In 4 s the lighter cgroup is entitled to 18
+/// slices. The bound admits one slice more or less, but not a tenth of a second at the old weights.
 const CHANGED: &str = r#"
 group parent; group other; echo +cpu >parent/cgroup.subtree_control; group parent/a; group parent/b
 spin parent/a 1; spin parent/b 1; spin other 1

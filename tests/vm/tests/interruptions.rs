@@ -1,4 +1,4 @@
-//! What takes a CPU away from under sched_ext: real-time threads, and kernel threads that are busy.
+//! CPUs that sched_ext loses for a while: to real-time threads, and to busy kernel threads.
 //!
 //! All figures are of one boot in virtual time.
 #![allow(missing_docs)]
@@ -7,7 +7,7 @@ mod common;
 
 use common::{Expectations, Results, Scenario};
 
-/// Leaves nanoseconds of CPU time of a task and of two busy kernel threads, all bound to CPU 1, in 3 s.
+/// Leave the CPU time in 3 s of a task and of two busy kernel threads, all bound to CPU 1 [ns].
 const KTHREADS: &str = r#"
 /run/loads spin 1 100 1 >/dev/null & user=$!
 echo 1:2 >/sys/module/amp_pmu/parameters/kthreads
@@ -30,8 +30,9 @@ fn expect_thirds(results: &Results, expect: &mut Expectations) {
     expect.at_least("all three: seconds of 3", all / 1e9, 2.7);
 }
 
-/// Runs of bursts under each scheduler. The default's longest waits are those of a burst (5.4 ms) or of a tick
-/// (10.2 ms) by where its balancing stands, so one run says little: the worst of its runs is the measure.
+/// Runs of bursts under each scheduler. The default's longest waits are those of a burst (5.4 ms)
+/// or of a tick (10.2 ms), depending on the state of its load balancing. One run therefore says
+/// little, and the worst of the default's runs is the bound.
 const BURSTS: [u32; 3] = [1, 2, 3];
 
 fn expect_short_waits(results: &Results, expect: &mut Expectations) {
@@ -43,11 +44,12 @@ fn expect_short_waits(results: &Results, expect: &mut Expectations) {
     let (default, bias) = (waits("default"), waits("bias"));
     let what =
         format!("bursts: median p99.9 of waits {bias:?} over the worst of the default's {default:?} [us]");
-    // A burst's waiter is preempted once more than it was under the default: some 0.1 ms at 60 MIPS.
+    // A waiter of a burst is preempted once more than under the default: some 0.1 ms at 60 MIPS.
     expect.at_most(&what, bias[1] / default[2], 1.05);
 }
 
-/// A thread of the real-time class stays on CPU 1 or comes in bursts of 5 ms each 20 ms; then kernel threads do.
+/// Check the shares of tasks when a real-time thread stays on CPU 1, or comes in bursts of 5 ms
+/// every 20 ms. Then kernel threads take the CPU.
 #[test]
 fn real_time_and_kernel_threads_take_a_cpu() {
     let bursts =
@@ -63,7 +65,7 @@ fn real_time_and_kernel_threads_take_a_cpu() {
     expect.judge();
 }
 
-/// Longer than the watchdog of the kernel (30 s) and ours (5 s).
+/// Check a spin that is longer than the watchdogs of the kernel (30 s) and of scx_bias (5 s).
 fn spins_for_long(kernel: &str) {
     let results = Scenario::emulated(kernel, "60x4", 5).loads("", "loads spinning fifo 4 38 1 1 0");
     let mut expect = Expectations::default();

@@ -1,6 +1,8 @@
-//! How late what waits for the clock, for an event or for its turn is, beside the default scheduler in the same boot.
+//! Delay of tasks that wait for a timer, an event or a CPU, compared with the default scheduler in
+//! the same boot.
 //!
-//! Quanta of virtual time are 20 us where wake-ups are measured: an interrupt between CPUs is as late.
+//! Where wakeups are measured, quanta of virtual time are 20 us, because an interrupt between CPUs
+//! is late by as much.
 #![allow(missing_docs)]
 
 mod common;
@@ -11,7 +13,7 @@ const RUNS: [u32; 3] = [1, 2, 3];
 
 const TIMED: &str = "240x4,quantum_us=20";
 
-/// Timers of 2, 2.5, 3 and 3.5 ms on an idle machine.
+/// Return the loads with timers of 2, 2.5, 3 and 3.5 ms on an idle machine.
 fn timers(under: &str) -> String {
     RUNS.map(|run| format!("loads {under}-timers{run} cyclic 4 300\n")).concat()
 }
@@ -31,7 +33,8 @@ fn waiters_are_as_early_as_under_the_default() {
     expect.at_least_default(&results, "pipeline", "/blocks_per_s", 0.98);
     let most_us = |under: &str| sorted(&results, under, "/most_us");
     let (default, bias) = (most_us("default"), most_us("bias"));
-    // The default's longest is anything from 0.1 to 7 ms, so it binds from 1.5 ms on only.
+    // The default's longest delay varies from 0.1 to 7 ms. It is therefore the bound from 1.5 ms on
+    // only.
     let what = format!("timers: longest of each run {bias:?}, default {default:?} [us]");
     expect.at_most(&what, bias[1], default[1].max(1500.0));
     expect.at_most("equal CPUs: frames missed of 100", results.number("frames", "/missed"), 0.0);
@@ -39,7 +42,7 @@ fn waiters_are_as_early_as_under_the_default() {
     expect.judge();
 }
 
-/// 3.6 us more than the default's 66.7 are 870 instructions.
+/// The mean is 3.6 us above the default's 66.7 us, which is 870 instructions.
 #[test]
 #[ignore = "missed: 1.05 of the default's mean, at most 1"]
 fn timers_are_on_average_as_early_as_under_the_default() {
@@ -81,14 +84,14 @@ fn many_frames_are_in_time_on_equal_cpus() {
     expect.judge();
 }
 
-/// Busy tasks beside four servers on one fast and three slow CPUs: a CPU that goes idle for microseconds asks for the busy
-/// task of another one, again and again.
+/// Check the gaps in busy tasks that run with four servers on one fast and three slow CPUs. A CPU
+/// that goes idle for microseconds requests the busy task of another CPU, repeatedly.
 fn servers(tasks: u32, runs: u32, seconds: u32) {
     let loads: String =
         (1..=runs).map(|run| format!("loads run{run} servers {tasks} 4 {seconds}\n")).collect();
     let default = format!("loads default servers {tasks} 4 {seconds}\n");
     let results = Scenario::emulated("6.12", "240:96x3", 8).loads(&default, &loads);
-    // Shorter ones than a millisecond are not counted.
+    // Gaps shorter than a millisecond are not counted.
     let gap_ms = |name: &str| results.number(name, "/wait_most_us") / 1000.0;
     let mut gaps: Vec<f64> = (1..=runs).map(|run| gap_ms(&format!("run{run}"))).collect();
     gaps.sort_by(f64::total_cmp);

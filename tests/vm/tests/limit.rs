@@ -1,11 +1,13 @@
-//! Everything is scheduled, but only the tasks of some cgroups are judged by what they stall on, at each step of their lives.
+//! Scheduling of the whole system, with a bias for the tasks of some cgroups only, through all
+//! changes of these cgroups.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
 use common::{Expectations, PRETEND, Results, Scenario};
 
-/// Nobody measures time here, so nothing is paced; but the counters count. `look NAME` notes what is known of every task.
+/// The script measures no time, so it runs unpaced. The counters still count. `look NAME` records
+/// the known figures of every task.
 const STEPS: &str = r#"
 "$AMPCTL" stop
 cg=/sys/fs/cgroup
@@ -39,7 +41,7 @@ kill $(cat $OUT/inside.pid $OUT/below.pid $OUT/outside.pid)
 dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
 "#;
 
-/// Is anything known of what this task gains?
+/// Return true if the speedup of this task is known.
 fn is_known(results: &Results, look: &str, task: &str) -> Option<bool> {
     let pid: u64 = results.text(&format!("{task}.pid")).trim().parse().ok()?;
     let top = results.json(look);

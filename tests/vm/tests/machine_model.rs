@@ -1,4 +1,4 @@
-//! Programs inside the VM see the machine that was asked for: speed ratios, stalls, and what calibration makes of them.
+//! The machine as programs in the VM see it: speed ratios, stalls, and the results of calibration.
 #![allow(missing_docs)]
 
 mod common;
@@ -7,15 +7,17 @@ use common::{Expectations, Results, Scenario};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Where a figure is, what the model makes of it, and how far off it may be.
+/// Document and pointer of a figure, its value in the model, and the allowed deviation.
 type Figure = (&'static str, &'static str, f64, f64);
 
-/// Instructions of a step by the time of one at 60 MIPS, in ns; what a step waits for comes on top.
+/// Return the time of this many instructions at 60 MIPS, in ns. Waiting times of a step are added
+/// to it.
 const fn at_60(insns: f64) -> f64 {
     insns * 1000.0 / 60.0
 }
 
-/// Siblings beside each other, and a chase of 3 instructions and a miss of 600 ns a step, 360 more from the other node.
+/// Two busy siblings, and a chase. A step of the chase has 3 instructions and a miss of 600 ns, 360
+/// ns more from the other node.
 const CORES: [Figure; 5] = [
     ("smt", "/share0", 0.62, 0.01),
     ("smt", "/share1", 0.62, 0.01),
@@ -24,7 +26,7 @@ const CORES: [Figure; 5] = [
     ("memory", "/interleaved_ns", at_60(3.0) + 780.0, 0.03),
 ];
 
-/// A node serves 50 MB/s: a line of 64 bytes takes 1280 ns.
+/// A node serves 50 MB/s, so a line of 64 bytes takes 1280 ns.
 const BANDWIDTH: [Figure; 7] = [
     ("bandwidth", "/one_ns", 1280.0, 0.03),
     ("bandwidth", "/two_ns0", 2560.0, 0.03),
@@ -35,8 +37,9 @@ const BANDWIDTH: [Figure; 7] = [
     ("bandwidth", "/loop_ns", at_60(10.0), 0.03),
 ];
 
-/// An increment is 3 instructions, and 80 ns for each transfer. Within a quantum the host orders what depends on each
-/// other, so a word that is handed over may move a little more or less often than twice.
+/// An increment takes 3 instructions, and 80 ns for each transfer. Within a quantum the host
+/// decides the order of dependent accesses, so a word handed over may move slightly more or less
+/// often than twice.
 const TRANSFERS: [Figure; 10] = [
     ("transfers", "/counter2_transfers", 0.5, 0.03),
     ("transfers", "/counter2_ns", at_60(3.0) + 40.0, 0.03),
@@ -66,7 +69,7 @@ fn siblings_nodes_and_idle_time_are_those_of_the_model() {
     expect.judge();
 }
 
-/// The judgement above tells one machine from another.
+/// Check that the comparison distinguishes one machine from another.
 #[test]
 fn another_machine_misses_its_figures() {
     let machine = "60x4,threads=2,nodes=2,remote_ns=480,smt_share=0.7";
@@ -94,7 +97,8 @@ fn lines_move_between_cpus_as_in_the_model() {
     expect.judge();
 }
 
-/// Time on the host is not time in the guest: three busy loops beside the guest change nothing.
+/// Check that time on the host is not time in the guest: three busy loops on the host change
+/// nothing.
 #[test]
 fn speeds_are_the_same_on_a_busy_host() {
     let quiet = Scenario::model("2F2S").figures(&["execute", "attribution"]);
@@ -133,7 +137,7 @@ fn speeds_are_the_same_on_a_busy_host() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn speed_ratios_are_those_of_the_model() {
-    // One boot for three ratios: each CPU against the first.
+    // One boot serves three ratios: each CPU against the first.
     let results = Scenario::emulated("6.12", "60:54:36:24", 4).run(
         r#"
 for cpu in 1 2 3; do
@@ -161,15 +165,17 @@ done
     expect.judge();
 }
 
-/// Ratio of a kind by its stalls on the fast CPU alone: external stalls take the same time everywhere, internal ones grow
-/// with the square root of the speed ratio, everything else in full.
+/// Return the ratio of a kind of work, predicted from its stalls on the fast CPU. External stalls
+/// take the same time on every CPU. Internal ones grow with the square root of the speed ratio, all
+/// other cycles with the ratio itself.
 fn stacked(number: &dyn Fn(&str) -> f64, kind: usize, ratio: f64) -> f64 {
     let external = number(&format!("/kinds/{kind}/sides/0/stall_external"));
     let internal = number(&format!("/kinds/{kind}/sides/0/stall_internal"));
     (1.0 - external - internal) * ratio + internal * ratio.sqrt() + external
 }
 
-/// Classes that `scx_bias calibrate` found, by CPU; and execute costs in thousandths of the best CPU's.
+/// Return the classes that `scx_bias calibrate` found, by CPU, and the execute costs in thousandths
+/// of the best CPU's.
 fn classes_and_costs(table: &Value) -> (Vec<String>, Vec<u64>) {
     let cpus = table.pointer("/cpus").and_then(Value::as_array).cloned().unwrap_or_default();
     let class = |cpu: &Value| cpu["class"].as_str().unwrap_or("none").to_lowercase();
@@ -179,7 +185,8 @@ fn classes_and_costs(table: &Value) -> (Vec<String>, Vec<u64>) {
 
 const CALIBRATE: &str = "keep table $BIAS calibrate --force\n";
 
-/// Threads of a busy core have 0.62 of their speed; a miss takes as long as ever.
+/// Threads of a busy core have 0.62 of their speed, and a miss takes the same time as on an idle
+/// core.
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_prices_siblings() {
@@ -193,7 +200,7 @@ fn calibration_prices_siblings() {
     expect.judge();
 }
 
-/// The demo's scenario judges the same table in fewer runs.
+/// The demo's scenario checks the same table in fewer runs.
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_two_classes() {
@@ -217,7 +224,8 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
     expect.judge();
 }
 
-/// Calibrations of four equal CPUs, each after other work, which leaves other pages free and other lines in the caches.
+/// Calibrate four equal CPUs several times. Different work before each calibration leaves other
+/// pages free and other lines in the caches.
 fn one_class_each_time(calibrations: usize) {
     let script = r#"
 for run in $(seq RUNS); do

@@ -1,4 +1,5 @@
-//! Opted-in cgroups: who runs under scx_bias and who does not, at each step of their lives, looked at for every thread of the guest.
+//! Opted-in cgroups: the policy of every thread of the guest, at each step of its life, inside and
+//! outside.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -7,10 +8,11 @@ use common::{Expectations, Results, Scenario};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Threads moved in one go.
+/// Threads moved at once.
 const CROWD: usize = 1000;
 
-/// `look NAME` notes every thread's stat and cgroup. `at CGROUP COMMAND...` runs COMMAND there. `load OPTIONS...` loads the scheduler.
+/// `look NAME` records the stat and the cgroup of every thread. `at CGROUP COMMAND...` runs COMMAND
+/// there. `load OPTIONS...` loads the scheduler.
 const STEPS: &str = r#"
 set +e
 cat >/run/capacity.json <<END
@@ -106,7 +108,7 @@ exit 0
 
 const EXT: i64 = 7;
 
-/// A thread as a look noted it.
+/// A thread as recorded by `look`.
 #[derive(Debug, Clone)]
 struct Thread {
     name: String,
@@ -115,7 +117,8 @@ struct Thread {
     cgroup: String,
 }
 
-/// The living threads of a look, by number; those that have ended meanwhile are left out.
+/// Return the living threads of a record, by tid. Threads that ended during the recording are left
+/// out.
 fn look(results: &Results, name: &str) -> BTreeMap<u32, Thread> {
     let cgroups = results.text(&format!("{name}.cgroup"));
     let cgroup = |line: &str| {
@@ -141,7 +144,8 @@ fn look(results: &Results, name: &str) -> BTreeMap<u32, Thread> {
     results.text(&format!("{name}.stat")).lines().filter_map(thread).collect()
 }
 
-/// Every thread in `inside` and below must be ours, unless it is a real-time one; every other as it was before, or not ours.
+/// Expect SCHED_EXT for every thread in `inside` and below, except real-time threads. Every other
+/// thread must have its policy and nice value from before. A new one must not have SCHED_EXT.
 fn expect_policies(results: &Results, expect: &mut Expectations, name: &str, inside: &[&str], least: usize) {
     let before = look(results, "before");
     let mut ours = 0;
@@ -175,7 +179,7 @@ struct Budget {
     opted_in: BTreeMap<String, u32>,
 }
 
-/// The programs that only this mode loads.
+/// Check the budget of the programs that only this mode loads.
 fn expect_budget(results: &Results, expect: &mut Expectations) {
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
@@ -220,7 +224,8 @@ fn opted_in(kernel: &str) {
         look(&results, "killed").values().any(|t| t.policy == EXT),
     );
     let crowd_ms: f64 = results.text("crowd_ms").trim().parse().unwrap();
-    // What is promised is 2 s, on a machine that is not emulated on a busy one; the look alone takes seconds there.
+    // The promise is 2 s, on real hardware. Here the machine is emulated on a busy host, and the
+    // check alone takes seconds.
     expect.at_most(&format!("{CROWD} threads were switched [ms]"), crowd_ms, 15_000.0);
     let status = results.text("status");
     expect.holds(&format!("status names the mode: {status}"), status.contains("for opted-in cgroups"));

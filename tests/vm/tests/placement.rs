@@ -1,8 +1,8 @@
-//! Where tasks run on unequal CPUs, how fair that is, and what it costs, against the kernel's default scheduler in the
-//! same boot.
+//! Placement on unequal CPUs, its fairness and its cost, compared with the kernel's default
+//! scheduler in the same boot.
 //!
-//! Figures are ratios of what was measured in one boot, or counted instructions; no absolute time is asserted. One
-//! boot serves all of a kernel's, because a boot is most of the time.
+//! Figures are ratios within one boot, or counted instructions. No absolute time is asserted. One
+//! boot serves all tests of a kernel, because booting takes most of the time.
 #![allow(missing_docs)]
 
 mod common;
@@ -38,17 +38,20 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
     expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.99);
     let unfairness = |name| results.number(name, "/unfairness");
     expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
-    // Equal treatment alone gives 1.38: a chase loses less on a slow CPU than a compute task, and only a scheduler that tells
-    // them apart can make up for that. The default's is 1.1 to 3.1 by luck.
+    // Equal treatment alone gives 1.38. A chase loses less on a slow CPU than a compute task, and
+    // only a scheduler that distinguishes them can compensate for that. The default has 1.1 to 3.1,
+    // by chance.
     expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), 1.3);
-    // A sleeper that waited for the end of somebody's slice had 57 ms and more; one that is let in at the next tick has some 10.
+    // A sleeper that waits for the end of another task's slice waits 57 ms and more. One that gets
+    // a CPU at the next tick waits some 10 ms.
     let p99_ms = results.number("interactive", "/metrics/latency_p99_us") / 1000.0;
     let slice_ms = f64::from(common::SLICE_US) / 1000.0;
     expect.at_most("a sleeper beside 4 compute tasks: p99 in slices", p99_ms / slice_ms, 0.6);
 }
 
 fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
-    // Counting costs: with it a switch between tasks that are known well has a larger budget.
+    // Counting costs instructions, so a switch between tasks with a stable profile has a larger
+    // budget with counting.
     for (name, budget) in [("pinned", 7700.0), ("pinned_blind", 7400.0), ("free", 6800.0), ("pairs", 8500.0)]
     {
         let cost = results.number(name, "/instructions_per_switch");

@@ -1,7 +1,8 @@
-//! A vCPU is throttled and released while tasks run: the capacity table follows, and the tasks follow the table.
+//! A vCPU is throttled and released while tasks run. The capacity table follows the CPU, and the
+//! tasks follow the table.
 //!
-//! The figures to reach are table within 5 % after 3 s, tasks within 1 s more;
-//! docs/evaluation.md has what was measured.
+//! The targets are a table within 5 % after 3 s, and the tasks within 1 s more. docs/evaluation.md
+//! has the measured values.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -9,14 +10,15 @@ mod common;
 use common::{Expectations, Results, Scenario};
 use serde_json::Value;
 
-/// What the VM's fast CPUs run at, and the throttled one [MIPS].
+/// Speed of the VM's fast CPUs, and of the throttled one [MIPS].
 const FAST: f64 = 60.0;
 const THROTTLED: f64 = 20.0;
-/// How long the table may take [ms].
+/// Longest time until the table has followed [ms].
 const TABLE_MS: f64 = 3000.0;
 
-/// `load OPTIONS...` loads the scheduler at full speed and paces the machine again. `look NAME` notes the state and what tasks did in a second.
-/// `speed NAME CPU MIPS` changes a speed and waits for as long as table and tasks may take.
+/// `load OPTIONS...` loads the scheduler at full speed and then paces the machine again. `look
+/// NAME` records the status and a second of the tasks' activity. `speed NAME CPU MIPS` changes a
+/// speed and waits for as long as the table and the tasks may take.
 const STEPS: &str = r#"
 set +e
 now() { date +%s%3N; }
@@ -68,7 +70,8 @@ unload
 dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
 "#;
 
-/// The entry of a CPU in the status noted as `name`: execute cost of the best CPU's, class.
+/// Return the entry of a CPU in the status recorded as `name`: execute cost relative to the best
+/// CPU, and class.
 fn entry(results: &Results, name: &str, cpu: usize) -> (f64, String) {
     let pointer = format!("/recalibration/cpus/{cpu}");
     let status = results.json(&format!("{name}.status"));
@@ -84,16 +87,17 @@ fn changes(results: &Results, name: &str) -> Vec<Value> {
     status["recalibration"]["changes"].as_array().cloned().unwrap_or_default()
 }
 
-/// How long after the change of speed noted as `name` the table followed for `cpu` [ms].
+/// Return the time from the change of speed recorded as `name` until the table followed for `cpu`
+/// [ms].
 fn delay_ms(results: &Results, name: &str, cpu: u32) -> f64 {
     let begin: f64 = results.text(&format!("{name}.at")).trim().parse().unwrap_or(f64::NAN);
     let at_ms = |change: &Value| change["at_ms"].as_f64().unwrap_or(f64::NAN);
     let own = |change: &&Value| change["cpu"] == cpu && change["cause"] != "others" && at_ms(change) >= begin;
-    // The last of them brought it where it is.
+    // The last of the changes brought it to its present value.
     changes(results, name).iter().rfind(own).map_or(f64::INFINITY, |change| at_ms(change) - begin)
 }
 
-/// CPU time on fast CPUs of these tasks in the second of `name`, in CPUs.
+/// Return the CPU time of these tasks on fast CPUs in the second recorded as `name`, in CPUs.
 fn on_fast(results: &Results, name: &str, tasks: &[&str]) -> f64 {
     let top = results.json(&format!("{name}.top"));
     let pids: Vec<u64> =
@@ -108,7 +112,7 @@ fn on_fast(results: &Results, name: &str, tasks: &[&str]) -> f64 {
         .sum()
 }
 
-/// The table followed `cpu` to `cost` and `class` in time.
+/// Expect that the table followed `cpu` to `cost` and `class` in time.
 fn expect_entry(
     expect: &mut Expectations,
     results: &Results,
@@ -138,7 +142,7 @@ fn expect_mix(expect: &mut Expectations, results: &Results) {
     let number = |name: &str| results.text(name).trim().parse::<f64>().unwrap_or(f64::NAN);
     let (ticks, ms) =
         (number("cost.end") - number("cost.begin"), number("cost.end.at") - number("cost.begin.at"));
-    // Of a CPU of 24 to 60 MIPS, with all that `top` and `status` ask of it meanwhile.
+    // The share is of a CPU of 24 to 60 MIPS, and includes the answers to `top` and `status`.
     eprintln!("scx_bias took {:.2} % of a CPU of the VM", ticks * 10.0 / ms * 100.0);
 }
 
@@ -148,7 +152,7 @@ fn expect_alone(expect: &mut Expectations, results: &Results) {
     expect.holds(&format!("a task alone starts on a fast CPU: {home}"), home < 2);
     expect_entry(expect, results, "alone.down", home, slow);
     expect.at_least("alone.down: it left for the fast CPU", on_fast(results, "alone.down", &["alone"]), 0.75);
-    // No task ran there since: spot checks told.
+    // No task ran there since, so spot checks found the change.
     expect_entry(expect, results, "alone.up", home, fast);
     expect_entry(expect, results, "alone.back", 1 - home.min(1), slow);
     expect.at_least("alone.back: it came back", on_fast(results, "alone.back", &["alone"]), 0.75);
@@ -158,7 +162,7 @@ fn expect_blind(expect: &mut Expectations, results: &Results) {
     expect_entry(expect, results, "blind.down", 1, (FAST / THROTTLED, "slow"));
     let by_spot = changes(results, "blind.down").iter().any(|change| change["cause"] == "spot-check");
     expect.holds("blind.down: a spot check told", by_spot);
-    // Free to run anywhere, it is not drawn to the CPU that was fast.
+    // The task may run anywhere, but it is not attracted to the CPU that was fast.
     expect.at_most(
         "blind.freed: second task on fast CPUs",
         on_fast(results, "blind.freed", &["second"]),
@@ -181,7 +185,8 @@ fn the_table_follows_a_throttled_cpu_and_the_tasks_follow_the_table() {
     expect.judge();
 }
 
-/// The slow CPUs are offline when the table is made, and a task keeps one busy from the moment it comes.
+/// The slow CPUs are offline when the table is made. A task keeps one of them busy from the moment
+/// that it comes online.
 const LATE: &str = r#"
 set +e
 online() { for cpu in 2 3; do echo $1 >/sys/devices/system/cpu/cpu$cpu/online; done; }

@@ -1,11 +1,12 @@
-//! What scx_bias refuses, how, and that nothing has changed afterwards.
+//! Refused inputs of scx_bias: the message, the exit code, and an unchanged system afterwards.
 #![allow(missing_docs)]
 
 mod common;
 
 use common::{Expectations, Scenario};
 
-/// Each case: a name, the exit code that is right, the command. Standard error goes to $OUT/NAME.err.
+/// Each case has a name, the expected exit code, and the command. Standard error goes to
+/// $OUT/NAME.err.
 const CASES: &str = r#"
 try() {
   name=$1; want=$2; shift 2
@@ -50,7 +51,7 @@ fn bad_input_gets_one_line_and_its_exit_code() {
             continue;
         }
         let error = results.text(&format!("{name}.err"));
-        // The parser of the command line adds its usage; everything else is one line.
+        // The parser of the command line adds its usage. Every other error is one line.
         let lines = error.lines().filter(|line| !line.is_empty()).count();
         expect.holds(&format!("{name}: says why: {error:?}"), lines == 1 || error.contains("--help"));
         expect.holds(&format!("{name}: no panic"), !error.contains("panicked"));
@@ -61,8 +62,9 @@ fn bad_input_gets_one_line_and_its_exit_code() {
     expect.judge();
 }
 
-/// Debian's 7.2.12 describes its kernel functions wrongly: no scheduler that calls them can load, and the user must hear why
-/// before the verifier says something nobody understands.
+/// Check that scx_bias names the reason before the verifier reports an incomprehensible error.
+/// Debian's 7.2.12 describes its kernel functions wrongly, so no scheduler that calls them can
+/// load.
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn a_kernel_with_malformed_type_information_is_named() {

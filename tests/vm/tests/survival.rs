@@ -1,11 +1,13 @@
-//! Whatever happens to tasks, CPUs or the scheduler itself: nothing is lost, and afterwards all is as before.
+//! Survival of changes to tasks, CPUs and the scheduler itself: no task is lost, and the state
+//! before is restored.
 #![allow(missing_docs)]
 
 mod common;
 
 use common::{Expectations, PRETEND, Scenario};
 
-/// What must hold once no scheduler is loaded any more: state, complaints of the kernel, tasks left in the class.
+/// Recorded after the scheduler has ended: the state, complaints of the kernel, and tasks left in
+/// the class.
 const AFTERWARDS: &str = r#"
 cat /sys/kernel/sched_ext/state >$OUT/state
 # 6.12's deadline server warns now and then when a CPU goes offline under load, whatever the scheduler (running_bw).
@@ -48,13 +50,13 @@ fn expect_clean(results: &common::Results, expect: &mut Expectations) {
     expect.holds(&format!("no task is left in SCHED_EXT: {left:?}"), left.is_empty());
 }
 
-/// A number the environment may set, for runs longer than a test's.
+/// Return a number that the environment may set, for longer runs than a test's.
 fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 fn killed_and_unplugged(kernel: &str) {
-    // Loading beside busy tasks takes 10 s on two host cores, so there are few unless asked for.
+    // Loading with busy tasks takes 10 s on two host cores, so the default is a few kills.
     let kills = from_environment("BIAS_VM_KILLS", 2);
     let results = scenario(kernel).run(&format!(
         "{PRETEND}\nkeep survive $BENCH survive --scheduler-cmd \"nice -n -20 $SCHED\" --kills {kills} --hotplug 1 --hotplugs 3\n{AFTERWARDS}"
@@ -102,7 +104,7 @@ fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
     killed_and_unplugged("7.3");
 }
 
-/// The one object loads, schedules and goes.
+/// Check that the one object loads, schedules and unloads.
 fn loads(kernel: &str) {
     let results =
         scenario(kernel).run(&format!("{PRETEND}\nunder work work compute --seconds 1\n{AFTERWARDS}"));

@@ -1,7 +1,8 @@
-//! Swaps that the agent plans: they mend the worst placement, they are judged, and tasks that are gone before their turn disturb nothing.
+//! Swaps that the agent plans. They correct the worst placement, and each gets a verdict. A task
+//! that ends before its planned swap does no harm.
 //!
-//! The CPUs' own moves are off (`--no-pull`) where it is to be seen what swaps do alone. What is
-//! asserted does not hold without swaps.
+//! Pulls, rotations and gain swaps of the CPUs are off (`--no-pull`) where the effect of planned
+//! swaps alone is measured. The assertions do not hold without swaps.
 #![allow(missing_docs)]
 
 mod common;
@@ -9,8 +10,9 @@ mod common;
 use common::{Expectations, Results, Scenario};
 use std::collections::BTreeMap;
 
-/// `load OPTIONS...`: the scheduler, loaded unpaced. `worst NAME ROUNDS`: in each round two that compute, confined to slow CPUs, and two that chase,
-/// confined to fast ones, are all let go after 3 s; leaves a trace of the two seconds from then on. `unload NAME` leaves what came of it.
+/// `load OPTIONS...` loads the scheduler unpaced. `worst NAME ROUNDS` confines two tasks that
+/// compute to slow CPUs and two that chase to fast ones. After 3 s of each round it releases them
+/// all, and leaves a trace of the next two seconds. `unload NAME` leaves the results.
 const TOOLS: &str = r#"
 calibrate
 load() {
@@ -59,18 +61,19 @@ worst() {
 }
 "#;
 
-/// Rounds of the worst placement; BIAS_VM_ROUNDS for more by hand.
+/// Return the rounds of the worst placement. BIAS_VM_ROUNDS sets more for runs by hand.
 fn rounds() -> usize {
     std::env::var("BIAS_VM_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
 }
 
-/// Nothing runs beside.
+/// Return the script without other load.
 fn alone_script() -> String {
     let rounds = rounds();
     format!("{TOOLS}\nload --no-pull\nworst alone {rounds}\nunload alone\n{COMPLAINTS}")
 }
 
-/// Beside a shell that starts a program ten times a second, which takes a fifth of a CPU at this pace; then with no swaps.
+/// Return the script with a shell that starts a program ten times a second, which takes a fifth of
+/// a CPU at this pace. A part without swaps follows.
 fn beside_script() -> String {
     let rounds = rounds();
     format!(
@@ -82,10 +85,11 @@ fn beside_script() -> String {
 const COMPLAINTS: &str =
     "dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true\n";
 
-/// Where tasks stay so long, they have come to stay [ms].
+/// Time after which a placement counts as stable [ms].
 const STAYED_MS: f64 = 300.0;
 
-/// When the last of those that compute had come to a fast CPU to stay, after they were let go [ms]; 0 if they were there.
+/// Return the time from the release until the last task that computes had reached a fast CPU for
+/// good [ms]. It is 0 if both were there already, None if they do not stay.
 fn mended_ms(trace: &str) -> Option<f64> {
     let mut lines = trace.lines();
     let computing: Vec<&str> = lines.next()?.split_whitespace().skip(1).collect();
@@ -118,7 +122,7 @@ fn mended_ms(trace: &str) -> Option<f64> {
     (last_ms - since_ms >= STAYED_MS).then_some((since_ms - free_ms).max(0.0))
 }
 
-/// Of `TASK-PID [CPU] FLAGS SECONDS`.
+/// Return the CPU in the text `TASK-PID [CPU] FLAGS SECONDS`.
 fn cpu_of(place: &str) -> Option<u32> {
     place.rsplit_once('[')?.1.split_once(']')?.0.parse().ok()
 }
@@ -142,13 +146,13 @@ fn when_a_placement_is_mended_is_read_from_a_trace() {
         let text: String = switches.iter().map(|(ms, cpu, pid)| switch(*ms, *cpu, *pid)).collect();
         mended_ms(&format!("computing 21 22\n# tracer: nop\n{mark}{text}"))
     };
-    // 33 chases. The second comes at 200 ms, leaves, and comes to stay.
+    // Task 33 chases. The second task arrives at 200 ms, leaves, and arrives for good.
     let late = [(9950, 0, 21), (10_200, 1, 22), (10_210, 2, 22), (10_230, 1, 22), (10_900, 3, 33)];
     assert_eq!(trace(&late), Some(230.0));
     assert_eq!(trace(&late[..4]), None, "nobody knows whether it stays");
     assert_eq!(trace(&[(9950, 0, 21), (9960, 1, 22), (11_000, 3, 33)]), Some(0.0));
     assert_eq!(trace(&[(9950, 0, 21), (11_000, 3, 33)]), None);
-    // What is undone later is another matter.
+    // A later move away does not change the result.
     assert_eq!(trace(&[(9950, 0, 21), (10_100, 1, 22), (11_000, 3, 22), (12_000, 3, 33)]), Some(100.0));
 }
 
@@ -182,7 +186,8 @@ fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
 
 fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
     eprintln!("{name}: {}", results.text(&format!("{name}.swaps.txt")));
-    // A task that another one displaces for a moment may come back on the right CPU by itself, so that one swap may do.
+    // A task that is preempted for a moment may return to a fast CPU by itself, so one swap can be
+    // enough.
     let count = |pointer: &str| results.number(&format!("{name}.swaps"), &format!("/summary{pointer}"));
     expect.at_least(&format!("{name}: swaps, where two a round are needed"), count("/tally/asked"), 1.0);
     let mut mended: Vec<f64> = (1..=rounds())
@@ -205,7 +210,8 @@ fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
 }
 
-/// Tasks of both kinds that live for a fraction of a second, so that plans are made for tasks that end. Nobody measures time, so nothing is paced.
+/// Tasks of both kinds live for a fraction of a second, so the agent plans for tasks that end. The
+/// script measures no time, so it runs unpaced.
 const SHORT: &str = r#"
 load --no-pull --swap-interval-ms 20 --window-instructions 10000
 "$AMPCTL" stop

@@ -1,4 +1,5 @@
-//! The service's unit under systemd itself: started, configured anew, hung, killed, refused, stopped, and ended by the kernel.
+//! The service's unit under systemd itself: started, reconfigured, hung, killed, refused, stopped,
+//! and ended by the kernel.
 #![allow(missing_docs)]
 
 mod common;
@@ -7,8 +8,9 @@ use common::{Expectations, PRETEND, Results, Scenario};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
-/// systemd is the init of a container in the guest, and starts nothing of what the host has installed. The container's folders are its own, for
-/// the guest's are the host's, read-only. `props NAME` leaves what systemd thinks of the unit.
+/// Definitions for a systemd that is the init of a container in the guest. It starts none of the
+/// services that the host has installed. The container has directories of its own, because the
+/// guest's are the host's, read-only. `props NAME` records systemd's view of the unit.
 const SERVICE: &str = r#"
 set +e
 unit=/run/systemd/system; conf=/etc/scx_bias.toml
@@ -44,7 +46,8 @@ configure 'slice_us = "x"'; inside systemctl start scx_bias 2>/dev/null; echo "c
 dmesg | grep 'systemd.*scx_bias' >$OUT/log
 "#;
 
-/// A real-time task that never sleeps keeps CPU 1 from a task that may run nowhere else: after 30 s the kernel ends the scheduler.
+/// A real-time task that never sleeps keeps CPU 1 from a task that is pinned there. After 30 s the
+/// kernel ends the scheduler.
 const STALLS: &str = r#"
 echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 taskset -c 1 chrt -f 50 sh -c 'while :; do :; done' & hog=$!

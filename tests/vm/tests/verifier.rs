@@ -1,4 +1,4 @@
-//! What each program of the kernel side costs the verifier, against the budget in `verifier_budget.toml`.
+//! Verifier cost of each program of the kernel side, against the budget in `verifier_budget.toml`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -7,7 +7,7 @@ use common::{Expectations, Scenario};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// No program may cost more, whatever its budget: the issue's figure, and a tenth of what kernels allow.
+/// Upper limit of every budget: a tenth of the limit in the kernel.
 const LIMIT: u32 = 100_000;
 
 #[derive(Deserialize)]
@@ -15,7 +15,7 @@ struct Budget {
     programs: BTreeMap<String, u32>,
 }
 
-/// Loads once, unpaced: nobody measures time here.
+/// Load once, unpaced, because the script measures no time.
 const SCRIPT: &str = r#"
 "$AMPCTL" stop
 printf '{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
@@ -27,7 +27,8 @@ cat /sys/kernel/sched_ext/state >$OUT/state
 kill -INT $bias; wait $bias
 "#;
 
-/// `counted`: the guest has the counters that make the counting programs load, too.
+/// Check the programs on one kernel. `counted` means that the guest has counters, with which the
+/// counting programs load, too.
 fn stays_within_budget(kernel: &str, counted: bool) {
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();

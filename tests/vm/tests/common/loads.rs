@@ -1,4 +1,5 @@
-//! Scenarios of the guest program `tests/vm/loads`: the default scheduler first, then scx_bias in the same boot.
+//! Scenarios of the guest program `tests/vm/loads`: first under the default scheduler, then under
+//! scx_bias in the same boot.
 
 use super::{Expectations, Results, Scenario};
 use bias_vm::build;
@@ -24,21 +25,22 @@ attach() {
 }
 "#;
 
-/// Whether the scheduler lasted; the guest ends with it loaded.
+/// Commands that record whether the scheduler is still loaded. The guest ends with it loaded.
 const END: &str = r#"
 cat /sys/kernel/sched_ext/state >"$OUT/lasted"
 dmesg | grep -E 'sched_ext|BUG|WARNING|Oops' >"$OUT/complaints" || true
 "#;
 
 impl Scenario {
-    /// Runs `before` under the default scheduler, then `under` under scx_bias. Beside the usual definitions they
-    /// have `loads NAME ARGS...`, which leaves the document of that load in NAME.json.
+    /// Run `before` under the default scheduler, then `under` under scx_bias. Both have the usual
+    /// definitions and `loads NAME ARGS...`, which leaves the document of that load in NAME.json.
     pub fn loads(&self, before: &str, under: &str) -> Results {
         compile(&self.vm.out);
         self.run(&format!("{SHELL}\n{before}\nattach\n{under}\n{END}"))
     }
 
-    /// The same commands under both; `measure` is told "default" and "bias", for the names of documents.
+    /// Run the same commands under both schedulers. `measure` gets "default" and "bias", for the
+    /// names of the documents.
     pub fn compared(&self, measure: impl Fn(&str) -> String) -> Results {
         self.loads(&measure("default"), &measure("bias"))
     }
@@ -53,7 +55,7 @@ fn compile(folder: &Path) {
 }
 
 impl Expectations {
-    /// The kernel has not ended the scheduler.
+    /// Expect that the kernel has not ended the scheduler.
     pub fn lasts(&mut self, results: &Results) {
         let state = results.text("lasted");
         self.holds(
@@ -62,7 +64,8 @@ impl Expectations {
         );
     }
 
-    /// The number `pointer` of bias-NAME is at least `share` of that of default-NAME.
+    /// Expect that the number at `pointer` in bias-NAME is at least `share` of that in
+    /// default-NAME.
     pub fn at_least_default(&mut self, results: &Results, name: &str, pointer: &str, share: f64) {
         let number = |under: &str| results.number(&format!("{under}-{name}"), pointer);
         self.at_least(&format!("{name}{pointer} against default"), number("bias") / number("default"), share);

@@ -1,4 +1,5 @@
-//! What the scenarios share: the programs under test, and a guest that runs a script and leaves JSON behind.
+//! Common parts of the scenarios: the programs under test, and a guest that runs a script and
+//! leaves JSON documents in a directory.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod loads;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The capacity file of a machine with two fast and two slow CPUs, which the plain VM only pretends to be.
+/// Table of two fast and two slow CPUs, for the plain VM, whose CPUs are in fact all alike.
 pub const PRETEND: &str = r#"
 cat >/run/capacity.json <<END
 {"version": 1, "cpus": [
@@ -21,18 +22,20 @@ cat >/run/capacity.json <<END
 END
 "#;
 
-/// Slice of scx_bias in the emulating VM, whose time is stretched about fifty-fold: with the default one, switching would eat it.
+/// Slice of scx_bias in the emulating VM, which stretches time about fifty-fold. Context switches
+/// at the default slice would use up most of the time.
 pub const SLICE_US: u32 = 50_000;
-/// Wall-clock seconds for each minute that a scenario takes at most where the host is as fast as
-/// usual. Some are half as fast, and the end of time is for hangs, not for them.
+/// Wall-clock seconds of the timeout per minute that a scenario takes on a host of usual speed.
+/// Some hosts are half as fast, and the timeout must end hangs only.
 const SECONDS_A_MINUTE: u64 = 150;
 
-/// Shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED (a
-/// scheduler command), and `keep NAME COMMAND...`, which leaves COMMAND's JSON in $OUT/NAME.json
-/// and ends the script if it fails.
+/// Return the shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED
+/// (a scheduler command) and `keep NAME COMMAND...`. The latter leaves COMMAND's JSON in
+/// $OUT/NAME.json, and ends the script if COMMAND fails.
 fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
-    // Where cores are emulated, loading is not (it takes ten seconds that nobody measures), so the scheduler is given the table
-    // that it would measure: the same calibration, done before at the pace of the machine.
+    // Loading takes ten seconds in the emulation that are not measured, so it runs unpaced. The
+    // scheduler cannot calibrate then, and gets the table of a calibration at the pace of the
+    // machine.
     let (slice, under, calibrate) = match slice_us {
         Some(us) => (
             format!("--slice-us {us} --capacity-file /run/capacity.json"),
@@ -52,7 +55,7 @@ fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
     )
 }
 
-/// Builds the programs under test, optimised; quick if they are current.
+/// Build the programs under test, optimised. This is quick if they are current.
 fn programs() {
     let status = build::cargo().args(["build", "--quiet", "--locked", "--release"]).status().unwrap();
     assert!(status.success(), "the programs do not build");
@@ -61,27 +64,28 @@ fn programs() {
 /// A guest to run one script in.
 pub struct Scenario {
     vm: Vm,
-    /// What was run, for messages.
+    /// Machine and kernel, for messages.
     name: String,
     scheduler_options: &'static str,
-    /// Slice of the scheduler; its own default if None.
+    /// Slice of the scheduler. None means its own default.
     slice_us: Option<u32>,
 }
 
 impl Scenario {
-    /// A guest with the emulation of unequal cores, whose clocks are the model's: a busy host does
-    /// not show in them.
+    /// Make a guest with emulated unequal cores. Its clocks are those of the model, so a busy host
+    /// does not show in them.
     pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
         programs();
         Self::new(kernel, machine, minutes, true)
     }
 
-    /// The same for [`Scenario::figures`], which need none of the programs under test.
+    /// Make an emulated guest for [`Scenario::figures`], without the programs under test.
     pub fn model(machine: &str) -> Self {
         Self::new("6.12", machine, 2, true)
     }
 
-    /// A guest whose CPUs run as fast as the host lets them: for behaviour, not for figures. `options` are the scheduler's.
+    /// Make a guest whose CPUs run as fast as the host lets them. It serves to check behaviour, not
+    /// figures. `options` are the scheduler's.
     pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
         programs();
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
@@ -101,14 +105,14 @@ impl Scenario {
         }
     }
 
-    /// Measures these figures of `tests/ampvm/guest/figures.c`; each leaves a document of its name.
+    /// Measure these figures of `tests/ampvm/guest/figures.c`. Each leaves a document of its name.
     pub fn figures(&self, names: &[&str]) -> Results {
         compile_figures(&self.vm.out);
         let list = names.join(" ");
         self.run(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
     }
 
-    /// Runs the script, and fails the test unless it ends with 0.
+    /// Run the script. Fail the test unless the script ends with 0.
     pub fn run(&self, script: &str) -> Results {
         let path = self.vm.out.join("scenario.sh");
         std::fs::write(&path, prelude(self.scheduler_options, self.slice_us) + script).unwrap();
@@ -130,7 +134,7 @@ impl Scenario {
     }
 }
 
-/// Builds the program that measures the machine in the guest.
+/// Build the program that measures the machine in the guest.
 fn compile_figures(folder: &Path) {
     let guest = build::workspace().join("tests/ampvm/guest");
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
@@ -138,28 +142,29 @@ fn compile_figures(folder: &Path) {
     assert!(cc.arg("-o").arg(folder.join("figures")).status().unwrap().success(), "figures.c does not build");
 }
 
-/// What a script left behind.
+/// Output of a script.
 pub struct Results {
     out: PathBuf,
     pub outcome: Outcome,
 }
 
 impl Results {
-    /// A document that `keep` or `under` wrote.
+    /// Return a document that `keep` or `under` wrote.
     pub fn json(&self, name: &str) -> Value {
         let path = self.out.join(format!("{name}.json"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
-    /// A number in such a document, by JSON pointer.
+    /// Return a number in such a document, by JSON pointer.
     pub fn number(&self, name: &str, pointer: &str) -> f64 {
         let document = self.json(name);
         let value = document.pointer(pointer).and_then(Value::as_f64);
         value.unwrap_or_else(|| panic!("{name}.json has no number at {pointer}:\n{document:#}"))
     }
 
-    /// The numbers in the arrays `field` of all elements of the array at a pointer; elements without are passed over.
+    /// Return the numbers in the arrays `field` of all elements of the array at a pointer. Elements
+    /// without that field are skipped.
     pub fn numbers(&self, name: &str, pointer: &str, field: &str) -> Vec<f64> {
         let document = self.json(name);
         let elements = document.pointer(pointer).and_then(Value::as_array);
@@ -168,13 +173,14 @@ impl Results {
         elements.iter().filter_map(|one| one[field].as_array()).flatten().filter_map(Value::as_f64).collect()
     }
 
-    /// A text file the script wrote to $OUT.
+    /// Return a text file that the script wrote to $OUT.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.out.join(name)).unwrap()
     }
 }
 
-/// All expectations of a scenario, told together: a boot is too dear to stop at the first.
+/// All expectations of a scenario, reported together. A boot costs too much to stop at the first
+/// missed one.
 #[derive(Default)]
 pub struct Expectations {
     lines: Vec<String>,
@@ -208,7 +214,7 @@ impl Expectations {
         self.failed == 0
     }
 
-    /// Prints everything, and fails the test if anything was missed.
+    /// Print everything. Fail the test if any expectation was missed.
     pub fn judge(self) {
         let text = self.lines.join("\n");
         eprintln!("{text}");
