@@ -104,7 +104,9 @@ fn ctrl_c_ends_a_run_at_any_moment() {
 fn on_small_disk(kib: u32, guest: &str) -> Output {
     let (xtask, temporary) = (xtask(), tempfile::tempdir().unwrap());
     let disk = tempfile::tempdir().unwrap();
-    let script = format!("mount -t tmpfs -o size={kib}k none \"$1\" && exec \"$2\" vm --out \"$1\" -- sh -c '{guest}'");
+    let script = format!(
+        "mount -t tmpfs -o size={kib}k none \"$1\" && exec \"$2\" vm --out \"$1\" -- sh -c '{guest}'"
+    );
     let (disk, program) = (disk.path().to_string_lossy(), xtask.to_string_lossy());
     let words = ["-m", "sh", "-c", &script, "sh", &disk, &program];
     let output = command(temporary.path(), Path::new("unshare"), &words).output().unwrap();
