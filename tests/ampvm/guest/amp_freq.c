@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cpufreq driver "amp": the guest asks for the speed of its vCPUs.
+ * cpufreq driver "amp": the guest requests the speed of its vCPUs.
  *
- * Problem: schedulers meet kernels whose governor moves the clock under them.
- * Approach: each CPU has a policy from freq_min_permille of its nominal speed
- * up to that speed. A switch stores the wanted speed in the shared page and
- * nothing else, so schedutil may switch from the scheduler itself, for any
- * CPU. The plugin runs a vCPU at the lower of this speed and the host's cap;
- * a speed in MIPS/1000 is the clock in kHz.
+ * Problem
+ * On real machines a governor changes the clock while a scheduler runs. The VM
+ * must offer such a kernel.
  *
- * Heat is a cap by the host. The guest is not told of it, as with hardware
- * that throttles itself: the frequency files keep showing what was asked for.
+ * Approach
+ * Each CPU has a policy from freq_min_permille of its nominal speed up to that
+ * speed. A switch only stores the wanted speed in the shared page, so schedutil
+ * can switch any CPU from within the scheduler. The plugin runs a vCPU at the
+ * lower of this speed and the host's cap. A speed in MIPS/1000 is the clock in
+ * kHz.
  *
- * Not modelled: frequency invariance, for which x86 reads APERF and MPERF,
- * which a TCG guest lacks. Utilisation is therefore not scaled by the clock,
- * schedutil takes its formula for such machines, and there is no
- * energy-aware scheduling. Nor are turbo, shared clock domains, voltages, or
- * the time that a switch takes.
+ * Heat is a cap by the host. The guest is not informed, as with hardware that
+ * throttles itself: the frequency files keep showing the requested speed.
+ *
+ * Limits
+ * There is no frequency invariance: x86 reads APERF and MPERF for it, and TCG
+ * guests lack both. Utilisation is therefore not scaled by the clock, schedutil
+ * uses its formula for such machines, and there is no energy-aware scheduling.
+ * Turbo, shared clock domains, voltages and the time of a switch are not
+ * modelled.
  */
 #include <linux/cpufreq.h>
 #include <linux/math64.h>
@@ -27,11 +32,11 @@
 
 #include "amp.h"
 
-/* Speeds between the lowest and the highest, both included. */
+/* Number of speeds, including the lowest and the highest. */
 #define AMP_LEVELS 16
-/* The plugin ignores speeds below this. */
+/* Lowest speed that the plugin accepts. */
 #define AMP_MIN_KHZ 100
-/* As amd-pstate says of itself. */
+/* Latency and delay that amd-pstate reports. */
 #define AMP_LATENCY_NS 20000
 #define AMP_DELAY_US   1000
 
@@ -60,12 +65,15 @@ static int amp_freq_target_index(struct cpufreq_policy *policy, unsigned int ind
 	return 0;
 }
 
-/* Runs with interrupts off, perhaps on another CPU than the policy's. */
+/*
+ * Switch from within the scheduler. The caller has interrupts off and may run
+ * on another CPU than the policy's.
+ */
 static unsigned int amp_freq_fast_switch(struct cpufreq_policy *policy, unsigned int target_khz)
 {
 	const struct cpufreq_frequency_table *level = policy->freq_table;
 
-	/* The levels ascend. The lowest that suffices, else the highest. */
+	/* Levels ascend: take the lowest that suffices, else the highest. */
 	while (level->frequency < target_khz && level[1].frequency != CPUFREQ_TABLE_END)
 		level++;
 	amp_freq_want(policy->cpu, level->frequency);
@@ -81,7 +89,7 @@ static void amp_freq_fill(struct cpufreq_frequency_table *levels, u32 max_khz)
 	for (unsigned int i = 0; i < AMP_LEVELS; i++) {
 		u32 khz = min_khz + div_u64((u64)(max_khz - min_khz) * i, AMP_LEVELS - 1);
 
-		/* The core warns about a table with the same speed twice. */
+		/* The cpufreq core warns about a speed that occurs twice. */
 		if (used && levels[used - 1].frequency == khz)
 			continue;
 		levels[used++].frequency = khz;
@@ -129,9 +137,10 @@ static struct cpufreq_driver amp_freq_driver = {
 };
 
 /*
- * TCG offers no invariant TSC, so the kernel expects the TSC to follow the
- * clock: at the first switch it would give the TSC up, and fast switching
- * beside its notifier is refused. The VM's TSC does not follow the clock.
+ * Keep the kernel from giving up the TSC. TCG offers no invariant TSC, so the
+ * kernel expects the TSC to follow the clock. It would give the TSC up at the
+ * first switch, and it refuses fast switching while its notifier is registered.
+ * The VM's TSC does not follow the clock.
  */
 static int amp_freq_keep_tsc(struct device *dev)
 {

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tells the guest's kernel that its cores are unequal, as the drivers of real
+ * Inform the guest's kernel that its cores are unequal, as the drivers of real
  * hybrids do: clock ranges, core priorities, capacities.
  *
- * Problem: the default scheduler of a real hybrid knows more than that of a
- * VM, and a comparison must not profit from the difference. Approach: what
- * intel_pstate does with the figures of its cores, this file does with the
- * nominal speeds in the shared page. Nominal is the speed at load; a cap that
- * the host sets later is heat, and the kernel is not told.
+ * Problem
+ * On a real hybrid the default scheduler knows more about the cores than in a
+ * VM. A comparison with it must not profit from that difference.
  *
- *   cpufreq  a driver with a policy for each CPU (amp_freq.c)
- *   itmt     priorities for asymmetric packing (SD_ASYM_PACKING)
- *   asym     capacities (SD_ASYM_CPUCAPACITY, misfit tasks, scaled load)
+ * Approach
+ * intel_pstate derives these from the figures of its cores. This file derives
+ * them from the nominal speeds in the shared page. Nominal is the speed when
+ * the module is loaded. A cap that the host sets later is heat, and the kernel
+ * does not learn of it.
  *
- * With itmt and asym, capacities replace the packing if no core has siblings;
- * with siblings only the packing is used. That is intel_pstate's rule.
+ *     cpufreq  a driver with a policy for each CPU (amp_freq.c)
+ *     itmt     priorities for asymmetric packing (SD_ASYM_PACKING)
+ *     asym     capacities (SD_ASYM_CPUCAPACITY, misfit tasks, scaled load)
  *
- * Modules cannot link to these functions of the kernel. This module serves a
- * test lab, so it finds kallsyms_lookup_name with a kprobe, and with that the
- * functions. A kernel that lacks one keeps its ignorance, and says so.
+ * With itmt and asym, capacities replace the packing if no core has siblings.
+ * With siblings, only the packing is used. That is intel_pstate's rule.
  *
- * Context: domains are rebuilt in process context, without the hotplug lock,
- * and rebuilding waits for grace periods. Suspend the model for it.
+ * Modules cannot link to these kernel functions. This module serves a test lab,
+ * so it finds kallsyms_lookup_name() with a kprobe and the functions with that.
+ * If the kernel lacks a function, the module logs it and goes on without the
+ * part.
+ *
+ * Limits
+ * A rebuild of the domains needs process context without the hotplug lock, and
+ * it waits for grace periods. Suspend the model for it.
  */
 #include <linux/cpu.h>
 #include <linux/kprobes.h>
@@ -42,7 +48,7 @@ static bool asym;
 module_param(asym, bool, 0444);
 MODULE_PARM_DESC(asym, "set CPU capacities at load");
 
-/* Functions of the kernel, all NULL until they are looked up. */
+/* Functions of the kernel, all NULL until the lookup. */
 static struct {
 	void (*set_prio)(int prio, int cpu);
 	int (*itmt_on)(void);
@@ -52,13 +58,13 @@ static struct {
 			     unsigned long base_freq);
 } amp_kernel;
 
-/* Protects everything below. */
+/* Protects all variables below. */
 static DEFINE_MUTEX(amp_lock);
-static struct device *amp_dev; /* NULL while there is no page */
+static struct device *amp_dev; /* NULL without a page */
 static struct amp_shared *amp_page;
 static u32 amp_khz[AMP_MAX_VCPUS];
 static unsigned int amp_active; /* parts that are on */
-static bool amp_told;		/* domains were built from our figures */
+static bool amp_told;		/* domains use amp_khz */
 
 void *amp_symbol(const char *name)
 {
@@ -69,14 +75,14 @@ void *amp_symbol(const char *name)
 
 		if (register_kprobe(&probe))
 			return NULL;
-		/* Behind an ENDBR, if there is one, which serves as well. */
+		/* The address may follow an ENDBR, which does no harm. */
 		lookup = (void *)probe.addr;
 		unregister_kprobe(&probe);
 	}
 	return (void *)lookup(name);
 }
 
-/* Asks in vain for a function? Says which part needs it. */
+/* Return true if the kernel lacks @function, and log the part that needs it. */
 static bool amp_lacks(const char *part, const void *function, const char *name)
 {
 	if (!function)
@@ -96,7 +102,10 @@ static int amp_find_itmt(const char *part)
 	return 0;
 }
 
-/* Also lets capacities differ for good; equal ones can still be set. */
+/*
+ * Find the functions for capacities, and let capacities differ. The second step
+ * cannot be undone, but equal capacities can still be set.
+ */
 static int amp_find_capacities(void)
 {
 	void **data = amp_symbol("arch_cpu_scale");
@@ -106,7 +115,7 @@ static int amp_find_capacities(void)
 	if (amp_lacks("asym", amp_kernel.capacities_on, "arch_enable_hybrid_capacity_scale") ||
 	    amp_lacks("asym", amp_kernel.set_capacity, "arch_set_cpu_capacity"))
 		return -EOPNOTSUPP;
-	/* A second call warns; an earlier load may have made the first. */
+	/* A second call warns, and an earlier load may have made the first. */
 	if (!(data && *data) && !amp_kernel.capacities_on())
 		return -ENOMEM;
 	return 0;
@@ -126,9 +135,9 @@ static u32 amp_fastest_khz(bool *unequal)
 }
 
 /*
- * Sets priorities and capacities, equal ones if they are not to be used, and
- * has the domains rebuilt. The ITMT switch is the only door to a rebuild that
- * reads capacities again and is there in all kernels: either way it rebuilds.
+ * Set priorities and capacities, equal ones for a part that is off, and make
+ * the kernel rebuild the domains. The ITMT switch is the only trigger in all
+ * kernels that makes them read capacities again. Both directions do so.
  */
 static int amp_tell(bool use_itmt, bool use_asym)
 {
@@ -141,7 +150,7 @@ static int amp_tell(bool use_itmt, bool use_asym)
 		u32 khz = use_asym ? amp_khz[cpu] : fastest_khz;
 
 		amp_kernel.set_prio(use_itmt ? amp_khz[cpu] : 0, cpu);
-		/* No MPERF counts here, so the last two only need to be alike. */
+		/* Without MPERF the last two only need to be equal. */
 		if (amp_kernel.set_capacity)
 			amp_kernel.set_capacity(cpu, khz, fastest_khz, 1, 1);
 	}
@@ -152,7 +161,7 @@ static int amp_tell(bool use_itmt, bool use_asym)
 	return err;
 }
 
-/* Brings the scheduler to `parts`, less those that cannot be had. */
+/* Switch the scheduler to @parts, and clear those that are not possible. */
 static int amp_switch_scheduler(unsigned int *parts)
 {
 	bool use_itmt = *parts & AMP_ITMT, use_asym = *parts & AMP_ASYM, unequal;
@@ -185,7 +194,7 @@ static int amp_switch_scheduler(unsigned int *parts)
 	return err ?: asym_err;
 }
 
-/* Brings the kernel to `parts`; returns the first part's error. */
+/* Switch the kernel to @parts. Return the first error. */
 static int amp_switch(unsigned int parts)
 {
 	const unsigned int scheduler = AMP_ITMT | AMP_ASYM;
@@ -203,7 +212,7 @@ static int amp_switch(unsigned int parts)
 	return err ?: freq_err;
 }
 
-/* All or nothing: a write here asks for the kernel of a hybrid. */
+/* Switch all parts on or off. If one of them fails, all go off. */
 static int amp_hybrid_set(const char *text, const struct kernel_param *param)
 {
 	bool on;
@@ -241,7 +250,7 @@ void amp_hybrid_start(struct device *dev, struct amp_shared *page)
 	amp_page = page;
 	for (unsigned int cpu = 0; cpu < AMP_MAX_VCPUS; cpu++)
 		amp_khz[cpu] = READ_ONCE(page->vcpus[cpu].mips_milli);
-	/* Each part has said what it lacks; the PMU works without. */
+	/* Each part has logged what it lacks. The PMU works without it. */
 	amp_switch(parts);
 	mutex_unlock(&amp_lock);
 }

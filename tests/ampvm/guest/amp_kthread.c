@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Busy kernel threads bound to one CPU, as encryption, RAID or compression
- * have them: a scheduler may not let them keep the CPU from its other tasks.
+ * Busy kernel threads bound to one CPU, as encryption, RAID or compression use
+ * them. A scheduler must not let them keep the CPU from its other tasks.
  *
  *	echo 1:2 >/sys/module/amp_pmu/parameters/kthreads	two, on CPU 1
  *	echo 0   >/sys/module/amp_pmu/parameters/kthreads	stop them
  *
- * They are called amp_busy/CPU; /proc/PID/schedstat tells how long each ran.
- * A new setting replaces the threads of the one before.
+ * The threads are called amp_busy/CPU, and /proc/PID/schedstat shows how long
+ * each one ran. A new setting replaces the threads of the previous one.
  *
- * Context: process context; starting and stopping sleep.
+ * Context: process context. Starting and stopping sleep.
  */
 #include <linux/kernel.h>
 #include <linux/kthread.h>
@@ -20,12 +20,13 @@
 #include "amp.h"
 
 #define AMP_MAX_KTHREADS 8
-/* Steps of two instructions between two offers to reschedule, about 30 us at 60 MIPS. */
+/* Two-instruction steps between two cond_resched(), about 30 us at 60 MIPS. */
 #define AMP_CHUNK 1000
 
-/* Protects everything below. */
+/* Protects all variables below. */
 static DEFINE_MUTEX(amp_lock);
-static bool amp_allowed; /* while there is a device, whose removal stops the threads */
+/* True while there is a device. Its removal stops the threads. */
+static bool amp_allowed;
 static struct task_struct *amp_kthreads[AMP_MAX_KTHREADS];
 static unsigned int amp_nr_kthreads;
 static unsigned int amp_kthread_cpu;
@@ -35,7 +36,7 @@ static int amp_busy(void *unused)
 	while (!kthread_should_stop()) {
 		unsigned int i;
 
-		/* No cpu_relax(): it is dear in the model, and a busy thread does not relax. */
+		/* cpu_relax() is slow in the model, and busy code has none. */
 		for (i = 0; i < AMP_CHUNK; i++)
 			barrier();
 		cond_resched();

@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guest half of the asymmetric VM: a perf PMU named "amp" over the counters that the QEMU plugin keeps in
- * an ivshmem BAR. Loading it also starts modelling and pacing.
+ * Guest half of the asymmetric VM: a perf PMU named "amp" over the counters
+ * that the QEMU plugin keeps in an ivshmem BAR. Loading the module also starts
+ * the model and virtual time.
  *
- * Problem: a TCG guest has no hardware PMU, so nothing in it can count stalls. Approach: the plugin knows
- * each vCPU's counters; before every read this module executes a NOP that the plugin recognises, and the
- * plugin brings the executing vCPU's counters in the page up to date at that very instruction. Reads are
+ * Problem
+ * A TCG guest has no hardware PMU and cannot count stalls.
+ *
+ * Approach
+ * The plugin knows each vCPU's counters. Before every read this module executes
+ * a NOP that the plugin recognises. The plugin then updates the executing
+ * vCPU's counters in the page, exactly up to that instruction. Reads are
  * therefore exact, however short the interval.
  *
- * Works: per-task and per-CPU events, groups, reads from BPF, any number of events at once (no counter is
- * ever multiplexed). Refused: sampling (there is no overflow interrupt), and filters by privilege.
- * Real PMUs have few counters, and hybrid machines other events on each kind of core. The parameters below
- * make this one as poor, to test who lives on it.
- * amp_hybrid.c tells the kernel of its unequal cores, amp_kthread.c runs busy kernel threads.
- * Contexts: the callbacks run with interrupts off, on the CPU whose counters they read.
+ * The PMU supports per-task and per-CPU events, groups, reads from BPF, and any
+ * number of events at once without multiplexing. Real PMUs have few counters,
+ * and the cores of hybrid machines support different events. The parameters
+ * below add such restrictions, to test users of counters under them.
+ *
+ * amp_hybrid.c informs the kernel of its unequal cores, and amp_kthread.c runs
+ * busy kernel threads.
+ *
+ * Invariants
+ * The callbacks run with interrupts off, on the CPU whose counters they read.
+ *
+ * Limits
+ * Sampling is refused, because there is no overflow interrupt. Filters by
+ * privilege are refused, too.
  */
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -36,7 +49,7 @@ static ulong refuse_cpus;
 module_param(refuse_cpus, ulong, 0444);
 MODULE_PARM_DESC(refuse_cpus, "mask of CPUs, up to 63, on which the events of refuse cannot be opened");
 
-/* Events that count now on a CPU; with slots only. */
+/* Events that count on a CPU at present. Read only if slots is set. */
 static DEFINE_PER_CPU(unsigned int, amp_active);
 
 static u64 amp_counter(const struct perf_event *event)
@@ -65,7 +78,10 @@ static int amp_event_init(struct perf_event *event)
 	return 0;
 }
 
-/* Adds what was counted since the last call. Interrupts are off, so the two statements see one value. */
+/*
+ * Add the count since the last call. Interrupts are off, so no other read comes
+ * between the two statements.
+ */
 static void amp_read(struct perf_event *event)
 {
 	u64 now = amp_counter(event);
@@ -135,7 +151,10 @@ static const struct attribute_group amp_event_group = {.name = "events", .attrs 
 static const struct attribute_group *amp_groups[] = {&amp_format_group, &amp_event_group, NULL};
 
 static struct pmu amp_pmu = {
-    /* Like software events: always scheduled, never multiplexed, may share a group with them. */
+    /*
+     * As for software events: always scheduled, never multiplexed, and allowed
+     * in a group with them.
+     */
     .task_ctx_nr = perf_sw_context,
     .attr_groups = amp_groups,
     .event_init = amp_event_init,
@@ -148,7 +167,10 @@ static struct pmu amp_pmu = {
     .module = THIS_MODULE,
 };
 
-/* A page that our plugin has set up? Other users of ivshmem exist. */
+/*
+ * Return 0 if a plugin of this layout version has set the page up. Devices of
+ * other ivshmem users fail the check.
+ */
 static int amp_check(struct pci_dev *dev, const struct amp_shared *page)
 {
 	if (page->header.magic != AMP_MAGIC) {
@@ -182,7 +204,10 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 		dev_err(&dev->dev, "amp: BAR is too small; give the memory backend size=1M\n");
 		return -EINVAL;
 	}
-	/* Ordinary memory of the host, so cached; the plugin writes it from the same address space. */
+	/*
+	 * The BAR is ordinary memory of the host, so map it cached. The plugin
+	 * writes it from the same address space.
+	 */
 	page = memremap(pci_resource_start(dev, AMP_BAR), sizeof(*page), MEMREMAP_WB);
 	if (!page)
 		return -ENOMEM;
@@ -190,12 +215,16 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 	if (err)
 		goto unmap;
 	amp_page = page;
+	/* Software events are never multiplexed. */
 	if (slots)
-		amp_pmu.task_ctx_nr = perf_hw_context; /* software events never take turns */
+		amp_pmu.task_ctx_nr = perf_hw_context;
 	err = perf_pmu_register(&amp_pmu, "amp", -1);
 	if (err)
 		goto forget;
-	/* Before the model: rebuilding domains takes long at a modelled pace. */
+	/*
+	 * Do this before the model starts, because a rebuild of the domains
+	 * takes long at a modelled speed.
+	 */
 	amp_hybrid_start(&dev->dev, page);
 	amp_kthread_allow(true);
 	WRITE_ONCE(page->header.enable, 1);

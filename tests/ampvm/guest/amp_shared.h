@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The page that the asymmetric VM's plugin, its guest module and the host share, as C. The meaning of
- * every field is documented in abi/src/lib.rs, which is the same layout; a test of that crate compares
- * all sizes and offsets.
+ * The page that the asymmetric VM's plugin, its guest module and the host
+ * share, as C. abi/src/lib.rs has the same layout and documents every field. A
+ * test of that crate compares all sizes and offsets.
  */
 #ifndef AMP_SHARED_H
 #define AMP_SHARED_H
@@ -16,7 +16,10 @@
 #define AMP_PCI_VENDOR 0x1af4
 #define AMP_PCI_DEVICE 0x1110
 
-/* Asks the plugin to publish the executing vCPU's counters up to this very instruction. */
+/*
+ * Request that the plugin publish the counters of the executing vCPU, exactly
+ * up to this instruction.
+ */
 #define AMP_PUBLISH_NOP ".byte 0x0f, 0x1f, 0x84, 0x00, 0x62, 0x69, 0x61, 0x73"
 
 /* Index into amp_vcpu.events, and config of the perf event. */
@@ -34,7 +37,7 @@ struct amp_header {
 	__u64 magic;
 	__u32 version;
 	__u32 nr_vcpus;
-	__u32 enable; /* the guest writes 1: the model and virtual time start */
+	__u32 enable; /* the guest writes 1 to start model and virtual time */
 	__u32 state;
 	__u64 virtual_ns;
 	__u64 reserved[28];
@@ -49,8 +52,10 @@ struct amp_vcpu {
 	__u64 remote_misses;
 	__u64 queued_ns;
 	__u64 reserved[4];
-	__u32 mips_milli;	 /* nominal, or capped by the host while the guest runs */
-	__u32 wanted_mips_milli; /* cpufreq: what the guest asks for; 0: nothing */
+	/* The nominal speed, or the host's cap while the guest runs. */
+	__u32 mips_milli;
+	/* The speed that the guest's cpufreq driver requests; 0: none. */
+	__u32 wanted_mips_milli;
 	__u32 reserved2[30];
 } __attribute__((aligned(256)));
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measures inside the guest what the asymmetric VM's model promises.
+ * Measurements inside the guest of the figures that the asymmetric VM's model
+ * predicts.
  *
- *   cc -O2 -static figures.c -o figures
- *   figures execute      an integer loop on each CPU
- *   figures smt          CPUs 0 and 1, siblings: each alone, then both
- *   figures memory       a pointer chase over local, remote, interleaved memory
- *   figures bandwidth    streams of one node and of two, and one beside a loop
- *   figures transfers    words that CPUs hand over, share, or keep in one line
- *   figures attribution  two tasks that alternate every ms on one CPU
- *   figures sleep        ten seconds of it
+ *     cc -O2 -static figures.c -o figures
+ *     figures execute      an integer loop on each CPU
+ *     figures smt          CPUs 0 and 1, siblings: each alone, then both
+ *     figures memory       a chase over local, remote, interleaved memory
+ *     figures bandwidth    streams of one node, of two, and one with a loop
+ *     figures transfers    words that CPUs hand over, share, or keep in a line
+ *     figures attribution  two tasks that alternate every ms on one CPU
+ *     figures sleep        a sleep of ten seconds
  *
- * Prints one JSON object. The loops are assembly, so that a step has a known
- * number of instructions and of misses, and the model can be done by hand.
+ * The program prints one JSON object. The loops are assembly, so that a step
+ * has a known number of instructions and misses. The model's prediction can
+ * thus be computed by hand.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,24 +35,24 @@
 
 #define MAX_TASKS 8
 #define LINE	  64
-/* Half as large again as the last-level cache: in a cycle, each line misses. */
+/* 1.5 times the last-level cache. In a cyclic chase, each line misses. */
 #define BUFFER_BYTES (384 << 10)
 #define SETUP_NS     200e6
-/* Set in a word when its first task ends: no task is to wait for it. */
+/* Flag that the first task to end sets in its word, so that no task waits. */
 #define DONE (1ull << 63)
 
-/* Tasks are alone in their lines: the figures count who shares one. */
+/* Each task has lines of its own, because the figures count shared lines. */
 struct __attribute__((aligned(LINE))) task {
 	int cpu;
 	void (*run)(struct task *t, long steps);
-	long chunk; /* steps between two looks at the clock */
-	int nodes;  /* mask of the nodes its buffer is spread over; 0: no buffer */
+	long chunk; /* steps between two reads of the clock */
+	int nodes;  /* mask of its buffer's nodes; 0: no buffer */
 	volatile uint64_t *word;
-	uint64_t turn; /* ping-pong: value of the word at which it is its turn */
+	uint64_t turn; /* ping-pong: parity of the word at which it may run */
 	char *buffer;
 	void *at;
 
-	/* Results, of the window only. */
+	/* Results of the window only. */
 	double steps;
 	double ns;
 	double cpu_ns; /* without the time that kernel threads took */
@@ -100,21 +102,21 @@ static void sleep_until(double ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* The loops: a step of each is as many instructions as its comment says. */
+/* Loops. The comment of each gives the instructions of a step. */
 
-/* 10 */
+/* 10 instructions */
 static void execute(struct task *t, long steps)
 {
 	asm volatile("1: .rept 8\n add $3, %%rax\n .endr\n dec %0\n jnz 1b" : "+r"(steps) : : "rax", "cc");
 }
 
-/* 3, and a miss */
+/* 3 instructions and a miss */
 static void chase(struct task *t, long steps)
 {
 	asm volatile("1: mov (%1), %1\n dec %0\n jnz 1b" : "+r"(steps), "+r"(t->at) : : "memory", "cc");
 }
 
-/* 4, and a miss */
+/* 4 instructions and a miss */
 static void stream(struct task *t, long steps)
 {
 	char *p = t->at;
@@ -126,13 +128,13 @@ static void stream(struct task *t, long steps)
 	t->at = p < t->buffer + BUFFER_BYTES ? p : t->buffer;
 }
 
-/* 3, and a write of a line that others may hold */
+/* 3 instructions and a write of a line that others may hold */
 static void add(struct task *t, long steps)
 {
 	asm volatile("1: lock addq $1, (%1)\n dec %0\n jnz 1b" : "+r"(steps) : "r"(t->word) : "memory", "cc");
 }
 
-/* A handover, and 5 us of work at 60 MIPS between two. */
+/* A handover, with 5 us of work at 60 MIPS before the next one */
 static void pingpong(struct task *t, long steps)
 {
 	while (steps-- > 0) {
@@ -143,7 +145,10 @@ static void pingpong(struct task *t, long steps)
 	}
 }
 
-/* A group of all events on a task (0: this one), any CPU; returns the leader. */
+/*
+ * Open a group of all events on a task (0: this one) on any CPU. Return the
+ * leader.
+ */
 static int open_group(pid_t pid)
 {
 	struct perf_event_attr attr = {.size = sizeof(attr), .read_format = PERF_FORMAT_GROUP};
@@ -164,7 +169,7 @@ static int open_group(pid_t pid)
 	return leader;
 }
 
-/* Adds `sign` times the group's counts to `event`. */
+/* Add @sign times the group's counts to @event. */
 static void add_group(int fd, double *event, int sign)
 {
 	uint64_t buf[1 + AMP_NR_EVENTS];
@@ -185,7 +190,7 @@ static void pin(int cpu)
 		die("sched_setaffinity");
 }
 
-/* A buffer on the task's nodes, through which a random cycle leads. */
+/* Create a buffer on the task's nodes with a random cycle through it. */
 static void make_buffer(struct task *t)
 {
 	enum { LINES = BUFFER_BYTES / LINE };
@@ -221,7 +226,7 @@ static void measure(struct task *t, double start)
 	if (t->nodes)
 		make_buffer(t);
 	sleep_until(start);
-	/* Queues fill and caches empty before the window. */
+	/* Let queues fill and caches empty before the window. */
 	while (now_ns() < start + window_ns / 8)
 		t->run(t, t->chunk);
 	add_group(fd, t->event, -1);
@@ -238,7 +243,7 @@ static void measure(struct task *t, double start)
 		*t->word |= DONE;
 }
 
-/* Runs the first `count` tasks at the same time, each on its CPU. */
+/* Run the first @count tasks at the same time, each on its CPU. */
 static void together(int count)
 {
 	double start = now_ns() + SETUP_NS;
@@ -271,7 +276,7 @@ static double work_ns(const struct task *t)
 	return t->cpu_ns / (event[AMP_INSTRUCTIONS] + event[AMP_STALL_INTERNAL] + event[AMP_STALL_EXTERNAL]);
 }
 
-/* Fill in task `i`; it runs on this CPU. */
+/* Each of these fills in task @i, which runs on the given CPU. */
 
 static void loop(int i, int cpu)
 {
@@ -288,7 +293,7 @@ static void writer(int i, void (*run)(struct task *, long), long chunk, int word
 	tasks[i] = (struct task){.cpu = i, .run = run, .chunk = chunk, .word = &words[word]};
 }
 
-/* The first task alone. */
+/* Run the first task alone, and return its ns per step. */
 static double alone(void)
 {
 	together(1);
@@ -300,7 +305,7 @@ static void figure_execute(void)
 	enum { ROUNDS = 3 };
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-	/* So long that a tick of the timer more or less does not show. */
+	/* The window is so long that one tick of the timer does not show. */
 	window_ns = 600e6;
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		double least = 1e18, most = 0, ns = 0;
@@ -369,8 +374,9 @@ static void figure_bandwidth(void)
 }
 
 /*
- * Transfers and ns a step, and stalls in cycles a transfer. The kernel's own
- * transfers, so many a second, are taken off. Return theirs if `rate` is 0.
+ * Print transfers and ns per step, and stall cycles per transfer. @rate is the
+ * kernel's own transfers per ns and is subtracted. Return all transfers per ns,
+ * which is that rate if the tasks share no line.
  */
 static double put_transfers(const char *name, int count, double rate)
 {
@@ -416,7 +422,7 @@ static void figure_transfers(void)
 	put_transfers("pingpong", 2, rate);
 }
 
-/* Bursts of about 1 ms at 60 MIPS, in turns by way of pipes. */
+/* Alternate bursts of about 1 ms at 60 MIPS by means of pipes. */
 static void figure_attribution(void)
 {
 	enum { TURNS = 300 };
@@ -487,7 +493,7 @@ static const struct figure {
 
 int main(int argc, char **argv)
 {
-	/* A wait for a file of the host takes the guest seconds. */
+	/* Page faults on files of the host would take the host's time. */
 	if (mlockall(MCL_CURRENT))
 		die("mlockall");
 	tasks = shared(MAX_TASKS * sizeof(*tasks));

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * loads: work that a scheduler may get wrong, and how long tasks waited in it.
+ * loads: workloads that a scheduler may handle badly, and the waits of their
+ * tasks.
  *
- *	loads spin TASKS SECONDS [CPU]		equal busy tasks, free or on one CPU
+ *	loads spin TASKS SECONDS [CPU]
+ *		equal busy tasks, on all CPUs or on one
  *	loads fifo TASKS SECONDS CPU RUN_MS SLEEP_MS
- *						the same; after a second a SCHED_FIFO
- *						thread begins to run and sleep in turns
- *						on CPU, or (SLEEP_MS 0) only runs
- *	loads servers TASKS SERVERS SECONDS	the same beside servers that sleep 20
- *						to 2000 us between short requests
+ *		the same, and a SCHED_FIFO thread on CPU that runs and sleeps
+ *		alternately, or only runs if SLEEP_MS is 0; it begins with the
+ *		measurement
+ *	loads servers TASKS SERVERS SECONDS
+ *		the same, and servers that sleep 20 to 2000 us between short
+ *		requests
  *	loads pipeline STAGES WORK_US BYTES SECONDS
- *	loads cyclic THREADS LOOPS		timers of 2, 2.5, 3 ... ms
- *	loads frames BUSY FRAMES		6 ms of work each 16.7 ms beside busy tasks
+ *		stages that pass blocks on through pipes
+ *	loads cyclic THREADS LOOPS
+ *		timers of 2, 2.5, 3 ... ms
+ *	loads frames BUSY FRAMES
+ *		6 ms of work each 16.7 ms, with busy tasks
  *
- * Each prints one JSON document. Times are the guest's: with virtual time they are
- * those of the model. A wait is the time between two looks at the clock of a task
- * that never sleeps, if it is a millisecond or more.
+ * Each mode prints one JSON document. Times are the guest's. With virtual time
+ * they are those of the model. A wait is the time between two clock reads of a
+ * task that never sleeps, if it is a millisecond or more.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -37,7 +43,7 @@ static atomic_bool begun, ended;
 
 struct task {
 	pthread_t thread;
-	int cpu; /* where it is confined to, or -1 */
+	int cpu; /* the only CPU that it may use, or -1 */
 	uint64_t chunks;
 	struct samples waits;
 };
@@ -108,7 +114,10 @@ static void print_tasks(int nr, double seconds)
 	       all.nr, quantile_us(&all, 0.99), quantile_us(&all, 0.999), quantile_us(&all, 1));
 }
 
-/* Measure some @seconds of @nr busy tasks after half a second, and print what each did. */
+/*
+ * Measure @nr busy tasks for @seconds after half a second, and print the work
+ * and the waits of each.
+ */
 static void measure(int nr, double seconds)
 {
 	uint64_t from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the parts of `loads` share; loads.c says what it is. */
+/* Interfaces between the parts of `loads`; see loads.c. */
 #ifndef LOADS_H
 #define LOADS_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define MAX_SAMPLES 20000
-/* Steps of work between two looks at the clock: some 30 us at 60 MIPS. */
+/* Steps of work between two reads of the clock, some 30 us at 60 MIPS. */
 #define CHUNK 500
 
 struct samples {
@@ -16,7 +16,7 @@ struct samples {
 	size_t nr;
 };
 
-/* Print what failed and errno, and end the program. */
+/* Print @what and errno, and end the program. */
 _Noreturn void die(const char *what);
 
 /* End the program unless @nr is from 1 to @most. */
@@ -28,24 +28,24 @@ uint64_t now_ns(void);
 void sleep_until(uint64_t ns);
 void sleep_s(double s);
 
-/* Integer work without memory. */
+/* Do integer work without memory accesses. */
 void work(uint64_t steps);
-/* Steps that take @us on the CPU that measures. */
+/* Return the number of steps that take @us on the calling CPU. */
 uint64_t steps_for(double us);
 
-/* Samples beyond MAX_SAMPLES are dropped. */
+/* Add a sample. Samples beyond MAX_SAMPLES are dropped. */
 void add_sample(struct samples *samples, uint64_t ns);
-/* 0 of no samples. Sorts them. */
+/* Sort the samples and return a quantile, or 0 if there are none. */
 double quantile_us(struct samples *samples, double share);
 double mean_us(const struct samples *samples);
 
-/* Start @nr busy tasks that work until end_busy(), on @cpu only unless it is -1. */
+/* Start @nr busy tasks until end_busy(), on @cpu only unless it is -1. */
 void start_busy(int nr, int cpu);
-/* Count what the tasks do from now on. */
+/* Count the work of the busy tasks from now on. */
 void begin_busy(void);
 void end_busy(void);
 
-/* Each prints its document; see loads.c. */
+/* Each mode prints its own document; see loads.c. */
 void pipeline(int nr, double work_us, size_t bytes, double seconds);
 void cyclic(int nr, int loops);
 void frames(int nr_busy, int nr);

@@ -28,7 +28,7 @@ pthread_t start_thread(void *(*run)(void *), void *arg)
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	/* All of a stack is locked, hence touched: the usual 8 MiB take long. */
+	/* Locking touches a whole stack, and the usual 8 MiB take long. */
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 256 << 10);
 	errno = pthread_create(&thread, &attr, run, arg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Work that waits for others or for the clock: pipelines, timers, frames. */
+/* Workloads that wait for tasks or for the clock: pipelines, timers, frames. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 
 #define MAX_THREADS 16
 
-/* One stage of a pipeline: read a block, work, write it on. */
+/* One stage of a pipeline. It reads a block, works, and writes it on. */
 struct stage {
 	int in, out;
 	uint64_t steps;

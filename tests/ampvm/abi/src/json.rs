@@ -1,12 +1,16 @@
-//! The page as JSON, for scripts. Numbers and fixed keys only, so no JSON library is needed.
+//! The page as JSON, for scripts. It has only numbers and fixed keys, so no JSON library is needed.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use crate::{Page, state};
 
-/// The whole page as one JSON object: `state` ("light", "starting" or "modelling"), `enabled`, and `vcpus`, an
-/// array of objects whose keys are the fields of [`crate::Counters`]; and `virtual_ns`.
+/// Return the whole page as one JSON object with these keys:
+///
+/// * `state`: "light", "starting" or "modelling".
+/// * `enabled`: whether the guest has virtual time enabled.
+/// * `virtual_ns`: the virtual clock.
+/// * `vcpus`: an array of objects with `cpu` and the fields of [`crate::Counters`] as keys.
 pub fn counters_json(page: &Page) -> String {
     let state = match page.header.state.load(Ordering::Relaxed) {
         state::LIGHT => "light",
@@ -21,7 +25,7 @@ pub fn counters_json(page: &Page) -> String {
     for cpu in 0..page.nr_vcpus() {
         let Ok(c) = page.counters(cpu) else { continue };
         let comma = if cpu == 0 { "" } else { "," };
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = write!(
             out,
             "{comma}\n {{\"cpu\":{cpu},\"instructions\":{},\"cycles\":{},\"stall_external\":{},\"stall_internal\":{},\

@@ -1,16 +1,29 @@
-//! What the asymmetric VM looks like: its CPUs' speeds and penalties, its caches, cores, sockets and nodes.
+//! Description of an asymmetric VM: speeds and penalties of its CPUs, caches, cores, sockets and
+//! nodes.
 //!
-//! Problem: scenarios, the demo, the command line and the plugin must name the same machines in the same words, and a
-//! typing error must not become a strange measurement.
+//! # Problem
 //!
-//! Approach: a machine is a short text, `60:60:24:24,mem_ns=300`, or a preset, `2F2S,mem_ns=300`. [`Machine::parse`]
-//! is the only way in. Its `Display` writes the text with the preset spelt out: this is what the plugin is given.
+//! Scenarios, the demo, the command line and the plugin must use the same names for the same
+//! machines. A typing error must not lead to a strange measurement.
 //!
-//! A *slot* is a hardware thread that the topology has room for. QEMU's cores all have as many threads; `-` leaves a
-//! slot empty, so that fast cores can have two threads and slow ones one. The guest numbers the other slots.
+//! # Approach
 //!
-//! Invariants (property-tested): parsing the written form gives the same machine; slots are dealt out evenly to cores,
-//! caches, sockets and nodes; the threads of a core are equal; each number is within the range that its message names.
+//! A machine is a short text, `60:60:24:24,mem_ns=300`, or a preset, `2F2S,mem_ns=300`.
+//! [`Machine::parse`] is the only constructor. `Display` writes the text with the preset spelt out,
+//! and the plugin gets this form.
+//!
+//! A *slot* is a hardware thread that the topology has room for. QEMU's cores all have the same
+//! number of threads. A `-` leaves a slot empty, so that fast cores can have two threads and slow
+//! ones one. The guest numbers the slots that are not empty.
+//!
+//! # Invariants
+//!
+//! These are tested, most of them as properties.
+//!
+//! * Parsing the written form gives the same machine.
+//! * Slots are divided evenly among cores, caches, sockets and nodes.
+//! * The threads of a core are equal.
+//! * Each number is within the range that its message states.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,80 +31,82 @@ use std::str::FromStr;
 use crate::presets::PRESETS;
 use crate::{MAX_MIPS_MILLI, MAX_VCPUS};
 
-/// Slowest CPU, in thousandths of a MIPS: below this the guest's own timer tick eats the CPU.
+/// Lowest speed of a CPU, in thousandths of a MIPS. On a slower CPU the guest's own timer tick
+/// would take all of the time.
 pub const MIN_SPEC_MIPS_MILLI: u32 = 1_000;
-/// Longest penalty in ns; longer ones would make a CPU sleep through its own watchdogs.
+/// Longest penalty in ns. With a longer one a CPU would miss its own watchdogs.
 const MAX_PENALTY_NS: u32 = 1_000_000;
 /// Longest penalty in cycles.
 const MAX_PENALTY_CYCLES: u32 = 1_000_000;
 /// Size of a cache line in bytes.
 pub const LINE_BYTES: usize = 64;
-/// Most ways of a cache; the search for a victim is linear.
+/// Maximum number of ways of a cache. The search for a victim is linear.
 pub const MAX_WAYS: usize = 32;
 const MAX_CACHE_BYTES: usize = 64 << 20;
 
-/// Penalties of the fastest CPU when none are given, in thousandths of a cycle.
+/// Default penalties of the fastest CPU, in thousandths of a cycle.
 const BRANCH_MILLI: f64 = 15_000.0;
 const L2_MILLI: f64 = 3_000.0;
-/// Penalties at 60 MIPS when none are given, in ns. They shrink as the fastest CPU's cycle does, down to what
-/// real machines need.
+/// Default penalties in ns: the value at 60 MIPS and the minimum. They shrink with the cycle of the
+/// fastest CPU, down to a minimum that real machines need.
 const LLC_NS: (f64, f64) = (150.0, 15.0);
 const MEM_NS: (f64, f64) = (600.0, 80.0);
-/// Speed at which those hold, in MIPS.
+/// Speed to which the default penalties apply [MIPS].
 const BASE_MIPS: f64 = 60.0;
-/// Instructions of the fastest CPU in a quantum, unless a length is given, and the range of that length in us.
+/// Default length of a quantum in instructions of the fastest CPU, and the range of that default in
+/// us.
 const QUANTUM_INSNS: u32 = 12_000;
 const QUANTUM_US: std::ops::RangeInclusive<u32> = 20..=200;
 
-/// What one event costs.
+/// Cost of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Penalty {
-    /// Cycles of the CPU's clock: a lower clock makes it longer.
+    /// Cycles of the CPU's clock. A lower clock makes the penalty longer.
     Cycles {
-        /// In thousandths of a cycle.
+        /// Thousandths of a cycle.
         milli: u32,
     },
-    /// Nanoseconds, whatever the clock.
+    /// Nanoseconds, independent of the clock.
     Ns(u32),
 }
 
 /// Size and associativity of one cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// Capacity in bytes.
+    /// Size in bytes.
     pub bytes: usize,
     /// Ways of each set.
     pub ways: usize,
 }
 
 impl Geometry {
-    /// Number of sets; a power of two for every geometry that was parsed.
+    /// Return the number of sets, a power of two for every parsed geometry.
     #[must_use]
     pub fn sets(self) -> usize {
         self.bytes / LINE_BYTES / self.ways.max(1)
     }
 }
 
-/// One CPU's speed and penalties.
+/// Speed and penalties of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuSpec {
     /// Speed in MIPS/1000.
     pub mips_milli: u32,
-    /// A mispredicted branch.
+    /// Penalty of a mispredicted branch.
     pub branch: Penalty,
-    /// An L1 miss that hits L2.
+    /// Penalty of an L1 miss that hits L2.
     pub l2: Penalty,
-    /// An L2 miss that hits the last-level cache.
+    /// Penalty of an L2 miss that hits the last-level cache.
     pub llc: Penalty,
-    /// A last-level miss.
+    /// Penalty of a last-level miss.
     pub mem: Penalty,
-    /// What another node's memory costs besides.
+    /// Additional penalty of a miss that another node's memory serves.
     pub remote: Penalty,
-    /// A line that comes from another CPU's cache.
+    /// Penalty of a line that comes from another CPU's cache.
     pub transfer: Penalty,
 }
 
-/// A machine the emulation can be asked for.
+/// A machine that the emulation can model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     text: String,
@@ -103,17 +118,17 @@ pub struct Machine {
     pub l2: Geometry,
     /// Last-level cache, one per group.
     pub llc: Geometry,
-    /// Sockets.
+    /// Number of sockets.
     pub sockets: usize,
-    /// Groups of slots with a last-level cache of their own.
+    /// Number of groups of slots with a last-level cache of their own.
     pub llcs: usize,
-    /// Nodes with memory of their own.
+    /// Number of nodes with memory of their own.
     pub nodes: usize,
-    /// Slots of a core.
+    /// Slots per core.
     pub threads: usize,
-    /// Speed of a thread whose sibling is busy, in thousandths of its own.
+    /// Speed of a thread while its sibling is busy, in thousandths of its own.
     pub smt_share_permille: u32,
-    /// What each node's memory serves, in million bytes a second; 0 for no limit.
+    /// Bandwidth of each node's memory in million bytes per second; 0 for no limit.
     pub bandwidth_mb_s: u32,
     /// Whether every access is tracked to find lines that CPUs take from each other.
     pub transfers: bool,
@@ -121,7 +136,7 @@ pub struct Machine {
     pub quantum_ns: u32,
 }
 
-/// What is wrong with a machine's text, in one line that says how to mend it.
+/// Error in a machine's text, in one line that also says how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(String);
 
@@ -179,7 +194,7 @@ impl<'a> Options<'a> {
             if !KEYS.contains(&key) {
                 return fail(format!("machine option \"{key}\" is unknown; known: {}", KEYS.join(", ")));
             }
-            // A preset's own value gives way to the user's.
+            // The user's value replaces that of a preset.
             list.retain(|(known, _)| *known != key);
             list.push((key, value));
         }
@@ -194,7 +209,8 @@ impl<'a> Options<'a> {
         self.get(key).map(|value| number(key, value, least, most)).transpose()
     }
 
-    /// One penalty per slot: `NAME_cycles` or `NAME_ns`, one value or one per slot.
+    /// Return one penalty per slot from `NAME_cycles` or `NAME_ns`, which has one value or one per
+    /// slot.
     fn penalties(&self, name: &str, slots: usize) -> Result<Option<Vec<Penalty>>> {
         let (cycles, ns) = (format!("{name}_cycles"), format!("{name}_ns"));
         let (key, value) = match (self.get(&cycles), self.get(&ns)) {
@@ -243,12 +259,13 @@ impl<'a> Options<'a> {
 }
 
 impl Machine {
-    /// Reads a machine's text: `MIPS[:MIPS...]` or a preset, then optional `,key=value`.
+    /// Parse a machine's text: `MIPS[:MIPS...]` or a preset, then optional `,key=value`.
     ///
     /// [`SPEC_HELP`] explains speeds and keys.
     ///
     /// # Errors
-    /// Anything else, in one line naming the part that is wrong.
+    ///
+    /// One line that names the part that is wrong.
     pub fn parse(text: &str) -> Result<Self> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         let preset = PRESETS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(first.trim()));
@@ -321,26 +338,27 @@ impl Machine {
         Ok(())
     }
 
-    /// Number of CPUs.
+    /// Return the number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.slots.iter().flatten().count()
     }
 
-    /// Sum of the CPUs' speeds, in thousandths of a MIPS: what the host executes for a virtual second of full load.
+    /// Return the sum of the CPUs' speeds in thousandths of a MIPS. The host executes this much for
+    /// each virtual second of full load.
     #[must_use]
     pub fn total_mips_milli(&self) -> u64 {
         self.slots.iter().flatten().map(|cpu| u64::from(cpu.mips_milli)).sum()
     }
 
-    /// The machine as arguments of the QEMU plugin.
+    /// Return the machine as arguments of the QEMU plugin.
     #[must_use]
     pub fn plugin_args(&self) -> String {
         format!("mips={}", self.text)
     }
 
-    /// The topology as the value of QEMU's `-smp`. Where slots are empty only the first CPU is there from the start; see
-    /// [`Machine::cpu_devices`].
+    /// Return the topology as the value of QEMU's `-smp`. If slots are empty, only the first CPU is
+    /// present from the start; see [`Machine::cpu_devices`].
     #[must_use]
     pub fn smp_args(&self) -> String {
         let slots = self.slots.len();
@@ -350,7 +368,8 @@ impl Machine {
         format!("{cpus},sockets={},dies={dies},cores={cores},threads={}", self.sockets, self.threads)
     }
 
-    /// QEMU's `-device` values for the CPUs that `-smp` does not bring: all but the first, where slots are empty.
+    /// Return QEMU's `-device` values for the CPUs that `-smp` does not create. These are all but
+    /// the first if slots are empty, else none.
     #[must_use]
     pub fn cpu_devices(&self, model: &str) -> Vec<String> {
         if self.cpus() == self.slots.len() {
@@ -386,8 +405,9 @@ impl FromStr for Machine {
     }
 }
 
-/// The slots' CPUs. A slower core is usually also simpler: it loses less than its whole slowness on a flush or an L2 hit.
-/// So by default those penalties shrink in cycles with the square root of the ratio of the speeds.
+/// Return the CPUs of all slots. A slower core is usually also simpler, and a flush or an L2 hit
+/// costs it less than its speed suggests. By default those penalties therefore shrink in cycles
+/// with the square root of the ratio of the speeds.
 fn slots(mips: &[Option<u32>], fastest: u32, options: &Options<'_>) -> Result<Vec<Option<VcpuSpec>>> {
     let count = mips.len();
     let simpler = |base: f64| {
@@ -441,7 +461,7 @@ fn number(key: &str, value: &str, least: u32, most: u32) -> Result<u32> {
     }
 }
 
-/// A number with up to three decimals, in thousandths.
+/// Return a number with up to three decimals, in thousandths.
 fn milli(text: &str) -> Option<u32> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Mapping the page into this process and reading it without undefined behaviour.
+//! Mapping of the page into this process, and access to it without undefined behaviour.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,20 +14,20 @@ use crate::{
     Counters, Event, MAGIC, MAX_MIPS_MILLI, MAX_VCPUS, MIN_MIPS_MILLI, PAGE_BYTES, Shared, VERSION, Vcpu,
 };
 
-/// Why a page cannot be used.
+/// Reason why a page cannot be used.
 #[derive(Debug)]
 pub enum PageError {
     /// The file cannot be opened, sized or mapped.
     Map(PathBuf, io::Error),
-    /// The file is shorter than [`PAGE_BYTES`]; the length found.
+    /// The file is shorter than [`PAGE_BYTES`]; the second field is its length.
     TooShort(PathBuf, u64),
     /// No plugin has set the page up (yet).
     NotReady,
-    /// Set up by a plugin of another layout version.
+    /// A plugin of this other layout version has set the page up.
     WrongVersion(u32),
-    /// The machine has no vCPU of this number; the vCPUs it has.
+    /// The machine has no vCPU with the first number; it has as many as the second.
     NoSuchVcpu(usize, usize),
-    /// A speed in MIPS/1000 outside the accepted range.
+    /// The speed in MIPS/1000 is outside the accepted range.
     BadSpeed(u32),
 }
 
@@ -71,21 +71,23 @@ impl std::error::Error for PageError {
     }
 }
 
-/// The page, mapped shared; unmapped on drop.
+/// The page, mapped shared, and unmapped on drop.
 pub struct Page {
     at: NonNull<Shared>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and every field behind it is atomic.
+// SAFETY: the mapping belongs to the process, not to a thread, and every field in it is atomic.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// Creates (or empties) the file at `path`, zero-filled, and maps it. To be done before QEMU starts.
+    /// Create (or empty) the file at `path`, fill it with zeros, and map it. The caller must do
+    /// this before QEMU starts.
     ///
     /// # Errors
-    /// [`PageError::Map`] when the file cannot be created, sized or mapped.
+    ///
+    /// [`PageError::Map`] if the file cannot be created, sized or mapped.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         let err = |e| PageError::Map(path.to_owned(), e);
         let mut file =
@@ -95,11 +97,12 @@ impl Page {
         Self::map(path, &file)
     }
 
-    /// Maps an existing file or PCI resource.
+    /// Map an existing file or PCI resource.
     ///
     /// # Errors
-    /// [`PageError::Map`] or [`PageError::TooShort`]. Whether a plugin has set the page up is a separate
-    /// question: see [`Page::check`].
+    ///
+    /// [`PageError::Map`] or [`PageError::TooShort`]. [`Page::check`] verifies separately that a
+    /// plugin has set the page up.
     pub fn open(path: &Path) -> Result<Self, PageError> {
         let err = |e| PageError::Map(path.to_owned(), e);
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(err)?;
@@ -115,7 +118,8 @@ impl Page {
 
     fn map(path: &Path, file: &File) -> Result<Self, PageError> {
         let Some(len) = NonZeroUsize::new(PAGE_BYTES) else { return Err(PageError::NotReady) };
-        // SAFETY: a new mapping at an address the kernel chooses; the file has at least `len` bytes.
+        // SAFETY: the kernel chooses an unused address for the mapping, and the file has at least
+        // `len` bytes.
         let at = unsafe {
             mmap(None, len, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, file, 0)
         }
@@ -123,8 +127,8 @@ impl Page {
         Ok(Self { at: at.cast() })
     }
 
-    /// Sets the page up for vCPUs of these speeds (MIPS/1000), counters at zero. The plugin's job; at most
-    /// [`MAX_VCPUS`] speeds are taken.
+    /// Set the page up for vCPUs of these speeds (MIPS/1000), with all counters at zero. The plugin
+    /// calls this. Speeds after the first [`MAX_VCPUS`] are ignored.
     pub fn init(&self, mips_milli: &[u32]) {
         let header = &self.header;
         header.magic.store(0, Ordering::Relaxed);
@@ -143,9 +147,10 @@ impl Page {
         header.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Is this a page that a plugin of our version has set up?
+    /// Check that a plugin of this layout version has set the page up.
     ///
     /// # Errors
+    ///
     /// [`PageError::NotReady`] or [`PageError::WrongVersion`].
     pub fn check(&self) -> Result<(), PageError> {
         if self.header.magic.load(Ordering::Acquire) != MAGIC {
@@ -157,7 +162,7 @@ impl Page {
         }
     }
 
-    /// vCPUs in use.
+    /// Return the number of vCPUs in use.
     pub fn nr_vcpus(&self) -> usize {
         (self.header.nr_vcpus.load(Ordering::Relaxed) as usize).min(MAX_VCPUS)
     }
@@ -167,18 +172,20 @@ impl Page {
         self.vcpus.iter().take(n).nth(cpu).ok_or(PageError::NoSuchVcpu(cpu, n))
     }
 
-    /// The counters of vCPU `cpu`, at most a quantum (1000 instructions) old.
+    /// Return the counters of vCPU `cpu`, which are about a quantum old at most.
     ///
     /// # Errors
+    ///
     /// [`PageError::NoSuchVcpu`].
     pub fn counters(&self, cpu: usize) -> Result<Counters, PageError> {
         Ok(self.vcpu(cpu)?.snapshot())
     }
 
-    /// Caps the speed of vCPU `cpu` in MIPS/1000, from its next quantum on. Penalties declared in cycles grow,
-    /// those in nanoseconds stay: what thermal throttling does.
+    /// Cap the speed of vCPU `cpu` in MIPS/1000 from its next quantum on. As under thermal
+    /// throttling, penalties in cycles take longer and those in nanoseconds do not change.
     ///
     /// # Errors
+    ///
     /// [`PageError::NoSuchVcpu`] or [`PageError::BadSpeed`].
     pub fn set_speed(&self, cpu: usize, mips_milli: u32) -> Result<(), PageError> {
         if !(MIN_MIPS_MILLI..=MAX_MIPS_MILLI).contains(&mips_milli) {
@@ -192,14 +199,16 @@ impl Page {
 impl Deref for Page {
     type Target = Shared;
     fn deref(&self) -> &Shared {
-        // SAFETY: mapped for as long as self lives, aligned to a host page, atomics only.
+        // SAFETY: the page stays mapped as long as self lives, is aligned to a host page, and holds
+        // only atomics.
         unsafe { self.at.as_ref() }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, whose borrows all end with self. Failure leaves it mapped.
+        // SAFETY: `map` made this mapping, and all references to it end with self. A failure leaves
+        // it mapped.
         let _ = unsafe { munmap(self.at.cast(), PAGE_BYTES) };
     }
 }
@@ -216,7 +225,7 @@ impl Vcpu {
         ])
     }
 
-    /// A copy of everything in it.
+    /// Return a copy of all fields.
     pub fn snapshot(&self) -> Counters {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let event = |e: Event| self.events.get(e as usize).map_or(0, get);

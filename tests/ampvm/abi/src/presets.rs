@@ -1,6 +1,7 @@
-//! Named machines, and what a machine's text may say, for people. [`crate::Machine::parse`] reads both.
+//! Named machines and the help text on machines. [`crate::Machine::parse`] accepts what both
+//! describe.
 
-/// Named machines: name, text, what it is for.
+/// Named machines: name, text, purpose.
 pub const PRESETS: &[(&str, &str, &str)] = &[
     ("2F2S", "60:60:24:24", "two fast, two slow: the usual machine"),
     ("1F3S", "60:24:24:24", "one fast, three slow"),
@@ -27,7 +28,7 @@ pub const PRESETS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What a machine's text may say, for people.
+/// Help text on the syntax of a machine.
 pub const SPEC_HELP: &str = "\
 SPEC is speeds in MIPS or a preset, then any of the options below, separated by commas.
 

@@ -1,4 +1,4 @@
-//! The C header and the Rust structs are one layout: a C program prints its sizes and offsets.
+//! The C header and the Rust structs have one layout: a C program prints its sizes and offsets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use ampvm_abi::{
@@ -8,7 +8,7 @@ use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
 use std::process::Command;
 
-/// Pairs of (C expression, what Rust says).
+/// Return pairs of a C expression and its value in Rust.
 fn expectations() -> Vec<(String, u64)> {
     macro_rules! fields {
         ($list:ident, $c:literal, $rust:ty, $($field:ident)*) => {

@@ -1,4 +1,4 @@
-//! What a machine's text may say, and what it then means.
+//! Accepted and refused texts of machines, and their meaning.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use ampvm_abi::{Machine, PRESETS, Penalty};

@@ -1,4 +1,4 @@
-//! What the host side may do with a page, and what it refuses.
+//! Accesses of the host side to a page, and the errors that it gets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page, PageError, counters_json};

@@ -1,27 +1,42 @@
-//! From events to modelled time and perf counters.
+//! Conversion of events to modelled time and perf counters.
 //!
-//! Problem: instructions and misses arrive in lumps, speeds may change between lumps, and nothing may be
-//! lost to rounding or ever run backwards. Approach: each lump is priced at the speed in force and added
-//! to accumulators in millionths of a cycle and in picoseconds, with the fractions carried over.
+//! # Problem
 //!
-//! Units: `ns * mips_milli` is a time in millionths of a cycle, exactly.
-//! When a speed changes, a [`Penalty`] in cycles is clocked with the core, one in ns keeps its length.
-//! A vCPU whose SMT siblings run executes at a share of its speed; penalties in ns keep their length. Its cycles
-//! are those of the core's clock while it runs, as hardware counts them for each thread.
-//! Invariants (property-tested): every counter is monotonic; cycles = instructions + both stalls + what siblings
-//! took; at a constant speed model time is the crate's formula to the picosecond, however the lumps fall.
+//! Instructions and misses arrive in lumps, and speeds may change between two lumps. No event may
+//! be lost to rounding, and no counter may go back.
+//!
+//! # Approach
+//!
+//! Each lump is charged at the speed in force. The charges go to accumulators in millionths of a
+//! cycle and in picoseconds, and fractions are carried over. `ns * mips_milli` is a time in
+//! millionths of a cycle, exactly.
+//!
+//! When a speed changes, a [`Penalty`] in cycles changes its length with the core's clock, and a
+//! penalty in ns keeps its length. A vCPU whose SMT siblings run executes at a share of its speed,
+//! while penalties in ns keep their length. Its cycles are those of the core's clock while it runs,
+//! as hardware counts them for each thread.
+//!
+//! # Invariants
+//!
+//! All of these are property-tested.
+//!
+//! * Every counter is monotonic.
+//! * Cycles are the sum of instructions, both stalls and the cycles that siblings took.
+//! * At a constant speed, model time equals the documented formula, to the picosecond and for any
+//!   division into lumps.
 
 use crate::args::{Penalty, VcpuSpec};
 
-/// Cycles that a PAUSE takes besides its own, as on recent cores. QEMU leaves its execution loop at every
-/// PAUSE, so at one cycle each a spinning vCPU would hold up its host's core.
+/// Cycles of a PAUSE in addition to its own, as on recent cores. QEMU leaves its execution loop at
+/// every PAUSE. At one cycle each, a spinning vCPU would keep its host's core busy for long.
 pub const PAUSE_CYCLES: u64 = 140;
-/// Cycles that a read of the time stamp counter takes, as on recent cores; the trap costs the host far more.
+/// Additional cycles of a read of the time stamp counter, as on recent cores. The trap costs the
+/// host far more.
 pub const RDTSC_CYCLES: u64 = 25;
-/// Fractions of a cycle that are kept.
+/// Fractions of a cycle in the accumulators.
 const MICRO: u64 = 1_000_000;
 
-/// Events since the start; each only grows.
+/// Events since the start. Each count only grows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Events {
     /// Instructions, kernel and user.
@@ -34,11 +49,11 @@ pub struct Events {
     pub llc_hits: u64,
     /// Last-level misses.
     pub llc_misses: u64,
-    /// Those of the last-level misses that another node's memory served.
+    /// The last-level misses that another node's memory served.
     pub remote_misses: u64,
     /// Lines that came from another CPU's cache.
     pub transfers: u64,
-    /// Cycles of instructions that take long by themselves: PAUSE and RDTSC, kernel and user.
+    /// Additional cycles of PAUSE and RDTSC, kernel and user.
     pub waits: u64,
 }
 
@@ -57,28 +72,28 @@ impl Cycles {
     }
 }
 
-/// One vCPU's account.
+/// The accumulated events, cycles and time of one vCPU.
 #[derive(Debug, Clone)]
 pub struct Account {
     seen: Events,
     mips_milli: u64,
-    /// Share of the speed that the vCPU has of its core, in thousandths.
+    /// The vCPU's share of its core's speed [permille].
     share_permille: u64,
     spec: VcpuSpec,
     internal: Cycles,
     external: Cycles,
     /// Cycles in which a sibling had the core.
     lent: Cycles,
-    /// Remainder of the division that turned cycles into `lent`.
+    /// Remainder of the division that yields `lent`.
     lent_rest: u64,
     model_ps: u64,
     queued_ns: u64,
-    /// Remainder of the division that turned cycles into `model_ps`.
+    /// Remainder of the division that yields `model_ps`.
     rest: u64,
 }
 
 impl Account {
-    /// Nothing executed yet.
+    /// Return an account without events.
     pub fn new(spec: &VcpuSpec) -> Self {
         Self {
             seen: Events::default(),
@@ -95,8 +110,8 @@ impl Account {
         }
     }
 
-    /// Takes in what happened since the last call. `now` must not be behind an earlier `now`; what is counts
-    /// as nothing.
+    /// Charge the events since the last call. A count in `now` must not be below that of an earlier
+    /// call; a lower one adds nothing.
     pub fn settle(&mut self, now: &Events) {
         let since = |f: fn(&Events) -> u64| f(now).saturating_sub(f(&self.seen));
         let (insns, waits) = (since(|e| e.insns), since(|e| e.waits));
@@ -108,7 +123,7 @@ impl Account {
             (since(|e| e.transfers), self.spec.transfer),
         ];
         self.seen = *now;
-        // What is clocked with the core, in millionths of a cycle, and what is not, in ps.
+        // The work that follows the core's clock, in millionths of a cycle, and the rest, in ps.
         let (mut clocked, mut fixed_ps) = ((insns + waits) * MICRO, 0);
         self.internal.add(waits * MICRO);
         for (count, penalty) in internal {
@@ -120,32 +135,33 @@ impl Account {
         let lent = u128::from(clocked) * u128::from(1000 - self.share_permille) + u128::from(self.lent_rest);
         self.lent.add((lent / u128::from(self.share_permille)) as u64);
         self.lent_rest = (lent % u128::from(self.share_permille)) as u64;
-        // Time in ps = micro-cycles * 1000 / mips_milli; 128 bits because lumps may be long.
+        // Time in ps = micro-cycles * 1000 / mips_milli. It takes 128 bits because lumps may be
+        // long.
         let work = u128::from(clocked) * 1_000_000 + u128::from(self.rest);
         let rate = u128::from(self.mips_milli * self.share_permille);
         self.model_ps += (work / rate) as u64 + fixed_ps;
         self.rest = (work % rate) as u64;
     }
 
-    /// The vCPU waited this long for something outside the core.
+    /// Charge a wait for a resource outside the core.
     pub fn wait_outside(&mut self, ns: u64) {
         self.external.add(ns * self.mips_milli);
         self.model_ps += ns * 1000;
         self.queued_ns += ns;
     }
 
-    /// Time waited by [`Account::wait_outside`].
+    /// Return the time charged by [`Account::wait_outside`].
     pub fn queued_ns(&self) -> u64 {
         self.queued_ns
     }
 
-    /// Modelled time starts at zero again; counters go on. For the end of the boot.
+    /// Reset the modelled time to zero and keep the counters. This happens at the end of the boot.
     pub fn restart_time(&mut self) {
         self.model_ps = 0;
         self.rest = 0;
     }
 
-    /// Changes the speed for what is settled from now on. Zero is ignored.
+    /// Set the speed for events charged from now on. Zero is ignored.
     pub fn set_speed(&mut self, mips_milli: u32) {
         if mips_milli != 0 {
             self.mips_milli = mips_milli.into();
@@ -153,7 +169,7 @@ impl Account {
         }
     }
 
-    /// Changes the share of its core that the vCPU has, thousandths. Zero is ignored.
+    /// Set the vCPU's share of its core [permille]. Zero is ignored.
     pub fn set_share(&mut self, share_permille: u32) {
         if share_permille != 0 && u64::from(share_permille) != self.share_permille {
             self.share_permille = share_permille.min(1000).into();
@@ -161,13 +177,13 @@ impl Account {
         }
     }
 
-    /// Instructions that would take this long at the speed and share in force.
+    /// Return the instructions that take this long at the speed and share in force.
     pub fn insns_in(&self, ns: i64) -> u64 {
         let rate = i128::from(self.mips_milli * self.share_permille);
         (i128::from(ns.max(0)) * rate / 1_000_000_000) as u64
     }
 
-    /// Instructions that would take as long as one such event.
+    /// Return the instructions that take as long as one event of this penalty.
     pub fn insns_for(&self, penalty: Penalty) -> u64 {
         match penalty {
             Penalty::Cycles { milli } => u64::from(milli) / 1000,
@@ -175,27 +191,27 @@ impl Account {
         }
     }
 
-    /// This vCPU's penalties.
+    /// Return this vCPU's speed and penalties as declared.
     pub fn spec(&self) -> &VcpuSpec {
         &self.spec
     }
 
-    /// The speed in force, MIPS/1000.
+    /// Return the speed in force [MIPS/1000].
     pub fn speed(&self) -> u32 {
         self.mips_milli as u32
     }
 
-    /// Modelled busy time in ns.
+    /// Return the modelled busy time [ns].
     pub fn model_ns(&self) -> u64 {
         self.model_ps / 1000
     }
 
-    /// What was settled last.
+    /// Return the events charged so far.
     pub fn events(&self) -> &Events {
         &self.seen
     }
 
-    /// The perf counters, in the order of [`ampvm_abi::Event`].
+    /// Return the perf counters, in the order of [`ampvm_abi::Event`].
     pub fn counters(&self) -> [u64; ampvm_abi::NR_EVENTS] {
         let insns = self.seen.insns;
         let (internal, external) = (self.internal.whole, self.external.whole);
@@ -210,7 +226,8 @@ impl Account {
     }
 }
 
-/// Adds so many events to what is clocked or to what is not. Returns their price in millionths of a cycle.
+/// Add the penalties of `count` events to the clocked or to the fixed time. Return their sum in
+/// millionths of a cycle.
 fn charge(count: u64, penalty: Penalty, mips_milli: u64, clocked: &mut u64, fixed_ps: &mut u64) -> u64 {
     match penalty {
         Penalty::Cycles { milli } => {
@@ -319,7 +336,7 @@ mod tests {
             prop_assert!((a.counters()[1] as f64 - clock).abs() <= 3.0, "the core's clock, whatever siblings take");
         }
 
-        /// The gate's budget: so many instructions take so long.
+        /// A budget in instructions lasts as long as requested.
         #[test]
         fn a_budget_lasts_as_long_as_asked(ns in 0_i64..10_000_000, cpu in 0_usize..2, share in 1_u32..=1000) {
             let mut a = account(cpu);

@@ -1,27 +1,29 @@
-//! What `-plugin FILE,key=value,...` accepts: a machine ([`Machine::plugin_args`]), the shared page, and speed changes.
+//! Arguments of `-plugin FILE,key=value,...`: a machine ([`Machine::plugin_args`]), the shared
+//! page, and speed changes.
 
 use std::path::PathBuf;
 
 pub use ampvm_abi::{Geometry, Machine, Penalty, VcpuSpec};
 use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI};
 
-/// The arguments.
+/// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// What to model.
+    /// The machine to model.
     pub machine: Machine,
-    /// The shared page.
+    /// Path of the shared page.
     pub shm: PathBuf,
-    /// Memory of each node in bytes; 0 where there is one node.
+    /// Memory of each node in bytes; 0 for a machine with one node.
     pub node_bytes: u64,
     /// Changes of a vCPU's speed: (virtual time in ns, vCPU, MIPS/1000).
     pub throttles: Vec<(i64, usize, u32)>,
 }
 
-/// Reads the plugin's arguments for a guest with room for `slots` vCPUs.
+/// Parse the plugin's arguments for a guest with room for `slots` vCPUs.
 ///
 /// # Errors
-/// One line that names the argument and what it accepts.
+///
+/// One line that names the argument and the values that it accepts.
 pub fn parse<'a>(args: impl IntoIterator<Item = &'a str>, slots: usize) -> Result<Config, String> {
     let (mut mips, mut options, mut shm) = (None, String::new(), None);
     let (mut throttles, mut node_bytes) = (Vec::new(), 0);
@@ -62,7 +64,7 @@ pub fn parse<'a>(args: impl IntoIterator<Item = &'a str>, slots: usize) -> Resul
     Ok(Config { machine, shm, node_bytes, throttles })
 }
 
-/// Reads `CPU:MIPS@SECONDS`.
+/// Parse `CPU:MIPS@SECONDS`.
 fn throttle(text: &str) -> Result<(i64, usize, u32), String> {
     let parse = || -> Option<(i64, usize, u32)> {
         let (cpu, rest) = text.split_once(':')?;

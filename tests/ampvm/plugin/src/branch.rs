@@ -1,15 +1,24 @@
 //! Branch prediction: which user-space branches would have stalled a core.
 //!
-//! Conditional branches: gshare, that is two-bit counters selected by the branch's address mixed with the
-//! outcomes of the last [`HISTORY_BITS`] branches. Indirect jumps and calls: the target seen last.
-//! Returns and direct jumps are predicted perfectly (a return stack rarely errs, and its model would cost
-//! a callback for each).
+//! # Approach
 //!
-//! Invariants (tested): a branch that always goes the same way is missed only while its counters warm up;
-//! random outcomes are missed half of the time.
-//! Limits: the tables are not cleared on a context switch and processes alias, as on many real cores.
+//! Conditional branches use gshare: two-bit counters, selected by the branch's address mixed with
+//! the outcomes of the last [`HISTORY_BITS`] branches. Indirect jumps and calls use their last
+//! target. Returns and direct jumps are always predicted. A return stack rarely errs, and a model
+//! of it would cost a callback per return.
+//!
+//! # Invariants
+//!
+//! Both are tested.
+//!
+//! * A branch that always goes the same way is missed only while its counters warm up.
+//! * Random outcomes are missed half of the time.
+//!
+//! # Limits
+//!
+//! The tables are not cleared on a context switch, and processes alias, as on many real cores.
 
-/// Outcomes remembered.
+/// Number of outcomes in the history.
 const HISTORY_BITS: u32 = 6;
 const COUNTERS: usize = 4096;
 const TARGETS: usize = 256;
@@ -25,12 +34,13 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// All counters weakly not-taken, no targets.
+    /// Return a predictor with all counters weakly not-taken and no targets.
     pub fn new() -> Self {
         Self { counters: Box::new([1; COUNTERS]), history: 0, targets: Box::new([(0, 0); TARGETS]) }
     }
 
-    /// A conditional branch identified by its fall-through address went one way: was that a miss?
+    /// Record the outcome of a conditional branch, identified by its fall-through address. Return
+    /// true if it was mispredicted.
     #[inline]
     pub fn conditional(&mut self, fall_through: u64, taken: bool) -> bool {
         let site = fall_through ^ (fall_through >> 12);
@@ -42,7 +52,8 @@ impl Predictor {
         miss
     }
 
-    /// An indirect jump or call, identified by the address after it, went to `target`: was that a miss?
+    /// Record the target of an indirect jump or call, identified by the address after it. Return
+    /// true if it was mispredicted.
     #[inline]
     pub fn indirect(&mut self, next: u64, target: u64) -> bool {
         let slot = (next ^ (next >> 8)) as usize % TARGETS;
@@ -66,7 +77,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_steady_branch_misses_only_while_warming_up(site in 0_u64..1 << 47, taken: bool) {
-            // Each history on the way to the steady one has its own counter.
+            // Each history before the steady one has its own counter.
             prop_assert!(misses((0..1000).map(|_| (site, taken))) <= HISTORY_BITS as usize + 2);
         }
 

@@ -1,14 +1,27 @@
-//! A set-associative cache with least-recently-used replacement, for one vCPU or shared by all.
+//! A set-associative cache with least-recently-used replacement, for one vCPU or several.
 //!
-//! Problem: decide hit or miss for every user-space access, cheaply, from several host threads at once.
-//! Approach: per set a clock and per way a tag and the clock's value at its last use; a miss replaces the
-//! way used longest ago. All fields are relaxed atomics, which on the host compile to plain loads and
-//! stores: no lock, so a vCPU thread that the host preempts never holds up the others.
+//! # Problem
 //!
-//! Invariants (single-threaded, property-tested against a reference): an access hits exactly when its tag
-//! is among the last `ways` distinct tags of its set.
-//! Tolerated races (shared cache): two misses at once may choose the same victim, and a clock tick may be
-//! lost, so a line is dropped early or kept a little longer. Either costs one wrong verdict.
+//! The model must decide hit or miss for every user-space access, at low cost and from several host
+//! threads at once.
+//!
+//! # Approach
+//!
+//! Each set has a clock. Each way has a tag and the clock's value at its last use. A miss replaces
+//! the way with the oldest use. All fields are relaxed atomics, which compile to plain loads and
+//! stores on the host. There is no lock, so a vCPU thread that the host preempts never holds up the
+//! others.
+//!
+//! # Invariants
+//!
+//! With one thread, an access hits exactly if its tag is among the last `ways` distinct tags of its
+//! set (property-tested against a reference).
+//!
+//! # Limits
+//!
+//! Races on a shared cache are tolerated. Two misses at once may choose the same victim, and a
+//! clock tick may be lost. A line is then dropped early or kept a little longer, which costs one
+//! wrong result.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -17,7 +30,8 @@ use crate::args::Geometry;
 /// log2 of [`ampvm_abi::LINE_BYTES`].
 pub const LINE_SHIFT: u32 = ampvm_abi::LINE_BYTES.trailing_zeros();
 
-/// Tag of a way that was never filled. No line has it: lines are addresses divided by 64.
+/// Tag of a way that was never filled. No line has this tag, because lines are addresses divided by
+/// 64.
 const EMPTY: u64 = u64::MAX;
 
 struct Way {
@@ -25,7 +39,7 @@ struct Way {
     used: AtomicU32,
 }
 
-/// A cache; see the module text.
+/// A cache; see the module.
 pub struct Cache {
     ways: usize,
     set_mask: u64,
@@ -34,8 +48,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache. `geometry` must have a power-of-two number of sets, as `args` ensures; otherwise some
-    /// sets go unused.
+    /// Return an empty cache. `geometry` must have a power-of-two number of sets, as `args`
+    /// ensures. With another number some sets would stay unused.
     pub fn new(geometry: Geometry) -> Self {
         let sets = geometry.sets().max(1);
         let ways = geometry.ways.max(1);
@@ -49,9 +63,11 @@ impl Cache {
         }
     }
 
-    /// Accesses the line `tag` in the set that `index` selects: true for a hit. A miss brings the line in.
+    /// Access the line `tag` in the set that `index` selects. Return true for a hit. A miss brings
+    /// the line in.
     ///
-    /// Index and tag are separate so that a cache can be indexed by virtual and tagged by physical address.
+    /// Index and tag are separate so that a cache can be indexed by virtual and tagged by physical
+    /// address.
     #[inline]
     pub fn access(&self, index: u64, tag: u64) -> bool {
         let set = (index & self.set_mask) as usize;
@@ -72,7 +88,7 @@ impl Cache {
     #[cold]
     #[inline(never)]
     fn replace(ways: &[Way], now: u32, tag: u64) {
-        // Ages, not clock values, are compared, so a wrapped clock does no harm.
+        // The code compares ages, not clock values, so a clock that wraps does no harm.
         let age = |w: &Way| match w.tag.load(Relaxed) {
             EMPTY => u32::MAX,
             _ => now.wrapping_sub(w.used.load(Relaxed)),
@@ -91,7 +107,7 @@ mod tests {
     use ampvm_abi::LINE_BYTES;
     use proptest::prelude::*;
 
-    /// The obvious implementation: per set a list, most recent first.
+    /// The plain implementation: a list per set, most recent first.
     struct Reference {
         ways: usize,
         sets: Vec<Vec<u64>>,

@@ -1,57 +1,75 @@
-//! Virtual time: how far each vCPU may run, and when time moves on.
+//! Virtual time: how far each vCPU may run, and when the machine's time advances.
 //!
-//! Problem: results must not depend on the host. So the guest's clocks follow the model, and the host only decides
-//! how long a run takes.
+//! # Problem
 //!
-//! Approach: time moves on in quanta. Each running vCPU has a local time, the modelled time of what it executed. It
-//! runs while its local time is below [`Clock::limit`], then waits. When all running vCPUs wait, the machine's time
-//! [`Clock::now`] moves to the limit, QEMU's main loop runs the timers that are due, and the next quantum opens. A
-//! quantum ends early at the next timer's deadline, so most timers fire exactly when they are due. While every
-//! vCPU is halted, the main loop moves the time on itself, up to the next deadline.
+//! Results must not depend on the host. The guest's clocks must follow the model, and the host may
+//! only affect how long a run takes.
 //!
-//! A vCPU that was kicked but whose host thread has not run yet is [`State::Waking`]: time stands still for it, so a
-//! wakeup takes no longer on a busy host. It resumes at its waker's local time.
+//! # Approach
 //!
-//! Invariants (property-tested): no running vCPU is more than a quantum plus its last step ahead of another; local
-//! times and the machine's time never go back; a timer that the main loop knows at the start of a quantum fires
-//! when it is due, any other at most a quantum late; whatever the order of halts, wakeups and steps, some party
-//! can always go on.
+//! Time advances in quanta. Each running vCPU has a local time, which is the modelled time of the
+//! code that it executed. A vCPU runs while its local time is below [`Clock::limit`], then it
+//! waits. When all running vCPUs wait:
 //!
-//! Limits: within a quantum the host chooses the order in which vCPUs execute. An interrupt to a *running* vCPU can
-//! therefore arrive up to a quantum early or late.
+//! 1. The machine's time, [`Clock::now`], advances to the limit.
+//! 2. QEMU's main loop runs the timers that are due.
+//! 3. The next quantum opens.
+//!
+//! A quantum ends early at the next timer's deadline, so most timers fire exactly when they are
+//! due. While every vCPU is halted, the main loop itself advances the time, up to its next
+//! deadline.
+//!
+//! A vCPU is [`State::Waking`] from the kick until its host thread has run. Time does not advance
+//! past that vCPU, so a wakeup takes no longer on a busy host. The vCPU resumes at its waker's
+//! local time.
+//!
+//! # Invariants
+//!
+//! All of these are property-tested.
+//!
+//! * No running vCPU is ahead of another one by more than a quantum plus its own last step.
+//! * Neither a local time nor the machine's time goes back.
+//! * A timer fires when it is due if the main loop knows it at the start of a quantum. Any other
+//!   timer fires at most one quantum late.
+//! * No order of halts, wakeups and steps leads to a deadlock.
+//!
+//! # Limits
+//!
+//! Within a quantum the host decides the order in which vCPUs execute. An interrupt to a *running*
+//! vCPU can therefore arrive up to a quantum early or late.
 
-/// What a vCPU is doing, as far as time is concerned.
+/// Scheduling state of a vCPU, as far as time depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It sleeps in QEMU and does not hold up the time.
+    /// The vCPU sleeps in QEMU. Time advances without it.
     Halted,
-    /// It has been kicked; its thread has not said yet whether it runs or sleeps again.
+    /// The vCPU was kicked. Its thread has not reported yet whether it runs or sleeps again.
     Waking,
-    /// It executes, or waits for the others.
+    /// The vCPU executes, or waits at the limit for the other vCPUs.
     Running,
 }
 
-/// One vCPU's place in time.
+/// A vCPU's state and its times.
 #[derive(Debug, Clone, Copy)]
 struct Vcpu {
     state: State,
     local_ns: i64,
-    /// Start of the running period that `busy_ns` does not contain yet.
+    /// Start of the part of the current run that `busy_ns` does not include yet.
     busy_from_ns: i64,
-    /// Running time in the present quantum.
+    /// Running time in the current quantum.
     busy_ns: i64,
 }
 
-/// The main loop, as far as time is concerned.
+/// State of the main loop, as far as time depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainLoop {
-    /// It runs handlers, or is about to: its next deadline is not known.
+    /// The main loop runs handlers or is about to. Its next deadline is not known.
     Busy,
-    /// It sleeps until this time.
+    /// The main loop sleeps until this time [ns].
     Polling(i64),
 }
 
-/// The machine's time. All times in ns since the model started.
+/// The machine's time. All times are in ns since the model started.
 #[derive(Debug)]
 pub struct Clock {
     now_ns: i64,
@@ -62,46 +80,46 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock at zero; all vCPUs are halted. The main loop has not polled yet.
+    /// Return a clock at zero with every vCPU halted and a main loop that has not polled yet.
     pub fn new(vcpus: usize, quantum_ns: i64) -> Self {
         let vcpu = Vcpu { state: State::Halted, local_ns: 0, busy_from_ns: 0, busy_ns: 0 };
         let quantum_ns = quantum_ns.max(1);
         Self { now_ns: 0, limit_ns: 0, quantum_ns, main: MainLoop::Busy, vcpus: vec![vcpu; vcpus] }
     }
 
-    /// The machine's time: no running vCPU is behind it.
+    /// Return the machine's time. No running vCPU is behind it.
     pub fn now(&self) -> i64 {
         self.now_ns
     }
 
-    /// Running vCPUs stop when their local time reaches this.
+    /// Return the local time at which running vCPUs stop.
     pub fn limit(&self) -> i64 {
         self.limit_ns
     }
 
-    /// State of a vCPU; one that does not exist is halted.
+    /// Return a vCPU's state. A vCPU that does not exist counts as halted.
     pub fn state(&self, cpu: usize) -> State {
         self.vcpus.get(cpu).map_or(State::Halted, |v| v.state)
     }
 
-    /// Local time of a vCPU.
+    /// Return a vCPU's local time, or the machine's time for a vCPU that does not exist.
     pub fn local(&self, cpu: usize) -> i64 {
         self.vcpus.get(cpu).map_or(self.now_ns, |v| v.local_ns)
     }
 
-    /// Return true if every vCPU is halted: the main loop moves the time on.
+    /// Return true if every vCPU is halted, so that the main loop advances the time.
     pub fn is_idle(&self) -> bool {
         self.vcpus.iter().all(|v| v.state == State::Halted)
     }
 
-    /// Every running vCPU starts at the machine's time: for the moment at which virtual time takes over.
+    /// Set every vCPU to the machine's time. The caller does this when virtual time takes over.
     pub fn level(&mut self) {
         for v in &mut self.vcpus {
             (v.local_ns, v.busy_from_ns, v.busy_ns) = (self.now_ns, self.now_ns, 0);
         }
     }
 
-    /// A waker kicks a halted vCPU at time `at`.
+    /// Kick a halted vCPU at the waker's time `at`.
     pub fn wake(&mut self, cpu: usize, at: i64) {
         let now = self.now_ns;
         if let Some(v) = self.vcpus.get_mut(cpu).filter(|v| v.state == State::Halted) {
@@ -110,14 +128,15 @@ impl Clock {
         }
     }
 
-    /// A kicked vCPU found nothing to do.
+    /// Halt a kicked vCPU that found nothing to do.
     pub fn sleep_again(&mut self, cpu: usize) {
         if let Some(v) = self.vcpus.get_mut(cpu).filter(|v| v.state == State::Waking) {
             v.state = State::Halted;
         }
     }
 
-    /// A vCPU runs from now on, or from when it was kicked. Return its local time.
+    /// Mark a vCPU as running, from the machine's time or from the time of its kick if that is
+    /// later. Return its local time.
     pub fn resume(&mut self, cpu: usize) -> i64 {
         let now = self.now_ns;
         let Some(v) = self.vcpus.get_mut(cpu) else { return now };
@@ -129,7 +148,7 @@ impl Clock {
         v.local_ns
     }
 
-    /// A vCPU halts at this local time.
+    /// Halt a vCPU at this local time.
     pub fn halt(&mut self, cpu: usize, local_ns: i64) {
         if let Some(v) = self.vcpus.get_mut(cpu) {
             v.local_ns = v.local_ns.max(local_ns);
@@ -140,7 +159,7 @@ impl Clock {
         }
     }
 
-    /// A running vCPU has come to this local time. Return true if it may go on.
+    /// Advance a running vCPU to this local time. Return true if it may go on.
     pub fn arrive(&mut self, cpu: usize, local_ns: i64) -> bool {
         let limit = self.limit_ns;
         let Some(v) = self.vcpus.get_mut(cpu) else { return true };
@@ -148,7 +167,8 @@ impl Clock {
         v.local_ns < limit
     }
 
-    /// Return true if no vCPU can go on within this quantum: all that run wait at the limit, and none wakes.
+    /// Return true if no vCPU can go on within this quantum: all running ones wait at the limit,
+    /// and none is waking.
     pub fn is_over(&self) -> bool {
         let arrived = |v: &Vcpu| match v.state {
             State::Halted => true,
@@ -158,7 +178,8 @@ impl Clock {
         !self.is_idle() && self.vcpus.iter().all(arrived)
     }
 
-    /// Move the machine's time to the limit. Return the length of the quantum that ended, or None if it is not over.
+    /// Advance the machine's time to the limit. Return the length of the quantum that ended, or
+    /// None if the quantum is not over.
     pub fn end_quantum(&mut self) -> Option<i64> {
         if !self.is_over() || self.limit_ns <= self.now_ns {
             return None;
@@ -168,24 +189,25 @@ impl Clock {
         Some(elapsed)
     }
 
-    /// Open the next quantum if the present one is over and the main loop has run what is due.
+    /// Open the next quantum if the current one is over and the main loop has run the timers that
+    /// are due. Return true if it opened.
     pub fn open_quantum(&mut self) -> bool {
         let MainLoop::Polling(deadline) = self.main else { return false };
         if self.limit_ns > self.now_ns || deadline <= self.now_ns {
             return false;
         }
-        // Timers that follow each other closely must not make quanta that cost more than they tell.
+        // Timers in quick succession would make quanta too short to be worth their overhead.
         let least = self.now_ns + (self.quantum_ns / 8).max(1);
         self.limit_ns = (self.now_ns + self.quantum_ns).min(deadline.max(least));
         true
     }
 
-    /// What the main loop does from now on.
+    /// Set the main loop's state.
     pub fn set_main(&mut self, main: MainLoop) {
         self.main = main;
     }
 
-    /// What the main loop does.
+    /// Return the main loop's state.
     pub fn main(&self) -> MainLoop {
         self.main
     }
@@ -195,7 +217,7 @@ impl Clock {
         matches!(self.main, MainLoop::Polling(deadline) if deadline <= self.now_ns)
     }
 
-    /// While all vCPUs are halted: move the time on to `to`, but not past the main loop's deadline.
+    /// Advance the time to `to`, but not past the main loop's deadline, if all vCPUs are halted.
     pub fn idle_to(&mut self, to: i64) {
         if let (true, MainLoop::Polling(deadline)) = (self.is_idle(), self.main) {
             self.now_ns = self.now_ns.max(to.min(deadline));
@@ -203,7 +225,8 @@ impl Clock {
         }
     }
 
-    /// Share of the quantum of `elapsed_ns` that just ended in which a vCPU ran, in thousandths. Starts the next account.
+    /// Return the share of the quantum of `elapsed_ns` that just ended in which a vCPU ran
+    /// [permille], and reset it for the next quantum.
     pub fn take_busy_permille(&mut self, cpu: usize, elapsed_ns: i64) -> u32 {
         let now = self.now_ns;
         let Some(v) = self.vcpus.get_mut(cpu) else { return 0 };

@@ -7,20 +7,20 @@ use proptest::prelude::*;
 const QUANTUM: i64 = 1000;
 const CPUS: usize = 4;
 
-/// What may happen next; the host decides the order.
+/// An event that may happen next. The host decides the order.
 #[derive(Debug, Clone)]
 enum Act {
-    /// A vCPU executes one step of this length, if it may.
+    /// A vCPU executes one step of this length if it may.
     Step(usize, i64),
     /// A vCPU halts.
     Halt(usize),
-    /// A vCPU kicks another.
+    /// A vCPU kicks another one.
     Kick(usize, usize),
-    /// A kicked vCPU's thread runs: true if it has something to do.
+    /// A kicked vCPU's thread runs: true if it has work.
     Wake(usize, bool),
     /// The main loop polls, with its next timer this far away.
     Poll(i64),
-    /// An idle machine's time goes on by this much.
+    /// An idle machine's time advances by this much.
     Idle(i64),
     /// A device that the host serves kicks a vCPU.
     Device(usize),
@@ -39,7 +39,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The gate's part: after each act, end and open quanta as far as possible.
+/// Do the gate's part after each act: end and open quanta as far as possible.
 fn settle(clock: &mut Clock) {
     while clock.end_quantum().is_some() {
         if !clock.open_quantum() {
@@ -88,7 +88,7 @@ proptest! {
                 prop_assert!(*local >= earlier, "{:?}", act);
                 if clock.state(c) == State::Running {
                     prop_assert!(*local >= clock.now());
-                    // The limit, and the length of one step.
+                    // A vCPU may exceed the limit by one step.
                     prop_assert!(*local < clock.now() + QUANTUM + 400, "{} at {}", local, clock.now());
                 }
             }
@@ -96,13 +96,13 @@ proptest! {
         }
     }
 
-    /// A timer fires when the machine's time has reached it, and that is not past it by more than a quantum.
+    /// A timer fires when the machine's time has reached it, at most one quantum late.
     #[test]
     fn a_timer_fires_in_time(acts in prop::collection::vec(act(), 1..400)) {
         let mut clock = Clock::new(CPUS, QUANTUM);
         let mut deadline = i64::MAX;
         for act in acts {
-            // The main loop polls with its earliest timer, so a later poll does not put one off.
+            // The main loop polls with its earliest timer, so a later poll does not postpone one.
             let act = match act {
                 Act::Poll(n) => Act::Poll(n.min(deadline - clock.now())),
                 other => other,
@@ -119,7 +119,7 @@ proptest! {
         }
     }
 
-    /// After any history: if the host runs every thread, time goes on.
+    /// After any history, time advances if the host runs every thread.
     #[test]
     fn no_history_deadlocks(acts in prop::collection::vec(act(), 0..300)) {
         let mut clock = Clock::new(CPUS, QUANTUM);

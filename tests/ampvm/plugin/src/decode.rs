@@ -1,4 +1,4 @@
-//! The few x86 instructions the model must tell apart, from their bytes.
+//! Decoder of the few x86 instructions that the model must distinguish.
 
 use ampvm_abi::PUBLISH_NOP;
 
@@ -11,32 +11,33 @@ pub enum Branch {
     Conditional,
     /// JMP or CALL through a register or memory.
     Indirect,
-    /// Everything else: always predicted.
+    /// Any other instruction, which is always predicted.
     Other,
 }
 
 /// Longest x86 instruction in bytes.
 pub const MAX_INSN_BYTES: usize = 15;
 
-/// Classifies a 64-bit mode instruction.
+/// Classify a 64-bit mode instruction.
 pub fn branch(bytes: &[u8]) -> Branch {
     let is_prefix =
         |b: &u8| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x40..=0x4f);
     let at = bytes.iter().position(|b| !is_prefix(b)).unwrap_or(bytes.len());
     match bytes.get(at..).unwrap_or_default() {
         [0x70..=0x7f | 0xe0..=0xe3, ..] | [0x0f, 0x80..=0x8f, ..] => Branch::Conditional,
-        // ModRM's middle field selects near/far call (2, 3) or jump (4, 5).
+        // ModRM's middle field selects a near or far call (2, 3) or jump (4, 5).
         [0xff, modrm, ..] if (2..=5).contains(&(modrm >> 3 & 7)) => Branch::Indirect,
         _ => Branch::Other,
     }
 }
 
-/// Is this the instruction that asks for fresh counters?
+/// Return true if the instruction requests a publication of the counters.
 pub fn is_publish(bytes: &[u8]) -> bool {
     bytes == PUBLISH_NOP
 }
 
-/// Cycles that an instruction takes besides its own: PAUSE, with which spinning code waits, and RDTSC(P).
+/// Return the cycles of an instruction in addition to its own. Only PAUSE, which spinning code uses
+/// to wait, and RDTSC(P) have any.
 pub fn extra_cycles(bytes: &[u8]) -> u64 {
     match bytes {
         [0xf3, 0x90] => PAUSE_CYCLES,

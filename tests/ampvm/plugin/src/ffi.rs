@@ -1,21 +1,25 @@
-//! The adapters between QEMU and the model.
+//! Adapters between QEMU and the model.
 //!
-//! While the guest boots, a translation block only adds its length to an inline counter and calls [`end_of_budget`] now
-//! and then. When the guest sets `enable`, all translations are dropped and made again, with a callback for every
-//! user-space access and for every user-space branch's outcome, and virtual time takes over.
+//! While the guest boots, a translation block only adds its length to an inline counter and calls
+//! [`end_of_budget`] now and then. When the guest sets `enable`, QEMU drops all translations and
+//! makes them again. The new ones have a callback for every user-space access and for the outcome
+//! of every user-space branch. Then virtual time takes over.
 //!
-//! The inline counter counts up to [`FULL`]. A quantum starts it so far below that the vCPU comes to the gate when its
-//! local time reaches the limit; stalls are added to it as the instructions they would have been.
+//! The inline counter counts up to [`FULL`]. A quantum starts it at a value from which it is full
+//! when the vCPU's local time reaches the limit. The vCPU then comes to the gate. Stalls are added
+//! to the counter as the instructions that would take as long.
 //!
-//! A branch's outcome is known when its successor starts: the branch stores its fall-through address in an
-//! inline slot (`pending`), and the next user-space block, if the slot is not zero, calls
-//! [`branch_resolved`]. An interrupt in between does no harm, a context switch costs one wrong verdict.
+//! The outcome of a branch is known when its successor starts. The branch stores its fall-through
+//! address in an inline slot (`pending`). The next user-space block calls [`branch_resolved`] if
+//! the slot is not zero. An interrupt in between does no harm, and a context switch costs one wrong
+//! prediction.
 //!
-//! From plugin API 7 on (QEMU 11.1), a registration takes a pointer and passes it to its callback,
-//! as the last argument; the plugin's number, the first one before, is gone. See [`Callback`].
+//! From plugin API 7 on (QEMU 11.1), a registration takes a pointer and passes it to its callback
+//! as the last argument. The plugin's id, the first argument before API 7, is gone. See
+//! [`Callback`].
 //!
-//! Nothing here may unwind into QEMU: the functions are `extern "C"`, which turns a panic into an abort, and
-//! contain nothing that panics.
+//! No function here may unwind into QEMU. The functions are `extern "C"`, which turns a panic into
+//! an abort, and they call nothing that panics.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -38,20 +42,21 @@ use crate::interpose::{self, Role};
 use crate::vcpu::{Local, Machine};
 use crate::{cache, host, times};
 
-/// Where the inline counter makes a vCPU stop.
+/// Value of the inline counter at which a vCPU stops.
 const FULL: u64 = 1 << 16;
-/// Instructions between two looks at the page while no virtual time is in force.
+/// Instructions between two checks of the page while virtual time is not in force.
 const BOOT_BUDGET: u64 = 20_000;
-/// Marks a pending branch as indirect; user-space addresses leave the bit free.
+/// Flag of a pending branch that is indirect. User-space addresses leave this bit free.
 const INDIRECT: u64 = 1 << 63;
 
-/// A callback of a registration: (plugin, X) up to API 6, and (X, pointer) from API 7 on.
-/// Of a vCPU's number, only the low half is defined.
+/// A registered callback: (plugin, X) up to API 6, and (X, pointer) from API 7 on. If X is a vCPU's
+/// index, only its low half is defined.
 type Callback = unsafe extern "C" fn(usize, usize);
 /// First plugin API that passes a pointer to every callback.
 const POINTER_API: c_int = 7;
 
-// As in API 7. Older ones do not have the last argument, and do not read its register.
+// These are the prototypes of API 7. Older APIs lack the last argument and do not read its
+// register.
 unsafe extern "C" {
     fn qemu_plugin_reset(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
     fn qemu_plugin_register_vcpu_init_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
@@ -60,15 +65,15 @@ unsafe extern "C" {
     fn qemu_plugin_register_vcpu_tb_trans_cb(id: q::qemu_plugin_id_t, call: Callback, pointer: *mut c_void);
 }
 
-/// X of a [`Callback`].
+/// Return X of a [`Callback`].
 fn subject(first: usize, second: usize) -> usize {
     if qemu_plugin_version.load(Relaxed) < POINTER_API { second } else { first }
 }
 
-/// What generated code updates without a call; one per vCPU in QEMU's scoreboard.
+/// State that generated code updates without a call; one per vCPU in QEMU's scoreboard.
 #[repr(C)]
 pub struct Inline {
-    /// Counts up to [`FULL`].
+    /// The inline counter, which counts up to [`FULL`].
     budget: u64,
     /// Cycles of PAUSE and RDTSC since the start.
     waits: u64,
@@ -76,26 +81,27 @@ pub struct Inline {
     pending: u64,
 }
 
-/// The model; null until installed, never freed.
+/// The model; null until the plugin is installed, and never freed.
 pub static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
-/// Holds one [`Inline`] per vCPU.
+/// QEMU's scoreboard with one [`Inline`] per vCPU.
 pub static SCOREBOARD: AtomicPtr<q::qemu_plugin_scoreboard> = AtomicPtr::new(null_mut());
-/// One of [`state`]; read when translating.
+/// One of [`state`], read at translation.
 static STATE: AtomicU32 = AtomicU32::new(state::LIGHT);
-/// What QEMU calls us.
+/// The plugin's id in QEMU.
 pub static PLUGIN_ID: AtomicU64 = AtomicU64::new(0);
 
-/// The model, once it is installed.
+/// Return the model once it is installed.
 #[inline]
 pub fn machine() -> Option<&'static Machine> {
-    // SAFETY: null, or leaked from a Box in `install` and never freed.
+    // SAFETY: the pointer is null or leaked from a Box in `install`, and never freed.
     unsafe { MACHINE.load(Relaxed).as_ref() }
 }
 
-/// The inline slots of a vCPU. QEMU may move them when vCPUs are added, so they are looked up each time.
+/// Return the inline slots of a vCPU. QEMU may move them when vCPUs are added, so no caller keeps
+/// the pointer.
 #[inline]
 fn inline_slots(index: c_uint) -> *mut Inline {
-    // SAFETY: the scoreboard was made in `install` with elements of this type; QEMU passed us the index.
+    // SAFETY: `install` made the scoreboard with elements of this type, and QEMU passed the index.
     unsafe { q::qemu_plugin_scoreboard_find(SCOREBOARD.load(Relaxed), index).cast() }
 }
 
@@ -103,11 +109,11 @@ fn entry(offset: usize) -> q::qemu_plugin_u64 {
     q::qemu_plugin_u64 { score: SCOREBOARD.load(Relaxed), offset }
 }
 
-/// Moves the inline counters into `events`, and prices everything up to the end of the running block but its last
-/// `ahead` instructions.
+/// Move the inline counters into `events`. Charge all events up to the end of the running block,
+/// except its last `ahead` instructions.
 fn settle(index: c_uint, v: &mut Local, ahead: u64) {
     let slots = inline_slots(index);
-    // SAFETY: only this thread and the code it executes touch this vCPU's slots.
+    // SAFETY: only this thread and the code that it executes access this vCPU's slots.
     let (budget, waits) = unsafe { ((*slots).budget, (*slots).waits) };
     v.not_insns += waits - v.events.waits;
     v.events.insns += budget.saturating_sub(v.not_insns);
@@ -118,7 +124,7 @@ fn settle(index: c_uint, v: &mut Local, ahead: u64) {
     v.account.settle(&events);
 }
 
-/// Makes the vCPU stop after so many instructions.
+/// Make the vCPU stop after this many instructions.
 fn set_budget(index: c_uint, v: &mut Local, insns: u64) {
     let start = FULL - insns.clamp(1, FULL);
     v.not_insns = start;
@@ -126,15 +132,15 @@ fn set_budget(index: c_uint, v: &mut Local, insns: u64) {
     unsafe { (*inline_slots(index)).budget = start };
 }
 
-/// Adds a stall to the inline counter, as the instructions that it would have been.
+/// Add a stall to the inline counter, as the instructions that would take as long.
 fn hurry(index: c_uint, v: &mut Local, insns: u64) {
     v.not_insns += insns;
     // SAFETY: as in `settle`.
     unsafe { (*inline_slots(index)).budget += insns };
 }
 
-/// Puts a vCPU at the machine's time if virtual time has come into force since it looked last. What it executed by the
-/// host's clock meanwhile is no part of its place in time.
+/// Set a vCPU's local time to the machine's if virtual time has come into force since the vCPU last
+/// checked. Its execution by the host's clock does not count in its local time.
 fn enter_epoch(m: &Machine, v: &mut Local) {
     if v.epoch != m.gate.epoch() {
         v.epoch = m.gate.epoch();
@@ -142,9 +148,9 @@ fn enter_epoch(m: &Machine, v: &mut Local) {
     }
 }
 
-/// The time that a vCPU's thread sees while virtual time is in force, in ns.
+/// Return the time that a vCPU's thread reads while virtual time is in force [ns].
 pub fn own_time(m: &Machine, index: c_uint) -> i64 {
-    // SAFETY: called on the vCPU's thread from within a helper of QEMU's, where no other reference lives.
+    // SAFETY: QEMU calls this on the vCPU's thread from a helper, where no other reference exists.
     let Some(v) = (unsafe { m.local(index) }) else { return m.gate.now() };
     settle(index, v, 0);
     enter_epoch(m, v);
@@ -153,7 +159,8 @@ pub fn own_time(m: &Machine, index: c_uint) -> i64 {
 
 extern "C" fn end_of_budget(index: c_uint, _: *mut c_void) {
     let Some(m) = machine() else { return };
-    // SAFETY: QEMU runs callbacks on the vCPU's thread, and this is the only reference until we return.
+    // SAFETY: QEMU runs callbacks on the vCPU's thread, and no other reference exists until the
+    // return.
     let Some(v) = (unsafe { m.local(index) }) else { return };
     settle(index, v, 0);
     follow_guest(m, v);
@@ -166,7 +173,7 @@ extern "C" fn end_of_budget(index: c_uint, _: *mut c_void) {
     m.publish(index, v);
 }
 
-/// Waits until the vCPU may go on, and gives it a budget that ends with the quantum.
+/// Wait until the vCPU may go on, and give it a budget that ends with the quantum.
 fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
     interpose::trap_tsc();
     let slot = index as usize;
@@ -189,7 +196,7 @@ fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
     }
 }
 
-/// Does what the guest asks for: starts the model, and switches virtual time on and off.
+/// Follow the guest's `enable`: start the model, and switch virtual time on and off.
 fn follow_guest(m: &'static Machine, v: &mut Local) {
     let enabled = m.page.header.enable.load(Relaxed) != 0;
     match STATE.load(Relaxed) {
@@ -199,36 +206,39 @@ fn follow_guest(m: &'static Machine, v: &mut Local) {
     }
 }
 
-/// Switches virtual time. `local_ns` is the time of the vCPU that does it.
+/// Switch virtual time on or off. `local_ns` is the local time of the calling vCPU.
 fn switch(m: &Machine, on: bool, local_ns: i64) {
     let Some(times) = interpose::TIMES.get() else { return };
     m.gate.switch(on, |now| {
         let host = times::Instant { real_ns: host::real_ns(), tsc: interpose::raw_tsc() };
-        // A vCPU may be a quantum ahead of the machine's time, and must not see it go back.
+        // A vCPU may be a quantum ahead of the machine's time, and its clock must not go back.
         if on { times.switch_on(now, host) } else { times.switch_off(now.max(local_ns) + m.quantum_ns, host) }
     });
 }
 
-/// Once: drop every translation and come back with the callbacks of the full model.
+/// Make QEMU drop every translation, so that the next ones have the callbacks of the full model.
+/// Later calls have no effect.
 fn request_model(m: &Machine) {
     if STATE.compare_exchange(state::LIGHT, state::STARTING, Acquire, Relaxed).is_ok() {
         m.page.header.state.store(state::STARTING, Relaxed);
-        // SAFETY: the id is the one QEMU gave us.
+        // SAFETY: the id comes from QEMU.
         unsafe { qemu_plugin_reset(PLUGIN_ID.load(Relaxed), model_started, null_mut()) }
     }
 }
 
-/// QEMU calls this while no vCPU executes.
+/// Switch to the full model. QEMU calls this while no vCPU executes.
 unsafe extern "C" fn model_started(_: usize, _: usize) {
     STATE.store(state::MODELLING, Release);
     register(PLUGIN_ID.load(Relaxed));
     let Some(m) = machine() else { return };
     switch(m, true, 0);
-    // Each vCPU comes to the gate before it executes anything: from here on it must not read the host's counter.
-    // SAFETY: a plain question. Slots after the last vCPU have no place in the scoreboard.
+    // Each vCPU must come to the gate before it executes, because it may not read the host's
+    // counter from now on.
+    // SAFETY: the call only returns a number. Slots after the last vCPU have no entry in the
+    // scoreboard.
     let slots = unsafe { q::qemu_plugin_num_vcpus() };
     for index in 0..slots as u32 {
-        // SAFETY: no vCPU executes; slots of vCPUs that do not exist are never used.
+        // SAFETY: no vCPU executes, and slots of vCPUs that do not exist are never used.
         unsafe { (*inline_slots(index)).budget += FULL };
         // SAFETY: as above.
         if let Some(v) = unsafe { m.local(index) } {
@@ -239,7 +249,7 @@ unsafe extern "C" fn model_started(_: usize, _: usize) {
     m.page.header.state.store(state::MODELLING, Release);
 }
 
-/// A vCPU's thread begins.
+/// Note the vCPU of a new thread.
 extern "C" fn vcpu_created(first: usize, second: usize) {
     interpose::set_role(Role::Vcpu(subject(first, second) as c_uint));
 }
@@ -273,12 +283,14 @@ unsafe extern "C" fn memory_access(
     }
 }
 
-/// The physical address of the access that a callback reports; the virtual one where there is none.
+/// Return the physical address of the access that a callback reports, or the virtual one if there
+/// is none.
 ///
 /// # Safety
-/// To be called in a memory callback, for the access it reports.
+///
+/// The caller must be a memory callback and pass the access that it reports.
 unsafe fn physical(info: q::qemu_plugin_meminfo_t, vaddr: u64) -> u64 {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller keeps the same contract.
     unsafe {
         match q::qemu_plugin_get_hwaddr(info, vaddr) {
             at if at.is_null() => vaddr,
@@ -287,12 +299,14 @@ unsafe fn physical(info: q::qemu_plugin_meminfo_t, vaddr: u64) -> u64 {
     }
 }
 
-/// Physical addresses cost a lookup, so they are used from the second level on. Two processes at equal
-/// virtual addresses then keep apart where it matters.
+/// Look up an access in L2 and the last-level cache after it missed L1, and charge its stall.
+///
+/// A physical address costs a lookup, so only these two caches use it. There it keeps processes at
+/// equal virtual addresses apart.
 #[inline(never)]
 fn missed_l1(m: &Machine, v: &mut Local, index: c_uint, info: q::qemu_plugin_meminfo_t, vaddr: u64) {
     let line = vaddr >> cache::LINE_SHIFT;
-    // SAFETY: called by the memory callback.
+    // SAFETY: the memory callback calls this for the access that it reports.
     let physical = unsafe { physical(info, vaddr) };
     let tag = physical >> cache::LINE_SHIFT;
     let Some(vcpu) = m.vcpus.get(index as usize) else { return };
@@ -310,7 +324,7 @@ fn missed_l1(m: &Machine, v: &mut Local, index: c_uint, info: q::qemu_plugin_mem
         v.events.llc_misses += 1;
         let remote = m.map.node_of(physical) != vcpu.node;
         v.events.remote_misses += u64::from(remote);
-        // The upper half counts the other nodes' lines.
+        // The upper half counts lines of other nodes.
         v.requests += if remote { 1 << 32 } else { 1 };
         if remote {
             hurry(index, v, v.account.insns_for(spec.remote));
@@ -319,10 +333,10 @@ fn missed_l1(m: &Machine, v: &mut Local, index: c_uint, info: q::qemu_plugin_mem
     hurry(index, v, v.account.insns_for(stall));
 }
 
-/// Every access, kernel and user: who holds the line?
+/// Track the holders of the line of an access, kernel or user, and charge a transfer if one is due.
 unsafe extern "C" fn line_access(index: c_uint, info: q::qemu_plugin_meminfo_t, vaddr: u64, _: *mut c_void) {
     let Some(m) = machine() else { return };
-    // SAFETY: as in `end_of_budget`; in a memory callback.
+    // SAFETY: as in `end_of_budget`, and this is a memory callback.
     let (v, physical, is_write) =
         unsafe { (m.local(index), physical(info, vaddr), q::qemu_plugin_mem_is_store(info)) };
     if let (Some(v), Some(lines)) = (v, &m.gate.lines)
@@ -353,7 +367,7 @@ extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
     }
 }
 
-/// A vCPU halts. QEMU's lock is held.
+/// Halt a vCPU. QEMU holds its lock.
 extern "C" fn idle(first: usize, second: usize) {
     let index = subject(first, second) as c_uint;
     let Some(m) = machine() else { return };
@@ -367,7 +381,7 @@ extern "C" fn idle(first: usize, second: usize) {
     m.publish(index, v);
 }
 
-/// A vCPU runs again. QEMU's lock is held.
+/// Resume a vCPU. QEMU holds its lock.
 extern "C" fn resumed(first: usize, second: usize) {
     let index = subject(first, second) as c_uint;
     let Some(m) = machine() else { return };
@@ -379,14 +393,14 @@ extern "C" fn resumed(first: usize, second: usize) {
     if m.gate.is_on() {
         v.epoch = m.gate.epoch();
         v.set_local_ns(local_ns);
-        // It comes to the gate before its first block.
+        // The vCPU must come to the gate before its first block.
         set_budget(index, v, 0);
     }
 }
 
 extern "C" fn translated(first: usize, second: usize) {
     let tb = subject(first, second) as *mut q::qemu_plugin_tb;
-    // SAFETY: QEMU passes a block that is valid during this call; so are its instructions.
+    // SAFETY: QEMU passes a block that is valid during this call, and so are its instructions.
     unsafe {
         let insns = q::qemu_plugin_tb_n_insns(tb);
         let vaddr = q::qemu_plugin_tb_vaddr(tb);
@@ -431,26 +445,27 @@ extern "C" fn translated(first: usize, second: usize) {
     }
 }
 
-/// Makes a block's last instruction note itself if its outcome must be predicted.
+/// Make a block's last instruction store its fall-through address if its outcome must be predicted.
 ///
 /// # Safety
-/// `insn` belongs to the block being translated.
+///
+/// `insn` must belong to the block that is being translated.
 unsafe fn mark_branch(insn: *mut q::qemu_plugin_insn, bytes: &[u8], pending: q::qemu_plugin_u64) {
     let flag = match decode::branch(bytes) {
         Branch::Conditional => 0,
         Branch::Indirect => INDIRECT,
         Branch::Other => return,
     };
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller keeps the same contract.
     unsafe {
         let fall_through = q::qemu_plugin_insn_vaddr(insn) + bytes.len() as u64;
         q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, STORE, pending, fall_through | flag);
     }
 }
 
-/// Registers the callbacks that a reset removes.
+/// Register the callbacks that a reset removes.
 pub fn register(id: q::qemu_plugin_id_t) {
-    // SAFETY: the id is QEMU's; the callbacks live as long as the library, which is never unloaded.
+    // SAFETY: the id is QEMU's. The callbacks live as long as the library, which is never unloaded.
     unsafe {
         qemu_plugin_register_vcpu_tb_trans_cb(id, translated, null_mut());
         qemu_plugin_register_vcpu_idle_cb(id, idle, null_mut());
@@ -458,7 +473,7 @@ pub fn register(id: q::qemu_plugin_id_t) {
     }
 }
 
-/// Registers what is called before the machine starts.
+/// Register the callback that QEMU needs before the machine starts.
 pub fn register_first(id: q::qemu_plugin_id_t) {
     // SAFETY: as in `register`.
     unsafe { qemu_plugin_register_vcpu_init_cb(id, vcpu_created, null_mut()) };

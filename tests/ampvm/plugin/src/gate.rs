@@ -1,15 +1,25 @@
-//! Where vCPU threads and QEMU's main loop wait for each other: [`Clock`] with a lock and a place to sleep.
+//! Synchronisation of vCPU threads and QEMU's main loop: [`Clock`] with a lock and a futex to sleep
+//! on.
 //!
-//! Problem: QEMU stops all vCPUs for its exclusive sections. A vCPU that waits here for ever would wait for the very
-//! vCPU that waits for it. Approach: a wait ends after [`PATIENCE`] and the vCPU executes one more block, at whose
-//! start QEMU can stop it. What it executes counts in its local time as ever.
+//! # Problem
 //!
-//! The main loop's deadline is known only while it polls. A vCPU that arms a timer writes to an event file of the main
-//! loop ([`Gate::notify_main`]), and from then on the deadline is unknown until the main loop has polled again: the
-//! quantum's end, and the time of an idle machine, wait for it. A timer is not late because the host was slow to run the
-//! main loop.
+//! QEMU stops all vCPUs for its exclusive sections. The vCPU that asks for the section waits for
+//! all others to stop. If one of them waited here for the asking vCPU to advance, both would wait
+//! for ever.
 //!
-//! Lock order: QEMU's lock before this one. Nothing here takes QEMU's.
+//! # Approach
+//!
+//! A wait ends after [`PATIENCE`]. The vCPU then executes one more block, and QEMU can stop it at
+//! the start of that block. The block counts in the vCPU's local time as usual.
+//!
+//! The main loop's deadline is known only while it polls. A vCPU that arms a timer writes to an
+//! event file of the main loop ([`Gate::notify_main`]). From then on the deadline is unknown until
+//! the main loop has polled again. The end of the quantum and the time of an idle machine wait for
+//! that poll. A host that delays the main loop thus makes no timer late.
+//!
+//! # Invariants
+//!
+//! Lock order: a thread takes QEMU's lock before this one. No function here takes QEMU's lock.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
@@ -24,88 +34,89 @@ use crate::memory::Nodes;
 /// Longest wait before a vCPU executes one more block.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// What a vCPU must know without the lock.
+/// The part of a vCPU's state that needs no lock.
 #[derive(Default)]
 struct Place {
-    /// Counts wake-ups: a futex.
+    /// Futex word. It counts wakeups.
     bell: AtomicU32,
-    /// Share of its quantum in which the vCPU's SMT siblings ran, in thousandths.
+    /// Share of the last quantum in which the vCPU's SMT siblings ran [permille].
     rivals_permille: AtomicU32,
 }
 
-/// What the lock protects.
+/// State that the lock protects.
 struct Inner {
     clock: Clock,
     nodes: Nodes,
-    /// What each vCPU has still to charge itself for.
+    /// Time and transfers that each vCPU has still to charge to itself.
     owed: Vec<Owed>,
     /// Accesses to shared lines in this quantum.
     uses: Vec<(usize, Vec<(u64, Use)>)>,
-    /// [`Gate::calls`] when the main loop looked at its events before it slept.
+    /// [`Gate::calls`] when the main loop last checked its events before it slept.
     calls_seen: u32,
     /// Speed changes to come, soonest last: (time in ns, vCPU, MIPS/1000).
     throttles: Vec<(i64, usize, u32)>,
 }
 
-/// What a vCPU did in a quantum that concerns the others.
+/// A vCPU's actions in a quantum that affect the other vCPUs.
 #[derive(Debug, Default)]
 pub struct Deeds {
-    /// Lines asked of memory; see [`Nodes::request`].
+    /// Lines requested from memory; see [`Nodes::request`].
     pub requests: u64,
     /// Accesses to shared lines.
     pub uses: Vec<(u64, Use)>,
 }
 
-/// What a vCPU has to charge itself for because of the others.
+/// Time and transfers that a vCPU must charge to itself because of the other vCPUs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Owed {
-    /// Time in ns that it waited for memory.
+    /// Time that it waited for memory [ns].
     pub wait_ns: u64,
     /// Lines that it took from other CPUs, in thousandths.
     pub transfers_milli: u64,
 }
 
-/// The meeting place.
+/// The point at which vCPUs and the main loop wait for each other.
 pub struct Gate {
     inner: Mutex<Inner>,
     places: Vec<Place>,
-    /// Owners of lines, if they are tracked.
+    /// Holders of cache lines, if the machine tracks transfers.
     pub lines: Option<Lines>,
     threads_per_core: usize,
-    /// Virtual time is in force.
+    /// True while virtual time is in force.
     on: AtomicBool,
-    /// Counts the times it came into force: a vCPU that has an older number starts afresh.
+    /// How often virtual time has come into force. A vCPU with an older value must reset its local
+    /// time.
     epoch: AtomicU32,
     /// Copy of the clock's time.
     now_ns: AtomicI64,
-    /// How often vCPUs have called the main loop.
+    /// How often vCPUs have notified the main loop.
     calls: AtomicU32,
 }
 
-/// What a vCPU does after it came to the gate.
+/// A vCPU's next action after it has passed the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
     /// Run for this many ns of local time.
     Run(i64),
-    /// Charge this, then come back.
+    /// Charge this, then return to the gate.
     Charge(Owed),
-    /// Execute one block, then come back.
+    /// Execute one block, then return to the gate.
     OneBlock,
 }
 
-/// How long the machine is idle.
+/// How long the machine stays idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// Some vCPU is awake.
+    /// At least one vCPU is not halted.
     Not,
-    /// For so many ns, until the main loop's deadline.
+    /// The machine is idle for this many ns, until the main loop's deadline.
     For(i64),
-    /// The main loop must look at its events first.
+    /// The main loop must check its events first.
     LookAgain,
 }
 
 impl Gate {
-    /// A gate for vCPUs whose clocks are still the host's.
+    /// Return a gate for vCPUs that still follow the host's clocks.
     pub fn new(
         vcpus: usize,
         quantum_ns: i64,
@@ -142,30 +153,31 @@ impl Gate {
         self.on.load(Acquire)
     }
 
-    /// See the field.
+    /// Return how often virtual time has come into force.
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Relaxed)
     }
 
-    /// The machine's time in ns.
+    /// Return the machine's time [ns].
     pub fn now(&self) -> i64 {
         self.now_ns.load(SeqCst)
     }
 
-    /// Speed changes to apply when their time comes, as (time in ns, vCPU, MIPS/1000).
+    /// Set the speed changes to apply later, as (time in ns, vCPU, MIPS/1000).
     pub fn set_throttles(&self, mut throttles: Vec<(i64, usize, u32)>) {
         throttles.sort_unstable_by(|a, b| b.cmp(a));
         self.lock().throttles = throttles;
     }
 
-    /// Take the next speed change that is due by now.
+    /// Take the next speed change that is due.
     pub fn due_throttle(&self) -> Option<(usize, u32)> {
         let mut inner = self.lock();
         let now = inner.clock.now();
         inner.throttles.pop_if(|(at, ..)| *at <= now).map(|(_, cpu, mips_milli)| (cpu, mips_milli))
     }
 
-    /// Put virtual time in force or suspend it. `at_switch` runs with all clocks stopped.
+    /// Put virtual time in force or suspend it. `at_switch` gets the machine's time and runs under
+    /// the lock, so that time does not advance meanwhile.
     pub fn switch(&self, on: bool, at_switch: impl FnOnce(i64)) {
         let mut inner = self.lock();
         if self.on.load(Relaxed) == on {
@@ -177,15 +189,16 @@ impl Gate {
         }
         at_switch(inner.clock.now());
         self.on.store(on, Release);
-        // The main loop sleeps by the other clock: it must poll again.
+        // The main loop sleeps by the previous clock, so it must poll again.
         inner.clock.set_main(MainLoop::Busy);
         drop(inner);
         host::kick_main();
         self.places.iter().for_each(ring);
     }
 
-    /// A vCPU of this local time comes to the gate with what it did since the last time, and waits there.
-    /// Return what it does next and its local time, which is later than it said if it was taken for halted.
+    /// Report a vCPU's local time and its actions since the last call, and wait until it may go on.
+    /// Return its next action and its local time. That time is later than `local_ns` if the clock
+    /// counted the vCPU as halted meanwhile.
     pub fn pass(&self, cpu: usize, local_ns: i64, deeds: Deeds) -> (Leave, i64) {
         let Some(place) = self.places.get(cpu) else { return (Leave::OneBlock, local_ns) };
         let mut inner = self.lock();
@@ -215,7 +228,7 @@ impl Gate {
         }
     }
 
-    /// End the quantum and open the next one, as far as that is possible now.
+    /// End the quantum and open the next one, as far as both are possible now.
     fn advance(&self, inner: &mut Inner) {
         loop {
             let ended = inner.clock.end_quantum();
@@ -225,7 +238,8 @@ impl Gate {
             }
             let is_stale = self.calls.load(SeqCst) != inner.calls_seen;
             if matches!(inner.clock.main(), MainLoop::Polling(_)) && (is_stale || inner.clock.is_due()) {
-                // The kick makes sure that it polls again, whatever the vCPU wrote to.
+                // The kick makes the main loop poll again even if the vCPU wrote to a file that
+                // the main loop does not poll.
                 inner.clock.set_main(MainLoop::Busy);
                 host::kick_main();
             }
@@ -239,7 +253,8 @@ impl Gate {
         }
     }
 
-    /// What the vCPUs of a core or of a node take from each other, by what they did in the quantum that ended.
+    /// Charge the vCPUs of a core or a node for the resources that they shared in the quantum that
+    /// ended.
     fn share_out(&self, inner: &mut Inner, elapsed: i64) {
         let busy: Vec<_> =
             (0..self.places.len()).map(|cpu| inner.clock.take_busy_permille(cpu, elapsed)).collect();
@@ -265,17 +280,18 @@ impl Gate {
         }
     }
 
-    /// Share of the last quantum in which a vCPU's siblings ran, in thousandths of one sibling.
+    /// Return the share of the last quantum in which a vCPU's siblings ran, in thousandths of one
+    /// sibling.
     pub fn rivals_permille(&self, cpu: usize) -> u32 {
         self.places.get(cpu).map_or(0, |place| place.rivals_permille.load(Relaxed))
     }
 
-    /// A vCPU runs again. Return its local time.
+    /// Mark a vCPU as running. Return its local time.
     pub fn resume(&self, cpu: usize) -> i64 {
         self.lock().clock.resume(cpu)
     }
 
-    /// A vCPU halts.
+    /// Halt a vCPU at this local time and record its actions.
     pub fn halt(&self, cpu: usize, local_ns: i64, deeds: Deeds) {
         let mut inner = self.lock();
         inner.take_in(cpu, deeds);
@@ -283,7 +299,7 @@ impl Gate {
         self.after_halt(&mut inner);
     }
 
-    /// A kicked vCPU sleeps again without having run.
+    /// Halt a kicked vCPU that sleeps again without having run.
     pub fn sleep_again(&self, cpu: usize) {
         let mut inner = self.lock();
         if inner.clock.state(cpu) == State::Waking {
@@ -302,23 +318,25 @@ impl Gate {
         }
     }
 
-    /// A waker whose time is `at` kicks a halted vCPU.
+    /// Kick a halted vCPU at the waker's time `at`.
     pub fn wake(&self, cpu: usize, at: i64) {
         self.lock().clock.wake(cpu, at);
     }
 
-    /// A vCPU writes to an event file: the main loop's deadline may change.
+    /// Note that a vCPU wrote to an event file, so that the main loop's deadline may change.
     pub fn notify_main(&self) {
         self.calls.fetch_add(1, SeqCst);
     }
 
-    /// The main loop is about to look at its events. Return what it then passes on to [`Gate::main_polls`].
+    /// Return the count of notifications before the main loop checks its events. The main loop
+    /// passes it on to [`Gate::main_polls`].
     pub fn main_looks(&self) -> u32 {
         self.calls.load(SeqCst)
     }
 
-    /// The main loop has looked and found nothing; it sleeps until the deadline. Return how long the machine is idle from
-    /// now on. If a vCPU has called meanwhile, the deadline may be stale, so the main loop looks again.
+    /// Note that the main loop found no event and sleeps until the deadline. Return how long the
+    /// machine stays idle. If a vCPU has notified the main loop meanwhile, the deadline may be
+    /// stale and the main loop must check again.
     pub fn main_polls(&self, deadline: i64, calls_seen: u32) -> Idle {
         let mut inner = self.lock();
         if self.calls.load(SeqCst) != calls_seen {
@@ -334,15 +352,15 @@ impl Gate {
         Idle::Not
     }
 
-    /// The main loop has events to handle.
+    /// Note that the main loop has events to handle.
     pub fn main_works(&self) {
         self.lock().clock.set_main(MainLoop::Busy);
     }
 
-    /// Move an idle machine's time on by `by_ns`, or to the deadline.
+    /// Advance an idle machine's time by `by_ns`, but not past the deadline.
     pub fn idle_by(&self, by_ns: i64) {
         let mut inner = self.lock();
-        // Another thread of QEMU's may have woken a vCPU that has called and halted again.
+        // Another QEMU thread may have woken a vCPU that notified the main loop and halted again.
         if self.calls.load(SeqCst) != inner.calls_seen {
             return;
         }
@@ -369,7 +387,7 @@ fn ring(place: &Place) {
     host::futex_wake(&place.bell);
 }
 
-/// For each vCPU the running shares of the other vCPUs on its core, added up.
+/// Return for each vCPU the sum of the running shares of the other vCPUs on its core.
 fn rivals(busy_permille: &[u32], threads_per_core: usize) -> Vec<u32> {
     let cores = busy_permille.chunks(threads_per_core.max(1));
     cores.flat_map(|core| core.iter().map(|own| core.iter().sum::<u32>() - own)).collect()

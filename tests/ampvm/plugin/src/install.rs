@@ -1,4 +1,4 @@
-//! Installation: what QEMU looks up and calls first.
+//! Installation: the symbols and functions that QEMU looks up and calls first.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicI32;
@@ -15,34 +15,38 @@ use crate::interpose::{self, Role, TIMES};
 use crate::times::{Instant, Times};
 use crate::vcpu::Machine;
 
-/// The plugin APIs that this can speak; `ffi` knows how they differ.
+/// Plugin APIs that this plugin supports; `ffi` handles their differences.
 const APIS: std::ops::RangeInclusive<c_int> = 4..=7;
-/// Environment variable in which the plugin API of the QEMU to come is passed.
+/// Environment variable that holds the plugin API of the QEMU that will load the plugin.
 const API_VARIABLE: &CStr = c"AMPVM_PLUGIN_API";
-/// Looked up by QEMU before it calls [`qemu_plugin_install`]. QEMU refuses versions it does not know.
+/// Plugin API version. QEMU reads it before it calls [`qemu_plugin_install`] and refuses a version
+/// that it does not know.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(*APIS.start());
 
-/// Run by the loader.
+/// Constructor that the loader runs.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CHOOSE_API: extern "C" fn() = choose_api;
 
-/// QEMU reads the version before it tells its own, and each QEMU takes one version only.
+/// Take the API version from the environment. QEMU reads the plugin's version before it reports its
+/// own, so the plugin cannot adapt later.
 extern "C" fn choose_api() {
-    // SAFETY: the name ends in NUL; nobody else runs yet.
+    // SAFETY: the name ends in NUL, and no other thread runs yet.
     let value = unsafe { libc::getenv(API_VARIABLE.as_ptr()) };
     if !value.is_null() {
-        // SAFETY: a C string that nobody changes.
+        // SAFETY: `value` is a C string, and no thread changes it.
         qemu_plugin_version.store(unsafe { libc::atoi(value) }, Relaxed);
     }
 }
 
-/// Called by QEMU once, before the machine starts. Returns 0, or -1 after one line on stderr.
+/// Install the plugin. QEMU calls this once, before the machine starts. Return 0, or -1 after one
+/// line on stderr.
 ///
 /// # Safety
-/// QEMU's contract: `info` is valid, `argv` holds `argc` C strings.
+///
+/// QEMU's contract: `info` is valid, and `argv` holds `argc` C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: q::qemu_plugin_id_t,
@@ -50,7 +54,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller keeps the same contract.
     match unsafe { install(id, info, argc, argv) } {
         Ok(()) => 0,
         Err(message) => {
@@ -66,23 +70,23 @@ unsafe fn install(
     argc: c_int,
     argv: *mut *mut c_char,
 ) -> Result<(), String> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a valid `info`.
     let info = unsafe { info.as_ref() }.ok_or("QEMU gave no machine description")?;
     let (min, cur) = (info.version.min, info.version.cur);
     let api = qemu_plugin_version.load(Relaxed);
     if !(min..=cur).contains(&api) || !APIS.contains(&api) {
         return Err(format!("this QEMU's plugin API is {min} to {cur}, not {api}; use QEMU 10.0 to 11.1"));
     }
-    // SAFETY: a C string from QEMU.
+    // SAFETY: QEMU passes a C string.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
     if !info.system_emulation || target != "x86_64" {
         return Err(format!("{target} is not supported; use qemu-system-x86_64"));
     }
-    // SAFETY: system emulation, so this member of the union is the valid one.
+    // SAFETY: this is system emulation, so this member of the union is the valid one.
     let cpus = unsafe { info.__bindgen_anon_1.system };
     let mut words = Vec::new();
     for k in 0..usize::try_from(argc).unwrap_or(0) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes `argc` C strings.
         let word = unsafe { CStr::from_ptr(*argv.add(k)) };
         words.push(word.to_str().map_err(|_| format!("argument {word:?} is not UTF-8"))?);
     }
@@ -106,7 +110,7 @@ unsafe fn install(
     let _ = TIMES.set(Times::new(now, program_code()));
     // QEMU installs plugins on the thread that becomes its main loop.
     interpose::set_role(Role::Main);
-    // SAFETY: a plain constructor.
+    // SAFETY: the function only allocates a scoreboard.
     SCOREBOARD.store(unsafe { q::qemu_plugin_scoreboard_new(size_of::<Inline>()) }, Release);
     PLUGIN_ID.store(id, Relaxed);
     MACHINE.store(Box::leak(Box::new(Machine::new(&config, page))), Release);
@@ -115,17 +119,17 @@ unsafe fn install(
     Ok(())
 }
 
-/// Does QEMU find our functions before libc's?
+/// Return true if QEMU finds this library's functions before libc's.
 fn is_preloaded() -> bool {
     // SAFETY: the name ends in NUL.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"clock_gettime".as_ptr()) };
     found == interpose::clock_gettime as *mut c_void
 }
 
-/// Where the main program's code lies.
+/// Return the address range of the main program's code.
 fn program_code() -> std::ops::Range<usize> {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid description; `out` is the range below.
+        // SAFETY: the loader passes a valid description, and `out` points to the range below.
         unsafe {
             let (info, out) = (&*info, &mut *out.cast::<std::ops::Range<usize>>());
             let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -135,7 +139,7 @@ fn program_code() -> std::ops::Range<usize> {
                 *out = start..start + header.p_memsz as usize;
             }
         }
-        // The first object is the program; a result that is not zero ends the walk.
+        // The first object is the program. A nonzero result ends the walk.
         1
     }
     let mut range = 0..0;

@@ -1,19 +1,27 @@
-//! The functions of libc that QEMU finds here instead, and the time stamp counter.
+//! Replacements for the libc functions from which QEMU takes its clocks, and for the time stamp
+//! counter.
 //!
-//! Problem: QEMU takes the guest's clocks from the host's. Approach: this library is preloaded, so QEMU's calls of the
-//! functions below come here first. Threads other than vCPUs and the main loop get what libc would have given.
+//! # Problem
 //!
-//! | function | what it does here |
+//! QEMU derives the guest's clocks from the host's.
+//!
+//! # Approach
+//!
+//! This library is preloaded, so QEMU calls the functions below instead of libc's. Threads other
+//! than vCPUs and the main loop get the same results as from libc.
+//!
+//! | function | effect here |
 //! |---|---|
-//! | `clock_gettime` | CLOCK_MONOTONIC follows virtual time: every timer and clock of the machine does |
-//! | `ppoll` | the main loop's timeout is in virtual time; while all vCPUs are halted, it moves time on |
+//! | `clock_gettime` | CLOCK_MONOTONIC, hence every timer and clock, follows virtual time |
+//! | `ppoll` | the main loop's timeout is virtual; with all vCPUs halted, the call advances time |
 //! | `write` | a vCPU that wakes the main loop makes its deadline unknown |
-//! | `pthread_cond_wait`, `_broadcast` | a kicked vCPU holds time up until its thread has run |
-//! | `pthread_cond_signal` | the main loop gives work to a thread, which the guest may wait for |
-//! | RDTSC | traps (`PR_SET_TSC`), and is answered from virtual time |
+//! | `pthread_cond_wait`, `_broadcast` | time waits for a kicked vCPU until its thread has run |
+//! | `pthread_cond_signal` | the main loop gives a thread work that the guest may wait for |
+//! | RDTSC | traps (`PR_SET_TSC`) and returns a counter derived from virtual time |
 //!
-//! Idle time costs the host nothing: it ends at once, at the next deadline. But while the guest may wait for the host's
-//! files, it passes as in reality ([`Devices`]).
+//! Idle time costs the host nothing, because an idle machine advances to the next deadline at once.
+//! The exception is a guest that may wait for the host's files: its idle time passes as in reality
+//! ([`Devices`]).
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -30,26 +38,26 @@ use crate::gate::Idle;
 use crate::host;
 use crate::times::Times;
 
-/// For so long after a device was active, more may come of it, in real ns.
+/// Time after a device's last activity in which more events may follow [real ns].
 const ACTIVE_NS: i64 = 20_000_000;
-/// For so long a request may take, in real ns. Some are never answered.
+/// Longest time that a request may take [real ns]. Some requests are never answered.
 const REQUEST_NS: i64 = 500_000_000;
-/// Longest sleep of an idle main loop between two looks at the clock, in real ns.
+/// Longest sleep of an idle main loop between two reads of the clock [real ns].
 const LONGEST_NAP_NS: i64 = 5_000_000;
 
-/// Whether the guest may wait for the host.
+/// Device activity, which shows whether the guest may wait for the host.
 ///
-/// A vCPU kicks a device by a write to an event file. If the main loop polls that file, it does the work itself, or gives
-/// it to a worker, which it wakes by a condition variable; else another process serves the device. An answer is an event
-/// that the main loop polls for.
+/// A vCPU kicks a device by a write to an event file. If the main loop polls that file, it does the
+/// work itself or wakes a worker through a condition variable. If it does not poll the file,
+/// another process serves the device. The answer is an event that the main loop polls for.
 struct Devices {
-    /// Files that the main loop polls, a bit each.
+    /// Files that the main loop polls, one bit each.
     polled: [AtomicU64; 64],
-    /// Files with which other threads call the main loop, which are no devices.
+    /// Files that other threads write to notify the main loop. They are not devices.
     callers: [AtomicU64; 64],
-    /// When a device was active last, in real ns.
+    /// When a device was last active [real ns].
     active_ns: AtomicI64,
-    /// Since when a request is open, in real ns; 0 if none is.
+    /// When the open request began [real ns], or 0 if none is open.
     request_ns: AtomicI64,
 }
 
@@ -76,7 +84,7 @@ fn contains(set: &[AtomicU64], fd: c_int) -> bool {
 }
 
 impl Devices {
-    /// A thread writes to an event file. Threads that are no vCPUs never kick devices.
+    /// Note a thread's write to an event file. Only vCPUs kick devices.
     fn written(&self, fd: c_int, by_vcpu: bool) {
         if !by_vcpu {
             insert(&self.callers, fd);
@@ -92,7 +100,7 @@ impl Devices {
         self.request_ns.store(host::real_ns(), Relaxed);
     }
 
-    /// The main loop has events.
+    /// Note that the main loop has events.
     fn answered(&self) {
         if self.request_ns.swap(0, Relaxed) != 0 {
             self.active_ns.store(host::real_ns(), Relaxed);
@@ -105,39 +113,39 @@ impl Devices {
     }
 }
 
-/// What a host thread is to the machine.
+/// The part that a host thread plays in the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A thread of QEMU's that the guest's clocks do not concern.
+    /// A QEMU thread that does not use the guest's clocks.
     Other,
     /// The main loop.
     Main,
-    /// A vCPU.
+    /// The thread of the vCPU with this index.
     Vcpu(u32),
 }
 
 thread_local! {
     static ROLE: Cell<Role> = const { Cell::new(Role::Other) };
-    /// The vCPU has announced that it halts and has not resumed.
+    /// True from the halt of this thread's vCPU until it resumes.
     static ASLEEP: Cell<bool> = const { Cell::new(false) };
-    /// RDTSC traps on this thread.
+    /// True if RDTSC traps on this thread.
     static TRAPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Tell what the calling thread is.
+/// Set the role of the calling thread.
 pub fn set_role(role: Role) {
     ROLE.set(role);
 }
 
-/// Tell whether the calling vCPU sleeps.
+/// Set whether the calling thread's vCPU is halted.
 pub fn set_asleep(asleep: bool) {
     ASLEEP.set(asleep);
 }
 
-/// Clocks as QEMU sees them.
+/// The guest's clocks, once the plugin is installed.
 pub static TIMES: OnceLock<Times> = OnceLock::new();
 
-/// CLOCK_MONOTONIC as QEMU sees it on this thread, in ns; None where it is the host's.
+/// Return CLOCK_MONOTONIC as QEMU reads it on this thread [ns], or None if it is the host's.
 fn guest_monotonic() -> Option<i64> {
     let (times, m) = (TIMES.get()?, machine()?);
     let virtual_ns = match ROLE.get() {
@@ -150,26 +158,28 @@ fn guest_monotonic() -> Option<i64> {
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(id: clockid_t, out: *mut timespec) -> c_int {
     if id == libc::CLOCK_MONOTONIC
         && let Some(ns) = guest_monotonic()
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps libc's contract.
         && let Some(out) = unsafe { out.as_mut() }
     {
         (out.tv_sec, out.tv_nsec) = (ns / 1_000_000_000, ns % 1_000_000_000);
         return 0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps libc's contract.
     unsafe { libc::syscall(libc::SYS_clock_gettime, id, out) as c_int }
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-    // An event file takes eight bytes. What else has eight does no harm.
+    // A write to an event file has eight bytes. Other writes of eight bytes do no harm here.
     if count == 8
         && let Some(m) = machine()
     {
@@ -179,17 +189,17 @@ pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) 
             m.gate.notify_main();
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps libc's contract.
     unsafe { libc::syscall(libc::SYS_write, fd, buffer, count) as ssize_t }
 }
 
-/// libc's own function of this name.
+/// Return libc's own function of this name, or null if there is none.
 fn original(slot: &AtomicPtr<c_void>, name: &'static std::ffi::CStr) -> *mut c_void {
     let known = slot.load(Acquire);
     if !known.is_null() {
         return known;
     }
-    // The version matters: the condition variables of glibc 2.2.5 are another type.
+    // The version matters: glibc 2.2.5 has condition variables of another type.
     // SAFETY: both strings end in NUL.
     let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
     slot.store(found, Release);
@@ -197,7 +207,8 @@ fn original(slot: &AtomicPtr<c_void>, name: &'static std::ffi::CStr) -> *mut c_v
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -213,7 +224,7 @@ pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mu
     if real.is_null() {
         return libc::ENOSYS;
     }
-    // SAFETY: libc's function has this type; the caller's promise covers the arguments.
+    // SAFETY: libc's function has this type, and the caller keeps its contract.
     unsafe {
         let real: extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int =
             std::mem::transmute(real);
@@ -222,7 +233,8 @@ pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mu
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -241,7 +253,8 @@ pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -266,17 +279,18 @@ pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_
 }
 
 unsafe fn real_ppoll(fds: &mut [pollfd], timeout: *const timespec, mask: *const sigset_t) -> c_int {
-    // The kernel writes what is left of the timeout back.
-    // SAFETY: the caller's promise.
+    // The kernel writes the rest of the timeout back, so it gets a copy.
+    // SAFETY: the caller keeps libc's contract.
     let mut left = unsafe { timeout.as_ref().copied() };
     let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // The kernel's signal set has eight bytes.
-    // SAFETY: the slice is valid, the mask by the caller's promise.
+    // SAFETY: the slice is valid, and the caller vouches for the mask.
     unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), left, mask, 8_usize) as c_int }
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ppoll(
     fds: *mut pollfd,
@@ -285,17 +299,18 @@ pub unsafe extern "C" fn ppoll(
     mask: *const sigset_t,
 ) -> c_int {
     let count = count as usize;
-    // SAFETY: the caller's promise; an empty slice for null.
+    // SAFETY: the caller passes `count` descriptors. The pointer is not used if there are none.
     let fds = if count == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(fds, count) } };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps libc's contract.
     let wanted = unsafe { timeout.as_ref() }.map(|t| t.tv_sec.saturating_mul(1_000_000_000) + t.tv_nsec);
     let main = ROLE.get() == Role::Main && wanted != Some(0);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps libc's contract.
     unsafe { if main { main_poll(fds, wanted, mask) } else { real_ppoll(fds, timeout, mask) } }
 }
 
 /// # Safety
-/// As for libc's function.
+///
+/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __ppoll_chk(
     fds: *mut pollfd,
@@ -304,11 +319,11 @@ pub unsafe extern "C" fn __ppoll_chk(
     mask: *const sigset_t,
     _: size_t,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps libc's contract.
     unsafe { ppoll(fds, count, timeout, mask) }
 }
 
-/// The main loop's sleep. `wanted` is its timeout in ns of the clock in force.
+/// Poll for the main loop. `wanted` is its timeout in ns of the clock in force.
 unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset_t) -> c_int {
     let (Some(m), Some(event)) = (machine(), host::main_event()) else { return 0 };
     trap_tsc();
@@ -324,13 +339,13 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
         let calls_seen = m.gate.main_looks();
         let t = nap.map(|ns: i64| timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 });
         let t = t.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: valid descriptors and mask by the caller's promise.
+        // SAFETY: the caller vouches for the descriptors and the mask.
         let mut ready = unsafe { real_ppoll(&mut all, t, mask) };
         if ready > 0 && all.last().is_some_and(|last| last.revents != 0) {
             let _ = event.read();
             ready -= 1;
         }
-        // A switch of the clock makes the deadline meaningless: QEMU looks again.
+        // A switch of the clock makes the deadline meaningless, so QEMU must compute it again.
         let is_switched = m.gate.is_on() != on || m.gate.epoch() != epoch;
         if ready != 0 || is_switched || clock() >= deadline {
             break ready;
@@ -369,18 +384,20 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
     ready
 }
 
-/// Make RDTSC trap on the calling thread, once virtual time has been in force.
+/// Make RDTSC trap on the calling thread if virtual time has ever been in force.
 pub fn trap_tsc() {
     if !TRAPS.get() && TIMES.get().is_some_and(Times::is_set) {
         TRAPS.set(true);
-        // SAFETY: changes what RDTSC does on this thread; the handler is installed.
+        // SAFETY: the call changes RDTSC on this thread only, and the handler is installed.
         unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
     }
 }
 
-/// Install the handler. False if this host does not let RDTSC trap.
+/// Install the handler of trapped RDTSC instructions. Return false if the host does not let RDTSC
+/// trap.
 pub fn prepare_tsc() -> bool {
-    // SAFETY: a handler of the right type; RDTSC is made to trap and not to, on this thread only.
+    // SAFETY: the handler has the required type. RDTSC traps only between the two calls, and only
+    // on this thread.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_segv as *const () as usize;
@@ -391,9 +408,10 @@ pub fn prepare_tsc() -> bool {
     }
 }
 
-/// A trapped RDTSC or RDTSCP, of QEMU for its guest or of the C library for itself. Anything else is a crash.
+/// Emulate a trapped RDTSC or RDTSCP, which QEMU executes for its guest or the C library for
+/// itself. Any other fault becomes a crash.
 extern "C" fn on_segv(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes a valid context; the instruction pointer of a trapped instruction is readable.
+    // SAFETY: the kernel passes a valid context, and a trapped instruction is readable.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize] as *const u8;
@@ -405,7 +423,7 @@ extern "C" fn on_segv(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
                 return;
             }
         };
-        // A thread inherits the trap from the thread that starts it, but not the note.
+        // A thread inherits the trap from the thread that started it, but not the flag.
         TRAPS.set(true);
         let in_qemu = TIMES.get().is_some_and(|times| times.is_qemu(at as usize));
         let tsc = match (in_qemu, guest_monotonic(), TIMES.get()) {
@@ -421,7 +439,7 @@ extern "C" fn on_segv(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
-/// The host's counter, also where it traps.
+/// Return the host's counter, also on a thread where RDTSC traps.
 pub fn raw_tsc() -> u64 {
     // SAFETY: as in `trap_tsc`.
     unsafe {

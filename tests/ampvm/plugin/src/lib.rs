@@ -1,23 +1,45 @@
-//! QEMU TCG plugin of the asymmetric VM: gives every vCPU a speed, caches, a branch predictor and stalls, and the
-//! machine a time of its own.
+//! QEMU TCG plugin of the asymmetric VM. It gives every vCPU a speed, caches, a branch predictor
+//! and stalls, and the machine its own virtual time.
 //!
-//! Problem: test schedulers on unequal cores with stall counters on any host, without KVM or a hardware PMU, and get the
-//! same figures on each. Approach: count what each vCPU executes, price it, and drive the guest's clocks from the sum.
-//! The host only decides how long that takes. The library is loaded twice: preloaded, so that QEMU takes its clocks from
-//! `interpose`, and as a plugin.
+//! # Problem
 //!
-//! Modules: [`args`] what `-plugin` accepts; [`cache`], [`branch`], [`memory`] and [`lines`] the sources of stalls;
-//! [`account`] events to time and counters; [`clock`] virtual time; [`times`] the guest's clocks; [`decode`] the few
-//! x86 instructions that matter. All these are pure. `gate` makes vCPUs wait for each other; `ffi`, `install` and
-//! `interpose` talk to QEMU, `host` to the host.
+//! Schedulers need tests on unequal cores with stall counters, on any host, without KVM or a
+//! hardware PMU. The figures must be the same on every host.
 //!
-//! Invariants: counters only grow, also when a speed changes; no clock goes back; nothing here panics once installed (a
-//! panic would take QEMU down), so lookups on hot paths are total.
+//! # Approach
 //!
-//! Limits: one instruction takes one cycle, stalls do not overlap, only user-space accesses and branches are modelled,
-//! no prefetching, no TLB. `../README.md` has the figures.
+//! Count the events of each vCPU, convert them to time, and drive the guest's clocks from the sum.
+//! The host only affects how long a run takes. QEMU loads the library twice: as a preloaded
+//! library, so that it takes its clocks from `interpose`, and as a plugin.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`args`] | the arguments of `-plugin` |
+//! | [`cache`], [`branch`], [`memory`], [`lines`] | the sources of stalls |
+//! | [`account`] | events to time and counters |
+//! | [`clock`] | virtual time |
+//! | [`times`] | the guest's clocks |
+//! | [`decode`] | the few x86 instructions that matter |
+//! | `gate` | where vCPUs wait for each other |
+//! | `vcpu` | state of each vCPU and of the machine |
+//! | `ffi`, `install`, `interpose` | the interface to QEMU |
+//! | `host` | the interface to the host |
+//!
+//! The modules before `gate` are pure.
+//!
+//! # Invariants
+//!
+//! * Counters only grow, also when a speed changes.
+//! * No clock goes back.
+//! * No code here panics once the plugin is installed, because a panic would end QEMU. Lookups on
+//!   hot paths are therefore total.
+//!
+//! # Limits
+//!
+//! One instruction takes one cycle, and stalls do not overlap. Caches and branches are modelled for
+//! user space only. There is no prefetching and no TLB. `../README.md` has the figures.
 
-// The users of some items, `ffi` and others, are not in the test binary.
+// Some items are used only by modules that the test binary lacks, such as `ffi`.
 #![cfg_attr(test, allow(dead_code))]
 
 mod account;
@@ -26,7 +48,7 @@ mod branch;
 mod cache;
 mod clock;
 mod decode;
-// The test binary is not loaded by QEMU, so it must not refer to QEMU's symbols.
+// QEMU does not load the test binary, so it must not refer to QEMU's symbols.
 #[cfg(not(test))]
 mod ffi;
 mod gate;

@@ -1,62 +1,80 @@
-//! Which CPUs hold which cache line, and how often lines move between them.
+//! Holders of cache lines, and how often lines move between CPUs.
 //!
-//! Problem: how many lines CPUs take from each other depends on the order of their accesses, and within a quantum of
-//! virtual time the host chooses that order. Approach: a line that one CPU alone holds is a look in a table. Accesses
-//! to any other line are counted per vCPU, line and quantum. When the quantum ends, the counts of all vCPUs are taken
-//! together, as if they had come in random order, and the expected number of transfers is charged to each.
+//! # Problem
 //!
-//! For a vCPU with `r` reads and `w` writes of a line, to which the others made `a` accesses, `b` of them writes:
+//! The number of lines that CPUs take from each other depends on the order of their accesses.
+//! Within a quantum of virtual time the host decides that order.
+//!
+//! # Approach
+//!
+//! An access to a line that one CPU holds alone is one lookup in a table. Accesses to any other
+//! line are counted per vCPU, line and quantum. At the end of the quantum, the counts of all vCPUs
+//! are combined as if the accesses had come in random order. Each vCPU is charged the expected
+//! number of transfers.
+//!
+//! Take a vCPU with `r` reads and `w` writes of a line, to which the others made `a` accesses, `b`
+//! of them writes:
 //!
 //!     transfers = r * b / (b + r + w)  +  w * a / (a + w)
 //!
-//! A read needs the line anew if another CPU wrote since this one's last access; a write does if another CPU has taken a
-//! copy since this one's last write. A read that a write of the same line follows at once is one access: a write.
-//! Besides, the first access to a line that others hold is a transfer.
+//! A read is a transfer if another CPU has written the line since this CPU's last access. A write
+//! is a transfer if another CPU has copied the line since this CPU's last write. A read and a write
+//! of the same line directly after it are one access: a write. In addition, the first access to a
+//! line that others hold is a transfer.
 //!
-//! Nobody counts the accesses of a CPU that holds a line alone. When another CPU writes the line, the former holder
-//! may still be at it. So its accesses in the next quantum are counted, too, as those of a CPU without the line.
+//! Accesses of a CPU that holds a line alone are not counted. When another CPU writes the line, the
+//! former holder may still use it. Its accesses in the next quantum are therefore counted as well,
+//! as those of a CPU without the line.
 //!
-//! Invariants (property-tested): the result does not depend on the order in which vCPUs report; a line that one CPU
-//! uses never moves; nobody is charged for more transfers than it made accesses.
+//! # Invariants
 //!
-//! Limits: caches hold every line for ever here; accesses that depend on each other within a quantum count as random
-//! ones, too.
+//! All of these are tested, the first and the last as properties.
+//!
+//! * The result does not depend on the order in which vCPUs report.
+//! * A line that one CPU uses never moves.
+//! * No CPU is charged for more transfers than it made accesses.
+//!
+//! # Limits
+//!
+//! Caches hold every line for ever here. Accesses that depend on each other within a quantum also
+//! count as random ones.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-/// Lines of the table: 4 GiB of memory. Other addresses share entries.
+/// Entries of the table, which cover 4 GiB of memory. Other addresses share entries.
 const TABLE: usize = 1 << 26;
 
-/// Holders of each line, a bit per vCPU.
+/// Holders of each line, one bit per vCPU.
 pub struct Lines {
     holders: Vec<AtomicU64>,
-    /// Holders of lines whose entry above still has the bit of the one that held it alone a quantum ago.
+    /// New holders of lines that another CPU wrote in the last quantum while one CPU held them
+    /// alone. Until the current quantum ends, the entries above also keep the former holder's bit.
     lost: Mutex<HashMap<u64, u64>>,
 }
 
 /// One vCPU's accesses to a line in a quantum.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Use {
-    /// Reads that no write follows at once.
+    /// Reads without a write directly after them.
     pub reads: u64,
     /// Writes.
     pub writes: u64,
 }
 
-/// One vCPU's accesses to lines that it does not hold alone, in this quantum.
+/// One vCPU's accesses in this quantum to lines that it does not hold alone.
 #[derive(Debug, Default)]
 pub struct Shared {
     uses: HashMap<u64, Use>,
     last_read: Option<u64>,
-    /// How many, over all lines; whoever reads it starts it afresh.
+    /// Number of accesses to all lines. Its reader resets it.
     pub accesses: u64,
 }
 
 impl Shared {
-    /// Takes what was counted.
+    /// Take the counts.
     pub fn take(&mut self) -> Vec<(u64, Use)> {
         self.last_read = None;
         self.uses.drain().collect()
@@ -64,11 +82,12 @@ impl Shared {
 }
 
 impl Lines {
-    /// Nobody holds anything. Costs the host memory only for lines that are used.
+    /// Return a table without holders. It costs the host memory only for lines in use.
     pub fn new() -> Self {
-        // Zeroed as a whole, so that the host hands out no page before its first use.
+        // One large zeroed allocation makes the host back each page only at its first use.
         let zeroes = std::mem::ManuallyDrop::new(vec![0_u64; TABLE]);
-        // SAFETY: the vector is not used again, and an AtomicU64 has the size and, on x86-64, the alignment of a u64.
+        // SAFETY: the vector is not used again. On x86-64 an AtomicU64 has the size and alignment
+        // of a u64.
         let holders = unsafe { Vec::from_raw_parts(zeroes.as_ptr().cast_mut().cast(), TABLE, TABLE) };
         Self { holders, lost: Mutex::default() }
     }
@@ -77,7 +96,7 @@ impl Lines {
         self.holders.get(line as usize % TABLE)
     }
 
-    /// A vCPU accesses a line. Return true if others may have it, too.
+    /// Count an access of a vCPU to a line. Return true if other CPUs may have the line, too.
     #[inline]
     pub fn access(&self, cpu: usize, line: u64, is_write: bool, shared: &mut Shared) -> bool {
         let (Some(slot), own) = (self.slot(line), 1_u64 << (cpu % 64)) else { return false };
@@ -99,7 +118,8 @@ impl Lines {
         true
     }
 
-    /// A quantum ended in which the vCPUs made these accesses: the transfers of each, in thousandths.
+    /// Settle a quantum in which the vCPUs made these accesses. Return the transfers of each vCPU,
+    /// in thousandths.
     pub fn settle(&self, uses: Vec<(usize, Vec<(u64, Use)>)>, cpus: usize) -> Vec<u64> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         for (line, holders) in &*lost {
@@ -138,7 +158,7 @@ impl Lines {
     }
 }
 
-/// Transfers of each user of one line that these held before, in thousandths.
+/// Return the transfers of each user of one line with these holders, in thousandths.
 fn transfers(holders: u64, users: &[(usize, Use)]) -> Vec<(usize, u64)> {
     let all = users.iter().map(|(_, used)| used.reads + used.writes).sum::<u64>();
     let written = users.iter().map(|(_, used)| used.writes).sum::<u64>();
@@ -147,7 +167,8 @@ fn transfers(holders: u64, users: &[(usize, Use)]) -> Vec<(usize, u64)> {
         let (a, b) = (all - r - w, written - w);
         let share = |n: u64, of: u64, rest: u64| (n * of * 1000).checked_div(of + rest).unwrap_or(0);
         let own = 1_u64 << (cpu % 64);
-        // Holding no copy, or writing where others hold one, the first access is a transfer for certain.
+        // The first access is certainly a transfer if this CPU has no copy or writes a line with
+        // other holders.
         let first = holders & !own != 0 && (holders & own == 0 || w > 0 && a == 0);
         let expected = share(r, b, r + w) + share(w, a, w);
         (*cpu, expected.max(if first { 1000 } else { 0 }).min((r + w) * 1000))
@@ -194,14 +215,14 @@ mod tests {
 
     #[test]
     fn a_word_handed_back_and_forth_moves_twice_each_time() {
-        // Each spins until the other has written, and writes once: 10 handovers each.
+        // Each CPU spins until the other one has written, then writes once: 10 handovers each.
         let list = transfers(3, &[(0, used(100_000, 10)), (1, used(100_000, 10))]);
         for (_, milli) in list {
             assert!((19_900..=20_000).contains(&milli), "{milli}");
         }
     }
 
-    /// Which of the two the host runs first must not matter.
+    /// The order in which the host runs the two CPUs must not matter.
     #[test]
     fn cpus_that_begin_to_share_a_line_are_counted_from_the_second_quantum_on() {
         let lines = Lines::new();

@@ -1,31 +1,44 @@
-//! Nodes: whose memory an address is, and how long a node's requests queue.
+//! NUMA nodes: the node of an address, and the queue of requests at each node.
 //!
-//! Problem: a node serves a limited number of bytes a second, whoever asks for them. vCPUs of one quantum execute in an
-//! order that the host chooses, so a queue kept at each request would favour whichever the host ran first.
-//! Approach: requests are counted per quantum and vCPU. At the end of the quantum, what a node could not serve in that
-//! time is its backlog, and the vCPUs that asked wait until it is served, each in proportion to its requests. While
-//! they wait they ask for nothing, so the backlog drains.
+//! # Problem
 //!
-//! Invariants (property-tested): over many quanta no node serves more than its bandwidth, and a node that is asked for
-//! less than it serves delays nobody by more than a quantum. The result does not depend on the order of requests.
+//! A node serves a limited number of bytes per second to all CPUs together. The host decides in
+//! which order the vCPUs of a quantum execute. A queue that is updated at each request would favour
+//! the vCPUs that the host runs first.
 //!
-//! Limits: a request waits from the quantum's end on, not from the moment it was made.
+//! # Approach
+//!
+//! Requests are counted per quantum and vCPU. At the end of the quantum, a node's backlog is the
+//! work that it could not serve in that time. The vCPU with the most requests waits until the
+//! backlog is served, the others in proportion to their requests. Waiting vCPUs make no requests,
+//! so the backlog drains.
+//!
+//! # Invariants
+//!
+//! * Over many quanta no node serves more than its bandwidth (property-tested).
+//! * A node with less demand than bandwidth delays no vCPU by more than a quantum.
+//! * The result does not depend on the order of requests.
+//!
+//! # Limits
+//!
+//! A request waits from the end of the quantum on, not from the moment at which it was made.
 
-/// Which node's memory a physical address belongs to.
+/// The assignment of physical addresses to nodes.
 ///
-/// QEMU gives the nodes equal parts of the memory, in order. Below 4 GiB that order is the addresses'.
+/// QEMU gives the nodes equal parts of the memory, in order. Below 4 GiB that is the order of
+/// addresses.
 pub struct Map {
     nodes: usize,
     node_bytes: u64,
 }
 
 impl Map {
-    /// A map for so many nodes of this size; it does not matter for a single one.
+    /// Return a map for this many nodes of this size. The size does not matter for a single node.
     pub fn new(nodes: usize, node_bytes: u64) -> Self {
         Self { nodes: nodes.max(1), node_bytes }
     }
 
-    /// The node of an address.
+    /// Return the node of an address.
     pub fn node_of(&self, physical: u64) -> usize {
         physical.checked_div(self.node_bytes).map_or(0, |node| (node as usize).min(self.nodes - 1))
     }
@@ -34,25 +47,26 @@ impl Map {
 /// Bytes of one request: a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// One node's queue.
+/// The queue of one node.
 #[derive(Debug, Clone)]
 struct Node {
-    /// Time to serve one line, in ps; 0 for unlimited.
+    /// Time to serve one line [ps], or 0 for unlimited bandwidth.
     line_ps: u64,
     backlog_ns: i64,
 }
 
-/// All nodes of a machine.
+/// The queues of all nodes of a machine.
 #[derive(Debug, Clone)]
 pub struct Nodes {
     nodes: Vec<Node>,
-    /// Requests of each vCPU in this quantum, to all nodes together, and which node it asks.
+    /// Requests in this quantum, one entry per vCPU and node: the index is `cpu * nodes + node`.
     requests: Vec<u64>,
     vcpus_per_node: usize,
 }
 
 impl Nodes {
-    /// `nodes` nodes that share `vcpus` evenly and serve `mb_per_s` million bytes a second each; 0 is unlimited.
+    /// Return `nodes` nodes that share `vcpus` evenly. Each serves `mb_per_s` million bytes per
+    /// second; 0 is unlimited.
     pub fn new(nodes: usize, vcpus: usize, mb_per_s: u64) -> Self {
         let nodes = nodes.max(1);
         let line_ps = (LINE_BYTES * 1_000_000).checked_div(mb_per_s).unwrap_or(0);
@@ -63,18 +77,18 @@ impl Nodes {
         }
     }
 
-    /// Which node a vCPU belongs to.
+    /// Return the node of a vCPU.
     pub fn of_cpu(&self, cpu: usize) -> usize {
         cpu / self.vcpus_per_node
     }
 
-    /// A vCPU asked for this many lines; the upper half of the word counts those of other nodes.
+    /// Count a vCPU's requests for lines. The upper half of `lines` counts those of other nodes.
     pub fn request(&mut self, cpu: usize, lines: u64) {
         let node = self.of_cpu(cpu);
         let (local, remote) = (lines & u64::from(u32::MAX), lines >> 32);
         let nodes = self.nodes.len();
         for k in 0..nodes {
-            // Remote requests go to the other nodes alike.
+            // Remote requests are divided equally among the other nodes.
             let share = if k == node { local } else { remote / (nodes as u64 - 1).max(1) };
             if let Some(count) = self.requests.get_mut(cpu * nodes + k) {
                 *count += share;
@@ -82,7 +96,8 @@ impl Nodes {
         }
     }
 
-    /// A quantum of `elapsed_ns` ended. Return for each vCPU that has to wait how long, in ns.
+    /// Settle a quantum of `elapsed_ns`. Return the vCPUs that have to wait, each with its delay
+    /// [ns].
     pub fn settle(&mut self, elapsed_ns: i64) -> Vec<(usize, i64)> {
         let nodes = self.nodes.len();
         let cpus = self.requests.len() / nodes;
@@ -108,7 +123,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// vCPUs that stream as fast as they may: lines served after `quanta` quanta.
+    /// Return the lines served after `quanta` quanta to vCPUs that stream as fast as possible.
     fn stream(nodes: &mut Nodes, wants: &[u64], quantum_ns: i64, quanta: i64) -> Vec<u64> {
         let mut served = vec![0; wants.len()];
         let mut ready = vec![0_i64; wants.len()];
@@ -136,7 +151,8 @@ mod tests {
             let asked = 2000.0 * wants.iter().sum::<u64>() as f64;
             let due = most.min(asked);
             prop_assert!((served as f64) < due * 1.02 + 4000.0 * 8.0, "{} of {}", served, due);
-            // A vCPU that asks little is held up by the queue of the others, so not all of the bandwidth need be used.
+            // The queue of the other vCPUs delays a vCPU with few requests, so some bandwidth may
+            // stay unused.
             prop_assert!(served as f64 > due * 0.5, "{} of {}", served, due);
         }
     }
@@ -147,7 +163,7 @@ mod tests {
             let mut nodes = Nodes::new(1, cpus, 640);
             let served = stream(&mut nodes, &vec![10_000; cpus], 100_000, 1000);
             let total: u64 = served.iter().sum();
-            // 640 MB/s are 10 lines a us.
+            // 640 MB/s are 10 lines per us.
             assert!((990_000..=1_020_000).contains(&total), "{total}");
             assert!(served.iter().all(|s| s.abs_diff(total / cpus as u64) <= 10_000), "{served:?}");
         }
@@ -161,7 +177,7 @@ mod tests {
         let mut two = Nodes::new(2, 4, 64);
         two.request(0, 1000);
         two.request(3, 1);
-        // 1000 lines at one a us, a quantum of 100 us: 900 us are left.
+        // The node serves 1000 lines at one per us. After a quantum of 100 us, 900 us are left.
         assert_eq!(two.settle(100_000), [(0, 900_000)]);
         two.request(3, 1000 << 32);
         assert_eq!(two.settle(100_000), [(3, 1_800_000)], "a remote request queues at the other node");

@@ -1,10 +1,18 @@
-//! The guest's clocks as functions of virtual time or of the host's, without a jump where one takes over.
+//! The guest's clocks as functions of virtual time or of the host's clocks, without a jump at the
+//! switch from one to the other.
 //!
-//! Invariants (property-tested): through any sequence of switches the monotonic clock and the time stamp counter never
-//! go back, and the counter runs at one rate.
+//! # Invariants
 //!
-//! Limits: QEMU turns a counter that goes back into a lasting offset, so a vCPU that another one is ahead of sees the
-//! other's latest time: what it measures is wrong by up to a quantum at either end.
+//! Both are property-tested.
+//!
+//! * No sequence of switches makes the monotonic clock or the time stamp counter go back.
+//! * The time stamp counter runs at one rate.
+//!
+//! # Limits
+//!
+//! QEMU makes a lasting offset of any time stamp counter that goes back. Hence a vCPU that is
+//! behind another one reads the latest counter that any vCPU has read. An interval that it measures
+//! is wrong by up to a quantum at either end.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,31 +27,31 @@ pub struct Instant {
     pub tsc: u64,
 }
 
-/// Where the counter starts and how fast it runs.
+/// Start and rate of the guest's time stamp counter.
 #[derive(Debug, Clone, Copy)]
 struct Counter {
     start: Instant,
     hz: u64,
 }
 
-/// See the module.
+/// The guest's clocks; see the module.
 pub struct Times {
-    /// When the plugin was installed.
+    /// The host's clocks when the plugin was installed.
     installed: Instant,
     /// Set when virtual time takes over for the first time.
     counter: OnceLock<Counter>,
-    /// Monotonic clock at virtual time zero.
+    /// The monotonic clock at virtual time zero.
     on_base_ns: AtomicI64,
-    /// Monotonic clock less the host's, while virtual time is suspended.
+    /// The monotonic clock minus the host's, while virtual time is suspended.
     off_offset_ns: AtomicI64,
-    /// The latest counter that was shown to a vCPU.
+    /// The latest counter that a vCPU has read.
     latest_tsc: AtomicU64,
-    /// Where QEMU's code lies.
+    /// Address range of QEMU's code.
     qemu: std::ops::Range<usize>,
 }
 
 impl Times {
-    /// Clocks that are the host's. `qemu` is where the program's code lies.
+    /// Return clocks that follow the host's. `qemu` is the address range of the program's code.
     pub fn new(installed: Instant, qemu: std::ops::Range<usize>) -> Self {
         Self {
             installed,
@@ -65,7 +73,7 @@ impl Times {
         self.qemu.contains(&address)
     }
 
-    /// Virtual time takes over at `virtual_ns`.
+    /// Switch to virtual time at `virtual_ns`. The first switch measures the counter's rate.
     pub fn switch_on(&self, virtual_ns: i64, now: Instant) {
         let measure = || {
             let ns = (now.real_ns - self.installed.real_ns).max(1) as u128;
@@ -76,22 +84,23 @@ impl Times {
         self.on_base_ns.store(self.off_ns(now.real_ns) - virtual_ns, Relaxed);
     }
 
-    /// The host's clock takes over again at `virtual_ns`, which is the latest that any vCPU has seen.
+    /// Switch back to the host's clock at `virtual_ns`, the latest time that any vCPU has read.
     pub fn switch_off(&self, virtual_ns: i64, now: Instant) {
         self.off_offset_ns.store(self.on_ns(virtual_ns) - now.real_ns, Relaxed);
     }
 
-    /// The monotonic clock while virtual time is in force.
+    /// Return the monotonic clock while virtual time is in force.
     pub fn on_ns(&self, virtual_ns: i64) -> i64 {
         self.on_base_ns.load(Relaxed) + virtual_ns
     }
 
-    /// The monotonic clock while the host's is in force.
+    /// Return the monotonic clock while the host's clock is in force.
     pub fn off_ns(&self, real_ns: i64) -> i64 {
         self.off_offset_ns.load(Relaxed) + real_ns
     }
 
-    /// The counter when the monotonic clock shows this.
+    /// Return the counter at this value of the monotonic clock, or 0 before virtual time was ever
+    /// in force. It never falls below a counter that was returned before.
     pub fn tsc(&self, monotonic_ns: i64) -> u64 {
         let Some(counter) = self.counter.get() else { return 0 };
         let ns = i128::from(monotonic_ns - counter.start.real_ns);

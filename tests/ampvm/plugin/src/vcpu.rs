@@ -1,4 +1,4 @@
-//! What the plugin keeps for each vCPU, and for the machine.
+//! State of each vCPU and of the machine.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -15,32 +15,34 @@ use crate::gate::{Deeds, Gate, Owed};
 use crate::lines::{Lines, Shared};
 use crate::memory::{Map, Nodes};
 
-/// State that only the vCPU's own thread touches.
+/// State that only the vCPU's own thread accesses.
 pub struct Local {
-    /// Line of the last access: the commonest hit needs nothing else.
+    /// Line of the last access. Another access to it, the most common hit, needs no lookup.
     pub last_line: u64,
     /// Branch predictor.
     pub predictor: Predictor,
-    /// Events so far. `insns` lags: QEMU's inline counter holds the rest.
+    /// Events so far. `insns` lags, because QEMU's inline counter holds the rest.
     pub events: Events,
-    /// What the inline counter held at the quantum's start, and what was added to it besides instructions.
+    /// Value of the inline counter at the quantum's start, plus all later additions other than
+    /// instructions.
     pub not_insns: u64,
-    /// Lines asked of memory in this quantum; see [`Nodes::request`].
+    /// Lines requested from memory in this quantum; see [`Nodes::request`].
     pub requests: u64,
     /// Accesses to shared lines in this quantum.
     pub shared: Shared,
-    /// Transfers owed and not charged yet, in thousandths; negative if more were charged than came.
+    /// Transfers due but not charged yet, in thousandths; negative if more were charged than were
+    /// due.
     balance_milli: i64,
-    /// Transfers owed for the last quantum, in thousandths.
+    /// Transfers due for the last quantum, in thousandths.
     owed_milli: u64,
-    /// Expected transfers of an access in this quantum, and what they have come to, in millionths.
+    /// Expected transfers per access in this quantum, and their sum so far, in millionths.
     rate_micro: i64,
     ahead_micro: i64,
-    /// Transfers that may yet be charged before they are owed, in thousandths.
+    /// Transfers that may still be charged before they are due, in thousandths.
     allowance_milli: i64,
-    /// Pricing.
+    /// Conversion of events to time and counters.
     pub account: Account,
-    /// Local time less modelled busy time, in ns: the time it was idle.
+    /// Local time minus modelled busy time, which is the idle time [ns].
     pub idle_ns: i64,
     /// [`Gate::epoch`] that `idle_ns` belongs to.
     pub epoch: u32,
@@ -52,43 +54,44 @@ pub struct Vcpu {
     local: UnsafeCell<Local>,
     /// The guest's number of this CPU.
     pub cpu: usize,
-    /// Index of its core's caches.
+    /// Index of the caches of its core.
     pub core: usize,
     /// Index of its last-level cache.
     pub llc: usize,
-    /// Its node.
+    /// Index of its node.
     pub node: usize,
 }
 
-// SAFETY: `Local` is reached through `Machine::local` only, whose caller promises to be on the vCPU's thread.
+// SAFETY: `Local` is accessible through `Machine::local` only, and its caller promises to be on the
+// vCPU's thread.
 unsafe impl Sync for Vcpu {}
 
-/// Everything modelled.
+/// State of the modelled machine.
 pub struct Machine {
-    /// Shared with guest and host.
+    /// The page shared with guest and host.
     pub page: Page,
-    /// One per slot; an empty slot's is never used.
+    /// One per slot. The entry of an empty slot is never used.
     pub vcpus: Vec<Vcpu>,
-    /// Condition on which each halted vCPU's thread sleeps in QEMU; null until it has slept.
+    /// Condition on which each halted vCPU's thread sleeps in QEMU; null until its first sleep.
     pub halt_conds: Vec<AtomicPtr<c_void>>,
-    /// First-level caches, by virtual address; one per core.
+    /// First-level caches by virtual address, one per core.
     pub l1: Vec<Cache>,
-    /// Second-level caches, indexed by virtual and tagged by physical address; one per core.
+    /// Second-level caches, indexed by virtual and tagged by physical address, one per core.
     pub l2: Vec<Cache>,
     /// Last-level caches.
     pub llc: Vec<Cache>,
-    /// Which node an address belongs to.
+    /// Assignment of addresses to nodes.
     pub map: Map,
-    /// Where vCPUs wait for each other.
+    /// The gate at which vCPUs wait for each other.
     pub gate: Gate,
-    /// Length of a quantum in ns.
+    /// Length of a quantum [ns].
     pub quantum_ns: i64,
-    /// Share of its speed that a thread has whose sibling is busy, thousandths.
+    /// Share of its speed that a thread keeps while its sibling is busy [permille].
     smt_share_permille: u32,
 }
 
 impl Machine {
-    /// A machine at rest.
+    /// Return a machine at rest.
     pub fn new(config: &Config, page: Page) -> Self {
         let machine = &config.machine;
         let slots = machine.slots.len();
@@ -96,7 +99,8 @@ impl Machine {
         let per = |groups: usize| (slots / groups).max(1);
         let nodes = Nodes::new(machine.nodes, slots, machine.bandwidth_mb_s.into());
         let spec = |slot: usize| {
-            // An empty slot borrows its core's CPU, so that all lists have one entry per slot.
+            // An empty slot gets the spec of the machine's first CPU, so that all lists have one
+            // entry per slot.
             let own = machine.slots.get(slot).copied().flatten();
             own.or_else(|| machine.slots.iter().flatten().next().copied())
         };
@@ -118,7 +122,7 @@ impl Machine {
             nodes,
             machine.transfers.then(Lines::new),
         );
-        // The user names CPUs as the guest does.
+        // The user numbers CPUs as the guest does.
         let slot_of = |cpu: usize| {
             (0..slots).find(|s| machine.slots.get(*s).is_some_and(Option::is_some) && cpu_of(*s) == cpu)
         };
@@ -140,14 +144,15 @@ impl Machine {
         }
     }
 
-    /// The state of vCPU `index`.
+    /// Return the state of vCPU `index`.
     ///
     /// # Safety
-    /// To be called on that vCPU's thread, and the last result must not be used any more.
+    ///
+    /// The caller must be on that vCPU's thread and must not use an earlier result any more.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn local(&self, index: u32) -> Option<&mut Local> {
-        // SAFETY: one thread, one reference at a time, as the caller promises.
+        // SAFETY: the caller promises one thread and one reference at a time.
         self.vcpus.get(index as usize).map(|v| unsafe { &mut *v.local.get() })
     }
 
@@ -155,7 +160,7 @@ impl Machine {
         self.page.vcpus.get(self.vcpus.get(index as usize)?.cpu)
     }
 
-    /// Writes a vCPU's counters to the page.
+    /// Write a vCPU's counters to the page.
     pub fn publish(&self, index: u32, v: &Local) {
         let Some(out) = self.page_of(index) else { return };
         for (to, value) in out.events.iter().zip(v.account.counters()) {
@@ -171,7 +176,8 @@ impl Machine {
         self.page.header.virtual_ns.store(self.gate.now() as u64, Relaxed);
     }
 
-    /// Takes over the speed that host and guest ask for, and what the core's other threads leave of it.
+    /// Adopt the lower of the speeds that host and guest request, and the share that the core's
+    /// other threads leave. Apply a speed change that is due first.
     pub fn adopt_speed(&self, index: u32, v: &mut Local) {
         let Some(page) = self.page_of(index) else { return };
         if let Some((slot, mips_milli)) = self.gate.due_throttle()
@@ -211,12 +217,12 @@ impl Local {
         }
     }
 
-    /// What it did since the last time it was asked.
+    /// Take the actions since the last call.
     pub fn take_deeds(&mut self) -> Deeds {
         Deeds { requests: std::mem::take(&mut self.requests), uses: self.shared.take() }
     }
 
-    /// Charges it for what others did to it.
+    /// Charge the vCPU for waits and transfers that other vCPUs caused.
     pub fn pay(&mut self, owed: Owed) {
         self.account.wait_outside(owed.wait_ns);
         self.owed_milli += owed.transfers_milli;
@@ -229,10 +235,11 @@ impl Local {
         self.account.settle(&now);
     }
 
-    /// A quantum begins: its accesses to shared lines are expected to cost what those of the last one did, each and
-    /// together.
+    /// Start a quantum. Its accesses to shared lines are expected to cause as many transfers as
+    /// those of the last one, per access and in total.
     ///
-    /// A vCPU that paid only afterwards would sit out whole quanta, and in them the others would not find it there.
+    /// If a vCPU were charged only afterwards, it would sit out whole quanta. The other vCPUs would
+    /// not compete with it for lines in those.
     pub fn foresee(&mut self) {
         let accesses = std::mem::take(&mut self.shared.accesses).max(1);
         let owed_milli = std::mem::take(&mut self.owed_milli);
@@ -241,7 +248,7 @@ impl Local {
         self.ahead_micro = self.balance_milli.min(0) * 1000;
     }
 
-    /// It accesses a shared line. Return true if a transfer is charged at once.
+    /// Count an access to a shared line. Return true if a transfer is charged at once.
     pub fn expect_transfer(&mut self) -> bool {
         self.ahead_micro += self.rate_micro;
         let is_due = self.ahead_micro >= 1_000_000 && self.allowance_milli >= 1000;
@@ -254,24 +261,25 @@ impl Local {
         is_due
     }
 
-    /// Its place in time, in ns.
+    /// Return the vCPU's local time [ns].
     pub fn local_ns(&self) -> i64 {
         self.idle_ns + self.account.model_ns() as i64
     }
 
-    /// Puts it at this place in time.
+    /// Set the vCPU's local time [ns].
     pub fn set_local_ns(&mut self, local_ns: i64) {
         self.idle_ns = local_ns - self.account.model_ns() as i64;
     }
 }
 
-/// A thread's share of its core in thousandths, where its siblings ran for `rivals` thousandths of one of them.
+/// Return a thread's share of its core [permille] if its siblings ran for `rivals` thousandths of
+/// one sibling.
 fn share(rivals: u32, share_permille: u32) -> u32 {
     let (rivals, share) = (u64::from(rivals), u64::from(share_permille));
     if rivals <= 1000 {
         return (1000 - rivals * (1000 - share) / 1000) as u32;
     }
-    // Several siblings: each takes as much again as the first.
+    // Each further sibling takes as much as the first.
     (1_000_000 * share / (1000 * share + rivals * (1000 - share))) as u32
 }
 

@@ -1,5 +1,7 @@
-//! `ampctl`: start virtual time, change a speed, or read the counters of the asymmetric VM, from inside the
-//! guest (through the PCI device, for kernels that cannot take the module) or on the host (`--page`).
+//! `ampctl`: start virtual time, change a speed, or read the counters of the asymmetric VM.
+//!
+//! It runs inside the guest through the PCI device, for kernels that cannot load the module, or on
+//! the host with `--page`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -73,7 +75,7 @@ fn parse(args: &[String]) -> Result<(Option<PathBuf>, Command), Failure> {
         ["speed", cpu, mips] => {
             let cpu = cpu.parse().map_err(|_| fail(2, format!("{cpu:?} is not a CPU number")))?;
             let mips: f64 = mips.parse().map_err(|_| fail(2, format!("{mips:?} is not a speed in MIPS")))?;
-            // The cast saturates; the page refuses what is out of range.
+            // The cast saturates, and the page refuses a speed out of range.
             Command::Speed(cpu, (mips * 1e3).round() as u32)
         }
         [] => return Err(fail(2, "no command; see ampctl --help")),
@@ -84,7 +86,7 @@ fn parse(args: &[String]) -> Result<(Option<PathBuf>, Command), Failure> {
     Ok((page, command))
 }
 
-/// The sysfs folder of the ivshmem device.
+/// Return the sysfs directory of the ivshmem device.
 fn find_device(root: &Path) -> Result<PathBuf, Failure> {
     let read_id = |dir: &Path, name: &str| -> Option<u16> {
         let text = std::fs::read_to_string(dir.join(name)).ok()?;
@@ -104,7 +106,8 @@ fn open(page: Option<PathBuf>) -> Result<Page, Failure> {
         Some(path) => path,
         None => {
             let dir = find_device(Path::new("/sys/bus/pci/devices"))?;
-            // Memory decoding is off until a driver, or this, enables the device. A driver has it enabled already.
+            // Memory decoding is off until a driver or this write enables the device. A bound
+            // driver has enabled it already.
             if !dir.join("driver").exists() {
                 std::fs::write(dir.join("enable"), "1")
                     .map_err(|e| fail(3, format!("cannot enable the ivshmem device: {e}; run as root")))?;
@@ -161,7 +164,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// A reader that went away is not an error.
+/// Print a line. A reader that closed the pipe is not an error.
 fn print(text: &str) -> Result<(), Failure> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(fail(1, format!("cannot print: {e}"))),
