@@ -90,6 +90,15 @@ static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool wanted
 }
 
 /*
+ * Note that the runnable task of @self's CPU goes to another CPU. If this one
+ * idles next, its last tick would hold the global vtime for RECENT_JIFFIES.
+ */
+static __always_inline void forget_tick(struct cpu_ctx *self)
+{
+	WRITE_ONCE(self->ticked_at, 0);
+}
+
+/*
  * Add up at a tick the weight of all runnable tasks and how far running tasks
  * are from the global vtime. Correct the global vtime by that. Do nothing if a
  * CPU did so recently. Return 0. This function is global so that the verifier

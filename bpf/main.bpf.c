@@ -176,6 +176,8 @@ static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 en
 		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
 		return;
 	}
+	forget_tick(cpu_ctx_of(cpu));
+	clamp_vtime(p, MAX_LAG_SLICES * slice_ns);
 	idle = find_idle(p, cpu);
 	if (idle >= 0) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
@@ -256,6 +258,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	} else {
 		idle = find_idle(p, cpu);
 		if (idle >= 0) {
+			forget_tick(cctx);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
 			stat_inc(BIAS_STAT_ENQ_LOCAL);
 			return;

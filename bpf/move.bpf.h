@@ -54,6 +54,7 @@
 #define BIAS_MOVE_BPF_H
 
 #include "state.bpf.h"
+#include "account.bpf.h"
 #include "idle.bpf.h"
 
 /*
@@ -352,6 +353,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		return false;
 	WRITE_ONCE(cctx->move_to, 0);
 	cctx->move_pid = 0;
+	forget_tick(cctx);
 	if (target->run_flags & RUN_BUSY) {
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
 		/*

@@ -135,9 +135,10 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	/*
 	 * A task that ran here and is put back needs no kick: its successor
 	 * runs here, and the CPU dispatches again when that stops. A new task
-	 * has not run on any CPU and gets the kick.
+	 * has not run on any CPU and gets the kick. So does a task whose
+	 * successor is of another scheduling class.
 	 */
-	if (!(enq_flags & SCX_ENQ_WAKEUP) && cpu == bpf_get_smp_processor_id() &&
+	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && cpu == bpf_get_smp_processor_id() &&
 	    cpu_ctx_of(cpu)->run_pid == p->pid)
 		return;
 	/*
