@@ -177,7 +177,6 @@ static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 en
 		return;
 	}
 	forget_tick(cpu_ctx_of(cpu));
-	clamp_vtime(p, MAX_LAG_SLICES * slice_ns);
 	idle = find_idle(p, cpu);
 	if (idle >= 0) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
@@ -216,15 +215,15 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p), idle;
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
+	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, again = enq_flags & SCX_ENQ_REENQ;
 
-	if (enq_flags & SCX_ENQ_REENQ) {
+	if (!wakeup && !again && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
+		return;
+	clamp_vtime(p, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
+	if (again) {
 		enqueue_again(p, cpu, enq_flags);
 		return;
 	}
-	if (!wakeup && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
-		return;
-	clamp_vtime(p, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
 	if (is_pinned(p)) {
 		enqueue_pinned(p, cpu, cctx, enq_flags);
 		return;
