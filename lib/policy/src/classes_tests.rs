@@ -143,7 +143,7 @@ proptest! {
         prop_assert_eq!(split_by_cost(&costs, rule).reason, None);
         prop_assert_eq!(split(&placed(&external, &equal, seed), SplitRule::default()).reason, None);
         let one = vec![Class::Fast; external.len()];
-        prop_assert_eq!(crate::recal::reclassify(&costs, &one, rule), one);
+        prop_assert_eq!(crate::costs::reclassify(&costs, &one, rule), one);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::output::{SetLevel, complain, log};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::capacity::{self, Source};
+use bias_agent::costs::Calibrated;
 use bias_agent::failure::{Exit, Failure};
 use bias_agent::pmu::Counters;
 use bias_agent::sched::{self, Config, Monitor, RunOptions};
@@ -52,10 +53,9 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let mut counters = Counters::open(&Topology::read()?, &options.counting());
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
-    let references = recal::references(&capacity.file);
-    let (table, model) = (capacity.table, capacity.file.model);
-    let report =
-        sched::run(RunOptions { table, model, references, ..options }, counters, &Given { args, set_level })?;
+    let calibrated = Calibrated { references: recal::references(&capacity.file), table: capacity.table };
+    let options = RunOptions { model: capacity.file.model, ..options };
+    let report = sched::run(options, &calibrated, counters, &Given { args, set_level })?;
     complain(&report.text());
     Ok(Exit::Clean)
 }

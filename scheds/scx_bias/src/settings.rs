@@ -11,7 +11,6 @@ use bias_agent::pmu::{self, Override};
 use bias_agent::sched::RunOptions;
 use bias_agent::swaps::SwapOptions;
 use bias_policy::classes::SplitRule;
-use bias_policy::table::CapacityTable;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +37,7 @@ impl RunArgs {
     pub fn run_options(&self) -> Result<RunOptions, Failure> {
         let settings = self.resolve()?;
         settings.cgroups.iter().try_for_each(|path| cgroup::find(Path::new("/"), path).map(drop))?;
-        let mut options = settings.options(CapacityTable::default())?;
+        let mut options = settings.options()?;
         options.verbose = self.verbose;
         if self.verbose {
             options.log_level = options.log_level.max(Level::DEBUG);
@@ -106,12 +105,12 @@ impl RunSettings {
         self.numbers.knobs().map(drop).map_err(Failure::usage)
     }
 
-    /// Return the options of the scheduler, with `table` as its capacity table.
+    /// Return the options of the scheduler.
     ///
     /// # Errors
     /// Usage failure for values that [`resolve`] refuses.
-    pub fn options(&self, table: CapacityTable) -> Result<RunOptions, Failure> {
-        let defaults = RunOptions::new(table);
+    pub fn options(&self) -> Result<RunOptions, Failure> {
+        let defaults = RunOptions::default();
         Ok(RunOptions {
             cgroups: self.cgroups.clone(),
             whole_system: self.whole_system.unwrap_or(defaults.whole_system),
@@ -245,7 +244,7 @@ mod tests {
     fn the_command_line_wins_over_the_file() {
         let settings = resolve("slice_us = 5000\nstats = 1.5", &["--slice-us", "7000"]).unwrap();
         assert_eq!((settings.numbers.0["slice_us"], settings.stats), (7000, Some(1.5)));
-        let options = settings.options(CapacityTable::default()).unwrap();
+        let options = settings.options().unwrap();
         assert_eq!(options.stats_interval, Some(Duration::from_millis(1500)));
     }
 
@@ -253,7 +252,7 @@ mod tests {
     fn events_are_checked_wherever_they_stand_and_the_command_line_wins() {
         let file = "events = ['external=software/config=1/', 'internal=software/config=2/']";
         let settings = resolve(file, &["--events", "external=software/config=3/"]).unwrap();
-        let events = settings.options(CapacityTable::default()).unwrap().events;
+        let events = settings.options().unwrap().events;
         // The last event of a role counts.
         assert_eq!(events.last().unwrap().to_string(), "external=software/config=0x3/");
         assert_eq!(events.len(), 3);
@@ -268,14 +267,14 @@ mod tests {
         let settings = resolve(file, &[]).unwrap();
         assert!(settings.cgroups[1].is_absolute() && settings.cgroups[1].ends_with("b"));
         let settings = resolve(file, &["--cgroup", "/c", "--cgroup=d"]).unwrap();
-        assert_eq!(settings.options(CapacityTable::default()).unwrap().cgroups, ["/c", "d"].map(Path::new));
+        assert_eq!(settings.options().unwrap().cgroups, ["/c", "d"].map(Path::new));
         assert!(resolve("cgroups = '/a'", &[]).unwrap_err().message.contains("line 1"));
     }
 
     #[test]
     fn the_whole_system_with_bias_in_cgroups_needs_cgroups() {
         let options = resolve("cgroups = ['/a']", &["--whole-system"]).unwrap();
-        let options = options.options(CapacityTable::default()).unwrap();
+        let options = options.options().unwrap();
         assert!(options.schedules_everything() && options.limits_bias());
         let refused = resolve("whole_system = true", &[]).unwrap_err().message;
         assert!(refused.contains("configuration file") && refused.contains("--cgroup"), "{refused}");

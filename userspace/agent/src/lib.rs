@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod calibrate;
 pub mod capacity;
 pub mod check;
+pub mod costs;
 pub mod cpulist;
 pub mod ejections;
 pub mod exec;

@@ -56,7 +56,6 @@
 //! # Invariants
 //!
 //! * Factors stay within [`FACTOR_BOUNDS_PERMILLE`] for all samples.
-//! * The kernel side accepts every corrected cost.
 //!
 //! # Limits
 //!
@@ -67,7 +66,6 @@
 //!   tasks.
 //! * All slow CPUs share the factors. Recalibration finds a slow CPU that differs.
 
-use crate::ffi;
 use crate::swap::{normalised, time_permille};
 use crate::table::COMPONENTS;
 
@@ -151,17 +149,6 @@ impl Correction {
     #[must_use]
     pub fn factors_permille(&self) -> [u32; COMPONENTS] {
         self.factors.map(|factor| (factor * 1000.0).round() as u32)
-    }
-
-    /// Return the corrected cost of a slow CPU [permille]. It is never below the best cost, as the
-    /// table's invariants demand.
-    #[must_use]
-    pub fn apply(&self, slow_cost_permille: [u32; COMPONENTS]) -> [u32; COMPONENTS] {
-        std::array::from_fn(|k| {
-            let cost = (f64::from(slow_cost_permille[k]) * self.factors[k]).round() as u32;
-            // SAFETY: a pure function of a value.
-            unsafe { ffi::bias_cost_sanitize(cost) }
-        })
     }
 
     /// Return the running average of measured over predicted slowdown, less one [permille]: the

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::correction::*;
+use crate::costs::corrected;
 use crate::ffi;
 use crate::swap::time_permille;
 use proptest::prelude::*;
@@ -107,7 +108,7 @@ proptest! {
                 // Shares of the task's cycles on the slow CPU, converted back to the reference CPU.
                 let seen = std::array::from_fn(|k| (own[k] * real(k) / slowdown * 1000.0).round() as u32);
                 let mut stack = ffi::bias_stack { permille: seen };
-                let cost = ffi::bias_cost { permille: correction.apply(SLOW) };
+                let cost = ffi::bias_cost { permille: corrected(SLOW, correction.factors_permille()) };
                 // SAFETY: a pure function over references that live across the call.
                 unsafe { ffi::bias_stack_to_reference(&mut stack, &cost) };
                 stack.permille
@@ -117,7 +118,7 @@ proptest! {
         // A cost is never below the best one, so a truth below it is out of reach. Shares are
         // rounded.
         for k in 0..3 {
-            let (found, real) = (f64::from(correction.apply(SLOW)[k]), (real(k) * 1000.0).max(1000.0));
+            let (found, real) = (f64::from(corrected(SLOW, correction.factors_permille())[k]), (real(k) * 1000.0).max(1000.0));
             prop_assert!(truth[k] * f64::from(SLOW[k]) < 1000.0 || (found / real - 1.0).abs() < 0.03, "{k}: {found} {real}");
         }
     }
@@ -135,7 +136,7 @@ proptest! {
             prop_assert!(correction.factors_permille().iter().all(|factor| (least..=most).contains(factor)), "{correction:?}");
             prop_assert!(correction.error_permille().abs() <= 250);
         }
-        prop_assert!(correction.apply(cost).iter().all(|cost| (ffi::BIAS_COST_BEST..=ffi::BIAS_COST_MAX).contains(cost)));
+        prop_assert!(corrected(cost, correction.factors_permille()).iter().all(|cost| (ffi::BIAS_COST_BEST..=ffi::BIAS_COST_MAX).contains(cost)));
     }
 
     /// The components' contributions to the time on the slow CPU add up to the formula.
@@ -155,7 +156,7 @@ fn a_factor_ends_at_its_bound() {
         correction.learn(&Sample { slowdown: 25.0, ..sample([1000, 0, 0], SLOW) });
     }
     assert_eq!(correction.factors_permille(), [2000, 1000, 1000]);
-    assert_eq!(correction.apply(SLOW), [5000, 1580, 1100]);
+    assert_eq!(corrected(SLOW, correction.factors_permille()), [5000, 1580, 1100]);
     assert!(correction.error_permille() > 200, "what cannot be corrected is still reported");
 }
 

@@ -7,9 +7,9 @@
 //! # Approach
 //!
 //! The calibrated CPU with the nearest time stands for the new one. The new CPU gets that entry,
-//! scaled by the ratio of the times ([`scaled`]), as if it were the same CPU at another clock. So
-//! the entry is exact for a core like the others. For a core of a new type only the cost of
-//! execution is right. Then the CPUs are classified again ([`reclassify`]).
+//! scaled by the ratio of the times, as if it were the same CPU at another clock. So the entry is
+//! exact for a core like the others. For a core of a new type only the cost of execution is right.
+//! Then the CPUs are classified again ([`Costs::add`]).
 //!
 //! # Invariants
 //!
@@ -23,9 +23,12 @@
 //!
 //! The cost of external stalls is that of the CPU that stands for the new one.
 
-use super::{Cause, Change, CpuState, Entry, FASTEST, Gauge, Recal, Reference, SLOWEST, reclassify, scaled};
+use super::{
+    Cause, Change, CpuState, Entry, FASTEST, Gauge, Recal, Reference, SLOWEST, Trigger, clock_permille,
+};
+use crate::costs::Costs;
 use crate::sharing::SHARED_NONE;
-use crate::table::{COST_BEST, Class, CpuCapacity};
+use crate::table::{CapacityTable, CpuCapacity};
 
 /// A CPU that is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,57 +46,50 @@ pub struct Newcomer {
 }
 
 impl Recal {
-    /// Add a CPU to the table by comparing its time with `references`, the readings of other CPUs
-    /// at calibration. Return the entries that changed. Return None if there is no reference to
-    /// compare with, the CPU is in the table already, or the new table would fail its check.
-    pub fn join(&mut self, now_ms: u64, new: Newcomer, references: &[Reference]) -> Option<Vec<Change>> {
-        let at = self.table.cpus.binary_search_by_key(&new.cpu, |entry| entry.cpu).err()?;
-        let (like, speed) = self.nearest(new.step_ns, references)?;
-        let mut joined = self.clone();
-        let entry = Entry { class: Class::Fast, cost_permille: [COST_BEST; 3] };
-        joined.cpus.insert(at, CpuState { home: like, ..CpuState::new(new.cpu, entry) });
-        let homes: Vec<_> = joined.cpus.iter().map(|state| state.home.cost_permille).collect();
-        let speeds: Vec<f64> = (0..homes.len()).map(|place| if place == at { speed } else { 1.0 }).collect();
-        let homes = scaled(&homes, &speeds)?;
-        let present: Vec<Class> = joined.cpus.iter().map(|state| state.home.class).collect();
-        let classes = reclassify(&homes, &present, self.rule);
-        for (state, (cost_permille, class)) in joined.cpus.iter_mut().zip(homes.into_iter().zip(classes)) {
-            state.home = Entry { class, cost_permille };
-        }
-        let state = joined.cpus.get_mut(at)?;
-        state.spot = Gauge::of(Some(1.0 / new.step_ns));
-        (state.seen_ms, state.changed) = (Some(now_ms), Some(Cause::SpotCheck));
-        state.trigger = Some(super::Trigger::Hotplug);
+    /// Add a CPU to `costs` by comparing its time with `references`, the readings of other CPUs at
+    /// calibration. Return the entries that changed. Return None if there is no reference to compare
+    /// with, the CPU is in the table already, or the new table would fail its check.
+    pub fn join(
+        &mut self,
+        now_ms: u64,
+        new: Newcomer,
+        references: &[Reference],
+        costs: &mut Costs,
+    ) -> Option<Vec<Change>> {
+        let at = self.cpus.binary_search_by_key(&new.cpu, |state| state.cpu).err()?;
+        let (like, speed) = nearest(new.step_ns, references, costs.calibrated())?;
         let Newcomer { cpu, core, llc, node, .. } = new;
-        let (Entry { class, cost_permille }, spread_permille) = (entry, [0; 3]);
+        let (Entry { class, cost_permille }, spread_permille) = (like, [0; 3]);
         // The kernel side assumes this for a CPU without an entry, and knows no siblings of the
         // CPU.
         let shared_permille = [SHARED_NONE; 3];
-        joined.table.cpus.insert(
-            at,
-            CpuCapacity { cpu, core, llc, node, class, cost_permille, spread_permille, shared_permille },
-        );
-        let changes = joined.replace(now_ms);
-        joined.table.check().ok()?;
-        for state in &mut joined.cpus {
-            if state.changed.take().is_some() {
-                state.trigger = None;
-            }
+        let before = costs.clocked().clone();
+        let entry =
+            CpuCapacity { cpu, core, llc, node, class, cost_permille, spread_permille, shared_permille };
+        if !costs.add(entry, clock_permille(speed)) {
+            return None;
         }
-        *self = joined;
-        Some(changes)
+        let joined = CpuState {
+            spot: Gauge::of(Some(1.0 / new.step_ns)),
+            seen_ms: Some(now_ms),
+            changed: Some(Cause::SpotCheck),
+            trigger: Some(Trigger::Hotplug),
+            ..CpuState::new(cpu)
+        };
+        self.cpus.insert(at, joined);
+        Some(self.changes(now_ms, &before, costs.clocked()))
     }
+}
 
-    /// Return the calibrated entry of the CPU whose step time is nearest to `step_ns`, and the new
-    /// CPU's speed relative to it.
-    fn nearest(&self, step_ns: f64, references: &[Reference]) -> Option<(Entry, f64)> {
-        let known = references.iter().filter_map(|reference| {
-            let home = self.state(reference.cpu)?.home;
-            let speed = reference.step_ns? / step_ns;
-            (SLOWEST..=FASTEST).contains(&speed).then_some((home, speed))
-        });
-        known.min_by(|(_, a), (_, b)| a.ln().abs().total_cmp(&b.ln().abs()))
-    }
+/// Return the calibrated entry of the CPU whose step time is nearest to `step_ns`, and the new CPU's
+/// speed relative to it.
+fn nearest(step_ns: f64, references: &[Reference], calibrated: &CapacityTable) -> Option<(Entry, f64)> {
+    let known = references.iter().filter_map(|reference| {
+        let home = calibrated.get(reference.cpu)?.into();
+        let speed = reference.step_ns? / step_ns;
+        (SLOWEST..=FASTEST).contains(&speed).then_some((home, speed))
+    });
+    known.min_by(|(_, a), (_, b)| a.ln().abs().total_cmp(&b.ln().abs()))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //! * [`Filter`]: a ratio counts after several consecutive readings that were off by more than
 //!   [`TOLERANCE`] in the same direction. Their median becomes the new ratio. A CPU that changes
 //!   too often needs more readings.
-//! * [`scaled`]: the clock scales execution and stalls inside the core, which are cycles. Stalls
+//! * [`scaled`](crate::costs::scaled): the clock scales execution and stalls inside the core, which are cycles. Stalls
 //!   outside the core take the same time at any clock. The asymmetric VM (`tests/ampvm`) does the
 //!   same: a throttled vCPU keeps internal stalls in cycles and external ones in ns.
 //! * A CPU without a recent reading follows the others of its class. The clocks of a package rise
@@ -31,7 +31,7 @@
 //!   that. It follows upwards only if its last reading agreed with its class. It follows downwards
 //!   only two or more other CPUs, because a single one may be hot by itself.
 //! * [`Recal::join`]: a spot check supplies the entry of a CPU that comes online later.
-//! * [`reclassify`]: when speeds have crossed, CPUs get new classes, with hysteresis.
+//! * [`reclassify`](crate::costs::reclassify): when speeds have crossed, CPUs get new classes, with hysteresis.
 //!
 //! The reference is the count or time of the CPU at calibration. Without one, the first readings
 //! that agree with each other become the reference. Such a learned reference rises to the fastest
@@ -40,8 +40,8 @@
 //! # Invariants
 //!
 //! Tests check all of these:
-//! * Each published table passes [`CapacityTable::check`]: it is normalised to the best CPU, and at
-//!   least one CPU is fast.
+//! * Each table passes [`CapacityTable::check`]: it is normalised to the best CPU, and at least one
+//!   CPU is fast.
 //! * Without a reading nothing changes. Neither readings within the tolerance of the entry nor
 //!   outliers change it.
 //! * After a step of the speed, the entry is correct within as many readings as the filter
@@ -60,19 +60,15 @@
 
 mod filter;
 mod join;
-mod reclass;
-mod scale;
 #[cfg(test)]
 mod tests;
 
 pub use filter::{CHANGES_A_MINUTE, Filter, TOLERANCE};
 pub use join::Newcomer;
-pub use reclass::reclassify;
-pub use scale::scaled;
 
-use crate::classes::SplitRule;
+use crate::costs::{Costs, SAME};
 use crate::samples::median;
-use crate::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
+use crate::table::{COMPONENTS, COST_BEST, CapacityTable, Class, CpuCapacity};
 use serde::{Deserialize, Serialize};
 
 /// Age up to which a reading holds [ms].
@@ -202,11 +198,16 @@ pub enum Want {
     Soon,
 }
 
-/// The capacity table, with the readings that it depends on.
+impl From<&CpuCapacity> for Entry {
+    fn from(entry: &CpuCapacity) -> Self {
+        Self { class: entry.class, cost_permille: entry.cost_permille }
+    }
+}
+
+/// The speeds of the CPUs of a [`Costs`], with the readings that they depend on.
 #[derive(Debug, Clone)]
 pub struct Recal {
-    table: CapacityTable,
-    rule: SplitRule,
+    /// In the order of the table.
     cpus: Vec<CpuState>,
 }
 
@@ -222,11 +223,9 @@ struct Gauge {
 #[derive(Debug, Clone)]
 struct CpuState {
     cpu: u32,
-    /// The entry as calibrated.
-    home: Entry,
     cycles: Gauge,
     spot: Gauge,
-    /// Believed speed relative to the calibrated one; the table contains it.
+    /// Believed speed relative to the calibrated one; the clock factor follows from it.
     speed: f64,
     /// Cause of a change in this step.
     changed: Option<Cause>,
@@ -241,31 +240,23 @@ struct CpuState {
 }
 
 impl Recal {
-    /// Follow `table`, for whose entries `references` holds the readings. Keep a table that fails
-    /// [`CapacityTable::check`] unchanged.
+    /// Follow the CPUs of `table`, for whose entries `references` holds the readings.
     #[must_use]
-    pub fn new(table: &CapacityTable, references: &[Reference], rule: SplitRule) -> Self {
+    pub fn new(table: &CapacityTable, references: &[Reference]) -> Self {
         let cpus = table.cpus.iter().map(|entry| {
             let reference = references.iter().find(|reference| reference.cpu == entry.cpu);
             let sound = |value: &f64| value.is_finite() && *value > 0.0;
-            let home = Entry { class: entry.class, cost_permille: entry.cost_permille };
             CpuState {
                 cycles: Gauge::of(reference.and_then(|reference| reference.khz).filter(sound)),
                 spot: Gauge::of(reference.and_then(|r| r.step_ns).filter(sound).map(|ns| 1.0 / ns)),
-                ..CpuState::new(entry.cpu, home)
+                ..CpuState::new(entry.cpu)
             }
         });
-        Self { table: table.clone(), rule, cpus: cpus.collect() }
+        Self { cpus: cpus.collect() }
     }
 
-    /// Return the current table.
-    #[must_use]
-    pub fn table(&self) -> &CapacityTable {
-        &self.table
-    }
-
-    /// Return the speed of a CPU in the table relative to the calibrated one [permille]; None for a
-    /// CPU that is not in the table.
+    /// Return the speed of a CPU relative to the calibrated one [permille]; None for a CPU that is
+    /// not in the table.
     #[must_use]
     pub fn speed_permille(&self, cpu: u32) -> Option<u32> {
         self.state(cpu).map(|state| (state.speed * 1000.0).round() as u32)
@@ -306,16 +297,19 @@ impl Recal {
         }
     }
 
-    /// Take readings in and update [`Self::table`]. Return the entries that changed; none if the
-    /// table did not change.
-    pub fn turn(&mut self, now_ms: u64, samples: &[Sample]) -> Vec<Change> {
+    /// Take readings in and update the clocks of `costs`. Return the entries that changed; none if
+    /// the table did not change.
+    pub fn turn(&mut self, now_ms: u64, samples: &[Sample], costs: &mut Costs) -> Vec<Change> {
         for sample in samples {
             if let Some(state) = self.cpus.iter_mut().find(|state| state.cpu == sample.cpu) {
                 state.observe(now_ms, sample.evidence);
             }
         }
-        self.compare_with_class(now_ms);
-        let followed: Vec<Option<f64>> = self.cpus.iter().map(|state| self.follows(state, now_ms)).collect();
+        let homes: Vec<Class> = costs.calibrated().cpus.iter().map(|entry| entry.class).collect();
+        self.compare_with_class(now_ms, &homes);
+        let states = self.cpus.iter().zip(&homes);
+        let followed: Vec<_> =
+            states.map(|(state, home)| self.follows(state, *home, now_ms, &homes)).collect();
         for (state, speed) in self.cpus.iter_mut().zip(followed) {
             if let Some(speed) = speed {
                 (state.speed, state.changed, state.followed_ms) = (speed, Some(Cause::Class), Some(now_ms));
@@ -324,13 +318,9 @@ impl Recal {
         if self.cpus.iter().all(|state| state.changed.is_none()) {
             return Vec::new();
         }
-        let changes = self.replace(now_ms);
-        for state in &mut self.cpus {
-            if state.changed.take().is_some() {
-                state.trigger = None;
-            }
-        }
-        changes
+        let before = costs.clocked().clone();
+        costs.set_clocks(self.cpus.iter().map(|state| clock_permille(state.speed)).collect());
+        self.changes(now_ms, &before, costs.clocked())
     }
 
     fn state(&self, cpu: u32) -> Option<&CpuState> {
@@ -338,74 +328,59 @@ impl Recal {
     }
 
     /// Return the highest speed among the CPUs of `class` with recent readings, without `except`,
-    /// and the number of these CPUs.
-    fn best_seen(&self, class: Class, now_ms: u64, except: u32) -> (f64, usize) {
-        let seen = self
-            .cpus
-            .iter()
-            .filter(|state| state.home.class == class && state.cpu != except && state.is_fresh(now_ms));
-        seen.fold((0.0, 0), |(best, count), state| (state.speed.max(best), count + 1))
+    /// and the number of these CPUs. `homes` holds the calibrated classes.
+    fn best_seen(&self, homes: &[Class], class: Class, now_ms: u64, except: u32) -> (f64, usize) {
+        let of_class = self.cpus.iter().zip(homes).filter(|(_, home)| **home == class);
+        let seen = of_class.filter(|(state, _)| state.cpu != except && state.is_fresh(now_ms));
+        seen.fold((0.0, 0), |(best, count), (state, _)| (state.speed.max(best), count + 1))
     }
 
-    fn compare_with_class(&mut self, now_ms: u64) {
-        let with_class: Vec<Option<bool>> = self
-            .cpus
-            .iter()
-            .map(|state| {
-                let (best, count) = self.best_seen(state.home.class, now_ms, state.cpu);
-                let measure = if count == 0 { 1.0 } else { best };
-                state.is_fresh(now_ms).then_some(state.speed >= WITH_CLASS * measure)
-            })
-            .collect();
+    fn compare_with_class(&mut self, now_ms: u64, homes: &[Class]) {
+        let with_class = self.cpus.iter().zip(homes).map(|(state, home)| {
+            let (best, count) = self.best_seen(homes, *home, now_ms, state.cpu);
+            let measure = if count == 0 { 1.0 } else { best };
+            state.is_fresh(now_ms).then_some(state.speed >= WITH_CLASS * measure)
+        });
+        let with_class: Vec<Option<bool>> = with_class.collect();
         for (state, with_class) in self.cpus.iter_mut().zip(with_class) {
             state.with_class = with_class.unwrap_or(state.with_class);
         }
     }
 
-    /// Return the speed that a CPU without a recent reading takes from the others of its class;
-    /// None if it keeps its own.
-    fn follows(&self, state: &CpuState, now_ms: u64) -> Option<f64> {
+    /// Return the speed that a CPU of class `home` without a recent reading takes from the others of
+    /// its class; None if it keeps its own.
+    fn follows(&self, state: &CpuState, home: Class, now_ms: u64, homes: &[Class]) -> Option<f64> {
         let of_late = state.followed_ms.is_some_and(|at| now_ms.saturating_sub(at) < FOLLOW_MS);
         if of_late || state.is_fresh(now_ms) {
             return None;
         }
-        let (best, count) = self.best_seen(state.home.class, now_ms, state.cpu);
+        let (best, count) = self.best_seen(homes, home, now_ms, state.cpu);
         let (up, down) = (best > state.speed, best < state.speed && count >= 2);
         let tells = (best / state.speed - 1.0).abs() > TOLERANCE;
         (tells && (down || (up && state.with_class))).then_some(best)
     }
 
-    /// Rebuild the table from the believed speeds.
-    fn replace(&mut self, now_ms: u64) -> Vec<Change> {
-        let home: Vec<_> = self.cpus.iter().map(|state| state.home.cost_permille).collect();
-        let speeds: Vec<f64> = self.cpus.iter().map(|state| state.speed).collect();
-        let Some(costs) = scaled(&home, &speeds) else { return Vec::new() };
-        let classes = if costs == home {
-            self.cpus.iter().map(|state| state.home.class).collect()
-        } else {
-            let current: Vec<Class> = self.table.cpus.iter().map(|entry| entry.class).collect();
-            reclassify(&costs, &current, self.rule)
-        };
-        let mut table = self.table.clone();
-        for (entry, (cost, class)) in table.cpus.iter_mut().zip(costs.into_iter().zip(classes)) {
-            (entry.cost_permille, entry.class) = (cost, class);
+    /// Return the entries that differ between two tables, with the causes in the states, and clear
+    /// these causes. A CPU that `before` lacks had the entry that the kernel side assumes.
+    fn changes(&mut self, now_ms: u64, before: &CapacityTable, after: &CapacityTable) -> Vec<Change> {
+        let assumed = Entry { class: Class::Fast, cost_permille: [COST_BEST; COMPONENTS] };
+        let mut changes = Vec::new();
+        for (state, entry) in self.cpus.iter_mut().zip(&after.cpus) {
+            let changed = state.changed.take();
+            let trigger = changed.and_then(|_| state.trigger.take());
+            let (old, new) = (before.get(state.cpu).map_or(assumed, Entry::from), Entry::from(entry));
+            if old != new {
+                let cause = changed.unwrap_or(Cause::Others);
+                changes.push(Change { at_ms: now_ms, cpu: state.cpu, old, new, cause, trigger });
+            }
         }
-        if table.check().is_err() {
-            return Vec::new();
-        }
-        let before = std::mem::replace(&mut self.table, table);
-        let entry = |of: &CpuCapacity| Entry { class: of.class, cost_permille: of.cost_permille };
-        let entries = before.cpus.iter().zip(&self.table.cpus).zip(&self.cpus);
-        let changes = entries.map(|((old, new), state)| Change {
-            at_ms: now_ms,
-            cpu: state.cpu,
-            old: entry(old),
-            new: entry(new),
-            cause: state.changed.unwrap_or(Cause::Others),
-            trigger: state.changed.and(state.trigger),
-        });
-        changes.filter(|change| change.old != change.new).collect()
+        changes
     }
+}
+
+/// Return the clock factor of a CPU of this speed [permille].
+fn clock_permille(speed: f64) -> u32 {
+    (f64::from(SAME) / speed).round() as u32
 }
 
 impl Gauge {
@@ -428,10 +403,9 @@ impl Gauge {
 }
 
 impl CpuState {
-    fn new(cpu: u32, home: Entry) -> Self {
+    fn new(cpu: u32) -> Self {
         Self {
             cpu,
-            home,
             cycles: Gauge::default(),
             spot: Gauge::default(),
             speed: 1.0,

@@ -37,22 +37,24 @@ fn references() -> Vec<Reference> {
 /// A machine with a reading of its CPUs every [`EVERY_MS`].
 struct Bench {
     recal: Recal,
+    costs: Costs,
     now_ms: u64,
     log: Vec<Change>,
 }
 
 impl Bench {
     fn new(references: &[Reference]) -> Self {
-        Self { recal: Recal::new(&table(), references, SplitRule::default()), now_ms: 0, log: Vec::new() }
+        let recal = Recal::new(&table(), references);
+        Self { recal, costs: Costs::new(table()), now_ms: 0, log: Vec::new() }
     }
 
     fn turn(&mut self, samples: &[Sample]) -> usize {
         self.now_ms += EVERY_MS;
-        let before = self.recal.table().clone();
-        let changes = self.recal.turn(self.now_ms, samples);
-        self.recal.table().check().unwrap();
-        assert_eq!(changes.is_empty(), before == *self.recal.table(), "told if and only if changed");
-        for (old, new) in before.cpus.iter().zip(&self.recal.table().cpus) {
+        let before = self.costs.clocked().clone();
+        let changes = self.recal.turn(self.now_ms, samples, &mut self.costs);
+        self.costs.clocked().check().unwrap();
+        assert_eq!(changes.is_empty(), before == *self.costs.clocked(), "told if and only if changed");
+        for (old, new) in before.cpus.iter().zip(&self.costs.clocked().cpus) {
             let change = changes.iter().find(|change| change.cpu == old.cpu);
             let told = change.map(|c| (c.old.cost_permille, c.new.cost_permille, c.old.class, c.new.class));
             let happened = (old.cost_permille, new.cost_permille, old.class, new.class);
@@ -77,11 +79,11 @@ impl Bench {
     }
 
     fn cost(&self, cpu: u32) -> [u32; 3] {
-        self.recal.table().get(cpu).unwrap().cost_permille
+        self.costs.clocked().get(cpu).unwrap().cost_permille
     }
 
     fn classes(&self) -> Vec<Class> {
-        self.recal.table().cpus.iter().map(|entry| entry.class).collect()
+        self.costs.clocked().cpus.iter().map(|entry| entry.class).collect()
     }
 }
 
@@ -105,7 +107,7 @@ fn a_throttled_cpu_and_its_recovery_are_in_the_table_within_two_seconds() {
     assert_eq!(bench.busy([20e3, 60e3, 24e3, 24e3], 20), 0);
     bench.busy([45e3, 60e3, 24e3, 24e3], 1);
     assert_eq!(bench.busy(KHZ, 2), 1);
-    assert_eq!(*bench.recal.table(), table());
+    assert_eq!(*bench.costs.clocked(), table());
 }
 
 #[test]
@@ -125,9 +127,9 @@ fn an_entry_that_changed_by_little_is_given_back() {
     for speed in [1.0405, 0.961] {
         let mut bench = Bench::new(&references());
         bench.busy(times(KHZ, [1.0, speed, 1.0, 1.0]), 6);
-        assert_ne!(*bench.recal.table(), table());
+        assert_ne!(*bench.costs.clocked(), table());
         bench.busy(KHZ, 6);
-        assert_eq!(*bench.recal.table(), table());
+        assert_eq!(*bench.costs.clocked(), table());
     }
 }
 
@@ -147,7 +149,7 @@ fn an_idle_cpu_is_not_taken_for_a_throttled_one_but_one_that_proves_faster_is_be
     assert_eq!(bench.one(0, lazy(20e3), 20), 0);
     assert_eq!(bench.one(0, Evidence::Cycles { khz: 20e3, busy: true }, 3), 1);
     assert_eq!(bench.one(0, lazy(60e3), 3), 1);
-    assert_eq!(*bench.recal.table(), table());
+    assert_eq!(*bench.costs.clocked(), table());
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn two_spot_checks_that_disagree_are_decided_by_a_third() {
     assert_eq!(bench.cost(0)[0], 3000);
     assert_eq!(bench.one(0, spot(700e3), 1) + bench.one(0, spot(60e3), 1), 0);
     assert_eq!(bench.one(0, spot(60e3), 1), 1);
-    assert_eq!(*bench.recal.table(), table());
+    assert_eq!(*bench.costs.clocked(), table());
 }
 
 #[test]
@@ -231,27 +233,28 @@ fn triggers_and_limits_shorten_the_proof_and_are_told() {
 fn an_idle_cpu_does_as_its_class() {
     let alike = CapacityTable::new((0..8).map(|cpu| entry(cpu, Fast, [1000; 3])).collect()).unwrap();
     let references: Vec<_> = (0..8).map(|cpu| Reference { cpu, khz: Some(5e6), step_ns: None }).collect();
-    let mut recal = Recal::new(&alike, &references, SplitRule::default());
+    let mut recal = Recal::new(&alike, &references);
+    let mut costs = Costs::new(alike);
     let busy = |cpus: std::ops::Range<u32>, khz| -> Vec<Sample> {
         cpus.map(|cpu| Sample { cpu, evidence: Evidence::Cycles { khz, busy: true } }).collect()
     };
     for turn in 1..=3 {
-        recal.turn(turn * EVERY_MS, &busy(0..4, 4e6));
+        recal.turn(turn * EVERY_MS, &busy(0..4, 4e6), &mut costs);
     }
-    assert!(recal.table().cpus.iter().all(|entry| entry.cost_permille == [1000; 3] && entry.class == Fast));
+    assert!(costs.clocked().cpus.iter().all(|entry| entry.cost_permille == [1000; 3] && entry.class == Fast));
     assert_eq!(recal.speed_permille(7), Some(800));
     // One CPU alone runs at its best, so the others could as well.
     for turn in 30..=33 {
-        recal.turn(turn * EVERY_MS, &busy(0..1, 5e6));
+        recal.turn(turn * EVERY_MS, &busy(0..1, 5e6), &mut costs);
     }
-    assert!(recal.table().cpus.iter().all(|entry| entry.cost_permille == [1000; 3]));
+    assert!(costs.clocked().cpus.iter().all(|entry| entry.cost_permille == [1000; 3]));
     // One hot CPU alone is no evidence about the others.
     for turn in 34..=40 {
-        recal.turn(turn * EVERY_MS, &busy(0..1, 2.5e6));
+        recal.turn(turn * EVERY_MS, &busy(0..1, 2.5e6), &mut costs);
     }
-    assert_eq!(recal.table().get(0).unwrap().cost_permille, [2000, 2000, 1000]);
-    assert_eq!(recal.table().get(0).unwrap().class, Slow);
-    assert_eq!(recal.table().get(7).unwrap().cost_permille, [1000; 3]);
+    assert_eq!(costs.clocked().get(0).unwrap().cost_permille, [2000, 2000, 1000]);
+    assert_eq!(costs.clocked().get(0).unwrap().class, Slow);
+    assert_eq!(costs.clocked().get(7).unwrap().cost_permille, [1000; 3]);
 }
 
 #[test]
@@ -263,34 +266,6 @@ fn a_cpu_that_came_back_is_looked_at_anew() {
     assert_eq!(bench.recal.wants_spot(2, bench.now_ms, true), Want::Soon);
     bench.recal.trigger(77, Trigger::Hotplug);
     assert_eq!(bench.recal.wants_spot(77, 0, false), Want::Nothing);
-}
-
-#[test]
-fn classes_are_kept_unless_others_are_clearly_better() {
-    let rule = SplitRule::default();
-    let costs = |execute: [u32; 4]| execute.map(|cost| [cost, 1000, 1000]);
-    let present = [Fast, Fast, Slow, Slow];
-    // CPU 0 is between the two groups. A few percent decide its class, which is not worth a
-    // migration.
-    assert_eq!(reclassify(&costs([1640, 1000, 2500, 2500]), &present, rule), present);
-    assert_eq!(reclassify(&costs([3000, 1000, 2500, 2500]), &present, rule), [Slow, Fast, Slow, Slow]);
-    assert_eq!(reclassify(&costs([1200, 1200, 1000, 1000]), &present, rule), [Slow, Slow, Fast, Fast]);
-    // One class splits late, and two classes merge late.
-    let one = [Fast; 4];
-    assert_eq!(reclassify(&costs([1045, 1000, 1000, 1000]), &one, rule), one);
-    assert_eq!(reclassify(&costs([1070, 1000, 1000, 1000]), &one, rule), [Slow, Fast, Fast, Fast]);
-    assert_eq!(reclassify(&costs([1000, 1000, 1020, 1020]), &present, rule), present);
-    assert_eq!(reclassify(&costs([1000, 1000, 1010, 1010]), &present, rule), one);
-}
-
-#[test]
-fn no_speed_no_costs() {
-    assert_eq!(scaled(&[[1000; 3]], &[0.0]), None);
-    assert_eq!(scaled(&[[1000; 3]], &[]), None);
-    assert_eq!(
-        scaled(&[[1000; 3], [2500, 1580, 1200]], &[1.0, 0.5]),
-        Some(vec![[1000; 3], [5000, 3160, 1200]])
-    );
 }
 
 fn noise(amplitude: f64) -> impl Strategy<Value = Vec<[f64; 4]>> {
@@ -308,7 +283,7 @@ proptest! {
         for noise in noise {
             prop_assert_eq!(bench.busy(times(KHZ, noise), 1), 0);
         }
-        prop_assert_eq!(bench.recal.table(), &table());
+        prop_assert_eq!(bench.costs.clocked(), &table());
     }
 
     #[test]
@@ -331,11 +306,11 @@ proptest! {
             let truth = (time(at) / best).min(64.0);
             prop_assert!((cost / truth - 1.0).abs() < 0.05, "CPU {at}: {cost} for {truth}");
         }
-        let settled = bench.recal.table().clone();
+        let settled = bench.costs.clocked().clone();
         for _ in 0..40 {
             bench.busy(times(khz, noise.next().unwrap()), 1);
         }
-        prop_assert_eq!(bench.recal.table(), &settled);
+        prop_assert_eq!(bench.costs.clocked(), &settled);
     }
 
     #[test]
@@ -343,7 +318,7 @@ proptest! {
         let mut bench = Bench::new(&references());
         bench.busy(times(KHZ, speeds), 6);
         bench.busy(KHZ, 6);
-        prop_assert_eq!(bench.recal.table(), &table());
+        prop_assert_eq!(bench.costs.clocked(), &table());
     }
 
     #[test]
@@ -387,18 +362,6 @@ proptest! {
         for _ in 0..turns {
             prop_assert_eq!(bench.turn(&[]), 0);
         }
-        prop_assert_eq!(bench.recal.table(), &table());
-    }
-
-    #[test]
-    fn classes_have_a_fast_cpu_and_fast_ones_are_better_on_average(
-        costs in prop::collection::vec(prop::array::uniform3(1000u32..64_000), 1..12), bits in any::<u16>()
-    ) {
-        let present: Vec<Class> = (0..costs.len()).map(|at| if bits >> at & 1 == 1 { Slow } else { Fast }).collect();
-        let classes = reclassify(&costs, &present, SplitRule::default());
-        prop_assert_eq!(classes.len(), costs.len());
-        prop_assert!(classes.contains(&Fast));
-        // A second classification gives the same classes.
-        prop_assert_eq!(reclassify(&costs, &classes, SplitRule::default()), classes);
+        prop_assert_eq!(bench.costs.clocked(), &table());
     }
 }

@@ -63,7 +63,17 @@ mod tests {
 
     fn cpu(cpu: u32, follows: Follows) -> CpuRecal {
         let (class, cost_permille) = (Class::Fast, [1000; 3]);
-        CpuRecal { cpu, class, cost_permille, speed_permille: 1000, follows, seen_ms_ago: None }
+        CpuRecal {
+            cpu,
+            class,
+            cost_permille,
+            calibrated_permille: None,
+            clock_permille: None,
+            learned_permille: None,
+            speed_permille: 1000,
+            follows,
+            seen_ms_ago: None,
+        }
     }
 
     #[test]

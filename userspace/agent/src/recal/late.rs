@@ -14,9 +14,10 @@
 //! Until the next start, the CPU stays in the last-level cache that the kernel side uses for
 //! unknown CPUs. Limits of its clock are not read.
 
-use super::{Kernel, Recalibrator};
+use super::Recalibrator;
 use crate::cpulist;
 use crate::topology::Topology;
+use bias_policy::costs::Costs;
 use bias_policy::recal::{Newcomer, Reference};
 use bias_policy::table::Class;
 use std::path::PathBuf;
@@ -37,10 +38,11 @@ pub(super) struct Late {
 
 impl Recalibrator {
     /// Find online CPUs that are not in the table, log them, and have them measured.
-    pub(super) fn look_for_late(&mut self) {
+    pub(super) fn look_for_late(&mut self, costs: &Costs) {
         let online = std::fs::read_to_string(self.late.sysfs.join("devices/system/cpu/online"));
         let online = online.ok().and_then(|list| cpulist::parse(&list)).unwrap_or_default();
-        let late: Vec<u32> = online.into_iter().filter(|cpu| self.table().get(*cpu).is_none()).collect();
+        let late: Vec<u32> =
+            online.into_iter().filter(|cpu| costs.calibrated().get(*cpu).is_none()).collect();
         let new: Vec<u32> = late.iter().copied().filter(|cpu| !self.late.cpus.contains(cpu)).collect();
         if !new.is_empty() {
             let until = if self.on { "until they are measured" } else { "until scx_bias is started anew" };
@@ -54,24 +56,24 @@ impl Recalibrator {
             return;
         }
         let missing = self.late.cpus.iter().copied().take(AT_A_TIME);
-        let wanted: Vec<u32> = missing.chain(self.yardsticks()).collect();
+        let wanted: Vec<u32> = missing.chain(self.yardsticks(costs)).collect();
         for cpu in wanted {
             self.spot_checks += u64::from(self.spots.measure(cpu));
         }
     }
 
     /// Return a calibrated CPU of each class if no CPU has a reference, else none.
-    fn yardsticks(&self) -> Vec<u32> {
+    fn yardsticks(&self, costs: &Costs) -> Vec<u32> {
         if self.references.iter().any(|reference| reference.step_ns.is_some()) {
             return Vec::new();
         }
-        let first = |class| self.table().cpus.iter().find(|entry| entry.class == class);
+        let first = |class| costs.clocked().cpus.iter().find(|entry| entry.class == class);
         [Class::Fast, Class::Slow].into_iter().filter_map(first).map(|entry| entry.cpu).collect()
     }
 
     /// Process measurements of CPUs that are not in the table, and of the CPUs to compare them
     /// with.
-    pub(super) fn take_in_late(&mut self, now: Instant, found: &[(u32, f64)], kernel: &mut dyn Kernel) {
+    pub(super) fn take_in_late(&mut self, now: Instant, found: &[(u32, f64)], costs: &mut Costs) {
         if self.late.cpus.is_empty() {
             return;
         }
@@ -83,7 +85,7 @@ impl Recalibrator {
         }
         for (cpu, step_ns) in found {
             if self.late.cpus.contains(cpu) {
-                self.join(now, *cpu, *step_ns, kernel);
+                self.join(now, *cpu, *step_ns, costs);
             }
         }
     }
@@ -96,7 +98,7 @@ impl Recalibrator {
         }
     }
 
-    fn join(&mut self, now: Instant, cpu: u32, step_ns: f64, kernel: &mut dyn Kernel) {
+    fn join(&mut self, now: Instant, cpu: u32, step_ns: f64, costs: &mut Costs) {
         // The CPU may be offline again.
         let place = Topology::read_from(&self.late.sysfs).ok();
         let Some(place) = place.and_then(|topology| topology.cpus.into_iter().find(|at| at.cpu == cpu))
@@ -104,11 +106,11 @@ impl Recalibrator {
             return;
         };
         let new = Newcomer { cpu, core: place.core, llc: place.llc, node: place.node, step_ns };
-        let Some(changes) = self.recal.join(self.clock_ms(now), new, &self.references) else { return };
+        let changes = self.recal.join(self.clock_ms(now), new, &self.references, costs);
+        let Some(changes) = changes else { return };
         info!("CPU {cpu}, which came online later, is measured: it is in the table now");
         self.late.cpus.retain(|other| *other != cpu);
-        self.cores.push((cpu, place.core));
         self.know(cpu, step_ns);
-        self.apply(changes, kernel);
+        self.log(changes);
     }
 }

@@ -1,12 +1,12 @@
-//! Recalibration while scheduling: keeps the kernel side's capacity table true.
+//! Recalibration while scheduling: keeps the clocks in the costs of CPUs true.
 //!
 //! # Problem
 //! CPUs get hot, are capped, and go offline and online. Their present speed has to follow from work
-//! that runs anyway, at almost no cost. A change must reach the kernel side as a whole.
+//! that runs anyway, at almost no cost.
 //!
 //! # Approach
-//! [`bias_policy::recal`] decides what readings mean. This module takes the readings and hands over
-//! the table. A step each [`EVERY`] uses three sources:
+//! [`bias_policy::recal`] decides what readings mean. This module takes the readings and passes them
+//! on. A step each [`EVERY`] uses three sources:
 //!
 //! * The kernel side adds up cycles and time per CPU while tasks run. Their ratio is the clock of
 //!   the CPUs that count.
@@ -19,9 +19,9 @@
 //!   every two seconds, and soon after the kernel announces that a part got hot ([`thermal`]).
 //!   Where they change, the CPU needs less evidence.
 //!
-//! The kernel side puts a new table in force in one step (`bpf/table.bpf.h`). Each change of an
-//! entry is logged with old value, new value and cause. `scx_bias status` shows the last [`KEPT`]
-//! of them. Nothing is stored: the next start spot-checks the stored table as usual.
+//! The owner of the costs publishes the result ([`crate::costs`]). Each change of an entry is logged
+//! with old value, new value and cause. `scx_bias status` shows the last [`KEPT`] of them. Nothing
+//! is stored: the next start spot-checks the stored table as usual.
 //!
 //! CPUs that come online later and are not in the table are measured and added to it ([`late`]).
 //!
@@ -44,11 +44,12 @@ pub mod thermal;
 
 pub use report::{CpuRecal, Follows, Report, line};
 
+use crate::costs::Calibrated;
 use crate::store::CapacityFile;
-use bias_policy::classes::SplitRule;
+use bias_policy::costs::Costs;
 use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trigger, Want};
 use bias_policy::samples::median;
-use bias_policy::table::{CapacityTable, Class};
+use bias_policy::table::Class;
 use hints::Hints;
 use late::Late;
 use spot::Spots;
@@ -56,7 +57,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thermal::News;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 /// Time between readings.
 pub const EVERY: Duration = Duration::from_millis(500);
@@ -113,19 +114,11 @@ impl Reading {
 pub trait Kernel {
     /// Read the state of every CPU.
     fn readings(&self) -> Vec<Reading>;
-
-    /// Put a table in force.
-    ///
-    /// # Errors
-    /// The reason for a failure. The old table then remains in force.
-    fn replace(&mut self, table: &CapacityTable) -> anyhow::Result<()>;
 }
 
-/// Keeps the table of one run true.
+/// Keeps the clocks in the costs of one run true.
 pub struct Recalibrator {
     recal: Recal,
-    /// The core of each CPU, as its lowest CPU, in the order of the table.
-    cores: Vec<(u32, u32)>,
     references: Vec<Reference>,
     spots: Box<dyn Spots>,
     hints: Hints,
@@ -150,32 +143,24 @@ pub struct Recalibrator {
     spot_checks: u64,
     changes: VecDeque<Change>,
     changed: u64,
-    failure: Option<String>,
 }
 
 impl Recalibrator {
-    /// Start to follow the machine of `table`, with the entries' references. Unless `on`, follow
-    /// nothing and only look for CPUs that come online late.
+    /// Start to follow the CPUs of `calibrated`. Unless `on`, follow nothing and only look for CPUs
+    /// that come online late.
     #[must_use]
-    pub fn start(table: &CapacityTable, references: &[Reference], on: bool) -> Self {
-        let cpus: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();
+    pub fn start(calibrated: &Calibrated, on: bool) -> Self {
+        let cpus: Vec<u32> = calibrated.table.cpus.iter().map(|entry| entry.cpu).collect();
         let hints = if on { Hints::open(Path::new("/sys"), &cpus) } else { Hints::default() };
         let late = Late { sysfs: "/sys".into(), ..Late::default() };
-        Self { late, ..Self::with(table, references, on, Box::new(spot::Threads::default()), hints) }
+        Self { late, ..Self::with(calibrated, on, Box::new(spot::Threads::default()), hints) }
     }
 
-    fn with(
-        table: &CapacityTable,
-        references: &[Reference],
-        on: bool,
-        spots: Box<dyn Spots>,
-        hints: Hints,
-    ) -> Self {
+    fn with(calibrated: &Calibrated, on: bool, spots: Box<dyn Spots>, hints: Hints) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            recal: Recal::new(table, references, SplitRule::default()),
-            cores: table.cpus.iter().map(|entry| (entry.cpu, entry.core)).collect(),
-            references: references.to_vec(),
+            recal: Recal::new(&calibrated.table, &calibrated.references),
+            references: calibrated.references.clone(),
             spots,
             hints,
             hinted: false,
@@ -193,14 +178,7 @@ impl Recalibrator {
             spot_checks: 0,
             changes: VecDeque::new(),
             changed: 0,
-            failure: None,
         }
-    }
-
-    /// Return the table in force.
-    #[must_use]
-    pub fn table(&self) -> &CapacityTable {
-        self.recal.table()
     }
 
     /// Return true if recalibration is on.
@@ -224,12 +202,13 @@ impl Recalibrator {
         self.due = self.due.min(now + AGAIN);
     }
 
-    /// Take readings if they are due. Return the time from `now` without anything to do.
-    pub fn turn(&mut self, now: Instant, kernel: &mut dyn Kernel) -> Duration {
+    /// Take readings if they are due, and update the clocks of `costs`. Return the time from `now`
+    /// without anything to do.
+    pub fn turn(&mut self, now: Instant, kernel: &dyn Kernel, costs: &mut Costs) -> Duration {
         if !self.on {
             if now >= self.due {
                 self.due = now + EVERY * HINTS_EVERY as u32;
-                self.look_for_late();
+                self.look_for_late(costs);
             }
             return Duration::MAX;
         }
@@ -242,19 +221,19 @@ impl Recalibrator {
             let readings = kernel.readings();
             if let Some((at, before)) = self.before.take() {
                 let elapsed_ns = u64::try_from(now.duration_since(at).as_nanos()).unwrap_or(u64::MAX).max(1);
-                self.look(now, elapsed_ns, &deltas(&before, &readings), kernel);
+                self.look(now, elapsed_ns, &deltas(&before, &readings), costs);
             }
             self.before = Some((now, readings));
         } else if self.again.is_some_and(|at| now >= at) {
-            self.look_again(now, kernel);
+            self.look_again(now, kernel, costs);
         }
         let due = self.again.map_or(self.due, |at| at.min(self.due));
         due.saturating_duration_since(now)
     }
 
-    /// Update the table from the readings since the last step, and ask for spot checks where they
+    /// Update the clocks from the readings since the last step, and ask for spot checks where they
     /// say too little.
-    fn look(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(Reading, bool)], kernel: &mut dyn Kernel) {
+    fn look(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(Reading, bool)], costs: &mut Costs) {
         for (delta, _) in deltas.iter().filter(|(_, came_online)| *came_online) {
             self.recal.trigger(delta.cpu, Trigger::Hotplug);
         }
@@ -272,33 +251,31 @@ impl Recalibrator {
             }
         }
         if self.turns.is_multiple_of(HINTS_EVERY) {
-            self.look_for_late();
+            self.look_for_late(costs);
         }
-        self.take_in(now, samples, kernel);
-        self.ask(now, Want::Rare);
+        self.take_in(now, samples, costs);
+        self.ask(now, Want::Rare, costs);
     }
 
     /// Do the same for spot checks alone, so that a CPU that seems to have changed is checked again
     /// at once.
-    fn look_again(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+    fn look_again(&mut self, now: Instant, kernel: &dyn Kernel, costs: &mut Costs) {
         for (last, reading) in self.last.1.iter_mut().zip(kernel.readings()) {
             last.busy = reading.busy;
         }
-        self.take_in(now, Vec::new(), kernel);
-        self.ask(now, Want::Soon);
+        self.take_in(now, Vec::new(), costs);
+        self.ask(now, Want::Soon, costs);
     }
 
     /// Process these samples and the results of spot checks.
-    fn take_in(&mut self, now: Instant, mut samples: Vec<Sample>, kernel: &mut dyn Kernel) {
+    fn take_in(&mut self, now: Instant, mut samples: Vec<Sample>, costs: &mut Costs) {
         let found = self.spots.collect();
-        self.take_in_late(now, &found, kernel);
+        self.take_in_late(now, &found, costs);
         samples.extend(
             found.into_iter().map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }),
         );
-        let changes = self.recal.turn(self.clock_ms(now), &samples);
-        if !changes.is_empty() {
-            self.apply(changes, kernel);
-        }
+        let changes = self.recal.turn(self.clock_ms(now), &samples, costs);
+        self.log(changes);
     }
 
     fn clock_ms(&self, now: Instant) -> u64 {
@@ -306,16 +283,7 @@ impl Recalibrator {
         self.started_ms.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
     }
 
-    fn apply(&mut self, changes: Vec<Change>, kernel: &mut dyn Kernel) {
-        match kernel.replace(self.recal.table()) {
-            Ok(()) => self.failure = None,
-            Err(error) => {
-                if self.failure.is_none() {
-                    warn!("the kernel side keeps its capacity table: {error:#}");
-                }
-                self.failure = Some(format!("{error:#}"));
-            }
-        }
+    fn log(&mut self, changes: Vec<Change>) {
         // Changes that only follow from another CPU's change are in the status.
         let (followed, own): (Vec<_>, Vec<_>) =
             changes.iter().partition(|change| change.cause == Cause::Others);
@@ -331,7 +299,7 @@ impl Recalibrator {
     }
 
     /// Begin spot checks of idle CPUs whose want is at least `least`.
-    fn ask(&mut self, now: Instant, least: Want) {
+    fn ask(&mut self, now: Instant, least: Want, costs: &Costs) {
         let now_ms = self.clock_ms(now);
         let (elapsed_ns, deltas) = &self.last;
         let runs = |delta: &Reading| delta.ran_permille(*elapsed_ns) >= IDLE_PERMILLE;
@@ -340,7 +308,7 @@ impl Recalibrator {
         if !deltas.iter().any(runs) {
             return;
         }
-        let core = |cpu: u32| self.cores.iter().find(|(other, _)| *other == cpu).map(|(_, core)| *core);
+        let core = |cpu: u32| costs.calibrated().get(cpu).map(|entry| entry.core);
         let is_idle = |cpu: u32| {
             let on_core = deltas.iter().filter(|delta| core(delta.cpu) == core(cpu));
             let mut on_core = on_core.peekable();

@@ -1,6 +1,7 @@
 //! The state of recalibration for `scx_bias status`.
 
 use super::{Cause, Change, Class, Recalibrator, Trigger};
+use crate::costs::Live;
 use bias_policy::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -24,8 +25,17 @@ pub struct CpuRecal {
     pub cpu: u32,
     /// The present class.
     pub class: Class,
-    /// The present costs [permille of the best CPU of each component].
+    /// The costs in force [permille of the best CPU of each component].
     pub cost_permille: [u32; COMPONENTS],
+    /// The calibrated costs [permille]. These three are None from a version without them.
+    #[serde(default)]
+    pub calibrated_permille: Option<[u32; COMPONENTS]>,
+    /// Time of a cycle relative to that of the calibration [permille].
+    #[serde(default)]
+    pub clock_permille: Option<u32>,
+    /// Factors learned from swaps [permille].
+    #[serde(default)]
+    pub learned_permille: Option<[u32; COMPONENTS]>,
     /// The clock relative to that of the calibration [permille].
     pub speed_permille: u32,
     /// Source of these values.
@@ -60,11 +70,12 @@ pub struct Report {
 }
 
 impl Recalibrator {
-    /// Return the present state.
+    /// Return the present state, with the costs in force.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self, live: &Live) -> Report {
         let now_ms = self.clock_ms(Instant::now());
-        let cpus = self.table().cpus.iter().map(|entry| {
+        let costs = &live.costs;
+        let cpus = live.table().cpus.iter().map(|entry| {
             let counted = self.before.as_ref().is_some_and(|(_, readings)| {
                 readings.iter().any(|reading| reading.cpu == entry.cpu && reading.counted)
             });
@@ -73,6 +84,9 @@ impl Recalibrator {
                 cpu: entry.cpu,
                 class: entry.class,
                 cost_permille: entry.cost_permille,
+                calibrated_permille: costs.calibrated().get(entry.cpu).map(|home| home.cost_permille),
+                clock_permille: costs.clock_permille(entry.cpu),
+                learned_permille: Some(costs.learned_permille(entry.class)),
                 speed_permille: self.recal.speed_permille(entry.cpu).unwrap_or(1000),
                 follows: match (counted, seen) {
                     (true, _) => Follows::Cycles,
@@ -84,7 +98,7 @@ impl Recalibrator {
         });
         Report {
             on: self.on,
-            failure: self.failure.clone(),
+            failure: live.failure().map(str::to_owned),
             unmeasured: self.late.cpus.clone(),
             cpus: cpus.collect(),
             changed: self.changed,

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use bias_policy::table::CpuCapacity;
+use crate::costs::{Backend, Live};
+use bias_policy::table::{CapacityTable, CpuCapacity};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -70,8 +71,10 @@ impl Kernel for Made {
     fn readings(&self) -> Vec<Reading> {
         self.sums.clone()
     }
+}
 
-    fn replace(&mut self, table: &CapacityTable) -> anyhow::Result<()> {
+impl Backend for Made {
+    fn publish(&mut self, table: &CapacityTable) -> anyhow::Result<()> {
         anyhow::ensure!(!self.refuses, "no program");
         self.tables.push(table.clone());
         Ok(())
@@ -109,6 +112,7 @@ impl Spots for Rc<RefCell<Quick>> {
 
 struct Rig {
     recal: Recalibrator,
+    live: Live,
     made: Made,
     quick: Rc<RefCell<Quick>>,
     now: Instant,
@@ -119,16 +123,28 @@ impl Rig {
     fn new(counted: bool, on: bool) -> Self {
         let quick =
             Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0, 20.0, 0.0], ..Quick::default() }));
-        let recal = Recalibrator::with(&table(), &[], on, Box::new(Rc::clone(&quick)), Hints::default());
+        let calibrated = Calibrated { table: table(), references: Vec::new() };
+        let recal = Recalibrator::with(&calibrated, on, Box::new(Rc::clone(&quick)), Hints::default());
+        let live = Live::new(calibrated.table);
         let sysfs = tempfile::tempdir().unwrap();
-        Self { recal, made: Made::new(counted), quick, now: Instant::now(), sysfs }
+        Self { recal, live, made: Made::new(counted), quick, now: Instant::now(), sysfs }
+    }
+
+    fn turn(&mut self, now: Instant) -> Duration {
+        let pause = self.recal.turn(now, &self.made, &mut self.live.costs);
+        self.live.publish(&mut self.made);
+        pause
+    }
+
+    fn report(&self) -> Report {
+        self.recal.report(&self.live)
     }
 
     fn turns(&mut self, count: usize) {
         for _ in 0..count {
             self.now += EVERY;
             self.made.pass(EVERY.as_nanos() as u64);
-            self.recal.turn(self.now, &mut self.made);
+            self.turn(self.now);
         }
     }
 }
@@ -141,8 +157,8 @@ fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
     rig.made.khz[0] = 20_000;
     rig.turns(3);
     assert_eq!(rig.made.tables.len(), 1);
-    assert_eq!(rig.made.tables[0], *rig.recal.table());
-    let report = rig.recal.report();
+    assert_eq!(rig.made.tables[0], *rig.live.table());
+    let report = rig.report();
     assert_eq!((report.cpus[0].cost_permille[0], report.cpus[0].class), (3000, Class::Slow));
     assert!(report.cpus.iter().all(|cpu| cpu.follows == Follows::Cycles && cpu.seen_ms_ago.is_some()));
     assert_eq!((report.changed, report.changes.len()), (1, 1));
@@ -177,13 +193,13 @@ fn idle_cpus_are_asked_where_nothing_is_counted() {
     rig.quick.borrow_mut().step_ns[1] = 30.0;
     // The check begins at most a second later, and another check confirms it.
     rig.turns(5);
-    assert_eq!(rig.recal.table().get(1).unwrap().cost_permille[0], 3000);
-    let report = rig.recal.report();
+    assert_eq!(rig.live.table().get(1).unwrap().cost_permille[0], 3000);
+    let report = rig.report();
     assert_eq!((report.cpus[0].follows, report.cpus[1].follows), (Follows::Nothing, Follows::SpotChecks));
     assert!(report.spot_checks >= 5);
     rig.quick.borrow_mut().step_ns[1] = 10.0;
     rig.turns(5);
-    assert_eq!(*rig.recal.table(), table());
+    assert_eq!(*rig.live.table(), table());
 }
 
 #[test]
@@ -200,8 +216,8 @@ fn nothing_is_done_when_it_is_off() {
     rig.turns(4);
     rig.made.khz[0] = 20_000;
     rig.turns(10);
-    assert!(rig.made.tables.is_empty() && !rig.recal.report().on);
-    assert_eq!(rig.recal.turn(rig.now, &mut rig.made), Duration::MAX);
+    assert!(rig.made.tables.is_empty() && !rig.report().on);
+    assert_eq!(rig.turn(rig.now), Duration::MAX);
 }
 
 #[test]
@@ -211,18 +227,18 @@ fn a_kernel_side_that_refuses_is_told_of() {
     rig.made.refuses = true;
     rig.made.khz[0] = 20_000;
     rig.turns(4);
-    assert_eq!(rig.recal.report().failure.as_deref(), Some("no program"));
+    assert_eq!(rig.report().failure.as_deref(), Some("no program"));
     rig.made.refuses = false;
     rig.made.khz[0] = 60_000;
     rig.turns(4);
-    assert_eq!(rig.recal.report().failure, None);
+    assert_eq!(rig.report().failure, None);
 }
 
 #[test]
 fn a_call_in_between_does_nothing_and_says_for_how_long() {
     let mut rig = Rig::new(true, true);
     rig.turns(2);
-    let left = rig.recal.turn(rig.now + EVERY / 5, &mut rig.made);
+    let left = rig.turn(rig.now + EVERY / 5);
     assert_eq!(left, EVERY - EVERY / 5);
 }
 
@@ -232,9 +248,9 @@ fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
     rig.turns(6);
     rig.made.khz[0] = 20_000;
     rig.recal.heard(&News::Cpus(vec![0, 99]), rig.now);
-    assert!(rig.recal.turn(rig.now, &mut rig.made) <= AGAIN);
+    assert!(rig.turn(rig.now) <= AGAIN);
     rig.turns(2);
-    let report = rig.recal.report();
+    let report = rig.report();
     assert_eq!((report.cpus[0].class, report.changes[0].trigger), (Class::Slow, Some(Trigger::Feedback)));
     rig.recal.heard(&News::Somewhere, rig.now);
     assert!(rig.recal.hinted);
@@ -259,11 +275,11 @@ fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_cha
     rig.quick.borrow_mut().step_ns[1] = 30.0;
     let start = rig.now;
     while rig.made.tables.is_empty() && rig.now - start < 5 * EVERY {
-        let pause = rig.recal.turn(rig.now, &mut rig.made);
+        let pause = rig.turn(rig.now);
         rig.now += pause;
         rig.made.pass(pause.as_nanos() as u64);
     }
-    assert_eq!(rig.recal.table().get(1).unwrap().cost_permille[0], 3000);
+    assert_eq!(rig.live.table().get(1).unwrap().cost_permille[0], 3000);
     assert!(rig.now - start <= 4 * EVERY + 2 * AGAIN, "{:?}", rig.now - start);
 }
 
@@ -279,7 +295,7 @@ fn checks_that_never_agree_are_not_repeated_for_ever() {
     while rig.now - start < 40 * EVERY {
         step_ns = (step_ns * 1.7) % 100.0 + 20.0;
         rig.quick.borrow_mut().step_ns = [10.0, step_ns, 25.0, 25.0, 0.0, 0.0];
-        let pause = rig.recal.turn(rig.now, &mut rig.made);
+        let pause = rig.turn(rig.now);
         rig.now += pause;
         rig.made.pass(pause.as_nanos() as u64);
     }
@@ -295,13 +311,13 @@ fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     rig.made.sums[3].onlined += 1;
     rig.made.khz[3] = 12_000;
     rig.turns(2);
-    let report = rig.recal.report();
+    let report = rig.report();
     assert_eq!(report.changes[0].trigger, Some(Trigger::Hotplug));
     for turn in 0..4000 {
         rig.made.khz[(turn / 4) % 4] = 10_000 + (turn as u64 * 7919) % 50_000;
         rig.turns(1);
     }
-    let report = rig.recal.report();
+    let report = rig.report();
     assert!(report.changed > KEPT as u64 && report.changes.len() == KEPT, "{}", report.changed);
 }
 
@@ -325,14 +341,14 @@ fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then()
     // yet.
     assert_eq!(rig.quick.borrow().measured, [4, 5, 0, 2]);
     rig.turns(1);
-    let report = rig.recal.report();
+    let report = rig.report();
     assert_eq!(report.unmeasured, [5]);
     let joined = rig.made.tables.last().unwrap().get(4).unwrap().clone();
     assert_eq!((joined.class, joined.cost_permille), (Class::Slow, [2000, 2000, 1000]));
     assert_eq!((report.cpus[4].cpu, report.cpus[4].follows), (4, Follows::SpotChecks));
     rig.quick.borrow_mut().step_ns[5] = 10.0;
     rig.turns(5);
-    assert_eq!(rig.recal.report().unmeasured, Vec::<u32>::new());
+    assert_eq!(rig.report().unmeasured, Vec::<u32>::new());
     assert_eq!(rig.made.tables.last().unwrap().get(5).unwrap().cost_permille, [1000; 3]);
     let measured = rig.quick.borrow().measured.len();
     rig.turns(20);
@@ -344,14 +360,14 @@ fn a_cpu_that_goes_again_is_forgotten_and_without_recalibration_only_told_of() {
     let mut rig = Rig::new(true, true);
     online(&mut rig, "0-3,5");
     rig.turns(5);
-    assert_eq!(rig.recal.report().unmeasured, [5]);
+    assert_eq!(rig.report().unmeasured, [5]);
     online(&mut rig, "0-3");
     rig.turns(4);
-    assert_eq!(rig.recal.report().unmeasured, Vec::<u32>::new());
+    assert_eq!(rig.report().unmeasured, Vec::<u32>::new());
     let mut off = Rig::new(true, false);
     online(&mut off, "0-4");
     off.turns(4);
-    assert_eq!(off.recal.report().unmeasured, [4]);
+    assert_eq!(off.report().unmeasured, [4]);
     assert!(off.made.tables.is_empty() && off.quick.borrow().measured.is_empty());
 }
 

@@ -47,19 +47,16 @@ pub(super) struct Loaded<'object> {
     pub(super) onlined: Vec<u32>,
     /// Iterator over tasks, or the reason for its absence. The scheduler works without it.
     reports: Result<Reports>,
-    /// Table in force, without the corrections that swaps have taught.
-    pub(super) table: CapacityTable,
-    /// True if the table was replaced since the last call of `has_new_table()`.
-    pub(super) new_table: bool,
     /// Links of the programs that send events of opted-in cgroups.
     hinting: Vec<Link>,
 }
 
 impl<'object> Loaded<'object> {
-    /// Load and attach the scheduler with `options`. The kernel side reads `counters`.
+    /// Load and attach the scheduler with `options` and `table`. The kernel side reads `counters`.
     pub(super) fn attach(
         object: &'object mut MaybeUninit<OpenObject>,
         options: &RunOptions,
+        table: &CapacityTable,
         counters: Counters,
     ) -> Result<Self> {
         let topology = Topology::read()?;
@@ -77,7 +74,7 @@ impl<'object> Loaded<'object> {
             // From then on ticks maintain the band.
             (bss.band_low, data.band_high) = (low, high);
         }
-        describe_machine(&mut open, options, nr_cpus)?;
+        describe_machine(&mut open, options, table, nr_cpus)?;
         let model = options.model.as_ref();
         prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
         prepare_cgroups(&mut open, options)?;
@@ -97,22 +94,20 @@ impl<'object> Loaded<'object> {
             counters,
             onlined: vec![0; nr_cpus],
             reports,
-            table: options.table.clone(),
-            new_table: false,
             hinting: Vec::new(),
         })
     }
 
-    /// Reopen the counters of CPUs that came online since the last call. The kernel closed the old
-    /// ones when the CPUs went offline.
-    pub(super) fn follow_hotplug(&mut self, options: &RunOptions) {
+    /// Reopen the counters of CPUs of `table` that came online since the last call. The kernel closed
+    /// the old ones when the CPUs went offline.
+    pub(super) fn follow_hotplug(&mut self, options: &RunOptions, table: &CapacityTable) {
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
         let mut back = Vec::new();
         for (cpu, (seen, cctx)) in (0u32..).zip(self.onlined.iter_mut().zip(bss.cpu_ctxs.iter())) {
             if *seen != cctx.onlined {
                 *seen = cctx.onlined;
                 // A CPU that is not in the table has no costs, so its cycles cannot be interpreted.
-                back.extend(self.table.get(cpu).map(|entry| entry.cpu));
+                back.extend(table.get(cpu).map(|entry| entry.cpu));
             }
         }
         if back.is_empty() {
@@ -323,8 +318,12 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
 /// Number the LLCs from 0 in the order of their first CPU, and describe every CPU.
 ///
 /// A CPU that is not in the table, because it was offline, gets the first LLC.
-fn describe_machine(open: &mut OpenBpfSkel<'_>, options: &RunOptions, nr_cpus: usize) -> Result<()> {
-    let table = &options.table;
+fn describe_machine(
+    open: &mut OpenBpfSkel<'_>,
+    options: &RunOptions,
+    table: &CapacityTable,
+    nr_cpus: usize,
+) -> Result<()> {
     let mut llcs = BTreeMap::new();
     for cpu in &table.cpus {
         let next = llcs.len() as u32;

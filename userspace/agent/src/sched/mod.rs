@@ -49,6 +49,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
+use bias_policy::table::{CapacityTable, Class};
 use crossbeam::channel::{Receiver, never, select};
 use nix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
@@ -61,6 +62,7 @@ pub use report::{Kind, Reason, Stack, TaskReport};
 pub use stats::{Monitor, Stats, monitor};
 pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds};
 
+use crate::costs::{Calibrated, Live};
 use crate::failure::{Exit, Failure};
 use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
@@ -81,8 +83,8 @@ use signals::{Signal, Signals};
 /// which preempts a task on a busy machine.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Load the scheduler with these counters and block until a signal stops it or the kernel ends it.
-/// A reload of `config`, by request or by SIGHUP, changes `options`.
+/// Load the scheduler with this calibration and these counters, and block until a signal stops it or
+/// the kernel ends it. A reload of `config`, by request or by SIGHUP, changes `options`.
 ///
 /// First restore the policies that a killed scx_bias has changed. With opted-in cgroups, also
 /// restore at the end the policies that this run has changed.
@@ -95,7 +97,12 @@ const POLL: Duration = Duration::from_millis(500);
 /// * [`Exit::Kernel`]: sched_ext or a capability is missing.
 /// * [`Exit::Runtime`]: the kernel refuses the scheduler.
 /// * [`Exit::Ejected`]: the kernel ends the scheduler.
-pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config) -> Result<ExitReport> {
+pub fn run(
+    mut options: RunOptions,
+    calibrated: &Calibrated,
+    mut counters: Counters,
+    config: &dyn Config,
+) -> Result<ExitReport> {
     refuse_if_active()?;
     let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
     if options.schedules_everything()
@@ -105,7 +112,7 @@ pub fn run(mut options: RunOptions, mut counters: Counters, config: &dyn Config)
     }
     let mut signals = Signals::catch()?;
     loop {
-        let report = run_once(&mut options, counters, config, &mut signals, optin.as_mut())?;
+        let report = run_once(&mut options, calibrated, counters, config, &mut signals, optin.as_mut())?;
         if !report.restart {
             return Ok(report);
         }
@@ -135,13 +142,14 @@ fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
 
 fn run_once(
     options: &mut RunOptions,
+    calibrated: &Calibrated,
     counters: Counters,
     config: &dyn Config,
     signals: &mut Signals,
     optin: Option<&mut OptIn<Linux>>,
 ) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
-    let mut loaded = Loaded::attach(&mut object, options, counters)?;
+    let mut loaded = Loaded::attach(&mut object, options, &calibrated.table, counters)?;
     // Threads inherit the capabilities of the thread that starts them. Start none before this
     // point.
     if let Err(error) = privilege::give_up() {
@@ -149,8 +157,9 @@ fn run_once(
     }
     let signals = signals.listen()?;
     let scope = Chosen::start(optin, options, &mut loaded)?;
-    let swaps = Swaps::new(&options.table, loaded.counts(), &options.swaps);
-    let mut recal = Recalibrator::start(&options.table, &options.references, options.recalibrate);
+    let live = Live::new(calibrated.table.clone());
+    let swaps = Swaps::new(&live, loaded.counts(), &options.swaps);
+    let mut recal = Recalibrator::start(calibrated, options.recalibrate);
     let listener = listen(&mut recal);
     let server = Server::launch(None);
     if let Err(error) = &server {
@@ -162,7 +171,7 @@ fn run_once(
         bell: scope.bell(),
         news: listener.as_ref().map_or_else(never, |listener| listener.news().clone()),
     };
-    let running = Running::new(loaded, options, config, scope, swaps, recal);
+    let running = Running::new(loaded, options, config, scope, live, swaps, recal);
     running.watch(&mut inputs, server.ok().as_ref())
 }
 
@@ -251,11 +260,10 @@ fn refuse_if_active() -> Result<(), Failure> {
     })
 }
 
-/// Describe the CPUs and the scope of the run.
-fn describe(options: &RunOptions) -> String {
-    let cpus = &options.table.cpus;
-    let slow = cpus.iter().filter(|cpu| cpu.class == bias_policy::table::Class::Slow).count();
-    let fast = cpus.len() - slow;
+/// Describe the CPUs of `table` and the scope of the run.
+fn describe(options: &RunOptions, table: &CapacityTable) -> String {
+    let machine = Machine::of(table);
+    let (fast, slow) = (machine.count(Class::Fast), machine.count(Class::Slow));
     let machine = match slow {
         0 => format!("{fast} CPUs of one class"),
         _ => format!("{fast} fast and {slow} slow CPUs"),
@@ -267,6 +275,9 @@ fn describe(options: &RunOptions) -> String {
     };
     machine + scope
 }
+
+#[cfg(test)]
+mod costs_tests;
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bias_policy::recal::Reference;
-use bias_policy::table::CapacityTable;
 use tracing::Level;
 
 use super::knobs::Knobs;
@@ -46,10 +44,6 @@ pub struct RunOptions {
     pub whole_system: bool,
     /// File of the table, if the user named one.
     pub capacity_file: Option<PathBuf>,
-    /// Capacity table of the machine.
-    pub table: CapacityTable,
-    /// Clock and speed of the CPUs when the table was measured, as far as they are known.
-    pub references: Vec<Reference>,
 }
 
 impl RunOptions {
@@ -70,10 +64,10 @@ impl RunOptions {
     pub fn limits_bias(&self) -> bool {
         !self.cgroups.is_empty() && self.whole_system
     }
+}
 
-    /// Return the defaults for a machine described by `table`.
-    #[must_use]
-    pub fn new(table: CapacityTable) -> Self {
+impl Default for RunOptions {
+    fn default() -> Self {
         Self {
             knobs: Knobs::default(),
             thresholds_permille: None,
@@ -89,8 +83,6 @@ impl RunOptions {
             cgroups: Vec::new(),
             whole_system: false,
             capacity_file: None,
-            table,
-            references: Vec::new(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 
 /// Source of the options, which can be read again.
 pub trait Config {
-    /// Return the options that a start would find now. The table is not read again.
+    /// Return the options that a start would find now.
     ///
     /// # Errors
     /// Fail as a start does.
@@ -164,12 +164,11 @@ pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use bias_policy::table::CapacityTable;
     use proptest::prelude::*;
     use std::time::Duration;
 
     fn options() -> RunOptions {
-        RunOptions::new(CapacityTable::default())
+        RunOptions::default()
     }
 
     fn any_options() -> impl Strategy<Value = RunOptions> {

@@ -19,8 +19,9 @@ use super::server::{Server, Source};
 use super::service::Manager;
 use super::signals::Signal;
 use super::stats::Stats;
-use super::status::{Machine, State, StatusReport};
+use super::status::{State, StatusReport};
 use super::{Event, ExitReport, Inputs, POLL, describe, monotonic_ns};
+use crate::costs::Live;
 use crate::ejections;
 use crate::failure::Failure;
 use crate::optin::{Report, Request, journal};
@@ -35,6 +36,7 @@ pub(super) struct Running<'a, 'object, 'optin> {
     options: &'a mut RunOptions,
     config: &'a dyn Config,
     manager: Manager,
+    live: Live,
     swaps: Swaps,
     urgency: Urgency,
     recal: Recalibrator,
@@ -50,6 +52,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         options: &'a mut RunOptions,
         config: &'a dyn Config,
         chosen: Chosen<'optin>,
+        live: Live,
         swaps: Swaps,
         recal: Recalibrator,
     ) -> Self {
@@ -61,6 +64,7 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
             options,
             config,
             manager,
+            live,
             swaps,
             urgency,
             recal,
@@ -72,12 +76,12 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
 
     /// Run until a signal asks to stop or the kernel has ended the scheduler.
     pub(super) fn watch(mut self, inputs: &mut Inputs<'_>, server: Option<&Server>) -> Result<ExitReport> {
-        let what = describe(self.options);
+        let what = describe(self.options, self.live.table());
         self.manager.ready(&what);
         info!("scx_bias schedules: {what}");
         loop {
             self.urgency.raise();
-            let pause = self.swaps.turn(monotonic_ns(), &mut self.loaded);
+            let pause = self.swaps.turn(monotonic_ns(), &self.loaded, &mut self.live);
             let event = inputs.wait(self.patience().min(pause));
             if event != Event::Quiet || self.options.stats_interval.is_some() || self.chosen.is_urgent() {
                 self.urgency.lower();
@@ -124,13 +128,14 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
     /// Follow hotplug, CPU speeds and opted-in cgroups, and feed the service manager's watchdog.
     fn keep_up(&mut self, event: &Event) {
         self.manager.live(Instant::now());
-        self.loaded.follow_hotplug(self.options);
+        self.loaded.follow_hotplug(self.options, self.live.table());
         if let Event::Heated(news) = event {
             self.recal.heard(news, Instant::now());
         }
-        self.quiet = self.recal.turn(Instant::now(), &mut self.loaded).min(POLL);
-        if self.loaded.has_new_table() {
-            self.swaps.set_table(self.recal.table());
+        self.quiet = self.recal.turn(Instant::now(), &self.loaded, &mut self.live.costs).min(POLL);
+        self.swaps.follow_costs(&mut self.live.costs);
+        if self.live.publish(&mut self.loaded) {
+            self.manager.status(&describe(self.options, self.live.table()));
         }
         if *event == Event::Hinted {
             self.chosen.rang();
@@ -193,8 +198,7 @@ impl Source for Running<'_, '_, '_> {
     fn status(&self) -> StatusReport {
         let loaded = &self.loaded;
         let uptime = self.started.elapsed();
-        let machine = Machine::of(self.recal.table());
-        let state = State { scope: self.chosen.scope(loaded), machine, recalibration: self.recal.report() };
+        let state = State::of(self.chosen.scope(loaded), &self.live, &self.recal);
         let swaps = self.swaps.summary();
         StatusReport {
             swaps,
@@ -217,7 +221,7 @@ impl Source for Running<'_, '_, '_> {
             Ok(report) => report.lines().iter().for_each(|line| info!("reloaded: {line}")),
             Err(failure) => warn!("not reloaded, everything stays as it is: {failure}"),
         }
-        self.manager.ready(&describe(self.options));
+        self.manager.ready(&describe(self.options, self.live.table()));
         result
     }
 }

@@ -8,11 +8,9 @@
 
 use anyhow::{Context, Result, bail};
 use bias_policy::ffi;
-use bias_policy::table::COMPONENTS;
 use libbpf_rs::{ProgramInput, ProgramMut};
 use nix::errno::Errno;
 use nix::sched::sched_getcpu;
-use tracing::warn;
 
 use super::load::{Loaded, RUN_BUSY};
 use crate::swaps::{Kernel, Refusal, Request, Seat, Task};
@@ -57,12 +55,6 @@ impl Kernel for Loaded<'_> {
         };
         let answer = call(self.ask_program(), &mut raw).context("cannot ask for a swap")?;
         Ok(Refusal::of(answer as u32).map_or(Ok(()), Err))
-    }
-
-    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) {
-        if let Err(error) = self.correct_table(cpus) {
-            warn!("what swaps taught is not taken over: {error:#}");
-        }
     }
 }
 

@@ -6,7 +6,6 @@ use crate::optin::CgroupReport;
 use crate::sched::RunOptions;
 use crate::sched::status::{Band, State};
 use anyhow::bail;
-use bias_policy::table::CapacityTable;
 use scx_stats::StatsClient;
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
@@ -28,7 +27,7 @@ impl Source for Fake {
     }
 
     fn status(&self) -> StatusReport {
-        let options = RunOptions::new(CapacityTable::default());
+        let options = RunOptions::default();
         StatusReport::new(
             &options,
             State::default(),

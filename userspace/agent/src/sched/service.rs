@@ -23,6 +23,11 @@ impl Manager {
         tell(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
+    /// Replace the status text.
+    pub(super) fn status(&self, status: &str) {
+        tell(&[NotifyState::Status(status)]);
+    }
+
     /// Report that the configuration is being reloaded. A call of [`Self::ready`] must follow.
     pub(super) fn reloading(&self) {
         let now = NotifyState::monotonic_usec_now().ok();

@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::RunOptions;
 use super::knobs::Knob;
 use super::stats::Stats;
+use crate::costs::Live;
 use crate::optin::Report;
 use crate::pmu::CpuSummary;
-use crate::recal;
+use crate::recal::{self, Recalibrator};
 use crate::swaps::SwapSummary;
 
 /// State of a running scheduler.
@@ -29,7 +30,7 @@ pub struct StatusReport {
     pub uptime_s: u64,
     /// Scope of scheduling and bias.
     pub scope: Scope,
-    /// CPUs by class, from the calibrated or recalibrated table.
+    /// CPUs by class, from the table in force.
     pub machine: Machine,
     /// State of the recalibration.
     pub recalibration: recal::Report,
@@ -116,6 +117,13 @@ pub(super) struct State {
     pub(super) scope: Scope,
     pub(super) machine: Machine,
     pub(super) recalibration: recal::Report,
+}
+
+impl State {
+    /// Describe the table in force.
+    pub(super) fn of(scope: Scope, live: &Live, recal: &Recalibrator) -> Self {
+        Self { scope, machine: Machine::of(live.table()), recalibration: recal.report(live) }
+    }
 }
 
 impl StatusReport {
@@ -225,7 +233,7 @@ mod tests {
             CgroupReport { path: "/a".into(), threads: 3, real_time: 1, cpu_max: Some("/a/b".into()) };
         let scope = Report { cgroups: vec![cgroup], waiting: vec!["/b".into()], notes: vec!["c".into()] };
         let report = StatusReport::new(
-            &RunOptions::new(CapacityTable::default()),
+            &RunOptions::default(),
             State { scope: Scope::Cgroups(scope), ..State::default() },
             Duration::from_secs(3),
             Band::default(),

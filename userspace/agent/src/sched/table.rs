@@ -1,14 +1,15 @@
-//! Capacity table of the kernel side: how the agent writes it, and replaces it while the kernel
-//! side reads it (`bpf/table.bpf.h`).
+//! Capacity table of the kernel side: how the agent writes it, and replaces it in one step while the
+//! kernel side reads it (`bpf/table.bpf.h`).
 
 use std::sync::atomic::{Ordering, fence};
 
 use anyhow::{Context, Result, ensure};
 use bias_policy::ffi;
-use bias_policy::table::{COMPONENTS, COST_BEST, CapacityTable, Class};
+use bias_policy::table::{COST_BEST, CapacityTable, Class};
 use libbpf_rs::ProgramInput;
 
 use super::load::{Loaded, RUN_BUSY, types};
+use crate::costs::Backend;
 use crate::recal::{Kernel, Reading};
 
 const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
@@ -80,22 +81,9 @@ impl Kernel for Loaded<'_> {
             })
             .collect()
     }
-
-    fn replace(&mut self, table: &CapacityTable) -> Result<()> {
-        self.put(table)?;
-        self.introduce(table);
-        self.table = table.clone();
-        self.new_table = true;
-        Ok(())
-    }
 }
 
 impl Loaded<'_> {
-    /// Return true if the table was replaced since the last call.
-    pub(super) fn has_new_table(&mut self) -> bool {
-        std::mem::take(&mut self.new_table)
-    }
-
     /// Describe CPUs that the kernel side did not know. Their counters are opened as if the CPUs
     /// had just come online.
     fn introduce(&mut self, table: &CapacityTable) {
@@ -109,20 +97,10 @@ impl Loaded<'_> {
             }
         }
     }
+}
 
-    /// Put these costs [permille] in place of the calibrated ones, until the table is replaced.
-    pub(super) fn correct_table(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) -> Result<()> {
-        let mut table = self.table.clone();
-        for entry in &mut table.cpus {
-            if let Some((_, cost_permille)) = cpus.iter().find(|(cpu, _)| *cpu == entry.cpu) {
-                entry.cost_permille = *cost_permille;
-            }
-        }
-        self.put(&table)
-    }
-
-    /// Put a table in force.
-    fn put(&mut self, table: &CapacityTable) -> Result<()> {
+impl Backend for Loaded<'_> {
+    fn publish(&mut self, table: &CapacityTable) -> Result<()> {
         let bss = self.skel.maps.bss_data.as_deref_mut().context("the BPF object lacks a data section")?;
         let copy = bss.table_seq.wrapping_add(1) as usize % COPIES;
         write(bss, copy, table);
@@ -132,6 +110,7 @@ impl Loaded<'_> {
         let program = &self.skel.progs.bias_table_replace;
         let output = program.test_run(ProgramInput::default()).context("bias_table_replace does not run")?;
         ensure!(output.return_value == 0, "bias_table_replace ended with {}", output.return_value);
+        self.introduce(table);
         Ok(())
     }
 }

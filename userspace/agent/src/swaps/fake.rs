@@ -10,16 +10,16 @@ use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 
 use super::kernel::{Kernel, Refusal, Request, Seat, Task, Work};
-use super::machine::Machine;
+use crate::costs::Backend;
 
-pub(super) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
-pub(super) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
-pub(super) const LOOP: [u32; COMPONENTS] = [1000, 0, 0];
-pub(super) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
-pub(super) const MS: u64 = 1_000_000;
+pub(crate) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
+pub(crate) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
+pub(crate) const LOOP: [u32; COMPONENTS] = [1000, 0, 0];
+pub(crate) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
+pub(crate) const MS: u64 = 1_000_000;
 
 /// CPUs 0 and 1 fast, 2 and 3 slow.
-pub(super) fn table() -> CapacityTable {
+pub(crate) fn table() -> CapacityTable {
     let entry = |cpu, class, cost_permille| CpuCapacity {
         cpu,
         core: cpu,
@@ -34,13 +34,9 @@ pub(super) fn table() -> CapacityTable {
     CapacityTable { cpus: (0..).zip(classes).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect() }
 }
 
-pub(super) fn machine() -> Machine {
-    Machine::new(&table())
-}
-
 /// Treatment of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// The kernel side checks them and carries them out.
     #[default]
     Done,
@@ -54,14 +50,14 @@ pub(super) enum Fate {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Person {
+pub(crate) struct Person {
     pub task: Task,
     pub work: ffi::bias_work,
     pub stack: [u32; COMPONENTS],
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Fake {
+pub(crate) struct Fake {
     pub now_ns: Cell<u64>,
     pub fate: Cell<Fate>,
     pub people: RefCell<Vec<Person>>,
@@ -70,7 +66,7 @@ pub(super) struct Fake {
     pub waiting_since_ns: u64,
     /// True costs of the slow CPUs.
     pub truth: [u32; COMPONENTS],
-    pub corrected: Vec<[u32; COMPONENTS]>,
+    pub published: Vec<CapacityTable>,
     pub next_start: Cell<u64>,
 }
 
@@ -88,7 +84,7 @@ fn raw_class_of(cpu: u32) -> ffi::bias_class {
 
 impl Fake {
     /// Create one task per CPU, with these CPI stacks.
-    pub(super) fn new(stacks: &[[u32; COMPONENTS]]) -> Self {
+    pub(crate) fn new(stacks: &[[u32; COMPONENTS]]) -> Self {
         let fake = Self { truth: SLOW, ..Self::default() };
         fake.now_ns.set(1000 * MS);
         for (cpu, stack) in (0..).zip(stacks) {
@@ -98,11 +94,11 @@ impl Fake {
     }
 
     /// Two memory-bound tasks on fast CPUs, two computing ones on slow CPUs.
-    pub(super) fn worst() -> Self {
+    pub(crate) fn worst() -> Self {
         Self::new(&[CHASE, CHASE, LOOP, LOOP])
     }
 
-    pub(super) fn born(&self, pid: u32, cpu: u32, stack: [u32; COMPONENTS]) {
+    pub(crate) fn born(&self, pid: u32, cpu: u32, stack: [u32; COMPONENTS]) {
         self.next_start.set(self.next_start.get() + 1);
         let task = Task {
             pid,
@@ -122,12 +118,12 @@ impl Fake {
         self.people.borrow_mut().push(Person { task, work: ffi::bias_work::default(), stack });
     }
 
-    pub(super) fn dies(&self, pid: u32) {
+    pub(crate) fn dies(&self, pid: u32) {
         self.people.borrow_mut().retain(|one| one.task.pid != pid);
     }
 
     /// Give `pid` another CPI stack from now on.
-    pub(super) fn changes(&self, pid: u32, stack: [u32; COMPONENTS]) {
+    pub(crate) fn changes(&self, pid: u32, stack: [u32; COMPONENTS]) {
         self.with(pid, |one| {
             one.stack = stack;
             one.task.stack_permille = Some(stack);
@@ -136,11 +132,11 @@ impl Fake {
         });
     }
 
-    pub(super) fn with(&self, pid: u32, change: impl Fn(&mut Person)) {
+    pub(crate) fn with(&self, pid: u32, change: impl Fn(&mut Person)) {
         self.people.borrow_mut().iter_mut().filter(|one| one.task.pid == pid).for_each(change);
     }
 
-    pub(super) fn cpu_of(&self, pid: u32) -> Option<u32> {
+    pub(crate) fn cpu_of(&self, pid: u32) -> Option<u32> {
         self.people.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.cpu)
     }
 
@@ -149,7 +145,7 @@ impl Fake {
     }
 
     /// Let time pass, in which every runnable task works.
-    pub(super) fn advance(&self, ns: u64) {
+    pub(crate) fn advance(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
         for one in self.people.borrow_mut().iter_mut().filter(|one| one.task.runnable) {
             let mut left = ns;
@@ -242,9 +238,11 @@ impl Kernel for Fake {
             }
         }
     }
+}
 
-    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]) {
-        assert_eq!(cpus.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
-        self.corrected.push(cpus[0].1);
+impl Backend for Fake {
+    fn publish(&mut self, table: &CapacityTable) -> Result<()> {
+        self.published.push(table.clone());
+        Ok(())
     }
 }

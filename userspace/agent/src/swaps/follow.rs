@@ -2,11 +2,13 @@
 
 use anyhow::Result;
 use bias_policy::audit::{Ending, Experiment, Record};
+use bias_policy::table::Class;
 use tracing::{debug, info};
 
 use super::kernel::{End, Kernel, Task};
 use super::trial::{Stage, Trial};
-use super::{MIGRATION_NS, Swaps};
+use super::{LEAST_SAMPLES, MIGRATION_NS, Swaps, WORTH_TELLING_PERMILLE};
+use crate::costs::Live;
 
 impl Swaps {
     /// Let both tasks back off before they are swapped again.
@@ -17,12 +19,12 @@ impl Swaps {
         }
     }
 
-    pub(super) fn follow_trials(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Result<()> {
+    pub(super) fn follow_trials(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<()> {
         let mut open = Vec::new();
         let mut trials = std::mem::take(&mut self.trials).into_iter();
         let mut result = Ok(());
         for trial in trials.by_ref() {
-            match self.follow(&trial, now_ns, kernel) {
+            match self.follow(&trial, now_ns, kernel, live) {
                 Ok(true) => {}
                 Ok(false) => open.push(trial),
                 Err(error) => {
@@ -38,10 +40,10 @@ impl Swaps {
     }
 
     /// Return true if `trial` is over.
-    fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &mut impl Kernel) -> Result<bool> {
+    fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<bool> {
         let up = still(&trial.up.end, kernel)?;
         let down = still(&trial.down.end, kernel)?;
-        let class_of = |cpu| self.machine.cpu(cpu).map(|cpu| cpu.class);
+        let class_of = |cpu| live.table().get(cpu).map(|entry| entry.class);
         match trial.stage(now_ns, up.as_ref(), down.as_ref(), class_of) {
             Stage::Open => return Ok(false),
             Stage::Undone => {
@@ -50,14 +52,14 @@ impl Swaps {
                 self.came_to_nothing(trial);
             }
             Stage::Over(experiment) => {
-                self.conclude(trial, &experiment, now_ns, kernel);
+                self.conclude(trial, &experiment, now_ns, live);
                 for (half, task) in [(&trial.up, &up), (&trial.down, &down)] {
                     self.refusals.note(half.end.pid, true, now_ns);
                     if task.is_some() { self.remember(half.end) } else { self.forget(half.end.pid) }
                 }
             }
             Stage::Left(experiment) => {
-                self.conclude(trial, &experiment, now_ns, kernel);
+                self.conclude(trial, &experiment, now_ns, live);
                 self.came_to_nothing(trial);
                 for task in [&up, &down].into_iter().flatten() {
                     self.thwarted(task);
@@ -67,10 +69,10 @@ impl Swaps {
         Ok(true)
     }
 
-    fn conclude(&mut self, trial: &Trial, experiment: &Experiment, now_ns: u64, kernel: &mut impl Kernel) {
+    fn conclude(&mut self, trial: &Trial, experiment: &Experiment, now_ns: u64, live: &mut Live) {
         let record = self.audit.conclude(experiment, now_ns);
         debug!("swap judged: {record:?}");
-        self.learn(&record, kernel);
+        self.learn(&record, live);
         self.history.push(record, trial);
     }
 
@@ -86,17 +88,18 @@ impl Swaps {
     }
 
     /// Learn the time of migrations from this swap, and the costs of slow CPUs from all swaps.
-    fn learn(&mut self, record: &Record, kernel: &mut impl Kernel) {
+    fn learn(&mut self, record: &Record, live: &mut Live) {
         if record.lost_ns > 0 && matches!(record.ending, Ending::Judged(_)) {
             let each_ns = (record.lost_ns / 2).clamp(MIGRATION_NS.0, MIGRATION_NS.1);
             self.limits.migration_ns = (self.limits.migration_ns * 7 + each_ns) / 8;
         }
-        if let Some(corrected) = self.machine.correct(&self.audit.correction) {
-            info!(
-                "swaps taught what slow CPUs cost: calibrated costs times {:?} permille",
-                self.audit.correction.factors_permille()
-            );
-            kernel.correct(&corrected);
+        let factors = self.audit.correction.factors_permille();
+        let known = live.costs.learned_permille(Class::Slow);
+        let differs = factors.iter().zip(known).any(|(new, old)| new.abs_diff(old) >= WORTH_TELLING_PERMILLE);
+        if self.audit.correction.samples() >= LEAST_SAMPLES && differs {
+            info!("swaps taught what slow CPUs cost: calibrated costs times {factors:?} permille");
+            live.costs.set_learned(factors);
+            self.version = live.costs.version();
         }
     }
 }

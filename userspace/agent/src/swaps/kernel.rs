@@ -182,9 +182,6 @@ pub trait Kernel {
     /// # Errors
     /// The call failed.
     fn ask(&self, request: &Request) -> Result<Result<(), Refusal>>;
-
-    /// Set the costs of these CPUs [permille], until the table changes.
-    fn correct(&mut self, cpus: &[(u32, [u32; COMPONENTS])]);
 }
 
 #[cfg(test)]

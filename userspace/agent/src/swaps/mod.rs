@@ -17,8 +17,8 @@
 //!    tasks before and after. [`bias_policy::audit`] judges it, delays tasks whose swaps do not
 //!    pay, and learns.
 //!
-//! The corrected costs of slow CPUs go into the next plans and to the kernel side. The measured
-//! time of migrations goes into the planner's limits.
+//! The learned factors go into the costs of slow CPUs ([`crate::costs`]). The measured time of
+//! migrations goes into the planner's limits.
 //!
 //! The time until the next snapshot, in intervals:
 //!
@@ -50,16 +50,15 @@
 //! confined to CPUs beyond the first 64 are not swapped.
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod follow;
 mod kernel;
 #[cfg(test)]
 mod luck_tests;
-mod machine;
 mod report;
 mod scene;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trial;
 mod urgent;
 mod watch;
@@ -69,21 +68,26 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs};
+use bias_policy::costs::Costs;
 use bias_policy::swap::{Limits, Swap, plan};
-use bias_policy::table::{CapacityTable, Class};
+use bias_policy::table::Class;
 use tracing::{debug, warn};
 
 pub use kernel::{End, Kernel, Refusal, Request, Seat, Task, Work};
 pub use report::{SwapRecord, SwapSummary, SwapsReport, Tally};
 pub use urgent::Urgency;
 
+use crate::costs::Live;
 use follow::still;
-use machine::Machine;
 use report::History;
-use scene::Scene;
+use scene::{Scene, cpus};
 use trial::{Half, Trial};
 use watch::{Sight, sight};
 
+/// Smallest change of a learned factor that is taken over [permille].
+const WORTH_TELLING_PERMILLE: u32 = 10;
+/// Samples before factors are used. Each moves the factors by an eighth of its error.
+const LEAST_SAMPLES: u64 = 8;
 /// Pause while swaps are off.
 const FOREVER: Duration = Duration::from_secs(3600);
 /// Failed calls to the kernel side in a row after which swaps are off.
@@ -126,7 +130,8 @@ pub struct Swaps {
     interval_ns: u64,
     /// The reason why no swaps are planned; None if they are.
     off: Option<String>,
-    machine: Machine,
+    /// Version of the costs that open trials and the audit's factors belong to.
+    version: u64,
     limits: Limits,
     audit: Audit,
     refusals: Backoffs,
@@ -150,11 +155,10 @@ pub struct Swaps {
 impl Swaps {
     /// Create the loop. `counting` says whether some CPU counts stalls.
     #[must_use]
-    pub fn new(table: &CapacityTable, counting: bool, options: &SwapOptions) -> Self {
-        let machine = Machine::new(table);
+    pub fn new(live: &Live, counting: bool, options: &SwapOptions) -> Self {
         let off = if !options.enabled {
             Some("switched off by --no-swap")
-        } else if !machine.is_uneven() {
+        } else if live.table().nr_classes() == 1 {
             Some(EVEN)
         } else if !counting {
             Some("no CPU has counters, so that tasks cannot be told apart")
@@ -164,7 +168,7 @@ impl Swaps {
         Self {
             interval_ns: options.interval.as_nanos().try_into().unwrap_or(u64::MAX),
             off: off.map(str::to_owned),
-            machine,
+            version: live.costs.version(),
             limits: Limits::default(),
             audit: Audit::new(AuditLimits { most_tasks: MOST_TASKS, ..AuditLimits::default() }),
             refusals: Backoffs::new(REFUSALS, MOST_TASKS),
@@ -183,15 +187,19 @@ impl Swaps {
         }
     }
 
-    /// Take over a changed table: forget the corrections learnt with the old one and abandon open
-    /// trials.
-    pub fn set_table(&mut self, table: &CapacityTable) {
-        self.machine = Machine::new(table);
-        let even = self.off.as_deref() == Some(EVEN);
-        if even == self.machine.is_uneven() && (even || self.off.is_none()) {
-            self.off = (!even).then(|| EVEN.to_owned());
+    /// Start over if recalibration has changed `costs`: forget the factors learnt with the old ones
+    /// and abandon open trials.
+    pub fn follow_costs(&mut self, costs: &mut Costs) {
+        if self.version == costs.version() {
+            return;
+        }
+        let (even, now_even) = (self.off.as_deref() == Some(EVEN), costs.clocked().nr_classes() == 1);
+        if even != now_even && (even || self.off.is_none()) {
+            self.off = now_even.then(|| EVEN.to_owned());
         }
         self.audit.correction = Default::default();
+        costs.set_learned(self.audit.correction.factors_permille());
+        self.version = costs.version();
         // The costs that they would be measured by have changed.
         self.tally.undone += self.trials.len() as u64;
         self.trials.clear();
@@ -204,14 +212,14 @@ impl Swaps {
     }
 
     /// Take a step if one is due at `now_ns`, and return the time until the next call.
-    pub fn turn(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Duration {
+    pub fn turn(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Duration {
         if self.off.is_some() {
             return FOREVER;
         }
         if now_ns < self.due_ns {
             return Duration::from_nanos(self.due_ns - now_ns);
         }
-        let pause_ns = match self.step(now_ns, kernel) {
+        let pause_ns = match self.step(now_ns, kernel, live) {
             Ok(pause_ns) => {
                 self.failures = 0;
                 pause_ns
@@ -231,14 +239,14 @@ impl Swaps {
     }
 
     /// Take one step and return the pause until the next one [ns].
-    fn step(&mut self, now_ns: u64, kernel: &mut impl Kernel) -> Result<u64> {
-        self.follow_trials(now_ns, kernel)?;
+    fn step(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<u64> {
+        self.follow_trials(now_ns, kernel, live)?;
         self.sweep(kernel)?;
         let mut seats = std::mem::take(&mut self.seats);
         kernel.glance(&mut seats);
         let passing_ns = self.limits.passing_ns;
-        let sight = sight(&self.machine, &seats, now_ns, passing_ns, self.limits.min_gain_permille);
-        let planned = if sight == Sight::Promising { self.plan(now_ns, &seats, kernel) } else { Ok(0) };
+        let sight = sight(live.table(), &seats, now_ns, passing_ns, self.limits.min_gain_permille);
+        let planned = if sight == Sight::Promising { self.plan(now_ns, &seats, kernel, live) } else { Ok(0) };
         self.seats = seats;
         self.fruitless = match (sight, planned?) {
             (Sight::Promising, 0) => self.fruitless.saturating_add(1),
@@ -258,10 +266,10 @@ impl Swaps {
 
     /// Plan swaps and ask for them. Return the number of planned swaps, refused ones included,
     /// whose tasks back off.
-    fn plan(&mut self, now_ns: u64, seats: &[Seat], kernel: &impl Kernel) -> Result<usize> {
+    fn plan(&mut self, now_ns: u64, seats: &[Seat], kernel: &impl Kernel, live: &Live) -> Result<usize> {
         let mut reborn = Vec::new();
         let scene = Scene::gather(
-            &self.machine,
+            live.table(),
             seats,
             |pid| {
                 let mut task = kernel.look(pid)?;
@@ -282,10 +290,11 @@ impl Swaps {
             |task| self.resting_until_ns(task),
         )?;
         reborn.into_iter().for_each(|pid| self.forget(pid));
-        let swaps = plan(&scene.snapshot(&self.machine, now_ns, self.round), &self.limits).swaps;
+        let cpus = cpus(live.table());
+        let swaps = plan(&scene.snapshot(&cpus, now_ns, self.round), &self.limits).swaps;
         self.round = self.round.wrapping_add(1);
         for swap in &swaps {
-            let Some(trial) = self.trial(swap, &scene, now_ns) else { continue };
+            let Some(trial) = self.trial(swap, &scene, now_ns, live) else { continue };
             self.ask(trial, kernel)?;
         }
         Ok(swaps.len())
@@ -302,15 +311,16 @@ impl Swaps {
         self.audit.backoffs.until_ns(task.pid).max(self.refusals.until_ns(task.pid))
     }
 
-    fn trial(&self, swap: &Swap, scene: &Scene, now_ns: u64) -> Option<Trial> {
+    fn trial(&self, swap: &Swap, scene: &Scene, now_ns: u64, live: &Live) -> Option<Trial> {
+        let clocked = live.costs.clocked();
         let (up, down) = (scene.tasks.get(&swap.up.pid)?, scene.tasks.get(&swap.down.pid)?);
         Some(Trial {
             swap: *swap,
             asked_ns: now_ns,
             up: Half::new(up, swap.up.from, Class::Fast),
             down: Half::new(down, swap.down.from, Class::Slow),
-            fast_permille: self.machine.calibrated_permille(swap.down.from)?,
-            slow_permille: self.machine.calibrated_permille(swap.up.from)?,
+            fast_permille: clocked.get(swap.down.from)?.cost_permille,
+            slow_permille: clocked.get(swap.up.from)?.cost_permille,
         })
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use bias_policy::swap::{Allowed, Cpu, CpuSet, Runner, Snapshot, State, WEIGHT_DEFAULT};
+use bias_policy::table::{CapacityTable, CpuCapacity};
 
 use super::kernel::{Seat, Task};
-use super::machine::Machine;
 
 /// Time that a task must have run on its class of CPUs before it is swapped [ns]. With less, its
 /// rate after the swap could not be compared. The time counts recent runs, or the runs until the
@@ -29,14 +29,14 @@ impl Scene {
     /// # Errors
     /// That of `look`.
     pub(super) fn gather(
-        machine: &Machine,
+        table: &CapacityTable,
         seats: &[Seat],
         mut look: impl FnMut(u32) -> Result<Option<Task>>,
         resting_until_ns: impl Fn(&Task) -> u64,
     ) -> Result<Self> {
         let mut scene = Self::default();
         for seat in seats {
-            let Some(cpu) = machine.cpu(seat.cpu) else { continue };
+            let Some(cpu) = table.get(seat.cpu) else { continue };
             if seat.waiting_since_ns != 0 {
                 scene.runners.push(waiting(seat));
             }
@@ -55,7 +55,7 @@ impl Scene {
         Ok(scene)
     }
 
-    fn runner(&mut self, task: &Task, cpu: &Cpu, backoff_until_ns: u64) -> Runner {
+    fn runner(&mut self, task: &Task, cpu: &CpuCapacity, backoff_until_ns: u64) -> Runner {
         let comparable = task.work.on(cpu.class).ran_ns >= LEAST_BEFORE_NS;
         Runner {
             pid: task.pid,
@@ -85,10 +85,22 @@ impl Scene {
         Allowed::Set(at as u32)
     }
 
-    /// Return the snapshot for the planner.
-    pub(super) fn snapshot<'a>(&'a self, machine: &'a Machine, now_ns: u64, round: u64) -> Snapshot<'a> {
-        Snapshot { now_ns, round, cpus: &machine.cpus, runners: &self.runners, sets: &self.sets, groups: &[] }
+    /// Return the snapshot for the planner. `cpus` is the table in the planner's form.
+    pub(super) fn snapshot<'a>(&'a self, cpus: &'a [Cpu], now_ns: u64, round: u64) -> Snapshot<'a> {
+        Snapshot { now_ns, round, cpus, runners: &self.runners, sets: &self.sets, groups: &[] }
     }
+}
+
+/// Convert a table to the planner's form.
+pub(super) fn cpus(table: &CapacityTable) -> Vec<Cpu> {
+    let cpu = |entry: &CpuCapacity| Cpu {
+        cpu: entry.cpu,
+        class: entry.class,
+        node: entry.node,
+        cost_permille: entry.cost_permille,
+        online: true,
+    };
+    table.cpus.iter().map(cpu).collect()
 }
 
 /// Describe the tasks that wait for this CPU. Only the fact that they wait is known.

@@ -2,16 +2,67 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::fake::{CHASE, Fake, Fate, LOOP, MS, table};
+use super::fake::{CHASE, Fake, Fate, LOOP, MS, SLOW, table};
 use super::*;
 use bias_policy::audit::{Ending, Unjudged, Verdict};
+use bias_policy::table::{COMPONENTS, CapacityTable};
+use std::ops::{Deref, DerefMut};
 
-pub(super) fn swaps() -> Swaps {
-    Swaps::new(&table(), true, &SwapOptions::default())
+/// The loop with the costs that it reads and changes.
+pub(crate) struct Loop {
+    swaps: Swaps,
+    pub(crate) live: Live,
+}
+
+impl Loop {
+    pub(super) fn turn(&mut self, now_ns: u64, fake: &mut Fake) -> Duration {
+        let pause = self.swaps.turn(now_ns, fake, &mut self.live);
+        self.live.publish(fake);
+        pause
+    }
+
+    /// Let recalibration set these clocks.
+    fn recalibrated(&mut self, clock_permille: Vec<u32>, fake: &mut Fake) {
+        self.live.costs.set_clocks(clock_permille);
+        self.swaps.follow_costs(&mut self.live.costs);
+        self.live.publish(fake);
+    }
+}
+
+impl Deref for Loop {
+    type Target = Swaps;
+
+    fn deref(&self) -> &Swaps {
+        &self.swaps
+    }
+}
+
+impl DerefMut for Loop {
+    fn deref_mut(&mut self) -> &mut Swaps {
+        &mut self.swaps
+    }
+}
+
+pub(super) fn swaps() -> Loop {
+    let live = Live::new(table());
+    Loop { swaps: Swaps::new(&live, true, &SwapOptions::default()), live }
+}
+
+/// Return a loop and a kernel side whose swaps have taught other costs of slow CPUs.
+pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, Fake) {
+    let mut fake = Fake { truth, ..Fake::worst() };
+    let mut swaps = swaps();
+    let mut natures = [CHASE, CHASE, LOOP, LOOP];
+    for _ in 0..40 {
+        run(&mut swaps, &mut fake, 3000);
+        natures.rotate_left(2);
+        (100..).zip(natures).for_each(|(pid, stack)| fake.changes(pid, stack));
+    }
+    (swaps, fake)
 }
 
 /// Run the loop for `ms`, with the pauses that it asks for.
-pub(super) fn run(swaps: &mut Swaps, fake: &mut Fake, ms: u64) {
+pub(super) fn run(swaps: &mut Loop, fake: &mut Fake, ms: u64) {
     let end_ns = fake.now_ns.get() + ms * MS;
     while fake.now_ns.get() < end_ns {
         let pause = swaps.turn(fake.now_ns.get(), fake).as_nanos() as u64;
@@ -58,7 +109,7 @@ fn a_new_table_ends_what_is_open_and_nothing_gets_lost() {
         run(&mut swaps, &mut fake, 10);
     }
     let open = swaps.trials.len() as u64;
-    swaps.set_table(&table());
+    swaps.recalibrated(vec![1000, 1100, 1000, 1000], &mut fake);
     let summary = swaps.summary();
     assert_eq!((summary.tally.asked, summary.tally.undone, swaps.trials.len()), (open, open, 0));
 }
@@ -190,7 +241,7 @@ fn refused_swaps_become_rare() {
 }
 
 /// The worst placement. Affinities kept it until now, so that plans had no effect for long.
-pub(super) fn released(swaps: &mut Swaps) -> Fake {
+pub(super) fn released(swaps: &mut Loop) -> Fake {
     let mut fake = Fake::worst();
     for pid in 100..104 {
         fake.with(pid, |one| one.task.allowed = Some(if pid < 102 { 0b0011 } else { 0b1100 }));
@@ -202,7 +253,7 @@ pub(super) fn released(swaps: &mut Swaps) -> Fake {
 }
 
 /// Return the time until both computing tasks are on fast CPUs [ms].
-fn mended_ms(swaps: &mut Swaps, fake: &mut Fake) -> u64 {
+fn mended_ms(swaps: &mut Loop, fake: &mut Fake) -> u64 {
     let begun_ns = fake.now_ns.get();
     while !computers(fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)) {
         run(swaps, fake, 1);
@@ -293,25 +344,17 @@ fn swaps_that_do_not_pay_are_not_repeated_soon() {
 #[test]
 fn what_all_swaps_say_of_costs_is_taken_over() {
     let truth = [2000, 1580, 1000];
-    let mut fake = Fake { truth, ..Fake::worst() };
-    let mut swaps = swaps();
-    let mut natures = [CHASE, CHASE, LOOP, LOOP];
-    for _ in 0..40 {
-        run(&mut swaps, &mut fake, 3000);
-        natures.rotate_left(2);
-        (100..).zip(natures).for_each(|(pid, stack)| fake.changes(pid, stack));
-    }
-    let corrected = *fake.corrected.last().unwrap();
-    assert!(corrected[0].abs_diff(truth[0]) < 60, "{:?}", fake.corrected);
-    assert!(corrected[2].abs_diff(truth[2]) < 60 && corrected[1] == 1580, "{:?}", fake.corrected);
-    assert_eq!(swaps.machine.cpu(3).unwrap().cost_permille, corrected);
-    assert_eq!(
-        swaps.machine.calibrated_permille(3),
-        Some(super::fake::SLOW),
-        "trials go by the calibrated ones"
-    );
-    swaps.set_table(&table());
-    assert_eq!(swaps.machine.cpu(3).unwrap().cost_permille, super::fake::SLOW);
+    let (mut swaps, mut fake) = taught(truth);
+    let costs = |table: &CapacityTable| table.get(3).unwrap().cost_permille;
+    let corrected = costs(fake.published.last().unwrap());
+    assert!(corrected[0].abs_diff(truth[0]) < 60, "{corrected:?}");
+    assert!(corrected[2].abs_diff(truth[2]) < 60 && corrected[1] == 1580, "{corrected:?}");
+    assert_eq!(costs(swaps.live.table()), corrected);
+    assert_eq!(costs(swaps.live.costs.clocked()), SLOW, "trials go by the costs without factors");
+    // Recalibration ends that.
+    swaps.recalibrated(vec![1000, 1100, 1000, 1000], &mut fake);
+    assert_eq!(costs(fake.published.last().unwrap()), SLOW);
+    assert_eq!(swaps.summary().samples, 0);
 }
 
 #[test]
@@ -374,9 +417,9 @@ fn it_looks_less_often_where_less_is_to_be_done() {
 fn where_it_cannot_be_it_says_why() {
     let off = |table: &CapacityTable, counting, enabled| {
         let options = SwapOptions { enabled, ..SwapOptions::default() };
-        let mut swaps = Swaps::new(table, counting, &options);
-        let mut fake = Fake::worst();
-        assert_eq!(swaps.turn(0, &mut fake), FOREVER);
+        let mut live = Live::new(table.clone());
+        let mut swaps = Swaps::new(&live, counting, &options);
+        assert_eq!(swaps.turn(0, &Fake::worst(), &mut live), FOREVER);
         swaps.summary().off.unwrap()
     };
     assert!(off(&table(), true, false).contains("--no-swap"));

@@ -80,9 +80,9 @@ pub(super) struct Trial {
     pub asked_ns: u64,
     pub up: Half,
     pub down: Half,
-    /// Calibrated costs of the fast CPU [permille].
+    /// Costs of the fast CPU without learned factors [permille].
     pub fast_permille: [u32; COMPONENTS],
-    /// Calibrated costs of the slow CPU [permille].
+    /// Costs of the slow CPU without learned factors [permille].
     pub slow_permille: [u32; COMPONENTS],
 }
 

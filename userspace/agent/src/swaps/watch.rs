@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use bias_policy::table::Class;
+use bias_policy::table::{CapacityTable, Class};
 
 use super::kernel::Seat;
-use super::machine::Machine;
 
 /// Result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +31,7 @@ struct Node {
 /// Check `seats` at `now_ns`. A swap must gain `least_permille`, and a wait shorter than
 /// `passing_ns` does not count.
 pub(super) fn sight(
-    machine: &Machine,
+    table: &CapacityTable,
     seats: &[Seat],
     now_ns: u64,
     passing_ns: u64,
@@ -40,7 +39,7 @@ pub(super) fn sight(
 ) -> Sight {
     let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
     for seat in seats {
-        let Some(cpu) = machine.cpu(seat.cpu) else { continue };
+        let Some(cpu) = table.get(seat.cpu) else { continue };
         let node = nodes.entry(cpu.node).or_default();
         node.waiting |= waits(seat, now_ns, passing_ns);
         if seat.pid == 0 || seat.speedup_permille == 0 {
@@ -81,7 +80,7 @@ fn gain_permille(up_permille: u32, down_permille: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::machine;
+    use super::super::fake::table;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -91,7 +90,7 @@ mod tests {
     }
 
     fn seen(seats: &[Seat]) -> Sight {
-        sight(&machine(), seats, 1000 * MS, 10 * MS, 50)
+        sight(&table(), seats, 1000 * MS, 10 * MS, 50)
     }
 
     #[test]

@@ -1,0 +1,191 @@
+//! Costs of the CPUs, and the parts of which they consist.
+//!
+//! # Problem
+//!
+//! Calibration, recalibration and the audit of swaps each know a part of what a CPU costs. If each
+//! wrote a table of its own, the last one would undo the others.
+//!
+//! # Approach
+//!
+//! [`Costs`] keeps the parts apart and computes the table from them:
+//!
+//! ```text
+//! effective(cpu) = calibrated(cpu) x clock(cpu) x learned(class)
+//! ```
+//!
+//! | part | one factor or cost for | set by |
+//! |---|---|---|
+//! | calibrated | each CPU and component | calibration; [`Costs::add`] for a CPU that comes online later |
+//! | clock | each CPU | [`crate::recal`] |
+//! | learned | each component of slow CPUs | [`crate::audit`] |
+//!
+//! * A clock factor is the time of a cycle over that at calibration. [`scaled`] applies it and
+//!   normalises the costs to the best CPU. Then [`reclassify`] gives the CPUs their classes.
+//! * Learned factors apply last, to the slow CPUs of these classes. The result is cut to the range
+//!   of a cost.
+//!
+//! Example: a slow CPU has execute cost 2500. It runs at half of its clock, and swaps have taught a
+//! factor of 900. If a fast CPU keeps its clock, the cost is 2500 x 2000 x 900 permille = 4500.
+//!
+//! # Invariants
+//!
+//! Tests check these:
+//! * Clocks and learned factors can be set in any order, with the same result.
+//! * While all factors are 1000, the table is the calibrated one.
+//! * Every cost is within [`COST_BEST`]..=[`COST_MAX`]. Without learned factors the table passes
+//!   [`CapacityTable::check`] if the calibrated one does.
+//! * Input that would break the table changes nothing.
+//!
+//! # Limits
+//!
+//! The classes depend on the present ones as well, because [`reclassify`] has hysteresis.
+
+mod reclass;
+mod scale;
+#[cfg(test)]
+mod tests;
+
+pub use reclass::reclassify;
+pub use scale::scaled;
+
+use crate::classes::SplitRule;
+use crate::table::{COMPONENTS, COST_BEST, COST_MAX, CapacityTable, Class, CpuCapacity};
+
+/// Factor that changes nothing [permille].
+pub const SAME: u32 = 1000;
+
+/// The costs of a machine's CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Costs {
+    calibrated: CapacityTable,
+    /// Clock factors in the order of the table [permille].
+    clock_permille: Vec<u32>,
+    /// Calibrated costs times clocks, with the present classes.
+    clocked: CapacityTable,
+    learned_permille: [u32; COMPONENTS],
+    version: u64,
+}
+
+impl Costs {
+    /// Start with a calibrated table.
+    #[must_use]
+    pub fn new(calibrated: CapacityTable) -> Self {
+        Self {
+            clock_permille: vec![SAME; calibrated.cpus.len()],
+            clocked: calibrated.clone(),
+            calibrated,
+            learned_permille: [SAME; COMPONENTS],
+            version: 0,
+        }
+    }
+
+    /// Return the calibrated table.
+    #[must_use]
+    pub fn calibrated(&self) -> &CapacityTable {
+        &self.calibrated
+    }
+
+    /// Return the table with the present clocks and classes, without learned factors.
+    #[must_use]
+    pub fn clocked(&self) -> &CapacityTable {
+        &self.clocked
+    }
+
+    /// Return the clock factor of a CPU [permille]; None for one that is not in the table.
+    #[must_use]
+    pub fn clock_permille(&self, cpu: u32) -> Option<u32> {
+        let at = self.calibrated.cpus.binary_search_by_key(&cpu, |entry| entry.cpu).ok()?;
+        self.clock_permille.get(at).copied()
+    }
+
+    /// Return the learned factors of a class [permille].
+    #[must_use]
+    pub fn learned_permille(&self, class: Class) -> [u32; COMPONENTS] {
+        if class == Class::Slow { self.learned_permille } else { [SAME; COMPONENTS] }
+    }
+
+    /// Return a number that grows whenever the effective table may have changed.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Return the product of all parts.
+    #[must_use]
+    pub fn effective(&self) -> CapacityTable {
+        let mut table = self.clocked.clone();
+        for entry in &mut table.cpus {
+            entry.cost_permille = corrected(entry.cost_permille, self.learned_permille(entry.class));
+        }
+        table
+    }
+
+    /// Set the clock factors of all CPUs, in the order of the table [permille], and classify the
+    /// CPUs again. Do nothing if that gives no valid table.
+    pub fn set_clocks(&mut self, clock_permille: Vec<u32>) {
+        if let Some(clocked) = clocked(&self.calibrated, &clock_permille, &self.clocked) {
+            self.version += u64::from(clocked != self.clocked);
+            (self.clocked, self.clock_permille) = (clocked, clock_permille);
+        }
+    }
+
+    /// Set the learned factors of slow CPUs [permille].
+    pub fn set_learned(&mut self, factors_permille: [u32; COMPONENTS]) {
+        self.version += u64::from(factors_permille != self.learned_permille);
+        self.learned_permille = factors_permille;
+    }
+
+    /// Add a CPU that is like the calibrated entry `new` but for its clock factor. Return false and
+    /// do nothing if the CPU is in the table already, or that gives no valid table.
+    pub fn add(&mut self, new: CpuCapacity, clock_permille: u32) -> bool {
+        let Err(at) = self.calibrated.cpus.binary_search_by_key(&new.cpu, |entry| entry.cpu) else {
+            return false;
+        };
+        let mut joined = self.clone();
+        let mut clocks = vec![SAME; joined.clock_permille.len()];
+        clocks.insert(at, clock_permille);
+        // The kernel side assumes this entry for a CPU that is not in the table.
+        let unknown = CpuCapacity { class: Class::Fast, cost_permille: [COST_BEST; COMPONENTS], ..new };
+        joined.clocked.cpus.insert(at, unknown);
+        joined.calibrated.cpus.insert(at, new);
+        joined.clock_permille.insert(at, SAME);
+        // What the CPU was measured at becomes its calibrated entry.
+        let Some(calibrated) = clocked(&joined.calibrated, &clocks, &joined.calibrated) else { return false };
+        let Some(clocked) = clocked(&calibrated, &joined.clock_permille, &joined.clocked) else {
+            return false;
+        };
+        *self = Self { calibrated, clocked, version: self.version + 1, ..joined };
+        true
+    }
+}
+
+/// Return `calibrated` with its costs scaled to clock factors [permille]. The classes follow from
+/// the costs and the classes of `present`, a table of the same CPUs. Return None if that is no valid
+/// table.
+fn clocked(
+    calibrated: &CapacityTable,
+    clock_permille: &[u32],
+    present: &CapacityTable,
+) -> Option<CapacityTable> {
+    let costs: Vec<_> = calibrated.cpus.iter().map(|entry| entry.cost_permille).collect();
+    let scaled = scaled(&costs, clock_permille)?;
+    let mut table = calibrated.clone();
+    // Equal costs keep the calibrated classes.
+    if scaled != costs {
+        let present: Vec<Class> = present.cpus.iter().map(|entry| entry.class).collect();
+        let classes = reclassify(&scaled, &present, SplitRule::default());
+        for (entry, (cost, class)) in table.cpus.iter_mut().zip(scaled.into_iter().zip(classes)) {
+            (entry.cost_permille, entry.class) = (cost, class);
+        }
+    }
+    table.check().is_ok().then_some(table)
+}
+
+/// Multiply costs by factors [both permille], within the range of a cost.
+#[must_use]
+pub fn corrected(cost_permille: [u32; COMPONENTS], factors_permille: [u32; COMPONENTS]) -> [u32; COMPONENTS] {
+    let product = |cost: u32, factor: u32| (u64::from(cost) * u64::from(factor) + 500) / u64::from(SAME);
+    std::array::from_fn(|k| {
+        product(cost_permille[k], factors_permille[k]).clamp(COST_BEST.into(), COST_MAX.into()) as u32
+    })
+}

@@ -1,0 +1,158 @@
+//! Tests of every invariant of the module, of the classes and of the scale.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::sharing::SHARED_NONE;
+use Class::{Fast, Slow};
+use proptest::prelude::*;
+
+fn entry(cpu: u32, class: Class, cost_permille: [u32; 3]) -> CpuCapacity {
+    CpuCapacity {
+        cpu,
+        core: cpu,
+        llc: 0,
+        node: 0,
+        class,
+        cost_permille,
+        spread_permille: [0; 3],
+        shared_permille: [SHARED_NONE; 3],
+    }
+}
+
+/// CPUs 0 and 1 fast, 2 and 3 slow.
+fn table() -> CapacityTable {
+    let slow = [2500, 1580, 1000];
+    let entries = [(Fast, [1000; 3]), (Fast, [1000; 3]), (Slow, slow), (Slow, slow)];
+    CapacityTable::new((0..).zip(entries).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect())
+        .unwrap()
+}
+
+#[test]
+fn the_example_of_the_module_is_true() {
+    let mut costs = Costs::new(table());
+    costs.set_clocks(vec![1000, 1000, 2000, 1000]);
+    costs.set_learned([900, 1000, 1000]);
+    let table = costs.effective();
+    assert_eq!(table.get(2).unwrap().cost_permille, [4500, 3160, 1000]);
+    assert_eq!(table.get(3).unwrap().cost_permille, [2250, 1580, 1000]);
+    assert_eq!(table.get(0).unwrap().cost_permille, [1000; 3]);
+    assert_eq!(costs.clocked().get(2).unwrap().cost_permille, [5000, 3160, 1000]);
+    assert_eq!([2, 3, 9].map(|cpu| costs.clock_permille(cpu)), [Some(2000), Some(1000), None]);
+    assert_eq!((costs.learned_permille(Slow), costs.learned_permille(Fast)), ([900, 1000, 1000], [1000; 3]));
+}
+
+#[test]
+fn a_cpu_that_leaves_the_slow_class_leaves_its_factors() {
+    let mut costs = Costs::new(table());
+    costs.set_learned([1100; 3]);
+    costs.set_clocks(vec![3000, 1000, 1000, 1000]);
+    assert_eq!(costs.effective().get(0).unwrap().cost_permille, [3300, 3300, 1100]);
+    costs.set_clocks(vec![1000; 4]);
+    assert_eq!(costs.effective().get(0).unwrap().cost_permille, [1000; 3]);
+}
+
+#[test]
+fn what_would_break_the_table_changes_nothing() {
+    let mut costs = Costs::new(table());
+    costs.set_clocks(vec![0, 1000, 1000, 1000]);
+    costs.set_clocks(vec![2000]);
+    assert!(!costs.add(entry(3, Fast, [1000; 3]), 1000), "it is there");
+    assert!(!costs.add(entry(4, Fast, [1000; 3]), 0));
+    assert!(!costs.add(entry(u32::MAX, Fast, [1000; 3]), 1000));
+    assert_eq!(costs, Costs::new(table()));
+    let mut wrong = table();
+    wrong.cpus[3].node = u32::MAX;
+    let mut costs = Costs::new(wrong.clone());
+    costs.set_clocks(vec![2000; 4]);
+    assert_eq!(*costs.clocked(), wrong, "a table that fails its check stays");
+}
+
+#[test]
+fn classes_are_kept_unless_others_are_clearly_better() {
+    let rule = SplitRule::default();
+    let costs = |execute: [u32; 4]| execute.map(|cost| [cost, 1000, 1000]);
+    let present = [Fast, Fast, Slow, Slow];
+    // CPU 0 is between the two groups. A few percent decide its class, which is not worth a
+    // migration.
+    assert_eq!(reclassify(&costs([1640, 1000, 2500, 2500]), &present, rule), present);
+    assert_eq!(reclassify(&costs([3000, 1000, 2500, 2500]), &present, rule), [Slow, Fast, Slow, Slow]);
+    assert_eq!(reclassify(&costs([1200, 1200, 1000, 1000]), &present, rule), [Slow, Slow, Fast, Fast]);
+    // One class splits late, and two classes merge late.
+    let one = [Fast; 4];
+    assert_eq!(reclassify(&costs([1045, 1000, 1000, 1000]), &one, rule), one);
+    assert_eq!(reclassify(&costs([1070, 1000, 1000, 1000]), &one, rule), [Slow, Fast, Fast, Fast]);
+    assert_eq!(reclassify(&costs([1000, 1000, 1020, 1020]), &present, rule), present);
+    assert_eq!(reclassify(&costs([1000, 1000, 1010, 1010]), &present, rule), one);
+}
+
+#[test]
+fn no_clock_no_costs() {
+    assert_eq!(scaled(&[[1000; 3]], &[0]), None);
+    assert_eq!(scaled(&[[1000; 3]], &[]), None);
+    assert_eq!(
+        scaled(&[[1000; 3], [2500, 1580, 1200]], &[1000, 2000]),
+        Some(vec![[1000; 3], [5000, 3160, 1200]])
+    );
+}
+
+fn clocks() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(125u32..64_000, 4)
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_factors_does_not_matter(clocks in clocks(), learned in prop::array::uniform3(500u32..=2000)) {
+        let (mut one, mut other) = (Costs::new(table()), Costs::new(table()));
+        one.set_clocks(clocks.clone());
+        one.set_learned(learned);
+        other.set_learned(learned);
+        other.set_clocks(clocks);
+        prop_assert_eq!(one.effective(), other.effective());
+    }
+
+    #[test]
+    fn factors_of_one_give_the_calibrated_table(clocks in clocks(), learned in prop::array::uniform3(500u32..=2000)) {
+        let mut costs = Costs::new(table());
+        prop_assert_eq!(&costs.effective(), &table());
+        costs.set_clocks(clocks);
+        costs.set_learned(learned);
+        costs.set_learned([SAME; 3]);
+        costs.set_clocks(vec![SAME; 4]);
+        prop_assert_eq!(&costs.effective(), &table());
+        prop_assert_eq!(costs.calibrated(), &table());
+    }
+
+    /// The version tells a reader that it must read again.
+    #[test]
+    fn costs_stay_in_range_and_changes_show(steps in prop::collection::vec(
+        (any::<bool>(), prop::collection::vec(any::<u32>(), 4), 4u32..9), 1..20,
+    )) {
+        let mut costs = Costs::new(table());
+        for (clock, values, cpu) in steps {
+            let (before, version) = (costs.effective(), costs.version());
+            match (clock, cpu) {
+                (true, _) => costs.set_clocks(values),
+                (false, 4) => drop(costs.add(entry(cpu, Slow, [2500, 1580, 1000]), values[0])),
+                (false, _) => costs.set_learned([values[0], values[1], values[2]]),
+            }
+            let after = costs.effective();
+            prop_assert!(costs.clocked().check().is_ok() && costs.calibrated().check().is_ok());
+            let range = COST_BEST..=COST_MAX;
+            prop_assert!(after.cpus.iter().all(|entry| entry.cost_permille.iter().all(|cost| range.contains(cost))));
+            prop_assert!(after == before || costs.version() > version);
+        }
+    }
+
+    #[test]
+    fn classes_have_a_fast_cpu_and_fast_ones_are_better_on_average(
+        costs in prop::collection::vec(prop::array::uniform3(1000u32..64_000), 1..12), bits in any::<u16>()
+    ) {
+        let present: Vec<Class> = (0..costs.len()).map(|at| if bits >> at & 1 == 1 { Slow } else { Fast }).collect();
+        let classes = reclassify(&costs, &present, SplitRule::default());
+        prop_assert_eq!(classes.len(), costs.len());
+        prop_assert!(classes.contains(&Fast));
+        // A second classification gives the same classes.
+        prop_assert_eq!(reclassify(&costs, &classes, SplitRule::default()), classes);
+    }
+}

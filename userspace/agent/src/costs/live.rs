@@ -1,0 +1,92 @@
+//! Owner of the costs of a run, and the only path on which they reach the kernel side.
+//!
+//! # Problem
+//! Recalibration and the audit of swaps change what CPUs cost. The status, systemd, the planner and
+//! the kernel side must agree on the result.
+//!
+//! # Approach
+//! Both writers set their factors in [`Live::costs`]. [`Live::publish`] computes the table from
+//! these and gives it to the kernel side. Readers read [`Live::table`], the table that the kernel
+//! side accepted last.
+//!
+//! # Invariants
+//! Tests check these:
+//! * The table of [`Live::table`] is the last one that the kernel side accepted.
+//! * While factors do not change, nothing is published. A refused table is published again.
+
+use anyhow::Result;
+use bias_policy::costs::Costs;
+use bias_policy::recal::Reference;
+use bias_policy::table::CapacityTable;
+use tracing::warn;
+
+/// Costs from calibration.
+#[derive(Debug, Clone, Default)]
+pub struct Calibrated {
+    /// The table.
+    pub table: CapacityTable,
+    /// Clock and speed of the CPUs when the table was measured, as far as they are known.
+    pub references: Vec<Reference>,
+}
+
+/// The kernel side, as far as it takes tables.
+pub trait Backend {
+    /// Put a table in force.
+    ///
+    /// # Errors
+    /// The reason for a failure. The old table then remains in force.
+    fn publish(&mut self, table: &CapacityTable) -> Result<()>;
+}
+
+/// The costs of a run.
+#[derive(Debug)]
+pub struct Live {
+    /// The parts of the costs.
+    pub costs: Costs,
+    /// The table in force, and the version of the costs that it was computed from.
+    in_force: CapacityTable,
+    version: u64,
+    failure: Option<String>,
+}
+
+impl Live {
+    /// Start with a calibrated table that is in force.
+    #[must_use]
+    pub fn new(calibrated: CapacityTable) -> Self {
+        let costs = Costs::new(calibrated);
+        Self { in_force: costs.calibrated().clone(), version: costs.version(), costs, failure: None }
+    }
+
+    /// Return the table in force.
+    #[must_use]
+    pub fn table(&self) -> &CapacityTable {
+        &self.in_force
+    }
+
+    /// Return the reason why the last table could not be put in force; None if it could.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Put the present costs in force if they have changed. Return true if that succeeded.
+    pub fn publish(&mut self, backend: &mut impl Backend) -> bool {
+        if self.version == self.costs.version() {
+            return false;
+        }
+        let table = self.costs.effective();
+        match backend.publish(&table) {
+            Ok(()) => {
+                (self.in_force, self.version, self.failure) = (table, self.costs.version(), None);
+                true
+            }
+            Err(error) => {
+                if self.failure.is_none() {
+                    warn!("the kernel side keeps its capacity table: {error:#}");
+                }
+                self.failure = Some(format!("{error:#}"));
+                false
+            }
+        }
+    }
+}

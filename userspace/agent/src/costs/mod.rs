@@ -1,0 +1,5 @@
+//! The costs of the CPUs during a run: [`Live`] owns them.
+
+mod live;
+
+pub use live::{Backend, Calibrated, Live};
