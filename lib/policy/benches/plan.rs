@@ -11,8 +11,8 @@
 //! Medians on two shared cores of a virtual machine, with 1024 CPUs and 10240 tasks: 0.09, 0.07,
 //! 0.13 and 0.10 ms.
 
-use bias_policy::swap::{Allowed, Cpu, CpuSet, Limits, Plan, Runner, Snapshot, State, plan};
-use bias_policy::table::Class;
+use bias_policy::swap::{Allowed, CpuSet, Limits, Plan, Runner, Snapshot, State, plan};
+use bias_policy::table::{Class, CpuCapacity};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const TASKS_PER_CPU: u32 = 10;
 const REPEATS: usize = 200;
 
 struct System {
-    cpus: Vec<Cpu>,
+    cpus: Vec<CpuCapacity>,
     runners: Vec<Runner>,
     sets: Vec<CpuSet>,
 }
@@ -47,7 +47,16 @@ fn system(nr: u32, confined: bool, waited_ns: u64) -> System {
         let base: [u32; 3] = if slow { [2500, 1580, 1100] } else { [1000; 3] };
         let cost_permille = base.map(|cost| cost + random.below(cost / 50));
         let class = if slow { Class::Slow } else { Class::Fast };
-        Cpu { cpu, class, node: cpu * 8 / nr.max(128), cost_permille, online: true }
+        CpuCapacity {
+            cpu,
+            core: cpu,
+            llc: 0,
+            node: cpu * 8 / nr.max(128),
+            class,
+            cost_permille,
+            spread_permille: [0; 3],
+            shared_permille: [1000; 3],
+        }
     });
     let cpus = cpus.collect();
     let sets = (0..100).map(|_| (0..nr).filter(|_| random.below(4) == 0).collect()).collect();

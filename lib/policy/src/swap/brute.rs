@@ -5,10 +5,10 @@
 use super::testkit::System;
 use super::*;
 use crate::ffi;
-use crate::table::Class;
+use crate::table::{Class, CpuCapacity};
 
 /// Return the work of a task in `ran_ns` on a CPU, times its weight.
-pub(super) fn work(runner: &Runner, cpu: &Cpu, ran_ns: u64) -> i128 {
+pub(super) fn work(runner: &Runner, cpu: &CpuCapacity, ran_ns: u64) -> i128 {
     let (stack, cost) = (
         ffi::bias_stack { permille: runner.stack_permille.unwrap() },
         ffi::bias_cost { permille: cpu.cost_permille },
@@ -118,7 +118,7 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
         rule(worth(system, up, down, limits) > 0, format!("not worth it: {swap:?}"));
         for (one, runner) in [(swap.up, up), (swap.down, down)] {
             let seat = system.cpu(one.from);
-            rule(seat.online && runner.cpu == one.from, format!("it is not there: {one:?}"));
+            rule(seat.cpu == one.from && runner.cpu == one.from, format!("it is not there: {one:?}"));
             rule(runner.stable, format!("unsteady: {one:?}"));
             rule(runner.backoff_until_ns <= system.now_ns, format!("backs off: {one:?}"));
             let rested = runner.moved_at_ns.is_none_or(|at| at + limits.residence_ns <= system.now_ns);
@@ -133,7 +133,7 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
 }
 
 /// Return true if a task that may run on `cpu` has been waiting.
-fn awaited(system: &System, cpu: &Cpu, limits: &Limits) -> bool {
+fn awaited(system: &System, cpu: &CpuCapacity, limits: &Limits) -> bool {
     system.runners.iter().any(|runner| {
         let State::Waiting { since_ns } = runner.state else { return false };
         let node = system.cpus.iter().find(|cpu| cpu.cpu == runner.cpu).map(|cpu| cpu.node);

@@ -1,16 +1,16 @@
 //! Candidates for a swap, with an upper bound of their gain.
 
 use super::cpuset::CpuSet;
-use super::input::{Cpu, Limits, Runner, Snapshot};
+use super::input::{Limits, Runner, Snapshot};
 use super::price::{Pricer, normalised, sane_weight, time_permille};
 use super::seats::{Seats, awaited, doubles};
-use crate::table::{COMPONENTS, COST_MAX, Class};
+use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity};
 
 /// A running task that may be swapped.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate<'a> {
     pub runner: &'a Runner,
-    pub cpu: &'a Cpu,
+    pub cpu: &'a CpuCapacity,
     pub stack_permille: [u32; COMPONENTS],
     pub weight: u32,
     /// Time of a unit of its work on its CPU [permille].

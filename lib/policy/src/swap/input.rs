@@ -1,28 +1,12 @@
 //! Input of the planner: CPUs, tasks and limits.
 
 use super::cpuset::CpuSet;
-use crate::table::{COMPONENTS, Class};
+use crate::table::{COMPONENTS, CpuCapacity};
 
 /// Weight of nice 0, as in the kernel.
 pub const WEIGHT_DEFAULT: u32 = 100;
 /// Largest weight; a larger weight counts as this one, zero as 1.
 pub const WEIGHT_MAX: u32 = 10_000;
-
-/// A CPU. A CPU that is listed twice, or whose id is not below [`crate::table::MAX_CPUS`], takes no
-/// part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cpu {
-    /// CPU number of the kernel.
-    pub cpu: u32,
-    /// Class of the CPU.
-    pub class: Class,
-    /// NUMA node.
-    pub node: u32,
-    /// Cost of execute, internal and external work [permille of the CPU that is best at each].
-    pub cost_permille: [u32; COMPONENTS],
-    /// True if the CPU runs tasks.
-    pub online: bool,
-}
 
 /// CPUs that a task or a cgroup may use. Tasks share sets by index, so that ten thousand tasks are
 /// cheap.
@@ -93,8 +77,9 @@ pub struct Snapshot<'a> {
     pub now_ns: u64,
     /// Number of earlier plans. Each plan tries another section of unlikely partners.
     pub round: u64,
-    /// CPUs of the system.
-    pub cpus: &'a [Cpu],
+    /// CPUs of the system. One that is listed twice, or whose id is not below
+    /// [`crate::table::MAX_CPUS`], takes no part.
+    pub cpus: &'a [CpuCapacity],
     /// Tasks that run or wait.
     pub runners: &'a [Runner],
     /// Sets of CPUs that [`Allowed::Set`] refers to.

@@ -3,7 +3,7 @@
 use super::brute::broken_rules;
 use super::testkit::*;
 use super::*;
-use crate::table::{Class, MAX_CPUS};
+use crate::table::{Class, CpuCapacity, MAX_CPUS};
 use proptest::prelude::*;
 
 #[test]
@@ -79,7 +79,7 @@ fn a_queue_corrects_the_cpus_it_serves_and_no_others() {
     assert_eq!(waiting(3, 9_999_000_000, Allowed::Everywhere), vec![0, 1]);
     // The task waits on another node.
     let mut apart = misplaced();
-    apart.cpus.push(Cpu { node: 1, ..cpu(4, Class::Slow) });
+    apart.cpus.push(CpuCapacity { node: 1, ..cpu(4, Class::Slow) });
     apart.runners.push(Runner { cpu: 4, state: State::Waiting { since_ns: 0 }, ..runner(9, LOOP) });
     assert_eq!(apart.plan(0, &Limits::default()).swaps.len(), 2);
     // The CPU of the task is unknown.
@@ -89,9 +89,9 @@ fn a_queue_corrects_the_cpus_it_serves_and_no_others() {
 #[test]
 fn what_is_told_twice_or_offline_takes_no_part() {
     let flaws: [fn(&mut System); 5] = [
-        |system| system.cpus.push(system.cpus[2]),
+        |system| system.cpus.push(system.cpus[2].clone()),
         |system| system.runners.push(Runner { pid: 9, ..system.runners[2] }),
-        |system| system.cpus[2].online = false,
+        |system| drop(system.cpus.remove(2)),
         |system| system.runners.push(Runner { cpu: 4, ..system.runners[2] }),
         // CPU 4, the other CPU of the duplicate, has a second task.
         |system| {
@@ -144,13 +144,14 @@ fn any_runner() -> impl Strategy<Value = Runner> {
     })
 }
 
-fn any_cpu() -> impl Strategy<Value = Cpu> {
+fn any_cpu() -> impl Strategy<Value = CpuCapacity> {
     let number = prop_oneof![8 => 0u32..20, 1 => MAX_CPUS - 2..MAX_CPUS + 2, 1 => any::<u32>()];
-    (number, any::<bool>(), prop_oneof![0u32..2, any::<u32>()], any::<[u32; 3]>(), prop::bool::weighted(0.9))
-        .prop_map(|(cpu, slow, node, cost_permille, online)| {
+    (number, any::<bool>(), prop_oneof![0u32..2, any::<u32>()], any::<[u32; 3]>()).prop_map(
+        |(number, slow, node, cost_permille)| {
             let class = if slow { Class::Slow } else { Class::Fast };
-            Cpu { cpu, class, node, cost_permille, online }
-        })
+            CpuCapacity { node, cost_permille, ..cpu(number, class) }
+        },
+    )
 }
 
 proptest! {

@@ -36,8 +36,8 @@
 //!   is in at most one swap of a plan.
 //! * No swap violates an affinity or a cgroup's CPUs. No swap leaves a NUMA node unless both tasks
 //!   may.
-//! * Only online CPUs and known, steady tasks that are not resting take part. With one class, or
-//!   classes of equal cost, there is no plan.
+//! * Only CPUs of the table and known, steady tasks that are not resting take part. With one class,
+//!   or classes of equal cost, there is no plan.
 //! * The same input gives the same plan, in any order of CPUs and tasks.
 //! * On a system that does not change, repeated plans end. None swaps back an earlier swap, because
 //!   each raises the same sum. At the end no permitted pair would gain. The end is reached when as
@@ -79,7 +79,7 @@ mod plan_tests;
 mod testkit;
 
 pub use cpuset::CpuSet;
-pub use input::{Allowed, Cpu, Group, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use input::{Allowed, Group, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
 

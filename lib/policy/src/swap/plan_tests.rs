@@ -5,7 +5,7 @@
 use super::brute::{best_throughput, gainful_pair, throughput, work, worth};
 use super::testkit::*;
 use super::*;
-use crate::table::Class;
+use crate::table::{Class, CpuCapacity};
 use proptest::prelude::*;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -120,11 +120,11 @@ fn work_grows_with_the_system_and_no_faster() {
 /// may lack its threshold.
 fn slack(system: &System, limits: &Limits) -> i128 {
     let stay_ns = limits.residence_ns - limits.migration_ns;
-    let most = |of_cpu: &dyn Fn(&Runner, &Cpu) -> i128| {
+    let most = |of_cpu: &dyn Fn(&Runner, &CpuCapacity) -> i128| {
         let pairs = system.runners.iter().flat_map(|runner| system.cpus.iter().map(move |cpu| (runner, cpu)));
         pairs.map(|(runner, cpu)| of_cpu(runner, cpu)).max().unwrap()
     };
-    let done = |runner: &Runner, cpu: &Cpu| work(runner, cpu, limits.residence_ns);
+    let done = |runner: &Runner, cpu: &CpuCapacity| work(runner, cpu, limits.residence_ns);
     let margin = most(&|runner, cpu| done(runner, cpu) * i128::from(limits.min_gain_permille) / 1000 + 1);
     let lost = most(&|runner, cpu| done(runner, cpu) - work(runner, cpu, stay_ns));
     let slow = system.cpus.iter().filter(|cpu| cpu.class == Class::Slow).count();

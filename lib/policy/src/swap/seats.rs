@@ -1,12 +1,12 @@
 //! The running task of each CPU, and the CPUs for which a task waits.
 
 use super::cpuset::CpuSet;
-use super::input::{Allowed, Cpu, Runner, Snapshot, State};
-use crate::table::MAX_CPUS;
+use super::input::{Allowed, Runner, Snapshot, State};
+use crate::table::{CpuCapacity, MAX_CPUS};
 
 /// A CPU and its running task.
 pub(super) struct Seat<'a> {
-    pub cpu: &'a Cpu,
+    pub cpu: &'a CpuCapacity,
     pub runner: Option<&'a Runner>,
     /// The snapshot lists the CPU twice, or two tasks running on it, so its task is unknown.
     doubtful: bool,
@@ -42,12 +42,12 @@ impl<'a> Seats<'a> {
         self.seats.get(cpu as usize)?.as_ref()
     }
 
-    /// Iterate over the online CPUs that have exactly one running task, in ascending order.
-    pub(super) fn taken(&self) -> impl Iterator<Item = (&'a Cpu, &'a Runner)> {
+    /// Iterate over the CPUs that have exactly one running task, in ascending order.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (&'a CpuCapacity, &'a Runner)> {
         self.seats
             .iter()
             .flatten()
-            .filter(|seat| !seat.doubtful && seat.cpu.online)
+            .filter(|seat| !seat.doubtful)
             .filter_map(|seat| Some((seat.cpu, seat.runner?)))
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::table::{COMPONENTS, Class};
+use crate::table::{COMPONENTS, Class, CpuCapacity};
 use proptest::prelude::*;
 
 pub(super) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
@@ -24,7 +24,7 @@ pub(super) const EAGER: Limits = Limits {
 #[derive(Debug, Clone, Default)]
 pub(super) struct System {
     pub now_ns: u64,
-    pub cpus: Vec<Cpu>,
+    pub cpus: Vec<CpuCapacity>,
     pub runners: Vec<Runner>,
     pub sets: Vec<CpuSet>,
     pub groups: Vec<Group>,
@@ -46,7 +46,7 @@ impl System {
         plan(&self.snapshot(round), limits)
     }
 
-    pub(super) fn cpu(&self, number: u32) -> &Cpu {
+    pub(super) fn cpu(&self, number: u32) -> &CpuCapacity {
         self.cpus.iter().find(|cpu| cpu.cpu == number).unwrap()
     }
 
@@ -81,9 +81,18 @@ impl System {
     }
 }
 
-pub(super) fn cpu(number: u32, class: Class) -> Cpu {
+pub(super) fn cpu(number: u32, class: Class) -> CpuCapacity {
     let cost_permille = if class == Class::Fast { FAST } else { SLOW };
-    Cpu { cpu: number, class, node: 0, cost_permille, online: true }
+    CpuCapacity {
+        cpu: number,
+        core: number,
+        llc: 0,
+        node: 0,
+        class,
+        cost_permille,
+        spread_permille: [0; COMPONENTS],
+        shared_permille: [1000; COMPONENTS],
+    }
 }
 
 /// Return a task that runs on the CPU `pid` - 1000.
@@ -162,7 +171,7 @@ pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy
         for (number, (slow, node, stack, weight)) in (0..).zip(seats) {
             let class = if slow { Class::Slow } else { Class::Fast };
             let cost_permille = costs[number as usize % 8 + if slow { 8 } else { 0 }];
-            system.cpus.push(Cpu { node, cost_permille, ..cpu(number, class) });
+            system.cpus.push(CpuCapacity { node, cost_permille, ..cpu(number, class) });
             system.runners.push(Runner { weight, ..runner(1000 + number, stack) });
         }
         system
@@ -212,25 +221,21 @@ const FLAWS: [fn(&mut Runner); 9] = [
 
 /// Generate systems as [`limited_system`] does, with defects, offline CPUs and tasks that wait.
 pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
-    let offline = prop::collection::vec(prop::bool::weighted(0.1), most);
     let waiter = (0u32..20, limited(), 0u64..20_000_000);
     let waiting = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(waiter, 0..3)];
     let flaws = prop::collection::vec(prop::option::weighted(0.3, 0..FLAWS.len()), most);
-    (limited_system(most, false), flaws, offline, waiting).prop_map(
-        |(mut system, flaws, offline, waiting)| {
-            for (runner, flaw) in system.runners.iter_mut().zip(flaws) {
-                if let Some(flaw) = flaw {
-                    FLAWS[flaw](runner);
-                }
+    (limited_system(most, false), flaws, waiting).prop_map(|(mut system, flaws, waiting)| {
+        for (runner, flaw) in system.runners.iter_mut().zip(flaws) {
+            if let Some(flaw) = flaw {
+                FLAWS[flaw](runner);
             }
-            system.cpus.iter_mut().zip(offline).for_each(|(cpu, offline)| cpu.online = !offline);
-            for (pid, (at, (allowed, group), waited_ns)) in (2000..).zip(waiting) {
-                let state = State::Waiting { since_ns: system.now_ns - waited_ns };
-                system.runners.push(Runner { cpu: at, state, allowed, group, ..runner(pid, LOOP) });
-            }
-            system
-        },
-    )
+        }
+        for (pid, (at, (allowed, group), waited_ns)) in (2000..).zip(waiting) {
+            let state = State::Waiting { since_ns: system.now_ns - waited_ns };
+            system.runners.push(Runner { cpu: at, state, allowed, group, ..runner(pid, LOOP) });
+        }
+        system
+    })
 }
 
 pub(super) fn any_limits() -> impl Strategy<Value = Limits> {

@@ -80,7 +80,7 @@ pub use urgent::Urgency;
 use crate::costs::Live;
 use follow::still;
 use report::History;
-use scene::{Scene, cpus};
+use scene::Scene;
 use trial::{Half, Trial};
 use watch::{Sight, sight};
 
@@ -290,8 +290,7 @@ impl Swaps {
             |task| self.resting_until_ns(task),
         )?;
         reborn.into_iter().for_each(|pid| self.forget(pid));
-        let cpus = cpus(live.table());
-        let swaps = plan(&scene.snapshot(&cpus, now_ns, self.round), &self.limits).swaps;
+        let swaps = plan(&scene.snapshot(live.table(), now_ns, self.round), &self.limits).swaps;
         self.round = self.round.wrapping_add(1);
         for swap in &swaps {
             let Some(trial) = self.trial(swap, &scene, now_ns, live) else { continue };

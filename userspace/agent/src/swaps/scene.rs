@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use bias_policy::swap::{Allowed, Cpu, CpuSet, Runner, Snapshot, State, WEIGHT_DEFAULT};
+use bias_policy::swap::{Allowed, CpuSet, Runner, Snapshot, State, WEIGHT_DEFAULT};
 use bias_policy::table::{CapacityTable, CpuCapacity};
 
 use super::kernel::{Seat, Task};
@@ -85,22 +85,10 @@ impl Scene {
         Allowed::Set(at as u32)
     }
 
-    /// Return the snapshot for the planner. `cpus` is the table in the planner's form.
-    pub(super) fn snapshot<'a>(&'a self, cpus: &'a [Cpu], now_ns: u64, round: u64) -> Snapshot<'a> {
-        Snapshot { now_ns, round, cpus, runners: &self.runners, sets: &self.sets, groups: &[] }
+    /// Return the snapshot for the planner.
+    pub(super) fn snapshot<'a>(&'a self, table: &'a CapacityTable, now_ns: u64, round: u64) -> Snapshot<'a> {
+        Snapshot { now_ns, round, cpus: &table.cpus, runners: &self.runners, sets: &self.sets, groups: &[] }
     }
-}
-
-/// Convert a table to the planner's form.
-pub(super) fn cpus(table: &CapacityTable) -> Vec<Cpu> {
-    let cpu = |entry: &CpuCapacity| Cpu {
-        cpu: entry.cpu,
-        class: entry.class,
-        node: entry.node,
-        cost_permille: entry.cost_permille,
-        online: true,
-    };
-    table.cpus.iter().map(cpu).collect()
 }
 
 /// Describe the tasks that wait for this CPU. Only the fact that they wait is known.
