@@ -15,7 +15,7 @@
 //!
 //! | part | one factor or cost for | set by |
 //! |---|---|---|
-//! | calibrated | each CPU and component | calibration; [`Costs::add`] for a CPU that comes online later |
+//! | calibrated | each CPU and component | calibration; [`Costs::add`] for a CPU that comes later |
 //! | clock | each CPU | [`crate::recal`] |
 //! | learned | each component of slow CPUs | [`crate::audit`] |
 //!
@@ -135,33 +135,27 @@ impl Costs {
         self.learned_permille = factors_permille;
     }
 
-    /// Add a CPU that is like the calibrated entry `new` but for its clock factor. Return false and
-    /// do nothing if the CPU is in the table already, or that gives no valid table.
-    pub fn add(&mut self, new: CpuCapacity, clock_permille: u32) -> bool {
-        let Err(at) = self.calibrated.cpus.binary_search_by_key(&new.cpu, |entry| entry.cpu) else {
-            return false;
-        };
+    /// Add a CPU with the calibrated entry `new`, scaled by a clock factor. Return None and do
+    /// nothing if the CPU is in the table already, or that gives no valid table.
+    pub fn add(&mut self, new: CpuCapacity, clock_permille: u32) -> Option<()> {
+        let at = self.calibrated.cpus.binary_search_by_key(&new.cpu, |entry| entry.cpu).err()?;
         let mut joined = self.clone();
         let mut clocks = vec![SAME; joined.clock_permille.len()];
         clocks.insert(at, clock_permille);
-        // The kernel side assumes this entry for a CPU that is not in the table.
-        let unknown = CpuCapacity { class: Class::Fast, cost_permille: [COST_BEST; COMPONENTS], ..new };
-        joined.clocked.cpus.insert(at, unknown);
         joined.calibrated.cpus.insert(at, new);
+        joined.calibrated = clocked(&joined.calibrated, &clocks, &joined.calibrated)?;
         joined.clock_permille.insert(at, SAME);
-        // What the CPU was measured at becomes its calibrated entry.
-        let Some(calibrated) = clocked(&joined.calibrated, &clocks, &joined.calibrated) else { return false };
-        let Some(clocked) = clocked(&calibrated, &joined.clock_permille, &joined.clocked) else {
-            return false;
-        };
-        *self = Self { calibrated, clocked, version: self.version + 1, ..joined };
-        true
+        joined.clocked.cpus.insert(at, joined.calibrated.cpus.get(at)?.clone());
+        joined.clocked = clocked(&joined.calibrated, &joined.clock_permille, &joined.clocked)?;
+        joined.version += 1;
+        *self = joined;
+        Some(())
     }
 }
 
 /// Return `calibrated` with its costs scaled to clock factors [permille]. The classes follow from
-/// the costs and the classes of `present`, a table of the same CPUs. Return None if that is no valid
-/// table.
+/// the costs and the classes of `present`, a table of the same CPUs. Return None if that is no
+/// valid table.
 fn clocked(
     calibrated: &CapacityTable,
     clock_permille: &[u32],

@@ -57,9 +57,9 @@ fn what_would_break_the_table_changes_nothing() {
     let mut costs = Costs::new(table());
     costs.set_clocks(vec![0, 1000, 1000, 1000]);
     costs.set_clocks(vec![2000]);
-    assert!(!costs.add(entry(3, Fast, [1000; 3]), 1000), "it is there");
-    assert!(!costs.add(entry(4, Fast, [1000; 3]), 0));
-    assert!(!costs.add(entry(u32::MAX, Fast, [1000; 3]), 1000));
+    assert_eq!(costs.add(entry(3, Fast, [1000; 3]), 1000), None, "it is there");
+    assert_eq!(costs.add(entry(4, Fast, [1000; 3]), 0), None);
+    assert_eq!(costs.add(entry(u32::MAX, Fast, [1000; 3]), 1000), None);
     assert_eq!(costs, Costs::new(table()));
     let mut wrong = table();
     wrong.cpus[3].node = u32::MAX;
@@ -133,7 +133,7 @@ proptest! {
             let (before, version) = (costs.effective(), costs.version());
             match (clock, cpu) {
                 (true, _) => costs.set_clocks(values),
-                (false, 4) => drop(costs.add(entry(cpu, Slow, [2500, 1580, 1000]), values[0])),
+                (false, 4) => costs.add(entry(cpu, Slow, [2500, 1580, 1000]), values[0]).unwrap_or_default(),
                 (false, _) => costs.set_learned([values[0], values[1], values[2]]),
             }
             let after = costs.effective();

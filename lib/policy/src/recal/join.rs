@@ -23,9 +23,8 @@
 //!
 //! The cost of external stalls is that of the CPU that stands for the new one.
 
-use super::{
-    Cause, Change, CpuState, Entry, FASTEST, Gauge, Recal, Reference, SLOWEST, Trigger, clock_permille,
-};
+use super::state::{CpuState, FASTEST, Gauge, SLOWEST};
+use super::{Cause, Change, Entry, Recal, Reference, Trigger, clock_permille};
 use crate::costs::Costs;
 use crate::sharing::SHARED_NONE;
 use crate::table::{CapacityTable, CpuCapacity};
@@ -47,8 +46,8 @@ pub struct Newcomer {
 
 impl Recal {
     /// Add a CPU to `costs` by comparing its time with `references`, the readings of other CPUs at
-    /// calibration. Return the entries that changed. Return None if there is no reference to compare
-    /// with, the CPU is in the table already, or the new table would fail its check.
+    /// calibration. Return the entries that changed. Return None if there is no reference to
+    /// compare with, the CPU is in the table already, or the new table would fail its check.
     pub fn join(
         &mut self,
         now_ms: u64,
@@ -66,9 +65,7 @@ impl Recal {
         let before = costs.clocked().clone();
         let entry =
             CpuCapacity { cpu, core, llc, node, class, cost_permille, spread_permille, shared_permille };
-        if !costs.add(entry, clock_permille(speed)) {
-            return None;
-        }
+        costs.add(entry, clock_permille(speed))?;
         let joined = CpuState {
             spot: Gauge::of(Some(1.0 / new.step_ns)),
             seen_ms: Some(now_ms),
@@ -81,8 +78,8 @@ impl Recal {
     }
 }
 
-/// Return the calibrated entry of the CPU whose step time is nearest to `step_ns`, and the new CPU's
-/// speed relative to it.
+/// Return the calibrated entry of the CPU whose step time is nearest to `step_ns`, and the new
+/// CPU's speed relative to it.
 fn nearest(step_ns: f64, references: &[Reference], calibrated: &CapacityTable) -> Option<(Entry, f64)> {
     let known = references.iter().filter_map(|reference| {
         let home = calibrated.get(reference.cpu)?.into();

@@ -23,15 +23,17 @@
 //! * [`Filter`]: a ratio counts after several consecutive readings that were off by more than
 //!   [`TOLERANCE`] in the same direction. Their median becomes the new ratio. A CPU that changes
 //!   too often needs more readings.
-//! * [`scaled`](crate::costs::scaled): the clock scales execution and stalls inside the core, which are cycles. Stalls
-//!   outside the core take the same time at any clock. The asymmetric VM (`tests/ampvm`) does the
-//!   same: a throttled vCPU keeps internal stalls in cycles and external ones in ns.
+//! * [`scaled`](crate::costs::scaled): the clock scales execution and stalls inside the core, which
+//!   are cycles. Stalls outside the core take the same time at any clock. The asymmetric VM
+//!   (`tests/ampvm`) does the same: a throttled vCPU keeps internal stalls in cycles and external
+//!   ones in ns.
 //! * A CPU without a recent reading follows the others of its class. The clocks of a package rise
 //!   and fall together with the number of busy cores, and idle cores must not appear faster for
 //!   that. It follows upwards only if its last reading agreed with its class. It follows downwards
 //!   only two or more other CPUs, because a single one may be hot by itself.
 //! * [`Recal::join`]: a spot check supplies the entry of a CPU that comes online later.
-//! * [`reclassify`](crate::costs::reclassify): when speeds have crossed, CPUs get new classes, with hysteresis.
+//! * [`reclassify`](crate::costs::reclassify): when speeds have crossed, CPUs get new classes, with
+//!   hysteresis.
 //!
 //! The reference is the count or time of the CPU at calibration. Without one, the first readings
 //! that agree with each other become the reference. Such a learned reference rises to the fastest
@@ -60,6 +62,7 @@
 
 mod filter;
 mod join;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -67,9 +70,9 @@ pub use filter::{CHANGES_A_MINUTE, Filter, TOLERANCE};
 pub use join::Newcomer;
 
 use crate::costs::{Costs, SAME};
-use crate::samples::median;
 use crate::table::{COMPONENTS, COST_BEST, CapacityTable, Class, CpuCapacity};
 use serde::{Deserialize, Serialize};
+use state::{CpuState, Gauge};
 
 /// Age up to which a reading holds [ms].
 pub const FRESH_MS: u64 = 2000;
@@ -77,14 +80,6 @@ pub const FRESH_MS: u64 = 2000;
 const WITH_CLASS: f64 = 0.92;
 /// Least time between two adjustments of a CPU to its class [ms].
 const FOLLOW_MS: u64 = 10_000;
-/// Largest deviation of a ratio from one that counts as one, so that the entry returns to its
-/// calibrated value.
-const HOME: f64 = 0.02;
-/// Number of consecutive readings that must agree to become the reference.
-const LEARN: usize = 3;
-/// Bounds of a ratio. A reading beyond them is ignored, because its measurement must be wrong.
-const SLOWEST: f64 = 1.0 / 64.0;
-const FASTEST: f64 = 8.0;
 
 /// A reading of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -211,34 +206,6 @@ pub struct Recal {
     cpus: Vec<CpuState>,
 }
 
-/// Reference for one type of reading.
-#[derive(Debug, Clone, Default)]
-struct Gauge {
-    /// Speed when the entry was true, in any unit.
-    reference: Option<f64>,
-    learned: bool,
-    learning: Vec<f64>,
-}
-
-#[derive(Debug, Clone)]
-struct CpuState {
-    cpu: u32,
-    cycles: Gauge,
-    spot: Gauge,
-    /// Believed speed relative to the calibrated one; the clock factor follows from it.
-    speed: f64,
-    /// Cause of a change in this step.
-    changed: Option<Cause>,
-    /// The last reading agreed with the CPU's class.
-    with_class: bool,
-    /// Time of the last adjustment to its class [ms].
-    followed_ms: Option<u64>,
-    trigger: Option<Trigger>,
-    seen_ms: Option<u64>,
-    cycles_ms: Option<u64>,
-    filter: Filter,
-}
-
 impl Recal {
     /// Follow the CPUs of `table`, for whose entries `references` holds the readings.
     #[must_use]
@@ -347,8 +314,8 @@ impl Recal {
         }
     }
 
-    /// Return the speed that a CPU of class `home` without a recent reading takes from the others of
-    /// its class; None if it keeps its own.
+    /// Return the speed that a CPU of class `home` without a recent reading takes from the others
+    /// of its class; None if it keeps its own.
     fn follows(&self, state: &CpuState, home: Class, now_ms: u64, homes: &[Class]) -> Option<f64> {
         let of_late = state.followed_ms.is_some_and(|at| now_ms.saturating_sub(at) < FOLLOW_MS);
         if of_late || state.is_fresh(now_ms) {
@@ -381,109 +348,4 @@ impl Recal {
 /// Return the clock factor of a CPU of this speed [permille].
 fn clock_permille(speed: f64) -> u32 {
     (f64::from(SAME) / speed).round() as u32
-}
-
-impl Gauge {
-    fn of(reference: Option<f64>) -> Self {
-        Self { reference, ..Self::default() }
-    }
-
-    /// Use a speed as reference after [`LEARN`] consecutive readings that agree.
-    fn learn(&mut self, speed: f64) {
-        if self.learning.iter().any(|other| (other / speed - 1.0).abs() > TOLERANCE) {
-            self.learning.clear();
-        }
-        self.learning.push(speed);
-        if self.learning.len() >= LEARN {
-            self.reference = median(&self.learning);
-            self.learned = true;
-            self.learning.clear();
-        }
-    }
-}
-
-impl CpuState {
-    fn new(cpu: u32) -> Self {
-        Self {
-            cpu,
-            cycles: Gauge::default(),
-            spot: Gauge::default(),
-            speed: 1.0,
-            changed: None,
-            with_class: true,
-            followed_ms: None,
-            trigger: None,
-            seen_ms: None,
-            cycles_ms: None,
-            filter: Filter::default(),
-        }
-    }
-
-    fn is_fresh(&self, now_ms: u64) -> bool {
-        self.seen_ms.is_some_and(|seen| now_ms.saturating_sub(seen) <= FRESH_MS)
-    }
-
-    fn observe(&mut self, now_ms: u64, evidence: Evidence) {
-        let counted = self.cycles_ms.is_some_and(|at| now_ms.saturating_sub(at) <= FRESH_MS);
-        let (ratio, cause, busy) = match evidence {
-            Evidence::Cycles { khz, busy } => match self.ratio(true, khz, busy) {
-                Some(ratio) => (ratio, Cause::Cycles, busy),
-                None => return,
-            },
-            Evidence::Spot { step_ns } if !counted => match self.ratio(false, 1.0 / step_ns, true) {
-                Some(ratio) => (ratio, Cause::SpotCheck, true),
-                None => return,
-            },
-            Evidence::Limit { share } if !self.is_fresh(now_ms) && share <= 1.0 => {
-                (share, Cause::Limit, true)
-            }
-            Evidence::Spot { .. } | Evidence::Limit { .. } => return,
-        };
-        if !(SLOWEST..=FASTEST).contains(&ratio) {
-            return;
-        }
-        // A governor may lower the clock of a CPU with little work.
-        if !busy && ratio < self.speed * (1.0 - TOLERANCE) {
-            return;
-        }
-        self.seen_ms = Some(now_ms);
-        if cause == Cause::Cycles && busy {
-            self.cycles_ms = Some(now_ms);
-        }
-        if let Some(decided) = self.filter.add(ratio, self.speed, now_ms, cause) {
-            self.decide(decided, cause);
-        } else if self.filter.settled() {
-            self.trigger = None;
-        }
-    }
-
-    /// Return the ratio of a speed to the reference; None while there is no reference.
-    fn ratio(&mut self, cycles: bool, speed: f64, busy: bool) -> Option<f64> {
-        let at_home = (self.speed - 1.0).abs() <= TOLERANCE;
-        let gauge = if cycles { &mut self.cycles } else { &mut self.spot };
-        if !speed.is_finite() || speed <= 0.0 {
-            return None;
-        }
-        match gauge.reference {
-            Some(reference) => Some(speed / reference),
-            None => {
-                // The entry describes the present speed, unless it has changed since calibration.
-                if busy && at_home {
-                    gauge.learn(speed);
-                }
-                None
-            }
-        }
-    }
-
-    fn decide(&mut self, ratio: f64, cause: Cause) {
-        let gauge = if cause == Cause::Cycles { &mut self.cycles } else { &mut self.spot };
-        let mut ratio = ratio;
-        if ratio > 1.0 && gauge.learned && cause != Cause::Limit {
-            gauge.reference = gauge.reference.map(|reference| reference * ratio);
-            ratio = 1.0;
-        }
-        self.speed = if (ratio - 1.0).abs() <= HOME { 1.0 } else { ratio };
-        self.changed = Some(cause);
-    }
 }
