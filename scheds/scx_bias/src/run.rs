@@ -6,12 +6,11 @@ use crate::output::{SetLevel, complain, log};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::capacity::{self, Source};
-use bias_agent::costs::Calibrated;
+use bias_agent::check;
 use bias_agent::failure::{Exit, Failure};
 use bias_agent::pmu::Counters;
 use bias_agent::sched::{self, Config, Monitor, RunOptions};
 use bias_agent::topology::Topology;
-use bias_agent::{check, recal};
 use tracing::Level;
 
 /// Command line of the start, with the means to read the configuration file again.
@@ -53,9 +52,8 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let mut counters = Counters::open(&Topology::read()?, &options.counting());
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
-    let calibrated = Calibrated { references: recal::references(&capacity.file), table: capacity.table };
-    let options = RunOptions { model: capacity.file.model, ..options };
-    let report = sched::run(options, &calibrated, counters, &Given { args, set_level })?;
+    let options = RunOptions { model: capacity.file.model.clone(), ..options };
+    let report = sched::run(options, &capacity, counters, &Given { args, set_level })?;
     complain(&report.text());
     Ok(Exit::Clean)
 }

@@ -16,27 +16,8 @@
 
 use anyhow::Result;
 use bias_policy::costs::Costs;
-use bias_policy::recal::Reference;
 use bias_policy::table::CapacityTable;
 use tracing::warn;
-
-/// Costs from calibration.
-#[derive(Debug, Clone, Default)]
-pub struct Calibrated {
-    /// The table.
-    pub table: CapacityTable,
-    /// Clock and speed of the CPUs when the table was measured, as far as they are known.
-    pub references: Vec<Reference>,
-}
-
-/// The kernel side, as far as it takes tables.
-pub trait Backend {
-    /// Put a table in force.
-    ///
-    /// # Errors
-    /// The reason for a failure. The old table then remains in force.
-    fn publish(&mut self, table: &CapacityTable) -> Result<()>;
-}
 
 /// The costs of a run.
 #[derive(Debug)]
@@ -69,13 +50,14 @@ impl Live {
         self.failure.as_deref()
     }
 
-    /// Put the present costs in force if they have changed. Return true if that succeeded.
-    pub fn publish(&mut self, backend: &mut impl Backend) -> bool {
+    /// Put the present costs in force through `write` if they have changed. Return true if that
+    /// succeeded. After a failure the old table must still be in force.
+    pub fn publish(&mut self, write: impl FnOnce(&CapacityTable) -> Result<()>) -> bool {
         if self.version == self.costs.version() {
             return false;
         }
         let table = self.costs.effective();
-        match backend.publish(&table) {
+        match write(&table) {
             Ok(()) => {
                 (self.in_force, self.version, self.failure) = (table, self.costs.version(), None);
                 true

@@ -2,4 +2,4 @@
 
 mod live;
 
-pub use live::{Backend, Calibrated, Live};
+pub use live::Live;

@@ -5,8 +5,8 @@
 //! that runs anyway, at almost no cost.
 //!
 //! # Approach
-//! [`bias_policy::recal`] decides what readings mean. This module takes the readings and passes them
-//! on. A step each [`EVERY`] uses three sources:
+//! [`bias_policy::recal`] decides what readings mean. This module takes the readings and passes
+//! them on. A step each [`EVERY`] uses three sources:
 //!
 //! * The kernel side adds up cycles and time per CPU while tasks run. Their ratio is the clock of
 //!   the CPUs that count.
@@ -19,9 +19,9 @@
 //!   every two seconds, and soon after the kernel announces that a part got hot ([`thermal`]).
 //!   Where they change, the CPU needs less evidence.
 //!
-//! The owner of the costs publishes the result ([`crate::costs`]). Each change of an entry is logged
-//! with old value, new value and cause. `scx_bias status` shows the last [`KEPT`] of them. Nothing
-//! is stored: the next start spot-checks the stored table as usual.
+//! The owner of the costs publishes the result ([`crate::costs`]). Each change of an entry is
+//! logged with old value, new value and cause. `scx_bias status` shows the last [`KEPT`] of them.
+//! Nothing is stored: the next start spot-checks the stored table as usual.
 //!
 //! CPUs that come online later and are not in the table are measured and added to it ([`late`]).
 //!
@@ -44,12 +44,11 @@ pub mod thermal;
 
 pub use report::{CpuRecal, Follows, Report, line};
 
-use crate::costs::Calibrated;
 use crate::store::CapacityFile;
 use bias_policy::costs::Costs;
 use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trigger, Want};
 use bias_policy::samples::median;
-use bias_policy::table::Class;
+use bias_policy::table::{CapacityTable, Class};
 use hints::Hints;
 use late::Late;
 use spot::Spots;
@@ -110,12 +109,6 @@ impl Reading {
     }
 }
 
-/// Interface to the kernel side.
-pub trait Kernel {
-    /// Read the state of every CPU.
-    fn readings(&self) -> Vec<Reading>;
-}
-
 /// Keeps the clocks in the costs of one run true.
 pub struct Recalibrator {
     recal: Recal,
@@ -146,21 +139,27 @@ pub struct Recalibrator {
 }
 
 impl Recalibrator {
-    /// Start to follow the CPUs of `calibrated`. Unless `on`, follow nothing and only look for CPUs
-    /// that come online late.
+    /// Start to follow the CPUs of `table`, with the entries' references. Unless `on`, follow
+    /// nothing and only look for CPUs that come online late.
     #[must_use]
-    pub fn start(calibrated: &Calibrated, on: bool) -> Self {
-        let cpus: Vec<u32> = calibrated.table.cpus.iter().map(|entry| entry.cpu).collect();
+    pub fn start(table: &CapacityTable, references: Vec<Reference>, on: bool) -> Self {
+        let cpus: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();
         let hints = if on { Hints::open(Path::new("/sys"), &cpus) } else { Hints::default() };
         let late = Late { sysfs: "/sys".into(), ..Late::default() };
-        Self { late, ..Self::with(calibrated, on, Box::new(spot::Threads::default()), hints) }
+        Self { late, ..Self::with(table, references, on, Box::new(spot::Threads::default()), hints) }
     }
 
-    fn with(calibrated: &Calibrated, on: bool, spots: Box<dyn Spots>, hints: Hints) -> Self {
+    fn with(
+        table: &CapacityTable,
+        references: Vec<Reference>,
+        on: bool,
+        spots: Box<dyn Spots>,
+        hints: Hints,
+    ) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            recal: Recal::new(&calibrated.table, &calibrated.references),
-            references: calibrated.references.clone(),
+            recal: Recal::new(table, &references),
+            references,
             spots,
             hints,
             hinted: false,
@@ -202,9 +201,9 @@ impl Recalibrator {
         self.due = self.due.min(now + AGAIN);
     }
 
-    /// Take readings if they are due, and update the clocks of `costs`. Return the time from `now`
-    /// without anything to do.
-    pub fn turn(&mut self, now: Instant, kernel: &dyn Kernel, costs: &mut Costs) -> Duration {
+    /// Call `read` for the state of every CPU if that is due, and update the clocks of `costs`.
+    /// Return the time from `now` without anything to do.
+    pub fn turn(&mut self, now: Instant, read: &dyn Fn() -> Vec<Reading>, costs: &mut Costs) -> Duration {
         if !self.on {
             if now >= self.due {
                 self.due = now + EVERY * HINTS_EVERY as u32;
@@ -218,14 +217,14 @@ impl Recalibrator {
             if self.turns.is_multiple_of(AGAINS_EVERY) {
                 self.agains = AGAINS;
             }
-            let readings = kernel.readings();
+            let readings = read();
             if let Some((at, before)) = self.before.take() {
                 let elapsed_ns = u64::try_from(now.duration_since(at).as_nanos()).unwrap_or(u64::MAX).max(1);
                 self.look(now, elapsed_ns, &deltas(&before, &readings), costs);
             }
             self.before = Some((now, readings));
         } else if self.again.is_some_and(|at| now >= at) {
-            self.look_again(now, kernel, costs);
+            self.look_again(now, read(), costs);
         }
         let due = self.again.map_or(self.due, |at| at.min(self.due));
         due.saturating_duration_since(now)
@@ -259,8 +258,8 @@ impl Recalibrator {
 
     /// Do the same for spot checks alone, so that a CPU that seems to have changed is checked again
     /// at once.
-    fn look_again(&mut self, now: Instant, kernel: &dyn Kernel, costs: &mut Costs) {
-        for (last, reading) in self.last.1.iter_mut().zip(kernel.readings()) {
+    fn look_again(&mut self, now: Instant, readings: Vec<Reading>, costs: &mut Costs) {
+        for (last, reading) in self.last.1.iter_mut().zip(readings) {
             last.busy = reading.busy;
         }
         self.take_in(now, Vec::new(), costs);

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::costs::{Backend, Live};
-use bias_policy::table::{CapacityTable, CpuCapacity};
+use crate::costs::Live;
+use bias_policy::table::CpuCapacity;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -67,13 +67,7 @@ impl Made {
     }
 }
 
-impl Kernel for Made {
-    fn readings(&self) -> Vec<Reading> {
-        self.sums.clone()
-    }
-}
-
-impl Backend for Made {
+impl Made {
     fn publish(&mut self, table: &CapacityTable) -> anyhow::Result<()> {
         anyhow::ensure!(!self.refuses, "no program");
         self.tables.push(table.clone());
@@ -123,16 +117,16 @@ impl Rig {
     fn new(counted: bool, on: bool) -> Self {
         let quick =
             Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0, 20.0, 0.0], ..Quick::default() }));
-        let calibrated = Calibrated { table: table(), references: Vec::new() };
-        let recal = Recalibrator::with(&calibrated, on, Box::new(Rc::clone(&quick)), Hints::default());
-        let live = Live::new(calibrated.table);
+        let recal =
+            Recalibrator::with(&table(), Vec::new(), on, Box::new(Rc::clone(&quick)), Hints::default());
+        let live = Live::new(table());
         let sysfs = tempfile::tempdir().unwrap();
         Self { recal, live, made: Made::new(counted), quick, now: Instant::now(), sysfs }
     }
 
     fn turn(&mut self, now: Instant) -> Duration {
-        let pause = self.recal.turn(now, &self.made, &mut self.live.costs);
-        self.live.publish(&mut self.made);
+        let pause = self.recal.turn(now, &|| self.made.sums.clone(), &mut self.live.costs);
+        self.live.publish(|table| self.made.publish(table));
         pause
     }
 

@@ -4,15 +4,13 @@
 
 use super::status::State;
 use super::*;
-use crate::costs::Backend;
-use crate::swaps::fake::{Fake, table};
-use crate::swaps::tests::taught;
+use crate::swaps::fake::{Fake, table, taught};
 use bias_policy::costs::{Costs, corrected};
 use proptest::prelude::*;
 
 /// Assert that the status shows the costs and classes of `table`.
 fn assert_shown(table: &CapacityTable, live: &Live) {
-    let recal = Recalibrator::start(&Calibrated { table: table.clone(), references: Vec::new() }, false);
+    let recal = Recalibrator::start(table, Vec::new(), false);
     let state = State::of(Scope::default(), live, &recal);
     let shown: Vec<_> =
         state.recalibration.cpus.iter().map(|cpu| (cpu.cpu, cpu.class, cpu.cost_permille)).collect();
@@ -28,7 +26,7 @@ fn after_a_correction_by_swaps_the_status_shows_the_table_in_force() {
     let given = fake.published.last().unwrap();
     assert_ne!(*given, table());
     assert_shown(given, &swaps.live);
-    let recal = Recalibrator::start(&Calibrated { table: table(), references: Vec::new() }, false);
+    let recal = Recalibrator::start(&table(), Vec::new(), false);
     let cpu = recal.report(&swaps.live).cpus[3];
     assert_eq!((cpu.calibrated_permille, cpu.clock_permille), (Some([2500, 1580, 1000]), Some(1000)));
     let product = corrected([2500, 1580, 1000], cpu.learned_permille.unwrap());
@@ -41,10 +39,10 @@ fn the_service_manager_gets_the_present_classes() {
     assert_eq!(describe(&options, live.table()), "2 fast and 2 slow CPUs");
     live.costs.set_clocks(vec![3000, 1000, 1000, 1000]);
     assert_eq!(describe(&options, live.table()), "2 fast and 2 slow CPUs", "not in force yet");
-    assert!(live.publish(&mut fake));
+    assert!(live.publish(|table| fake.publish(table)));
     assert_eq!(describe(&options, live.table()), "1 fast and 3 slow CPUs");
     live.costs.set_clocks(vec![2500, 2500, 1000, 1000]);
-    assert!(live.publish(&mut fake) && !live.publish(&mut fake));
+    assert!(live.publish(|table| fake.publish(table)) && !live.publish(|table| fake.publish(table)));
     assert!(describe(&options, live.table()).ends_with("fast and 2 slow CPUs"));
 }
 
@@ -54,7 +52,7 @@ struct Moody {
     published: CapacityTable,
 }
 
-impl Backend for Moody {
+impl Moody {
     fn publish(&mut self, table: &CapacityTable) -> Result<()> {
         anyhow::ensure!(!self.refuses, "no program");
         self.published = table.clone();
@@ -80,12 +78,12 @@ proptest! {
         for (clock, values, refuses) in changes {
             moody.refuses = refuses;
             set(&mut live.costs, clock, values);
-            live.publish(&mut moody);
+            live.publish(|table| moody.publish(table));
             assert_shown(&moody.published, &live);
             prop_assert!(refuses || live.failure().is_none());
         }
         moody.refuses = false;
-        live.publish(&mut moody);
+        live.publish(|table| moody.publish(table));
         prop_assert_eq!(&moody.published, &live.costs.effective(), "a refused table is published later");
     }
 }

@@ -98,8 +98,8 @@ impl<'object> Loaded<'object> {
         })
     }
 
-    /// Reopen the counters of CPUs of `table` that came online since the last call. The kernel closed
-    /// the old ones when the CPUs went offline.
+    /// Reopen the counters of CPUs of `table` that came online since the last call. The kernel
+    /// closed the old ones when the CPUs went offline.
     pub(super) fn follow_hotplug(&mut self, options: &RunOptions, table: &CapacityTable) {
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
         let mut back = Vec::new();

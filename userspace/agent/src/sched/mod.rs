@@ -46,7 +46,7 @@ mod table;
 
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bias_policy::table::{CapacityTable, Class};
@@ -62,28 +62,31 @@ pub use report::{Kind, Reason, Stack, TaskReport};
 pub use stats::{Monitor, Stats, monitor};
 pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds};
 
-use crate::costs::{Calibrated, Live};
+use crate::capacity::Capacity;
+use crate::costs::Live;
 use crate::failure::{Exit, Failure};
 use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::quota::Quotas;
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
-use crate::recal::Recalibrator;
 use crate::recal::thermal::{Listener, News};
-use crate::swaps::Swaps;
+use crate::recal::{self, Recalibrator};
+use crate::swaps::{Swaps, Urgency};
 use crate::topology::Topology;
 use chosen::Chosen;
 use load::Loaded;
+use printing::Printing;
 use running::Running;
 use server::{Question, Server};
+use service::Manager;
 use signals::{Signal, Signals};
 
 /// Longest time between two checks for the end of the scheduler. Each check wakes this process,
 /// which preempts a task on a busy machine.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Load the scheduler with this calibration and these counters, and block until a signal stops it or
+/// Load the scheduler with this table and these counters, and block until a signal stops it or
 /// the kernel ends it. A reload of `config`, by request or by SIGHUP, changes `options`.
 ///
 /// First restore the policies that a killed scx_bias has changed. With opted-in cgroups, also
@@ -99,7 +102,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// * [`Exit::Ejected`]: the kernel ends the scheduler.
 pub fn run(
     mut options: RunOptions,
-    calibrated: &Calibrated,
+    capacity: &Capacity,
     mut counters: Counters,
     config: &dyn Config,
 ) -> Result<ExitReport> {
@@ -112,7 +115,7 @@ pub fn run(
     }
     let mut signals = Signals::catch()?;
     loop {
-        let report = run_once(&mut options, calibrated, counters, config, &mut signals, optin.as_mut())?;
+        let report = run_once(&mut options, capacity, counters, config, &mut signals, optin.as_mut())?;
         if !report.restart {
             return Ok(report);
         }
@@ -142,14 +145,14 @@ fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
 
 fn run_once(
     options: &mut RunOptions,
-    calibrated: &Calibrated,
+    capacity: &Capacity,
     counters: Counters,
     config: &dyn Config,
     signals: &mut Signals,
     optin: Option<&mut OptIn<Linux>>,
 ) -> Result<ExitReport> {
     let mut object = MaybeUninit::uninit();
-    let mut loaded = Loaded::attach(&mut object, options, &calibrated.table, counters)?;
+    let mut loaded = Loaded::attach(&mut object, options, &capacity.table, counters)?;
     // Threads inherit the capabilities of the thread that starts them. Start none before this
     // point.
     if let Err(error) = privilege::give_up() {
@@ -157,9 +160,10 @@ fn run_once(
     }
     let signals = signals.listen()?;
     let scope = Chosen::start(optin, options, &mut loaded)?;
-    let live = Live::new(calibrated.table.clone());
+    let live = Live::new(capacity.table.clone());
     let swaps = Swaps::new(&live, loaded.counts(), &options.swaps);
-    let mut recal = Recalibrator::start(calibrated, options.recalibrate);
+    let references = recal::references(&capacity.file);
+    let mut recal = Recalibrator::start(&capacity.table, references, options.recalibrate);
     let listener = listen(&mut recal);
     let server = Server::launch(None);
     if let Err(error) = &server {
@@ -171,7 +175,20 @@ fn run_once(
         bell: scope.bell(),
         news: listener.as_ref().map_or_else(never, |listener| listener.news().clone()),
     };
-    let running = Running::new(loaded, options, config, scope, live, swaps, recal);
+    let running = Running {
+        chosen: scope,
+        loaded,
+        options,
+        config,
+        manager: Manager::new(),
+        live,
+        urgency: Urgency::new(swaps.are_planned()),
+        swaps,
+        recal,
+        started: Instant::now(),
+        quiet: POLL,
+        printing: Printing::new(),
+    };
     running.watch(&mut inputs, server.ok().as_ref())
 }
 
@@ -283,7 +300,6 @@ mod costs_tests;
 mod tests {
     use super::*;
     use crossbeam::channel::unbounded;
-    use std::time::Instant;
 
     #[test]
     fn the_watching_thread_hears_everyone_and_outlives_them() {

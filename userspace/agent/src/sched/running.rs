@@ -31,49 +31,22 @@ use crate::swaps::{Swaps, SwapsReport, Urgency};
 /// State of the main thread.
 pub(super) struct Running<'a, 'object, 'optin> {
     /// Dropped before `loaded`, whose ring buffer it reads.
-    chosen: Chosen<'optin>,
-    loaded: Loaded<'object>,
-    options: &'a mut RunOptions,
-    config: &'a dyn Config,
-    manager: Manager,
-    live: Live,
-    swaps: Swaps,
-    urgency: Urgency,
-    recal: Recalibrator,
-    started: Instant,
+    pub(super) chosen: Chosen<'optin>,
+    pub(super) loaded: Loaded<'object>,
+    pub(super) options: &'a mut RunOptions,
+    pub(super) config: &'a dyn Config,
+    pub(super) manager: Manager,
+    pub(super) live: Live,
+    pub(super) swaps: Swaps,
+    pub(super) urgency: Urgency,
+    pub(super) recal: Recalibrator,
+    pub(super) started: Instant,
     /// Time until recalibration has work, at most [`POLL`].
-    quiet: Duration,
-    printing: Printing,
+    pub(super) quiet: Duration,
+    pub(super) printing: Printing,
 }
 
-impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
-    pub(super) fn new(
-        loaded: Loaded<'object>,
-        options: &'a mut RunOptions,
-        config: &'a dyn Config,
-        chosen: Chosen<'optin>,
-        live: Live,
-        swaps: Swaps,
-        recal: Recalibrator,
-    ) -> Self {
-        let (manager, started) = (Manager::new(), Instant::now());
-        let urgency = Urgency::new(swaps.are_planned());
-        Self {
-            chosen,
-            loaded,
-            options,
-            config,
-            manager,
-            live,
-            swaps,
-            urgency,
-            recal,
-            started,
-            quiet: POLL,
-            printing: Printing::new(),
-        }
-    }
-
+impl Running<'_, '_, '_> {
     /// Run until a signal asks to stop or the kernel has ended the scheduler.
     pub(super) fn watch(mut self, inputs: &mut Inputs<'_>, server: Option<&Server>) -> Result<ExitReport> {
         let what = describe(self.options, self.live.table());
@@ -132,9 +105,10 @@ impl<'a, 'object, 'optin> Running<'a, 'object, 'optin> {
         if let Event::Heated(news) = event {
             self.recal.heard(news, Instant::now());
         }
-        self.quiet = self.recal.turn(Instant::now(), &self.loaded, &mut self.live.costs).min(POLL);
+        self.quiet =
+            self.recal.turn(Instant::now(), &|| self.loaded.readings(), &mut self.live.costs).min(POLL);
         self.swaps.follow_costs(&mut self.live.costs);
-        if self.live.publish(&mut self.loaded) {
+        if self.live.publish(|table| self.loaded.publish(table)) {
             self.manager.status(&describe(self.options, self.live.table()));
         }
         if *event == Event::Hinted {

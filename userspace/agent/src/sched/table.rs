@@ -1,5 +1,5 @@
-//! Capacity table of the kernel side: how the agent writes it, and replaces it in one step while the
-//! kernel side reads it (`bpf/table.bpf.h`).
+//! Capacity table of the kernel side: how the agent writes it, and replaces it in one step while
+//! the kernel side reads it (`bpf/table.bpf.h`).
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -9,8 +9,7 @@ use bias_policy::table::{COST_BEST, CapacityTable, Class};
 use libbpf_rs::ProgramInput;
 
 use super::load::{Loaded, RUN_BUSY, types};
-use crate::costs::Backend;
-use crate::recal::{Kernel, Reading};
+use crate::recal::Reading;
 
 const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 
@@ -61,8 +60,9 @@ fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
     }
 }
 
-impl Kernel for Loaded<'_> {
-    fn readings(&self) -> Vec<Reading> {
+impl Loaded<'_> {
+    /// Read the state of every CPU for recalibration.
+    pub(super) fn readings(&self) -> Vec<Reading> {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
         // This thread usually runs on a CPU that is idle otherwise, and must not make it look busy.
         let here = nix::sched::sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok());
@@ -81,9 +81,7 @@ impl Kernel for Loaded<'_> {
             })
             .collect()
     }
-}
 
-impl Loaded<'_> {
     /// Describe CPUs that the kernel side did not know. Their counters are opened as if the CPUs
     /// had just come online.
     fn introduce(&mut self, table: &CapacityTable) {
@@ -97,10 +95,12 @@ impl Loaded<'_> {
             }
         }
     }
-}
 
-impl Backend for Loaded<'_> {
-    fn publish(&mut self, table: &CapacityTable) -> Result<()> {
+    /// Put a table in force.
+    ///
+    /// # Errors
+    /// Fail with the reason. The old table then remains in force.
+    pub(super) fn publish(&mut self, table: &CapacityTable) -> Result<()> {
         let bss = self.skel.maps.bss_data.as_deref_mut().context("the BPF object lacks a data section")?;
         let copy = bss.table_seq.wrapping_add(1) as usize % COPIES;
         write(bss, copy, table);

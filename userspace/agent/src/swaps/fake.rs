@@ -4,13 +4,16 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 
 use super::kernel::{Kernel, Refusal, Request, Seat, Task, Work};
-use crate::costs::Backend;
+use super::{SwapOptions, Swaps};
+use crate::costs::Live;
 
 pub(crate) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
 pub(crate) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
@@ -240,9 +243,71 @@ impl Kernel for Fake {
     }
 }
 
-impl Backend for Fake {
-    fn publish(&mut self, table: &CapacityTable) -> Result<()> {
+impl Fake {
+    pub(crate) fn publish(&mut self, table: &CapacityTable) -> Result<()> {
         self.published.push(table.clone());
         Ok(())
+    }
+}
+
+/// The loop with the costs that it reads and changes.
+pub(crate) struct Loop {
+    swaps: Swaps,
+    pub(crate) live: Live,
+}
+
+impl Loop {
+    pub(crate) fn turn(&mut self, now_ns: u64, fake: &mut Fake) -> Duration {
+        let pause = self.swaps.turn(now_ns, fake, &mut self.live);
+        self.live.publish(|table| fake.publish(table));
+        pause
+    }
+
+    /// Let recalibration set these clocks.
+    pub(crate) fn recalibrated(&mut self, clock_permille: Vec<u32>, fake: &mut Fake) {
+        self.live.costs.set_clocks(clock_permille);
+        self.swaps.follow_costs(&mut self.live.costs);
+        self.live.publish(|table| fake.publish(table));
+    }
+}
+
+impl Deref for Loop {
+    type Target = Swaps;
+
+    fn deref(&self) -> &Swaps {
+        &self.swaps
+    }
+}
+
+impl DerefMut for Loop {
+    fn deref_mut(&mut self) -> &mut Swaps {
+        &mut self.swaps
+    }
+}
+
+pub(crate) fn swaps() -> Loop {
+    let live = Live::new(table());
+    Loop { swaps: Swaps::new(&live, true, &SwapOptions::default()), live }
+}
+
+/// Return a loop and a kernel side whose swaps have taught other costs of slow CPUs.
+pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, Fake) {
+    let mut fake = Fake { truth, ..Fake::worst() };
+    let mut swaps = swaps();
+    let mut natures = [CHASE, CHASE, LOOP, LOOP];
+    for _ in 0..40 {
+        run(&mut swaps, &mut fake, 3000);
+        natures.rotate_left(2);
+        (100..).zip(natures).for_each(|(pid, stack)| fake.changes(pid, stack));
+    }
+    (swaps, fake)
+}
+
+/// Run the loop for `ms`, with the pauses that it asks for.
+pub(crate) fn run(swaps: &mut Loop, fake: &mut Fake, ms: u64) {
+    let end_ns = fake.now_ns.get() + ms * MS;
+    while fake.now_ns.get() < end_ns {
+        let pause = swaps.turn(fake.now_ns.get(), fake).as_nanos() as u64;
+        fake.advance(pause.clamp(MS, end_ns - fake.now_ns.get()));
     }
 }

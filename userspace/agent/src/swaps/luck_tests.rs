@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::fake::{CHASE, Fake, Fate, LOOP, MS};
-use super::tests::{computers, released, run, swaps};
+use super::fake::{CHASE, Fake, Fate, LOOP, MS, run, swaps};
+use super::tests::{computers, released};
 use super::*;
 use proptest::prelude::*;
 

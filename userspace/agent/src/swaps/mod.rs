@@ -58,7 +58,7 @@ mod luck_tests;
 mod report;
 mod scene;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod trial;
 mod urgent;
 mod watch;

@@ -2,73 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::fake::{CHASE, Fake, Fate, LOOP, MS, SLOW, table};
+use super::fake::{CHASE, Fake, Fate, LOOP, Loop, MS, SLOW, run, swaps, table, taught};
 use super::*;
 use bias_policy::audit::{Ending, Unjudged, Verdict};
-use bias_policy::table::{COMPONENTS, CapacityTable};
-use std::ops::{Deref, DerefMut};
-
-/// The loop with the costs that it reads and changes.
-pub(crate) struct Loop {
-    swaps: Swaps,
-    pub(crate) live: Live,
-}
-
-impl Loop {
-    pub(super) fn turn(&mut self, now_ns: u64, fake: &mut Fake) -> Duration {
-        let pause = self.swaps.turn(now_ns, fake, &mut self.live);
-        self.live.publish(fake);
-        pause
-    }
-
-    /// Let recalibration set these clocks.
-    fn recalibrated(&mut self, clock_permille: Vec<u32>, fake: &mut Fake) {
-        self.live.costs.set_clocks(clock_permille);
-        self.swaps.follow_costs(&mut self.live.costs);
-        self.live.publish(fake);
-    }
-}
-
-impl Deref for Loop {
-    type Target = Swaps;
-
-    fn deref(&self) -> &Swaps {
-        &self.swaps
-    }
-}
-
-impl DerefMut for Loop {
-    fn deref_mut(&mut self) -> &mut Swaps {
-        &mut self.swaps
-    }
-}
-
-pub(super) fn swaps() -> Loop {
-    let live = Live::new(table());
-    Loop { swaps: Swaps::new(&live, true, &SwapOptions::default()), live }
-}
-
-/// Return a loop and a kernel side whose swaps have taught other costs of slow CPUs.
-pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, Fake) {
-    let mut fake = Fake { truth, ..Fake::worst() };
-    let mut swaps = swaps();
-    let mut natures = [CHASE, CHASE, LOOP, LOOP];
-    for _ in 0..40 {
-        run(&mut swaps, &mut fake, 3000);
-        natures.rotate_left(2);
-        (100..).zip(natures).for_each(|(pid, stack)| fake.changes(pid, stack));
-    }
-    (swaps, fake)
-}
-
-/// Run the loop for `ms`, with the pauses that it asks for.
-pub(super) fn run(swaps: &mut Loop, fake: &mut Fake, ms: u64) {
-    let end_ns = fake.now_ns.get() + ms * MS;
-    while fake.now_ns.get() < end_ns {
-        let pause = swaps.turn(fake.now_ns.get(), fake).as_nanos() as u64;
-        fake.advance(pause.clamp(MS, end_ns - fake.now_ns.get()));
-    }
-}
+use bias_policy::table::CapacityTable;
 
 pub(super) fn computers(fake: &Fake) -> Vec<Option<u32>> {
     [102, 103].map(|pid| fake.cpu_of(pid)).to_vec()
