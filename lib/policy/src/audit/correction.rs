@@ -120,9 +120,9 @@ impl Default for Correction {
 }
 
 impl Correction {
-    /// Start with these factors of an earlier run, cut to the bounds [permille].
-    #[must_use]
-    pub fn new(factors_permille: [u32; COMPONENTS]) -> Self {
+    /// Start with these factors, cut to the bounds [permille].
+    #[cfg(test)]
+    pub(super) fn new(factors_permille: [u32; COMPONENTS]) -> Self {
         Self {
             factors: factors_permille.map(|factor| bounded(f64::from(factor) / 1000.0)),
             ..Self::default()

@@ -15,14 +15,14 @@
 //!   with time.
 //! * [`Correction`]: an error that is the same for all swaps is an error of the costs, and corrects
 //!   them.
-//! * [`Log`] and [`Summary`] show the results to the user.
+//! * [`Record`] and [`Summary`] show the results to the user. The caller keeps the records.
 //!
 //! [`Audit`] combines these parts; each can be used alone. No part reads a clock.
 //!
 //! # Invariants
 //!
 //! Tests of each part check them:
-//! * Memory is bounded: both the log and the number of remembered tasks have a limit.
+//! * Memory is bounded: the number of remembered tasks has a limit.
 //! * Times saturate: a clock that steps back causes a delay, not a panic.
 //! * For all measurements, factors and waits stay within their bounds.
 //!
@@ -37,7 +37,7 @@
 mod backoff;
 mod correction;
 mod judge;
-mod log;
+mod record;
 
 #[cfg(test)]
 mod audit_tests;
@@ -47,7 +47,7 @@ mod correction_tests;
 pub use backoff::{Backoff, BackoffLimits, Backoffs};
 pub use correction::{Correction, FACTOR_BOUNDS_PERMILLE, Sample};
 pub use judge::{Experiment, JudgeLimits, Observed, Outcome, Rate, Unjudged, Verdict, judge};
-pub use log::{Ending, Log, Record, Summary};
+pub use record::{Ending, Record, Summary};
 
 /// Limits of an [`Audit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,18 +58,11 @@ pub struct AuditLimits {
     pub backoff: BackoffLimits,
     /// Maximum number of tasks whose waits are remembered.
     pub most_tasks: usize,
-    /// Maximum number of records that the log keeps.
-    pub most_records: usize,
 }
 
 impl Default for AuditLimits {
     fn default() -> Self {
-        Self {
-            judge: JudgeLimits::default(),
-            backoff: BackoffLimits::default(),
-            most_tasks: 4096,
-            most_records: 1024,
-        }
+        Self { judge: JudgeLimits::default(), backoff: BackoffLimits::default(), most_tasks: 4096 }
     }
 }
 
@@ -77,8 +70,6 @@ impl Default for AuditLimits {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Audit {
     judge: JudgeLimits,
-    /// The latest experiments.
-    pub log: Log,
     /// Totals of all experiments.
     pub summary: Summary,
     /// Tasks that wait for their next swap.
@@ -93,15 +84,14 @@ impl Audit {
     pub fn new(limits: AuditLimits) -> Self {
         Self {
             judge: limits.judge,
-            log: Log::new(limits.most_records),
             summary: Summary::default(),
             backoffs: Backoffs::new(limits.backoff, limits.most_tasks),
             correction: Correction::default(),
         }
     }
 
-    /// Judge an experiment that ended at `at_ns`, update waits and factors, and return its record
-    /// in the log.
+    /// Judge an experiment that ended at `at_ns`, update waits and factors, and return its
+    /// record.
     pub fn conclude(&mut self, experiment: &Experiment, at_ns: u64) -> Record {
         let ending = match judge(experiment, &self.judge) {
             Ok(outcome) => Ending::Judged(outcome),
@@ -116,7 +106,7 @@ impl Audit {
             }
         }
         let lost_ns = experiment.up.lost_ns.saturating_add(experiment.down.lost_ns);
-        let record = self.log.push(at_ns, experiment.swap, lost_ns, ending);
+        let record = Record { number: self.summary.ended(), at_ns, swap: experiment.swap, lost_ns, ending };
         self.summary.add(&record);
         record
     }

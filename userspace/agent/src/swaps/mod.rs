@@ -387,7 +387,7 @@ impl Swaps {
         SwapsReport {
             now_ns,
             summary: self.summary(),
-            next: self.audit.log.next_number(),
+            next: self.audit.summary.ended(),
             swaps: self.history.from(first),
         }
     }

@@ -1,9 +1,8 @@
-//! The user's view of the audit: the latest experiments one by one, and totals of all.
+//! The user's view of the audit: single experiments, and totals of all.
 
 use super::judge::{Outcome, Unjudged, Verdict};
 use crate::swap::Swap;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
 /// End of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +14,7 @@ pub enum Ending {
     Unjudged(Unjudged),
 }
 
-/// An experiment in the log.
+/// An experiment that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Sequence number, from 0.
@@ -28,44 +27,6 @@ pub struct Record {
     pub lost_ns: u64,
     /// Result of the experiment.
     pub ending: Ending,
-}
-
-/// The latest records, in a ring.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
-    most: usize,
-    next: u64,
-    records: VecDeque<Record>,
-}
-
-impl Log {
-    /// Create an empty log that keeps the latest `most` records.
-    #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { most, next: 0, records: VecDeque::new() }
-    }
-
-    /// Add a record under the next sequence number. A full log drops its oldest record.
-    pub fn push(&mut self, at_ns: u64, swap: Swap, lost_ns: u64, ending: Ending) -> Record {
-        let record = Record { number: self.next, at_ns, swap, lost_ns, ending };
-        self.next += 1;
-        self.records.push_back(record);
-        while self.records.len() > self.most {
-            self.records.pop_front();
-        }
-        record
-    }
-
-    /// Iterate over the kept records from sequence number `first` on, the oldest first.
-    pub fn kept_from(&self, first: u64) -> impl Iterator<Item = &Record> {
-        self.records.iter().skip_while(move |record| record.number < first)
-    }
-
-    /// Return the sequence number of the next record, which is the number of all records so far.
-    #[must_use]
-    pub fn next_number(&self) -> u64 {
-        self.next
-    }
 }
 
 /// Totals of all experiments.
@@ -111,6 +72,12 @@ impl Summary {
     #[must_use]
     pub fn judged(&self) -> u64 {
         self.paid + self.neutral + self.regretted
+    }
+
+    /// Return the number of all swaps, which is the sequence number of the next record.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.judged() + self.unjudged
     }
 
     /// Return the mean predicted, measured and net gain of a swap with a verdict [permille]; None
