@@ -131,11 +131,26 @@ pub fn split(cpus: &[CpuSamples], rule: SplitRule) -> Split {
 /// large enough.
 #[must_use]
 pub fn split_by_cost(costs_permille: &[[u32; COMPONENTS]], rule: SplitRule) -> Split {
-    let candidates = Component::ALL.into_iter().filter_map(|component| {
+    decide(cuts_by_cost(costs_permille, rule).collect(), costs_permille.len())
+}
+
+/// Return true if the best cut of some component has `factor` times the least effect of that
+/// component, or more.
+pub(crate) fn is_cut_clear(costs_permille: &[[u32; COMPONENTS]], rule: SplitRule, factor: u32) -> bool {
+    cuts_by_cost(costs_permille, rule).any(|(_, reason)| {
+        reason.effect_permille >= rule.least_permille(reason.component).saturating_mul(factor)
+    })
+}
+
+/// Return the cut of each component whose cut is large enough by costs.
+fn cuts_by_cost(
+    costs_permille: &[[u32; COMPONENTS]],
+    rule: SplitRule,
+) -> impl Iterator<Item = (Cut, SplitReason)> {
+    Component::ALL.into_iter().filter_map(move |component| {
         let costs: Vec<f64> = costs_permille.iter().map(|cost| f64::from(cost[component.index()])).collect();
         large_enough(&costs, component, rule)
-    });
-    decide(candidates.collect(), costs_permille.len())
+    })
 }
 
 /// Take the candidate with the largest effect, and the first of equal ones.

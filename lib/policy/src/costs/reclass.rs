@@ -2,15 +2,18 @@
 //!
 //! The cut is that of [`crate::classes`], by cost. It replaces the present classes only if it
 //! separates the CPUs clearly better, by a quarter of the variance between the groups. A machine of
-//! one class is split only at twice [`SplitRule::min_effect_permille`]. A split machine gets one
-//! class again when every component is below half of its least effect. So costs near a boundary do
-//! not move CPUs between the classes repeatedly.
+//! one class is split only where a component has twice its least effect
+//! ([`SplitRule::least_permille`]). A split machine gets one class again when every component is
+//! below half of its least effect. So costs near a boundary do not move CPUs between the classes
+//! repeatedly.
 
-use crate::classes::{SplitRule, split_by_cost};
+use crate::classes::{SplitRule, is_cut_clear, split_by_cost};
 use crate::table::{COMPONENTS, Class, Component};
 
 /// Ratio by which another cut must be clearer than the present classes.
 const CLEARER: f64 = 1.25;
+/// Least effects that a machine of one class needs for a split.
+const FIRST_SPLIT: u32 = 2;
 
 /// Classify CPUs of these costs [permille], which had the classes `present`. At least one CPU is
 /// fast.
@@ -33,7 +36,7 @@ pub fn reclassify(costs_permille: &[[u32; COMPONENTS]], present: &[Class], rule:
     let keep = if was_split {
         clear(present) * CLEARER >= clear(&split.classes) && present.contains(&Class::Fast)
     } else {
-        reason.effect_permille < rule.min_effect_permille.saturating_mul(2)
+        !is_cut_clear(costs_permille, rule, FIRST_SPLIT)
     };
     if keep && present.len() == costs_permille.len() { present.to_vec() } else { split.classes }
 }
@@ -57,3 +60,7 @@ fn effect(
     let difference = slow - fast;
     (difference > 0.0).then_some((difference, difference * difference * fasts * slows))
 }
+
+#[cfg(test)]
+#[path = "reclass_tests.rs"]
+mod tests;
