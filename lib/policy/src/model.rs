@@ -325,7 +325,7 @@ fn measured_speedup(table: &CapacityTable, cpus: &[CpuLoops], name: Loop) -> Opt
     };
     let ratio = mean_ns(Class::Slow)? / mean_ns(Class::Fast)?;
     // A ratio beyond the largest cost is no ratio of times.
-    (ratio.is_finite() && ratio > 0.0 && ratio <= f64::from(ffi::BIAS_COST_MAX)).then_some(ratio)
+    (ratio.is_finite() && ratio > 0.0 && ratio * 1000.0 <= f64::from(ffi::BIAS_COST_MAX)).then_some(ratio)
 }
 
 /// Return the speedup that the kernel side would predict from the counts of `cpu` in a loop

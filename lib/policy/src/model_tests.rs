@@ -207,6 +207,17 @@ fn without_counters_or_classes_there_is_nothing_to_predict() {
 }
 
 #[test]
+fn a_speedup_beyond_the_largest_cost_is_not_measured() {
+    let measured = |factor: f64| {
+        let slow = Truth { execute_ns: FAST.execute_ns * factor, ..SLOW };
+        let model = fit(&table(&[FAST, SLOW]), &loops(&[FAST, slow]));
+        model.loops.iter().find(|l| l.name == Loop::Execute).map(|l| l.measured_permille)
+    };
+    assert_eq!(measured(63.0), Some(63_000));
+    assert_eq!(measured(65.0), None);
+}
+
+#[test]
 fn counts_of_hours_are_shortened_alike() {
     let long = shortened([1 << 50, 1 << 49, 1 << 48, 0]);
     assert_eq!((long.cycles, long.external), (1 << 39, 1 << 37));
