@@ -40,24 +40,33 @@ impl Quotas {
     /// Find the cgroups with a limit on the machine below `root`.
     #[must_use]
     pub fn unenforced(root: &Path) -> Self {
+        Self::search(root, MOST)
+    }
+
+    /// Find them among the first `most` cgroups.
+    fn search(root: &Path, most: usize) -> Self {
         let mountinfo = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
-        let (mut names, mut looked) = (Vec::new(), 0);
+        let (mut names, mut searched, mut complete) = (Vec::new(), 0, true);
         // All mounts show the same tree.
         if let Some(mount) = mounts(&mountinfo).first() {
             let top = below(root, &mount.point);
-            walk(&top, &mut |folder| {
-                looked += 1;
-                if is_limited(folder) {
-                    let name = Path::new("/").join(folder.strip_prefix(&top).unwrap_or(folder));
+            walk(&top, &mut |directory| {
+                if searched == most {
+                    complete = false;
+                    return false;
+                }
+                searched += 1;
+                if is_limited(directory) {
+                    let name = Path::new("/").join(directory.strip_prefix(&top).unwrap_or(directory));
                     names.push(name.to_string_lossy().replace(char::is_control, "?"));
                 }
-                looked < MOST
+                true
             });
         }
         names.sort_unstable();
         let count = names.len();
         names.truncate(NAMED);
-        Self { count, first: names, complete: looked < MOST }
+        Self { count, first: names, complete }
     }
 
     /// Return a warning and its remedy, None if no limit is set.
@@ -109,6 +118,21 @@ mod tests {
         assert!(five.note().is_some_and(|(found, _)| found.ends_with("/a/b, /c, /c/f and 2 more")));
         limit("/a", "1 2\n");
         assert!(Quotas::unenforced(unified.path()).first.contains(&"/a".to_owned()));
+    }
+
+    #[test]
+    fn a_search_that_reaches_its_limit_at_the_last_cgroup_is_complete() {
+        let unified = root(UNIFIED);
+        for path in ["/sys/fs/cgroup", "/sys/fs/cgroup/a", "/sys/fs/cgroup/b"] {
+            make(unified.path(), path, "");
+            let limit = below(unified.path(), Path::new(path)).join("cpu.max");
+            assert!(std::fs::write(limit, "1 2\n").is_ok());
+        }
+        let counts = |most| {
+            let found = Quotas::search(unified.path(), most);
+            (found.count, found.complete)
+        };
+        assert_eq!([2, 3, 4].map(counts), [(2, false), (3, true), (3, true)]);
     }
 
     #[test]
