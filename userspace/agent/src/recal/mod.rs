@@ -320,9 +320,17 @@ impl Recalibrator {
             .map(|(want, cpu)| (want, now_ms.saturating_sub(self.recal.seen(cpu).unwrap_or(0)), cpu))
             .collect();
         wants.sort_unstable_by(|a, b| b.cmp(a));
-        let urgent = wants.iter().filter(|(want, ..)| *want > Want::Rare).count();
-        for (_, _, cpu) in wants.iter().take(SPOTS.min(urgent + RARE_SPOTS)) {
-            self.spot_checks += u64::from(self.spots.ask(*cpu, self.expected_ns(*cpu)));
+        // A CPU under check takes nothing from these, because its check may not end for long.
+        let (mut left, mut rare_left) = (SPOTS, RARE_SPOTS);
+        for (want, _, cpu) in &wants {
+            let is_rare = *want <= Want::Rare;
+            if left == 0 || (is_rare && rare_left == 0) {
+                break;
+            }
+            if self.spots.ask(*cpu, self.expected_ns(*cpu)) {
+                (left, rare_left) = (left - 1, rare_left - usize::from(is_rare));
+                self.spot_checks += 1;
+            }
         }
         if least == Want::Soon && !wants.is_empty() {
             self.agains = self.agains.saturating_sub(1);

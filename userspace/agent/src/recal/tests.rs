@@ -75,9 +75,12 @@ impl Made {
     }
 }
 
-/// Spot checks that end at once.
+/// Spot checks that end at once, except those of CPUs in `endless`. Those of CPUs in `disturbed`
+/// give no result.
 #[derive(Default)]
 struct Quick {
+    endless: Vec<u32>,
+    disturbed: Vec<u32>,
     step_ns: [f64; 6],
     asked: Vec<u32>,
     measured: Vec<u32>,
@@ -87,6 +90,9 @@ struct Quick {
 impl Spots for Rc<RefCell<Quick>> {
     fn ask(&mut self, cpu: u32, _: Option<f64>) -> bool {
         let mut quick = self.borrow_mut();
+        if quick.pending.contains(&cpu) {
+            return false;
+        }
         quick.asked.push(cpu);
         quick.pending.push(cpu);
         true
@@ -100,7 +106,11 @@ impl Spots for Rc<RefCell<Quick>> {
     fn collect(&mut self) -> Vec<(u32, f64)> {
         let mut quick = self.borrow_mut();
         let pending = std::mem::take(&mut quick.pending);
-        pending.into_iter().map(|cpu| (cpu, quick.step_ns[cpu as usize])).collect()
+        let (endless, mut ended): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|cpu| quick.endless.contains(cpu));
+        quick.pending = endless;
+        ended.retain(|cpu| !quick.disturbed.contains(cpu));
+        ended.into_iter().map(|cpu| (cpu, quick.step_ns[cpu as usize])).collect()
     }
 }
 
@@ -194,6 +204,16 @@ fn idle_cpus_are_asked_where_nothing_is_counted() {
     rig.quick.borrow_mut().step_ns[1] = 10.0;
     rig.turns(5);
     assert_eq!(*rig.live.table(), table());
+}
+
+/// With opted-in cgroups, tasks of the default scheduler can keep a check from ending.
+#[test]
+fn checks_under_way_leave_the_budget_to_other_cpus() {
+    let mut rig = Rig::new(true, true);
+    rig.made.busy = [true, false, false, false];
+    rig.quick.borrow_mut().endless = vec![2, 3];
+    rig.turns(4);
+    assert_eq!(rig.quick.borrow().asked[..3], [3, 2, 1]);
 }
 
 #[test]
