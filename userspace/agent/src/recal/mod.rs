@@ -52,7 +52,7 @@ use bias_policy::table::{CapacityTable, Class};
 use hints::Hints;
 use late::Late;
 use spot::Spots;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thermal::News;
@@ -134,6 +134,8 @@ pub struct Recalibrator {
     agains: u32,
     turns: u64,
     spot_checks: u64,
+    /// Time of the last spot check of each CPU [ms since 1970].
+    asked_ms: BTreeMap<u32, u64>,
     changes: VecDeque<Change>,
     changed: u64,
 }
@@ -175,6 +177,7 @@ impl Recalibrator {
             agains: AGAINS,
             turns: 0,
             spot_checks: 0,
+            asked_ms: BTreeMap::new(),
             changes: VecDeque::new(),
             changed: 0,
         }
@@ -315,9 +318,11 @@ impl Recalibrator {
         };
         let wants =
             deltas.iter().map(|delta| (self.recal.wants_spot(delta.cpu, now_ms, delta.counted), delta.cpu));
+        // A check that gave no result counts as well, because the next one may give none either.
+        let tried_ms = |cpu| self.recal.seen(cpu).max(self.asked_ms.get(&cpu).copied()).unwrap_or(0);
         let mut wants: Vec<(Want, u64, u32)> = wants
             .filter(|(want, cpu)| *want >= least && is_idle(*cpu))
-            .map(|(want, cpu)| (want, now_ms.saturating_sub(self.recal.seen(cpu).unwrap_or(0)), cpu))
+            .map(|(want, cpu)| (want, now_ms.saturating_sub(tried_ms(cpu)), cpu))
             .collect();
         wants.sort_unstable_by(|a, b| b.cmp(a));
         // A CPU under check takes nothing from these, because its check may not end for long.
@@ -330,6 +335,7 @@ impl Recalibrator {
             if self.spots.ask(*cpu, self.expected_ns(*cpu)) {
                 (left, rare_left) = (left - 1, rare_left - usize::from(is_rare));
                 self.spot_checks += 1;
+                self.asked_ms.insert(*cpu, now_ms);
             }
         }
         if least == Want::Soon && !wants.is_empty() {

@@ -217,6 +217,15 @@ fn checks_under_way_leave_the_budget_to_other_cpus() {
 }
 
 #[test]
+fn cpus_whose_checks_give_no_result_leave_the_budget_to_others() {
+    let mut rig = Rig::new(true, true);
+    rig.made.busy = [true, false, false, false];
+    rig.quick.borrow_mut().disturbed = vec![2, 3];
+    rig.turns(6);
+    assert!(rig.quick.borrow().asked.contains(&1), "{:?}", rig.quick.borrow().asked);
+}
+
+#[test]
 fn an_idle_machine_is_let_sleep() {
     let mut rig = Rig::new(false, true);
     rig.made.busy = [false; 4];
