@@ -121,8 +121,9 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Return true if this thread must act in time while busy threads of the default scheduler run.
-    pub(super) const fn is_urgent(&self) -> bool {
+    /// Return true if a step may scan the threads of cgroups. A scan can take long, so this thread
+    /// must not be real-time meanwhile.
+    pub(super) const fn scans_threads(&self) -> bool {
         matches!(self, Self::Scheduled(_))
     }
 

@@ -56,7 +56,7 @@ impl Running<'_, '_, '_> {
             self.urgency.raise();
             let pause = self.swaps.turn(monotonic_ns(), &self.loaded, &mut self.live);
             let event = inputs.wait(self.patience().min(pause));
-            if event != Event::Quiet || self.options.stats_interval.is_some() || self.chosen.is_urgent() {
+            if event != Event::Quiet || self.options.stats_interval.is_some() || self.chosen.scans_threads() {
                 self.urgency.lower();
             }
             if event == Event::Signal(Signal::Stop) {
