@@ -1,6 +1,11 @@
 //! Ends of the `--help` texts and man pages of the commands. They explain the figures of `status`,
 //! `top` and `swaps`, and the choice of `exec`.
 
+use bias_agent::sched::reload;
+
+/// Width of the texts [columns].
+const WIDTH: usize = 80;
+
 /// Exit codes of commands that query the running instance.
 pub const EXIT_CODES: &str = "Exit codes: 0 clean, 1 the running scx_bias does not answer, 2 usage, 3 kernel or permission, or scx_bias \
 is not running, 4 another sched_ext scheduler is active.";
@@ -39,7 +44,7 @@ pub fn cgroup() -> String {
 
 /// Return the end of `reload --help`.
 pub fn reload() -> String {
-    format!("{RELOAD}\n\n{EXIT_CODES}")
+    format!("{}\n\n{EXIT_CODES}", reload_text())
 }
 
 /// Explains the output of `status`, in lines of at most 80 columns. clap would break longer lines
@@ -147,20 +152,58 @@ killed; `scx_bias cgroup restore` does that without starting it. cpu.weight
 counts among opted-in threads only, cpu.max does not hold.";
 
 const RELOAD: &str = "\
-Reads the file that it was started with, or /etc/scx_bias.toml; what was given
-on its command line still goes before. Numbers, thresholds, the statistics'
-interval, the log level and the list of cgroups change at once. Counting
-(no_bias, events), the table and whether only cgroups are scheduled need a
-restart. If anything in the file is wrong, nothing changes.
-SIGHUP does the same for a scx_bias without a terminal; `systemctl reload
-scx_bias` calls this.";
+Reads the file that it was started with, or /etc/scx_bias.toml. Options of its
+command line still take precedence. If anything in the file is wrong, nothing
+changes. SIGHUP does the same for a scx_bias without a terminal;
+`systemctl reload scx_bias` calls this.";
+
+/// Return the end of `reload --help` without the exit codes. It lists every option.
+fn reload_text() -> String {
+    let list = |title: &str, keys: Vec<&str>| {
+        let mut lines = vec![title.to_owned()];
+        let mut line = String::from(" ");
+        for (at, key) in keys.iter().enumerate() {
+            let word = if at + 1 < keys.len() { format!(" {key},") } else { format!(" {key}") };
+            if line.len() + word.len() > WIDTH {
+                lines.push(std::mem::replace(&mut line, String::from(" ")));
+            }
+            line += &word;
+        }
+        lines.push(line);
+        lines.join("\n")
+    };
+    let at_once = list("Changed at once:", reload::keys_at_once().collect());
+    let restart = list("Changed by a restart only:", reload::keys_of_restart().collect());
+    let scope = "  cgroups, where they change from none to some or back";
+    format!("{RELOAD}\n\n{at_once}\n{restart}\n{scope}")
+}
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::cli::RunSettings;
+    use clap::{Args, Command};
+
     #[test]
     fn the_tables_fit_the_width() {
-        for text in [super::STATUS, super::TOP, super::EXEC, super::CGROUP, super::RELOAD, super::SWAPS] {
-            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let reload = reload_text();
+        for text in [STATUS, TOP, EXEC, CGROUP, &reload, SWAPS] {
+            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_reload_lists_every_option() {
+        let text = reload_text();
+        let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == ',').collect();
+        let options = RunSettings::augment_args(Command::new("keys"));
+        for option in options.get_arguments() {
+            let key = option.get_id().as_str();
+            assert!(words.contains(&key), "{key} is not in\n{text}");
+        }
+        let restart = text.find("restart only").unwrap_or_default();
+        for key in ["no_recalibrate", "no_swap", "swap_interval_ms", "no_pull"] {
+            assert!(text.find(&format!(" {key},")).is_some_and(|at| at > restart), "{key}");
         }
     }
 }

@@ -117,6 +117,18 @@ const SETTINGS: [Setting; 11] = [
 /// Key of the cgroups. They can change during a run unless that changes the scope.
 const CGROUPS: &str = "cgroups";
 
+/// Return the keys of the options that a reload changes at once. Those of cgroups
+/// ([`can_change_cgroups`]) depend on the values.
+pub fn keys_at_once() -> impl Iterator<Item = &'static str> {
+    let settings = SETTINGS.iter().filter(|setting| setting.take.is_some()).map(|setting| setting.key);
+    Knob::ALL.iter().map(|knob| knob.key).chain(settings).chain([CGROUPS])
+}
+
+/// Return the keys of the options that need a restart.
+pub fn keys_of_restart() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().filter(|setting| setting.take.is_none()).map(|setting| setting.key)
+}
+
 fn list(items: impl Iterator<Item = String>) -> String {
     let text = items.collect::<Vec<_>>().join(" ");
     if text.is_empty() { "none".to_owned() } else { text }
