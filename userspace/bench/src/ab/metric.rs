@@ -54,7 +54,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "latency_p50_us", unit: "µs", direction: Lower, about: "Median latency." },
     Metric { name: "latency_p99_us", unit: "µs", direction: Lower, about: "Latency that one of 100 exceeds." },
     Metric { name: "latency_p999_us", unit: "µs", direction: Lower, about: "Latency that one of 1000 exceeds." },
-    Metric { name: "time_ms", unit: "ms", direction: Lower, about: "Wall time of one repetition, median over the repetitions." },
+    Metric { name: "time_ms", unit: "ms", direction: Lower, about: "Wall time of one repetition, mean over the repetitions." },
     Metric { name: "cv_permille", unit: "‰", direction: Lower, about: "Standard deviation of the repetitions over their mean." },
     Metric { name: "min_max_permille", unit: "‰", direction: Higher, about: "Fastest over slowest repetition; 1000 when all are alike." },
     Metric { name: "instructions_per_switch", unit: "", direction: Lower, about: "Guest instructions of a context switch." },

@@ -138,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn the_time_is_what_its_description_says() {
+        let metrics = spread(&[8_000_000, 9_000_000, 13_000_000]).unwrap();
+        let about = crate::ab::metric::of("time_ms").about;
+        assert!((metrics["time_ms"] - 10.0).abs() < 1e-9);
+        assert!(about.contains("mean over the repetitions"), "{about}");
+    }
+
+    #[test]
     fn spread_of_a_known_series() {
         let metrics = spread(&[8_000_000, 10_000_000, 12_000_000]).unwrap();
         assert!((metrics["time_ms"] - 10.0).abs() < 1e-9);
