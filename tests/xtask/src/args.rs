@@ -47,8 +47,8 @@ pub enum Command {
 /// `cargo xtask vm`.
 #[derive(ClapArgs)]
 pub struct VmArgs {
-    /// Kernel to boot: a version of tests/ampvm/kernel/kernels.toml (6.12, 6.18, 7.0, 7.2, 7.3) or an image's path.
-    /// 6.12 boots fastest and has the amp performance events.
+    /// Kernel to boot: a name that `cargo xtask kernel list` shows, or an image's path. 6.12 boots
+    /// fastest and has the amp performance events.
     #[arg(long, default_value = "6.12")]
     pub kernel: String,
     /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset, then optional ,key=value. The guest's

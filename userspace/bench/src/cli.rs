@@ -374,6 +374,22 @@ mod tests {
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());
     }
 
+    /// A list of kernels in the help would miss those that join the table later.
+    #[test]
+    fn the_help_names_no_kernel_but_the_default() {
+        let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ampvm/kernel/kernels.toml");
+        let table: toml::Table = toml::from_str(&std::fs::read_to_string(table).unwrap()).unwrap();
+        let names: Vec<&str> =
+            table["kernel"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        let command = Cli::command();
+        let ab = command.find_subcommand("ab").unwrap();
+        let kernel = ab.get_arguments().find(|argument| argument.get_id() == "kernel").unwrap();
+        let help = kernel.get_help().unwrap().to_string();
+        assert!(help.contains("cargo xtask kernel list"), "{help}");
+        assert!(names.iter().all(|name| !help.contains(name)), "{help}");
+        assert!(names.contains(&kernel.get_default_values()[0].to_str().unwrap()));
+    }
+
     #[test]
     fn under_takes_no_command_that_loads_a_scheduler() {
         let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();

@@ -36,7 +36,7 @@ pub(super) struct AbArgs {
     /// the machines of the plan, else 2F2S]
     #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
     vm: Option<String>,
-    /// Kernel of the VM: 6.12, 6.18, 7.0, 7.3 or an image
+    /// Kernel of the VM: a name that `cargo xtask kernel list` shows, or an image
     #[arg(long, default_value = "6.12", conflicts_with = "host")]
     kernel: String,
     /// Do not emulate unequal cores in the VM. This is quick and serves to try out a plan, not to
