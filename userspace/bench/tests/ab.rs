@@ -79,6 +79,39 @@ fn ctrl_c_keeps_what_was_measured_and_resume_completes_it() {
     run(&["report", out.to_str().unwrap()], 0);
 }
 
+#[test]
+fn resume_refuses_settings_that_change_what_samples_mean() {
+    let (dir, plan) = tiny();
+    let out = dir.path().join("run");
+    let ab = |from: &str, to: &str, more: &[&str], code: i32| {
+        std::fs::write(&plan, TINY_PLAN.replace("blocks = 6", "blocks = 2").replace(from, to)).unwrap();
+        let args = ["ab", "--host", "--plan", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        run(&[&args[..], more].concat(), code).1
+    };
+    ab("", "", &["--seed", "7"], 0);
+    let before = samples(&out);
+    for (from, to, more, says) in [
+        ("warmup_s = 0.02", "warmup_s = 0.03", &[][..], "warm-up 0.02 s, and this one has 0.03 s"),
+        ("window_s = 0.05", "window_s = 0.06", &[], "window 0.05 s, and this one has 0.06 s"),
+        ("'2compute'", "'2compute'\nwindow_s = 0.07", &[], "window 0.05 s, and this one has 0.07 s"),
+        ("energy = true", "energy = true\ndead_zone = 0.02", &[], "dead zone 0.01, and this one has 0.02"),
+        ("energy = true", "", &[], "energy true, and this one has false"),
+        ("'default-2'", "'default-3'", &[], "default, default-2, and this one has default, default-3"),
+        ("", "", &["--bpf-stats"], "bpf_stats false, and this one has true"),
+        ("", "", &["--seed", "8"], "seed 7, and this one has 8"),
+        ("", "", &["--stretch", "2"], "stretch 1, and this one has 2"),
+        ("blocks = 2", "blocks = 1", &[], "blocks 2, and this one has 1"),
+    ] {
+        let error = ab(from, to, &[more, &["--resume"]].concat(), 2);
+        assert!(error.contains(says) && error.trim_end().lines().count() == 1, "{to}: {error}");
+    }
+    assert_eq!(samples(&out), before);
+    // More blocks are more of the same.
+    ab("blocks = 2", "blocks = 3", &["--resume"], 0);
+    assert!(samples(&out).len() > before.len() && samples(&out).starts_with(&before));
+    assert!(ab("", "", &["--resume"], 2).contains("blocks 3, and this one has 2"));
+}
+
 /// Run a comparison whose samples do not fit below a limit that `sh` sets up, and then its report,
 /// for which there is no space either.
 fn on_a_full_disk(shell: &mut Command, limit: &str, remedy: &str) -> Option<()> {

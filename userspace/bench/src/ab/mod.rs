@@ -34,6 +34,7 @@ pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod runner;
+mod same;
 pub mod sample;
 pub mod session;
 pub mod stage;

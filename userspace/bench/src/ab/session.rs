@@ -14,13 +14,15 @@
 //! second of the VM, with booting and loading included. Later boots plan with that ratio.
 //!
 //! # Invariants
-//! * A directory holds one run. Resuming with another suite, arm, workload, machine, kernel or
-//!   stretch factor is refused. The seed of the stored run is kept.
+//! * A directory holds one run. Resuming with a setting that changes the meaning of its samples or
+//!   verdicts is refused ([`super::same`]). More boots or blocks extend the run. The seed of the
+//!   stored run is kept.
 //! * `run.json` says complete only when every block of every boot is complete.
 
 use super::boot::{self, Task};
 use super::plan::Plan;
 use super::runner::{BUDGET_USED, Job, Outcome, Progress};
+use super::same::difference;
 use super::sample::{self, Cell, Host, Run};
 use super::store::{self, Store};
 use super::vm::Vm;
@@ -42,6 +44,8 @@ pub struct Options {
     pub vm: Option<Vm>,
     /// Seed of the orders of visits.
     pub seed: u64,
+    /// True if the user chose the seed. Resuming a run with another seed is then refused.
+    pub seed_is_chosen: bool,
     /// Wall time for the whole run, or None without a limit.
     pub budget: Option<Duration>,
     /// Directory of the run.
@@ -86,14 +90,20 @@ impl<'a> Session<'a> {
         }
         let (store, stored) = Store::open(&options.out)?;
         let old = stored.run;
-        if let Some(what) = difference(&old, &run) {
+        if !options.seed_is_chosen {
+            run.seed = old.seed;
+        }
+        let plan = options.out.join(store::PLAN_FILE);
+        let old_plan = if plan.exists() { Some(Plan::read(&plan)?) } else { None };
+        let plans = old_plan.as_ref().map(|old| (old, &options.plan));
+        if let Some(what) = difference((&old, &run), plans) {
             return Err(Error::Usage(format!(
-                "{} holds a run with another {what}; give --out another folder, or repeat it with its own: {}",
+                "{} holds a run with {what}; give --out another directory, or repeat the run with its own settings: {}",
                 options.out.display(),
                 old.command
             )));
         }
-        run.seed = old.seed;
+        options.plan.write(&plan)?;
         run.command = old.command;
         run.failed_arms = old.failed_arms;
         Ok(Session { options, run, store, begun, boots_s: (0.0, 0.0) })
@@ -189,20 +199,6 @@ impl<'a> Session<'a> {
         }
         self.store.write_run(&self.run)
     }
-}
-
-/// Return the first property that makes `new` a different run from `old`. None if both are the same
-/// run.
-fn difference(old: &Run, new: &Run) -> Option<&'static str> {
-    let pairs = [
-        ("suite", old.suite != new.suite),
-        ("list of arms", old.arms != new.arms),
-        ("list of workloads", old.cells != new.cells),
-        ("machine", old.machine != new.machine),
-        ("kernel", old.kernel != new.kernel),
-        ("stretch factor", (old.stretch - new.stretch).abs() > 1e-9),
-    ];
-    pairs.into_iter().find_map(|(what, differs)| differs.then_some(what))
 }
 
 fn describe(options: &Options) -> Result<Run> {

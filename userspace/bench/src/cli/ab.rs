@@ -223,6 +223,7 @@ impl AbArgs {
         let options = Options {
             vm: self.machine(&plan)?,
             seed,
+            seed_is_chosen: self.seed.is_some(),
             budget: self.time,
             out: self.out.clone(),
             resume: self.resume,
@@ -238,6 +239,8 @@ impl AbArgs {
         meter.end();
         let run = match run {
             Ok(run) => run,
+            // Nothing was measured.
+            Err(e @ Error::Usage(_)) => return Err(e),
             Err(e) => {
                 // The samples so far deserve a report. The error remains the last line of output.
                 if let Ok(report) = Report::from_dir(&self.out) {
