@@ -9,12 +9,10 @@
 //! template.
 //!
 //! # Invariants
-//! Every error is one line with the file, the line in it, the cause and the remedy. Root reads only
-//! files that no other user can have written. Reading a template gives the options of its origin.
-//!
-//! # Limits
-//! Checks after parsing report no line. They concern the ranges of `stats` and `swap_interval_ms`,
-//! invalid events, and values that contradict each other.
+//! Every error about the content is one line with the file, the line of the key in it, the cause
+//! and the remedy. Where values contradict each other, it has the lines of all that the file
+//! decides. Root reads only files that no other user can have written. Reading a template gives the
+//! options of its origin.
 
 use crate::cli::{RunSettings, Source};
 use bias_agent::failure::Failure;
@@ -24,9 +22,11 @@ use clap::{Args, Command};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use toml::Value;
+use toml::de::DeTable;
+use toml::{Spanned, Value};
 
 /// Default file, read if it exists and the command line names no other one.
 pub const USUAL: &str = "/etc/scx_bias.toml";
@@ -45,15 +45,74 @@ impl Source {
     }
 }
 
-/// Read the options of a configuration file. Relative paths in it are relative to its directory.
+/// Values that are wrong or contradict each other.
+#[derive(Debug)]
+pub struct Wrong {
+    /// Keys of the values.
+    pub keys: Vec<&'static str>,
+    /// Cause and remedy.
+    pub failure: Failure,
+}
+
+impl From<Wrong> for Failure {
+    fn from(wrong: Wrong) -> Self {
+        wrong.failure
+    }
+}
+
+/// Lines of the keys of a configuration file. Without a file there are none.
+#[derive(Debug, Default)]
+pub struct Places {
+    path: PathBuf,
+    lines: BTreeMap<String, usize>,
+}
+
+impl Places {
+    fn of(path: &Path, text: &str) -> Self {
+        let table = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
+        let lines = table.keys().map(|key| (key.get_ref().to_string(), line(text, key.span().start)));
+        Self { path: path.to_owned(), lines: lines.collect() }
+    }
+
+    /// Remove the keys of `given`, which decides instead of the file.
+    pub fn overridden(mut self, given: &RunSettings) -> Self {
+        let table = toml::Table::try_from(given).unwrap_or_default();
+        self.lines.retain(|key, _| !table.contains_key(key) && !given.numbers.0.contains_key(key.as_str()));
+        self
+    }
+
+    /// Return the failure with the file and the lines of the keys. It stays as it is if no key
+    /// stands in the file, because then the command line is wrong.
+    pub fn locate(&self, wrong: Wrong) -> Failure {
+        let mut lines: Vec<usize> =
+            wrong.keys.iter().filter_map(|key| self.lines.get(*key).copied()).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let at = match &lines[..] {
+            [] => return wrong.failure,
+            [line] => format!("line {line}"),
+            lines => format!("lines {}", lines.join(" and ")),
+        };
+        let Failure { exit, message } = wrong.failure;
+        Failure::new(exit, format!("configuration file {}, {at}: {message}", self.path.display()))
+    }
+}
+
+/// Return the number of the line with the byte at `offset`, from 1.
+fn line(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or("").matches('\n').count() + 1
+}
+
+/// Read the options of a configuration file, and the lines of their keys. Relative paths in it are
+/// relative to its directory.
 ///
 /// # Errors
 /// Usage failure for a file that cannot be read or trusted, or that has an invalid key or value.
-pub fn read(path: &Path) -> Result<RunSettings, Failure> {
+pub fn read(path: &Path) -> Result<(RunSettings, Places), Failure> {
     let text = safefile::read_own_text(path, "configuration file")?;
     let mut settings = parse(&text).map_err(|error| {
-        let line =
-            error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
+        let line = error.span().map_or(1, |span| line(&text, span.start));
         let why = plain(&error.message());
         let remedy = if why.contains("; ") || why.contains(": give ") {
             ""
@@ -62,12 +121,12 @@ pub fn read(path: &Path) -> Result<RunSettings, Failure> {
         };
         Failure::usage(format!("configuration file {}, line {line}: {why}{remedy}", path.display()))
     })?;
-    if let Some(folder) = path.parent() {
+    if let Some(directory) = path.parent() {
         for file in settings.capacity_file.iter_mut().chain(&mut settings.cgroups) {
-            *file = folder.join(&*file);
+            *file = directory.join(&*file);
         }
     }
-    Ok(settings)
+    Ok((settings, Places::of(path, &text)))
 }
 
 fn parse(text: &str) -> Result<RunSettings, toml::de::Error> {

@@ -96,7 +96,7 @@ fn root_reads_only_what_nobody_else_can_have_written() {
     std::fs::write(&path, "slice_us = ").unwrap();
     assert!(read(&path).unwrap_err().message.ends_with("; `scx_bias config` prints such a file"));
     std::fs::write(&path, "slice_us = 5000").unwrap();
-    assert_eq!(read(&path).unwrap().numbers.0["slice_us"], 5000);
+    assert_eq!(read(&path).unwrap().0.numbers.0["slice_us"], 5000);
     if !nix::unistd::geteuid().is_root() {
         return;
     }

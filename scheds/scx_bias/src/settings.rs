@@ -1,7 +1,7 @@
 //! Options of the agent, from the command line and the configuration file. Both share one check.
 
 use crate::cli::{CalibrateArgs, ExecArgs, LogLevel, RunArgs, RunSettings, Source as Sources};
-use crate::config;
+use crate::config::{self, Places, Wrong};
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::Source;
 use bias_agent::exec::Wish;
@@ -9,6 +9,7 @@ use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
 use bias_agent::pmu::{self, Override};
 use bias_agent::sched::RunOptions;
+use bias_agent::sched::knobs::Knob;
 use bias_agent::swaps::SwapOptions;
 use bias_policy::classes::SplitRule;
 use std::ops::RangeInclusive;
@@ -22,21 +23,15 @@ const INTERVAL_S: RangeInclusive<f64> = 0.1..=86_400.0;
 const SWAP_INTERVAL_MS: RangeInclusive<u64> = 20..=10_000;
 
 impl RunArgs {
-    /// Return the checked options: those of the command line, else those of the configuration file.
-    ///
-    /// # Errors
-    /// Usage failure for a bad file or a value out of range.
-    pub fn resolve(&self) -> Result<RunSettings, Failure> {
-        resolve(&self.options, &self.source)
-    }
-
     /// Return the options of the scheduler with an empty table, because measuring takes time.
     ///
     /// # Errors
-    /// As [`Self::resolve`]. Also a failure for a path that cannot be a cgroup.
+    /// As [`resolve`]. Also a failure for a path that cannot be a cgroup.
     pub fn run_options(&self) -> Result<RunOptions, Failure> {
-        let settings = self.resolve()?;
-        settings.cgroups.iter().try_for_each(|path| cgroup::find(Path::new("/"), path).map(drop))?;
+        let (settings, places) = resolve_with_places(&self.options, &self.source)?;
+        let wrong = |failure| places.locate(Wrong { keys: vec!["cgroups"], failure });
+        let find = |path| cgroup::find(Path::new("/"), path).map(drop);
+        settings.cgroups.iter().try_for_each(|path| find(path)).map_err(wrong)?;
         let mut options = settings.options()?;
         options.verbose = self.verbose;
         if self.verbose {
@@ -51,20 +46,22 @@ impl RunArgs {
 /// # Errors
 /// Usage failure for a bad file or a value out of range.
 pub fn resolve(given: &RunSettings, sources: &Sources) -> Result<RunSettings, Failure> {
-    let Some(path) = sources.file() else {
-        given.check()?;
-        return Ok(given.clone());
+    resolve_with_places(given, sources).map(|(settings, _)| settings)
+}
+
+/// Do the same, and return the lines of those options that the configuration file decides.
+fn resolve_with_places(given: &RunSettings, sources: &Sources) -> Result<(RunSettings, Places), Failure> {
+    let (file, places) = match sources.file() {
+        Some(path) => config::read(&path)?,
+        None => Default::default(),
     };
-    let in_file = |failure: Failure| {
-        Failure::new(failure.exit, format!("configuration file {}: {}", path.display(), failure.message))
-    };
-    let file = config::read(&path)?;
-    // Errors of single values in the file name the file. A contradiction may involve both sources.
-    file.check_each().map_err(in_file)?;
+    file.check_each().map_err(|wrong| places.locate(wrong))?;
     given.check_each()?;
+    // A contradiction may involve both sources.
+    let places = places.overridden(given);
     let both = given.clone().over(file);
-    both.check().map_err(in_file)?;
-    Ok(both)
+    both.check_together().map_err(|wrong| places.locate(wrong))?;
+    Ok((both, places))
 }
 
 impl RunSettings {
@@ -89,20 +86,29 @@ impl RunSettings {
     }
 
     /// Check each value on its own, except the knobs.
-    fn check_each(&self) -> Result<(), Failure> {
-        within("swap_interval_ms", self.swap_interval_ms, SWAP_INTERVAL_MS)?;
-        within("stats", self.stats, INTERVAL_S)?;
-        events(&self.events).map(drop)
+    fn check_each(&self) -> Result<(), Wrong> {
+        let of = |key| move |failure| Wrong { keys: vec![key], failure };
+        within("swap_interval_ms", self.swap_interval_ms, SWAP_INTERVAL_MS)
+            .map_err(of("swap_interval_ms"))?;
+        within("stats", self.stats, INTERVAL_S).map_err(of("stats"))?;
+        events(&self.events).map(drop).map_err(of("events"))
     }
 
-    fn check(&self) -> Result<(), Failure> {
-        self.check_each()?;
+    /// Check the knobs, and the values that may contradict each other.
+    fn check_together(&self) -> Result<(), Wrong> {
         if self.whole_system == Some(true) && self.cgroups.is_empty() {
-            return Err(Failure::usage(
+            let failure = Failure::usage(
                 "whole_system says what cgroups are for, and there are none: name one with --cgroup, or leave it out to schedule everything by bias",
-            ));
+            );
+            return Err(Wrong { keys: vec!["whole_system", "cgroups"], failure });
         }
-        self.numbers.knobs().map(drop).map_err(Failure::usage)
+        let wrong = |why: String| {
+            // The cause names each knob that it concerns by its key.
+            let words: Vec<&str> = why.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let keys = Knob::ALL.iter().map(|knob| knob.key).filter(|key| words.contains(key)).collect();
+            Wrong { keys, failure: Failure::usage(why) }
+        };
+        self.numbers.knobs().map(drop).map_err(wrong)
     }
 
     /// Return the options of the scheduler.
@@ -232,7 +238,8 @@ mod tests {
         let path = folder.path().join("config.toml");
         std::fs::write(&path, config).unwrap();
         let flags = ["scx_bias", "--config", path.to_str().unwrap()].into_iter().chain(flags.iter().copied());
-        Cli::try_parse_from(flags).unwrap().run.resolve()
+        let run = Cli::try_parse_from(flags).unwrap().run;
+        super::resolve(&run.options, &run.source)
     }
 
     #[test]
@@ -291,5 +298,29 @@ mod tests {
         }
         assert!(resolve("stats = nan", &[]).is_err());
         assert!(resolve("slice_us = 500", &[]).unwrap_err().message.contains("shorter least slice"));
+    }
+
+    #[test]
+    fn every_error_of_a_file_names_its_lines() {
+        for (text, flags, says) in [
+            ("#\nstats = 0.01", &[][..], ", line 2: stats is 0.01: give"),
+            ("no_bias = true\n\nswap_interval_ms = 1", &[], ", line 3: swap_interval_ms is 1: give"),
+            ("no_bias = true\nevents = ['external']", &[], ", line 2: "),
+            ("#\nwhole_system = true", &[], ", line 2: whole_system says"),
+            ("cgroups = []\nwhole_system = true", &[], ", lines 1 and 2: whole_system says"),
+            ("slice_min_us = 9000\n\nslice_us = 5000", &[], ", lines 1 and 3: slice_min_us is 9000"),
+            ("slice_min_us = 9000\nslice_us = 5000", &["--slice-us=6000"], ", line 1: slice_min_us is 9000"),
+            ("#\nslice_us = 99", &[], ", line 2: slice_us is 99"),
+        ] {
+            let message = resolve(text, flags).unwrap_err().message;
+            assert!(message.starts_with("configuration file /"), "{text:?}: {message}");
+            assert!(message.contains(&format!("config.toml{says}")), "{text:?}: {message}");
+            assert_eq!(message.lines().count(), 1);
+        }
+        // The file is not to blame for a mistake of the command line alone.
+        for flags in [&["--stats=0.01"][..], &["--slice-min-us=9000", "--slice-us=5000"]] {
+            let message = resolve("no_bias = true\nslice_us = 9500", flags).unwrap_err().message;
+            assert!(!message.contains("configuration file"), "{message}");
+        }
     }
 }

@@ -76,6 +76,7 @@ fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
     ] {
         let text = refused(args, code);
         assert!(text.contains("cgroup") && (text.contains("; name a folder below") || !v2), "{text}");
+        assert_eq!(text.contains("config.toml, line 1: "), args[0] == "--config", "{text}");
     }
     scx_bias(&["cgroup"]).assert().code(2);
     scx_bias(&["cgroup", "add"]).assert().code(2);
