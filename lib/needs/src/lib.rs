@@ -60,7 +60,8 @@ pub fn check(here: &Path, native: bool) -> ExitCode {
 pub fn missing(here: &Path, native: bool) -> Vec<Missing> {
     let mut missing: Vec<Missing> = compiler(here).err().into_iter().collect();
     if !has_libclang() {
-        missing.push("libclang, with which bindgen reads C headers (LIBCLANG_PATH names its folder)".into());
+        missing
+            .push("libclang, with which bindgen reads C headers (LIBCLANG_PATH names its directory)".into());
     }
     let pkg_config = env::var_os("PKG_CONFIG").unwrap_or_else(|| "pkg-config".into());
     for program in [OsStr::new("make"), &pkg_config] {

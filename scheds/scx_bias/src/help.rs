@@ -50,63 +50,65 @@ pub fn reload() -> String {
 /// Explains the output of `status`, in lines of at most 80 columns. clap would break longer lines
 /// without regard to their indents. The same width holds for the other texts.
 const STATUS: &str = "\
-What it tells, and what to conclude:
+What it shows, and what to conclude:
   CPUs      What a CPU of each class takes for one unit of work. If all are
             alike, tasks are only shared out fairly. If the classes are wrong,
             measure again on an idle machine: scx_bias calibrate --force.
-  Counters  full: tasks that run there are told apart by both kinds of stall.
-            degraded: by a part of them, or by misses. unknown: what runs there
-            keeps the kind it got elsewhere, or none. The reason and what to do
-            about it follow.
+  Counters  full: tasks that run there are distinguished by internal and
+            external stalls. degraded: by a part of them, or by misses.
+            unknown: a task that runs there keeps the bias that it got on other
+            CPUs, or has none. The reason and the remedy follow.
   Speedup   A task's predicted time on a slow CPU over that on a fast one. The
-            band around the average decides who is fast or slow.
-  Tasks     fast: gain more than the average, so they belong on fast CPUs.
-            slow: gain less. neutral: within the band. unknown: not counted
-            yet, or only on CPUs without counters. Many of these: see Counters.
-  Moves     Running tasks that changed places. Far fewer moved than asked:
-            tasks are shorter than a tick, or restricted to some CPUs. Very
-            many to take turns: raise --rotate-gap-us.";
+            band around the average decides the bias of a task.
+  Tasks     fast-biased: gain more than the average, so they belong on fast
+            CPUs. slow-biased: gain less. unbiased: within the band. unknown:
+            not counted yet, or only on CPUs without counters. Many of these:
+            see Counters.
+  Moves     Running tasks that migrated. Far fewer moved than asked: tasks are
+            shorter than a tick, or restricted to some CPUs. Very many for
+            rotation: raise --rotate-gap-us.";
 
 /// Explains the columns of `top`.
 const TOP: &str = "\
 Tasks that ran in the interval, by their share of a CPU, then by gain. On a
 terminal q quits; a narrow one shows fewer columns.
   SHARE        Time it ran in the interval, of one CPU.
-  KIND         fast: it belongs on fast CPUs. slow: on slow ones, for it gains
-               little. -: either way. ?: not counted yet, or outside the
-               cgroups that bias is limited to (--whole-system).
+  BIAS         fast: fast-biased, it belongs on fast CPUs. slow: slow-biased,
+               on slow ones, because it gains little. -: unbiased. ?: not
+               counted yet, or outside the cgroups that bias is limited to
+               (--whole-system).
   GAIN         Predicted time on a slow CPU over that on a fast one. 1.00x: it
                does not matter where it runs.
   EXE INT EXT  What its time on the best CPU consists of [%]: execution, stalls
                inside the core (branches, TLB), stalls outside it (shared
                caches, memory). Much EXT makes a small GAIN; much EXE makes a
                gain as large as the CPUs differ.
-  FAST         Part of SHARE on fast CPUs. A fast task far below 100% waits for
-               its turn: there are more such tasks than fast CPUs. A slow task
-               near 100% runs where nobody gains more.
-  MOVED        Why it last changed its CPU while it ran. idle fast CPU: one had
-               nothing to do. took turns: of equal tasks each gets fast CPUs
-               for a while. gains more: it took the place of one that gains
-               less. gave way: it was that one. swapped: the agent had two
-               change places, see scx_bias swaps.
+  FAST         Part of SHARE on fast CPUs. A fast-biased task far below 100%
+               shares fast CPUs: there are more such tasks than fast CPUs. A
+               slow-biased task near 100% runs where no task gains more.
+  MOVED        Why it last migrated while it ran. idle fast CPU: a fast CPU had
+               nothing to do. rotation: each of several equal tasks gets fast
+               CPUs for a while. gains more: it took the CPU of a task that
+               gains less. gave way: it was the task that gains less. swapped:
+               the agent swapped it with another task, see scx_bias swaps.
   CPU          Where it runs, or ran last.";
 
 /// Explains the output of `swaps`.
 const SWAPS: &str = "\
-What the agent had change places, the oldest first. For each swap:
+Swaps that the agent planned, the oldest first. For each swap:
   predicted    What both tasks together should gain in progress.
   measured     What they gained: instructions in a time of running, after it
                over before, each by its own measure.
   with migrations
                The same with the time that the moves took from them. More than
                +2% is paid, less than -2% regretted, neutral between.
-  The tasks    The one that went to a fast CPU, then the other: from where to
-               where; execution/internal/external stalls [% of its time on the
+  The tasks    The one that went to a fast CPU, then the other: old and new
+               CPU; execution/internal/external stalls [% of its time on the
                best CPU]; its speed after over before, predicted and measured.
 
 What to conclude:
   none         The CPUs' own searches have done it, or tasks wait for CPUs, and
-               each dispatch decides anew. Usual, and good.
+               each dispatch decides again. Usual, and good.
   refused      Tasks ended, slept or moved before they could be swapped: they
                are short. Came to nothing: the same a moment later.
   regretted    Tasks change their nature faster than they are moved, or disturb

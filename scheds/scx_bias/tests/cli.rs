@@ -75,7 +75,7 @@ fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
         &["--config", config.to_str().unwrap()],
     ] {
         let text = refused(args, code);
-        assert!(text.contains("cgroup") && (text.contains("; name a folder below") || !v2), "{text}");
+        assert!(text.contains("cgroup") && (text.contains("; name a directory below") || !v2), "{text}");
         assert_eq!(text.contains("config.toml, line 1: "), args[0] == "--config", "{text}");
     }
     scx_bias(&["cgroup"]).assert().code(2);
@@ -317,7 +317,10 @@ fn the_running_instance_is_asked() {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
     let text = ask("status", 2, &["status"], 0);
-    assert!(text.contains("scx_bias 7.7.7") && text.contains("2 tasks: 1 fast, 1 slow"), "{text}");
+    assert!(
+        text.contains("scx_bias 7.7.7") && text.contains("2 tasks: 1 fast-biased, 1 slow-biased"),
+        "{text}"
+    );
     let value: serde_json::Value = serde_json::from_str(&ask("json", 2, &["status", "--json"], 0)).unwrap();
     assert_eq!((&value["thresholds"]["high_permille"], &value["tasks"]["slow"]), (&1800.into(), &1.into()));
     let text = ask("top", 9, &["top", "--interval", "0.1", "--count", "2"], 0);
@@ -390,7 +393,7 @@ fn reload_tells_what_changed_and_what_was_refused() {
     let report = ReloadReport { changed: vec![change("slice_us")], needs_restart: vec![change("no_bias")] };
     let refused = Failure::usage("configuration file f, line 1: wrong; mend it");
     for (name, reply, code, says) in [
-        ("done", Ok(report), 0, "slice_us: 1 -> 2\nno_bias: stays 1; for 2 start"),
+        ("done", Ok(report), 0, "slice_us: 1 -> 2\nno_bias: stays 1; for 2 restart"),
         ("refused", Err(refused), 2, "scx_bias: configuration file f, line 1: wrong; mend it\n"),
     ] {
         let path = folder.path().join(name);

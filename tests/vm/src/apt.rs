@@ -112,7 +112,7 @@ impl Apt {
             Step::new(format!("fetching Debian's package lists ({})", self.suites.suites().join(", ")));
         run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.folder.join("log"))
             .context("cannot fetch Debian's package lists; is the network up?")?;
-        fs::write(self.stamp(), "").context("cannot write in the cache folder")?;
+        fs::write(self.stamp(), "").context("cannot write in the cache directory")?;
         step.done("");
         Ok(())
     }
@@ -172,8 +172,8 @@ impl Apt {
             &log,
         )
         .with_context(|| format!("cannot download {}", packages.join(" ")))?;
-        for file in fs::read_dir(folder).context("cannot read a download folder")? {
-            let path = file.context("cannot read a download folder")?.path();
+        for file in fs::read_dir(folder).context("cannot read a download directory")? {
+            let path = file.context("cannot read a download directory")?.path();
             if path.extension().is_some_and(|extension| extension == "deb") {
                 run_logged(step, Command::new("dpkg-deb").arg("-x").arg(&path).arg(root), &log)?;
                 fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;

@@ -26,7 +26,7 @@ pub fn root() -> Result<PathBuf> {
     };
     let root = base.join("scx_bias");
     fs::create_dir_all(&root)
-        .with_context(|| format!("cannot create the cache folder {}", root.display()))?;
+        .with_context(|| format!("cannot create the cache directory {}", root.display()))?;
     Ok(root)
 }
 

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn context_keeps_the_code() {
-        let error = Err::<(), _>(coded(KERNEL_OR_PERMISSION, "no rights")).context("while booting");
+        let error = Err::<(), _>(coded(KERNEL_OR_PERMISSION, "no permission")).context("while booting");
         assert_eq!(error.map_err(|error| code_of(&error)), Err(KERNEL_OR_PERMISSION));
         assert_eq!(code_of(&anyhow::anyhow!("plain")), RUNTIME);
     }

@@ -86,7 +86,7 @@ for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
 	[ "$(cat "$cpu")" = 1 ] || echo 1 >"$cpu"
 done 2>/dev/null
 echo 0 >/sys/kernel/rcu_expedited
-# QEMU now and then leaves a CPU without a timer, and whoever sleeps there never wakes. Find out now, from whichever CPU this is.
+# QEMU now and then leaves a CPU without a timer, and a task that sleeps there never wakes. Find out now, from whichever CPU this is.
 mkdir -p /run/bias
 cpus=0
 for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
@@ -98,7 +98,7 @@ for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 	[ "$try" = 20 ] && fail "{NO_TIMER}"
 	sleep 0.1
 done 2>/dev/null
-# State folders become writable; what is written is lost with the guest.
+# State directories become writable; what is written is lost with the guest.
 mkdir -p /run/bias/upper /run/bias/work
 mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null ||
 	mount -t tmpfs state /var/lib

@@ -23,7 +23,7 @@ impl Guest {
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
-        let mut file = File::create(console).context("cannot write in the output folder")?;
+        let mut file = File::create(console).context("cannot write in the output directory")?;
         // A pipe and a copy rather than the file itself, because QEMU would empty the file that virtme-run writes.
         let copier = child.stderr.take().map(|mut from| {
             std::thread::spawn(move || {

@@ -56,7 +56,7 @@ pub fn find() -> Result<Qemu> {
     let Some((major, minor)) = parse(&first_line(&path, "--version")) else {
         return Err(coded(
             KERNEL_OR_PERMISSION,
-            format!("{} does not tell its version; reinstall it", path.display()),
+            format!("{} does not report its version; reinstall it", path.display()),
         ));
     };
     let Some(plugin_api) = plugin_api((major, minor)) else {

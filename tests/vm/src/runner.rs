@@ -156,7 +156,7 @@ impl Vm {
         let scratch = tempfile::Builder::new()
             .prefix("scx-bias-")
             .tempdir()
-            .context("cannot make a temporary folder")?;
+            .context("cannot make a temporary directory")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
         let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, shared.as_ref(), &line);
@@ -246,7 +246,7 @@ impl Vm {
             command.arg("-a").arg(word);
         }
         command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));
-        let log = fs::File::create(run.launcher_log()).context("cannot write in the output folder")?;
+        let log = fs::File::create(run.launcher_log()).context("cannot write in the output directory")?;
         command.stdin(Stdio::null()).stdout(log).stderr(Stdio::piped()).process_group(0);
         Ok(command)
     }

@@ -36,7 +36,7 @@ pub fn virtme_run() -> Result<PathBuf> {
         std::fs::write(&fresh, text).with_context(|| format!("cannot write {}", fresh.display()))?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&fresh, mode).context("cannot make a script executable")?;
-        std::fs::rename(&fresh, &launcher).context("cannot write in the cache folder")?;
+        std::fs::rename(&fresh, &launcher).context("cannot write in the cache directory")?;
     }
     Ok(launcher)
 }
@@ -115,7 +115,7 @@ fn cargo_install(name: &str, version: &str, options: &[&str], why: &str) -> Resu
         // Built apart from the workspace: its folder, flags and lints are not ours to apply.
         cargo.current_dir("/").env("CARGO_TARGET_DIR", folder.join("target")).env_remove("RUSTFLAGS");
         run_logged(&mut step, &mut cargo, &log)?;
-        std::fs::remove_dir_all(folder.join("target")).context("cannot remove a build folder")?;
+        std::fs::remove_dir_all(folder.join("target")).context("cannot remove a build directory")?;
         step.done("");
         Ok(())
     })?;

@@ -12,8 +12,7 @@ const CONSOLE_LINES: usize = 12;
 /// Longest line that an explanation repeats, in characters.
 const LINE_CHARS: usize = 160;
 /// Said of a full disk, on which the guest cannot leave the command's exit code.
-pub const DISK_FULL: &str =
-    "the disk of the output folder is full: free some space, or give a folder on another disk with --out";
+pub const DISK_FULL: &str = "the disk of the output directory is full: free some space, or give a directory on another disk with --out";
 /// What ran out of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {

@@ -125,7 +125,7 @@ fn a_full_disk_is_named() {
     let output = on_small_disk(4096, "cat /dev/zero >$OUT/zeros; exit 7");
     let text = complaint(&output);
     assert_eq!(output.status.code(), Some(exit::VM_SETUP), "{text}");
-    assert!(text.contains("the disk of the output folder is full"), "{text}");
+    assert!(text.contains("the disk of the output directory is full"), "{text}");
 }
 
 #[test]

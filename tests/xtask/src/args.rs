@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 /// Build, test and try scx_bias in a virtual machine with unequal cores.
 ///
 /// Needs Rust and a C compiler; everything else is installed on Debian 12 (after asking) or named elsewhere.
-/// Kernels and tools are kept in $XDG_CACHE_HOME/scx_bias (~/.cache/scx_bias); removing that folder is always safe.
+/// Kernels and tools are kept in $XDG_CACHE_HOME/scx_bias (~/.cache/scx_bias); removing that directory is always safe.
 ///
 /// Exit codes: 0 all well, 1 something failed, 2 wrong command line, 3 the machine lacks something.
 #[derive(Parser)]
@@ -61,8 +61,8 @@ pub struct VmArgs {
     /// only delays the news of a hang.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub timeout: u64,
-    /// Folder shared with the guest, writable on both sides; `$OUT` there. Default: a new one below target/vm.
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory shared with the guest, writable on both sides; `$OUT` there. Default: a new one below target/vm.
+    #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
     /// Guest memory in MiB. More costs the host that much; the guest needs about 300 for itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
@@ -75,7 +75,7 @@ pub struct VmArgs {
     /// More words for the guest kernel's command line (repeatable).
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// Tell the guest kernel about its unequal cores as real hybrids do: clock ranges (cpufreq, governors
+    /// Describe the unequal cores to the guest kernel as real hybrids do: clock ranges (cpufreq, governors
     /// performance and schedutil), core priorities (ITMT) and CPU capacities. Without it the kernel takes
     /// all cores for alike.
     #[arg(long, conflicts_with = "no_emulation")]

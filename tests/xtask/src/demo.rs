@@ -42,7 +42,7 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
         // What else is to be shown may take any time.
         if args.bench.is_empty() { estimate(&vm.machine) } else { String::new() },
     );
-    let script = script.canonicalize().context("cannot find the output folder")?;
+    let script = script.canonicalize().context("cannot find the output directory")?;
     let outcome = vm.run(&["sh".to_string(), script.to_string_lossy().into_owned()])?;
     Ok(vm::report(&outcome))
 }
@@ -64,7 +64,7 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     ));
     format!(
         "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate >/dev/null\n{scx_bias} table\n\
-         echo\necho '== The default scheduler and scx_bias in turn'\n\
+         echo\necho '== The default scheduler, then scx_bias'\n\
          {bench} demo --scheduler-cmd {scheduler} {}\n",
         extra.join(" ")
     )

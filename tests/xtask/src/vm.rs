@@ -54,7 +54,7 @@ pub fn report(outcome: &Outcome) -> i32 {
         time => format!(" ({:.1} s in the guest)", time.as_secs_f64()),
     };
     eprintln!(
-        "xtask: boot {:.1} s, command {:.1} s{in_guest}, output folder {}",
+        "xtask: boot {:.1} s, command {:.1} s{in_guest}, output directory {}",
         outcome.boot.as_secs_f64(),
         outcome.command.as_secs_f64(),
         outcome.out.display()

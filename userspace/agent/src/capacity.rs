@@ -95,7 +95,7 @@ pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure>
                 info!("using the capacity table in {}", path.display());
                 return Ok(capacity);
             }
-            Err(why) => info!("calibrating anew: {why}"),
+            Err(why) => info!("calibrating again: {why}"),
         }
     }
     // The online CPUs are read each time: the failure may be due to a CPU that went offline.

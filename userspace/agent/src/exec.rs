@@ -72,7 +72,7 @@ pub fn choose(wish: &Wish) -> Result<Choice, Failure> {
     let capacity = capacity::stored_on(&topology, wish.capacity_file.as_deref())?;
     let allowed = affinity::allowed().map_err(|error| {
         Failure::kernel(format!(
-            "cannot tell which CPUs this process may use ({error}); check the sandbox it runs in"
+            "cannot read which CPUs this process may use ({error}); check the sandbox it runs in"
         ))
     })?;
     let mut choice = Choice::of(&capacity.table, allowed, wish)?;

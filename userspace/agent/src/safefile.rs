@@ -51,7 +51,7 @@ pub fn private_folder(folder: &Path) -> std::io::Result<()> {
     }
     let meta = folder.symlink_metadata()?;
     if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-        let text = "it is no folder of this user's alone; remove it, it is made anew";
+        let text = "it is no directory of this user's alone; remove it, scx_bias creates it again";
         return Err(std::io::Error::new(ErrorKind::NotADirectory, text));
     }
     Ok(())

@@ -146,10 +146,10 @@ impl CapacityFile {
 
     fn parse(text: &str) -> Result<Self, String> {
         let file: Self = serde_json::from_str(text)
-            .map_err(|error| format!("{error}; write one anew with `scx_bias calibrate --output FILE`"))?;
+            .map_err(|error| format!("{error}; write a new one with `scx_bias calibrate --output FILE`"))?;
         if !(1..=VERSION).contains(&file.version) {
             return Err(format!(
-                "has version {}, this program reads 1 to {VERSION}; write one anew with `scx_bias calibrate --output FILE`",
+                "has version {}, this program reads 1 to {VERSION}; write a new one with `scx_bias calibrate --output FILE`",
                 file.version
             ));
         }
@@ -166,7 +166,7 @@ impl CapacityFile {
     pub fn table(&self, topology: &Topology) -> Result<CapacityTable, String> {
         let missing = topology.cpus.iter().find(|cpu| self.cpus.iter().all(|entry| entry.cpu != cpu.cpu));
         if let Some(cpu) = missing {
-            return Err(format!("CPU {} is online but not listed; add it, or calibrate anew", cpu.cpu));
+            return Err(format!("CPU {} is online but not listed; add it, or calibrate again", cpu.cpu));
         }
         if let Some(entry) = self.cpus.iter().find(|entry| !topology.possible.contains(&entry.cpu)) {
             let possible = cpulist::format(&topology.possible);

@@ -351,7 +351,7 @@ impl Report {
     /// Return the report as text.
     pub fn text(&self) -> String {
         let returned =
-            self.returned_s.map_or_else(|| "at a time not told".to_owned(), |s| format!("in {s:.3} s"));
+            self.returned_s.map_or_else(|| "at an unknown time".to_owned(), |s| format!("in {s:.3} s"));
         format!(
             "ready after {:.2} s; longest wait for progress {:.2} s, {:.2} s while it was stopped, {:.2} s while its socket was flooded by {} \
              connections; then {} of {} questions were answered, the slowest in {:.2} s, and it took {:.1} % of a CPU; descriptors {} -> {}, \

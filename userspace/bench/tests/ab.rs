@@ -151,7 +151,7 @@ fn a_full_disk_is_named_and_what_was_written_stays() {
     unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
     let mount = "mount -t tmpfs -o size=32k none 'DISK'";
     if on_a_full_disk(&mut unshare, mount, "free some space").is_none() {
-        eprintln!("skipped: no right to mount a tmpfs in a namespace of its own");
+        eprintln!("skipped: no permission to mount a tmpfs in a namespace of its own");
     }
 }
 

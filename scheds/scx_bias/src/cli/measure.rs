@@ -12,7 +12,7 @@ pub struct CheckArgs {
     pub json: bool,
 
     /// Examine the machine with /sys and /proc below this directory
-    #[arg(long, value_name = "FOLDER", hide = true, default_value = "/")]
+    #[arg(long, value_name = "DIRECTORY", hide = true, default_value = "/")]
     pub root: PathBuf,
 }
 

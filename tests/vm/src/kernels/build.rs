@@ -38,7 +38,7 @@ pub(super) fn ensure(name: &str, package: &str) -> Result<PathBuf> {
         configure(&tree, &config_path, &config, &scratch)?;
         build(&tree, name, &version, &scratch)?;
         keep(&tree, folder, &scratch)?;
-        fs::remove_dir_all(&scratch).context("cannot remove the build folder")?;
+        fs::remove_dir_all(&scratch).context("cannot remove the build directory")?;
         Ok(())
     })
 }

@@ -86,7 +86,7 @@ fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
     run_logged(step, make.env("LC_ALL", "C"), &folder.join("log"))?;
     fs::rename(work.join("amp_pmu.ko"), folder.join("amp_pmu.ko"))
         .context("the module's build left no module")?;
-    fs::remove_dir_all(&work).context("cannot remove the module's build folder")
+    fs::remove_dir_all(&work).context("cannot remove the module's build directory")
 }
 
 /// Makes the header tree find itself where it lies, and suits it to our compiler.

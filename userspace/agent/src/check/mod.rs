@@ -137,7 +137,7 @@ pub fn examine(root: &Path) -> Report {
     if findings.iter().all(|finding| finding.status == Status::Ok) {
         findings.extend(machine.kernel_functions());
     }
-    findings.push(machine.rights());
+    findings.push(machine.capabilities());
     findings.push(machine.active());
     findings.push(machine.counters());
     findings.extend(machine.quotas());
@@ -252,26 +252,26 @@ impl Machine {
         findings
     }
 
-    fn rights(&self) -> Finding {
+    fn capabilities(&self) -> Finding {
         /// The capabilities CAP_PERFMON and CAP_BPF, with their numbers.
         const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
         let status = self.text("proc/self/status").unwrap_or_default();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let Some(held) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) else {
             return finding(
-                "rights",
+                "capabilities",
                 Status::Missing,
-                "cannot tell which rights this process has",
+                "cannot read which capabilities this process has",
                 "mount proc on /proc",
             );
         };
         let lacking: Vec<&str> =
             NEEDED.iter().filter(|(bit, _)| held >> bit & 1 == 0).map(|(_, name)| *name).collect();
         if lacking.is_empty() {
-            return finding("rights", Status::Ok, "this user may load a scheduler", "");
+            return finding("capabilities", Status::Ok, "this user may load a scheduler", "");
         }
         let found = format!("this user lacks {}", lacking.join(", "));
-        finding("rights", Status::Missing, found, "run as root, e.g. with sudo")
+        finding("capabilities", Status::Missing, found, "run as root, e.g. with sudo")
     }
 
     fn active(&self) -> Finding {

@@ -15,8 +15,9 @@ use crate::optin::{CgroupReport, Report, Request};
 pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<String, Failure> {
     // The instance has another working directory.
     let absolute = |path: &Path| {
-        let usage =
-            |error| Failure::usage(format!("cgroup {}: is no path ({error}); name a folder", path.display()));
+        let usage = |error| {
+            Failure::usage(format!("cgroup {}: is no path ({error}); name a directory", path.display()))
+        };
         std::path::absolute(path).map_err(usage)
     };
     let request = match &request {

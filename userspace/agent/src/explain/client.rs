@@ -156,7 +156,7 @@ impl Trouble {
                 "the running scx_bias is of another version ({why}); use the program that was started"
             )),
             Self::Refused(why) => Failure::runtime(format!(
-                "the running scx_bias cannot tell ({why}); see its log, and please report this"
+                "the running scx_bias cannot answer ({why}); see its log, and please report this"
             )),
         }
     }
@@ -166,7 +166,7 @@ impl Trouble {
 fn absent(path: Option<&Path>) -> Failure {
     match sched::active().filter(|_| path.is_none()) {
         Some(name) if name.starts_with("bias") => {
-            Failure::runtime("scx_bias runs without a socket to ask it on; its log tells why, start it anew")
+            Failure::runtime("scx_bias runs without a socket to ask it on; its log shows why; restart it")
         }
         Some(name) => Failure::new(
             Exit::OtherScheduler,

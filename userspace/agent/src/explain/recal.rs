@@ -17,7 +17,7 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
     };
     if !report.on {
         let off = "off: the table stays as it was at the start".to_owned();
-        return [off].into_iter().chain(unmeasured("until scx_bias is started anew")).collect();
+        return [off].into_iter().chain(unmeasured("until scx_bias is restarted")).collect();
     }
     let by =
         |follows| report.cpus.iter().filter(move |cpu| cpu.follows == follows).map(|cpu| cpu.cpu).collect();
@@ -32,7 +32,7 @@ pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
     group(Follows::SpotChecks, "followed by spot checks while they idle");
     group(
         Follows::Nothing,
-        "not followed: nothing is counted there, and they have not been idle beside busy ones",
+        "not followed: nothing is counted there, and they have not been idle while others were busy",
     );
     lines.extend(unmeasured("until a check succeeds"));
     if let Some(failure) = &report.failure {
@@ -102,7 +102,7 @@ mod tests {
         let expected = [
             "CPU 0-1: followed by the cycles counted while tasks run",
             "CPU 3: followed by spot checks while they idle",
-            "CPU 2: not followed: nothing is counted there, and they have not been idle beside busy ones",
+            "CPU 2: not followed: nothing is counted there, and they have not been idle while others were busy",
             "one entry has changed:",
             "12 s ago: CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles after thermal throttling",
         ];
@@ -123,7 +123,7 @@ mod tests {
         let wanted = "CPU 4-5: came online later, not measured: counts as fast until";
         assert!(lines(&late, 0).iter().any(|line| *line == format!("{wanted} a check succeeds")));
         let off = Report { on: false, ..late };
-        assert!(lines(&off, 0).contains(&format!("{wanted} scx_bias is started anew")));
+        assert!(lines(&off, 0).contains(&format!("{wanted} scx_bias is restarted")));
         assert_eq!(lines(&Report::default(), 0), ["off: the table stays as it was at the start"]);
     }
 }

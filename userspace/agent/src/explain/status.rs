@@ -205,7 +205,7 @@ fn worth(one: &CpuCounters, cpus: &str) -> String {
     };
     let open = !matches!(one.summary.source, Source::Unknown { .. });
     if open && !one.counted {
-        return worth + "; not used, for without external stalls tasks cannot be told apart";
+        return worth + "; not used, for without external stalls tasks cannot be distinguished";
     }
     worth
 }
@@ -236,7 +236,7 @@ fn thresholds(out: &mut Page, thresholds: &Thresholds, two_classes: bool) {
     }
     if let Some((low, high)) = thresholds.low_permille.zip(thresholds.high_permille) {
         let how = if thresholds.adaptive { "follows the average" } else { "fixed" };
-        out.item(&format!("slow up to {}x, fast from {}x ({how})", ratio(low), ratio(high)));
+        out.item(&format!("slow-biased up to {}x, fast-biased from {}x ({how})", ratio(low), ratio(high)));
     }
 }
 
@@ -249,11 +249,11 @@ fn statistics(out: &mut Page, stats: &Stats) {
         percent(fast_permille as u32)
     ));
     out.item(&format!(
-        "asked running tasks to move: {} to an idle fast CPU, {} to take turns, {} because one gains more; moved {}",
+        "asked running tasks to move: {} to an idle fast CPU, {} for rotation, {} because one gains more; moved {}",
         stats.pull, stats.rotate, stats.swap_gain, stats.moved
     ));
     out.item(&format!(
-        "counted {} stretches of running ({} dropped, {} unreadable): {} windows, {} changes of kind",
+        "counted {} stretches of running ({} dropped, {} unreadable): {} windows, {} changes of bias",
         stats.counted, stats.count_invalid, stats.count_failed, stats.windows, stats.kind_changes
     ));
 }

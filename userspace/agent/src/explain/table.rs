@@ -37,7 +37,7 @@ const COLUMNS: [Column; 9] = [
     Column { title: "PID", width: 7, right: true, rank: 3, cell: |row| row.task.pid.to_string() },
     Column { title: "NAME", width: NAME_MAX, right: false, rank: 0, cell: |row| row.task.name.clone() },
     Column { title: "SHARE", width: 5, right: true, rank: 1, cell: |row| percent(row.share_permille) },
-    Column { title: "KIND", width: 4, right: false, rank: 2, cell: |row| kind(&row.task).to_owned() },
+    Column { title: "BIAS", width: 4, right: false, rank: 2, cell: |row| kind(&row.task).to_owned() },
     Column { title: "GAIN", width: 6, right: true, rank: 4, cell: gain },
     Column { title: "EXE INT EXT", width: 11, right: true, rank: 7, cell: stack },
     Column { title: "FAST", width: 4, right: true, rank: 5, cell: |row| percent(row.on_fast_permille) },
@@ -121,7 +121,7 @@ fn summary(snapshot: &Snapshot) -> String {
 pub(super) fn kinds(kinds: &Kinds) -> String {
     let unknown = if kinds.unknown == 0 { String::new() } else { format!(", {} unknown", kinds.unknown) };
     format!(
-        "{}: {} fast, {} slow, {} neutral{unknown}",
+        "{}: {} fast-biased, {} slow-biased, {} unbiased{unknown}",
         count(kinds.total(), "task"),
         kinds.fast,
         kinds.slow,
@@ -139,5 +139,5 @@ fn hint(snapshot: &Snapshot) -> Option<String> {
     }
     let nothing_known = snapshot.kinds.unknown == snapshot.kinds.total();
     nothing_known
-        .then(|| "No task's speedup is known; `scx_bias status` tells whether tasks are counted.".to_owned())
+        .then(|| "No task's speedup is known; `scx_bias status` shows whether tasks are counted.".to_owned())
 }

@@ -68,11 +68,11 @@ fn text(snapshot: &Snapshot, width: usize, height: usize) -> String {
 #[test]
 fn a_table_of_80_columns() {
     let expected = "
-2 fast, 2 slow CPUs; average speedup 1.79x; 5 tasks: 1 fast, 1 slow, 1 neutral,
-2 unknown
-    PID NAME            SHARE KIND   GAIN EXE INT EXT FAST MOVED          CPU
+2 fast, 2 slow CPUs; average speedup 1.79x; 5 tasks: 1 fast-biased, 1
+slow-biased, 1 unbiased, 2 unknown
+    PID NAME            SHARE BIAS   GAIN EXE INT EXT FAST MOVED          CPU
    4711 render           100% fast  2.41x  94   5   1 100% gains more       3
-   4712 sort              61% -     1.79x  53  30  17  55% took turns       0
+   4712 sort              61% -     1.79x  53  30  17  55% rotation         0
    4713 chase             61% slow  1.07x   5   2  93   0% gave way         1
 4194303 a?[2Jname too l   12% ?         ?   ?   ?   ? 100% idle fast CPU    3
       9 ksoftirqd/0       <1% ?         ?   ?   ?   ?  50% -                1
@@ -85,9 +85,9 @@ fn a_table_of_80_columns() {
 fn a_table_of_40_columns() {
     let expected = "
 2 fast, 2 slow CPUs; average speedup
-1.79x; 5 tasks: 1 fast, 1 slow, 1
-neutral, 2 unknown
-    PID NAME           SHARE KIND   GAIN
+1.79x; 5 tasks: 1 fast-biased, 1
+slow-biased, 1 unbiased, 2 unknown
+    PID NAME           SHARE BIAS   GAIN
    4711 render          100% fast  2.41x
    4712 sort             61% -     1.79x
    4713 chase            61% slow  1.07x
@@ -113,7 +113,7 @@ fn where_nothing_can_be_told_apart_the_reason_is_said() {
     unknown.tasks.retain(|row| row.task.speedup_permille.is_none());
     unknown.kinds = Kinds::of(unknown.tasks.iter().map(|row| &row.task));
     unknown.average_permille = None;
-    assert!(text(&unknown, 80, 9).contains("`scx_bias status` tells"));
+    assert!(text(&unknown, 80, 9).contains("`scx_bias status` shows"));
     unknown.machine.classes.truncate(1);
     assert!(text(&unknown, 80, 9).starts_with("\n2 CPUs of one class; 2 tasks: 0 fast"));
     assert!(text(&unknown, 80, 9).contains("`scx_bias table`"));
@@ -194,21 +194,21 @@ Counters
   CPU 2-3: unknown: no PMU of a core serves CPU 2-3; give --events for cycles
     and instructions too
   CPU 4: degraded (cpu, table: Some Core): external stalls are not counted: no
-    event; not used, for without external stalls tasks cannot be told apart
+    event; not used, for without external stalls tasks cannot be distinguished
 
 Predicted speedup, slow to fast CPU
   average of what runs: 1.79x
-  slow up to 1.70x, fast from 1.88x (follows the average)
+  slow-biased up to 1.70x, fast-biased from 1.88x (follows the average)
 
 Tasks that have run
-  5 tasks: 1 fast, 1 slow, 1 neutral, 2 unknown
+  5 tasks: 1 fast-biased, 1 slow-biased, 1 unbiased, 2 unknown
 
 Since the start
   ran tasks for 2 h 40 min of CPU time, 75% of it on fast CPUs
-  asked running tasks to move: 12 to an idle fast CPU, 80 to take turns, 31
+  asked running tasks to move: 12 to an idle fast CPU, 80 for rotation, 31
     because one gains more; moved 215
   counted 90000 stretches of running (3 dropped, 0 unreadable): 41000 windows,
-    77 changes of kind
+    77 changes of bias
   swaps by the agent: 9 asked for (2 more refused, 1 came to nothing); 7 paid, 1
     neutral, 0 regretted, 0 not judged
 ";

@@ -34,7 +34,7 @@ pub(crate) fn reason(reason: Reason) -> &'static str {
         Reason::None => "-",
         Reason::Pull => "idle fast CPU",
         // Used for both tasks of a rotation.
-        Reason::Rotate => "took turns",
+        Reason::Rotate => "rotation",
         Reason::Gain => "gains more",
         Reason::Yield => "gave way",
         Reason::Swap => "swapped",

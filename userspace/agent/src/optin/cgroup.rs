@@ -59,7 +59,7 @@ impl Found {
         match self {
             Self::Here(cgroup) => Ok(cgroup),
             Self::Later(path) => Err(Failure::usage(format!(
-                "cgroup {path}: cannot be found; name a folder below the mount of cgroup v2"
+                "cgroup {path}: cannot be found; name a directory below the mount of cgroup v2"
             ))),
         }
     }
@@ -123,13 +123,13 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     let mounts = mounts(&mountinfo);
     let Some(first) = mounts.first() else {
         return Err(Failure::kernel(format!(
-            "cgroup {shown}: this machine has no cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or mount it: mount -t cgroup2 none FOLDER"
+            "cgroup {shown}: this machine has no cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or mount it: mount -t cgroup2 none DIRECTORY"
         )));
     };
     let example = first.point.display();
     let usage = |why: String| Failure::usage(format!("cgroup {shown}: {why}"));
     let absolute = std::path::absolute(path)
-        .map_err(|error| usage(format!("is no path ({error}); name a folder below {example}")))?;
+        .map_err(|error| usage(format!("is no path ({error}); name a directory below {example}")))?;
     let found = below(root, &absolute).canonicalize().and_then(|found| {
         let root = root.canonicalize()?;
         Ok(Path::new("/").join(found.strip_prefix(&root).unwrap_or(&found)))
@@ -139,16 +139,16 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     {
         return Ok(Found::Later(path));
     }
-    let found =
-        found.map_err(|error| usage(format!("cannot be found ({error}); name a folder below {example}")))?;
+    let found = found
+        .map_err(|error| usage(format!("cannot be found ({error}); name a directory below {example}")))?;
     // Take the longest of nested mount points.
     let mount = mounts.iter().filter(|mount| found.starts_with(&mount.point));
     let Some(mount) = mount.max_by_key(|mount| mount.point.as_os_str().len()) else {
-        return Err(usage(format!("is not below a mount of cgroup v2; name a folder below {example}")));
+        return Err(usage(format!("is not below a mount of cgroup v2; name a directory below {example}")));
     };
     let folder = below(root, &found);
     if !folder.join("cgroup.threads").is_file() {
-        return Err(usage(format!("is no cgroup; name a folder below {}", mount.point.display())));
+        return Err(usage(format!("is no cgroup; name a directory below {}", mount.point.display())));
     }
     let inside = found.strip_prefix(&mount.point).unwrap_or(Path::new(""));
     let (Some(inside), Some(path)) = (inside.to_str(), found.to_str()) else {

@@ -67,7 +67,7 @@ fn what_is_no_cgroup_is_refused_with_what_it_is() {
     fs::create_dir_all(unified.path().join("tmp")).unwrap();
     for (path, why) in [
         ("/sys/fs/cgroup/none", "cannot be found"),
-        ("/tmp", "not below a mount of cgroup v2; name a folder below /sys/fs/cgroup"),
+        ("/tmp", "not below a mount of cgroup v2; name a directory below /sys/fs/cgroup"),
         ("/sys/fs/cgroup/a/cgroup.threads", "is no cgroup"),
         ("/sys/fs/cgroup", "without --cgroup"),
         ("/sys/fs/cgroup/a/..", "without --cgroup"),

@@ -24,7 +24,7 @@ impl<S: System> OptIn<S> {
         let (mut others, _) = list(&self.system, &mut self.released);
         let (inside, gone) = list(&self.system, &mut self.inside);
         for gone in gone {
-            info!("the cgroup {gone} was removed; it is opted in again when it is made anew");
+            info!("the cgroup {gone} was removed; it is opted in again when it is created again");
             self.waiting.add(gone);
             // A failure is harmless, because recovery skips recorded paths that are no cgroup.
             let _ = self.save();

@@ -235,7 +235,7 @@ impl<S: System> OptIn<S> {
         if self.store.is_bloated(self.journal.len())
             && let Err(error) = self.save()
         {
-            self.complain(format!("the record of threads cannot be written anew: {error}"));
+            self.complain(format!("the record of threads cannot be written again: {error}"));
         }
     }
 

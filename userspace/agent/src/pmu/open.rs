@@ -154,7 +154,7 @@ fn refusal(error: &io::Error, cpu: u32, event: &Event) -> Refusal {
             )
         }
         Errno::EINVAL => format!(
-            "CPU {cpu} does not accept {name} ({:#x}), or not beside the other counters; name another with --events",
+            "CPU {cpu} does not accept {name} ({:#x}), or not together with the other counters; name another with --events",
             event.config[0]
         ),
         other => {

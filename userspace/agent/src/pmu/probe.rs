@@ -140,7 +140,7 @@ pub fn judge(external: &Delta, internal: &Delta) -> Verdict {
     let stays = |role: Role| sum(role) == Some(0);
     if external.running == 0 && internal.running == 0 {
         return Verdict::Dead(
-            "its counters never got their turn; stop other profilers, or free one (sysctl kernel.nmi_watchdog=0)".to_owned(),
+            "multiplexing never gave its counters time; stop other profilers, or free one (sysctl kernel.nmi_watchdog=0)".to_owned(),
         );
     }
     for role in [Role::Cycles, Role::Instructions] {

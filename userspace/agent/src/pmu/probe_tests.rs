@@ -35,7 +35,7 @@ fn without_cycles_or_instructions_nothing_is_known() {
     };
     assert!(says(delta([0, 9, 9, 9])).contains("cycles stay at zero"));
     assert!(says(delta([9, 0, 9, 9])).contains("instructions stay at zero"));
-    assert!(says(Delta { running: 0, ..delta([9; 4]) }).contains("never got their turn"));
+    assert!(says(Delta { running: 0, ..delta([9; 4]) }).contains("multiplexing never gave"));
 }
 
 /// Counters that perf multiplexes with a profiler's may miss a short piece of work.

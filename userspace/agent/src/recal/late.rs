@@ -45,7 +45,7 @@ impl Recalibrator {
             online.into_iter().filter(|cpu| costs.calibrated().get(*cpu).is_none()).collect();
         let new: Vec<u32> = late.iter().copied().filter(|cpu| !self.late.cpus.contains(cpu)).collect();
         if !new.is_empty() {
-            let until = if self.on { "until they are measured" } else { "until scx_bias is started anew" };
+            let until = if self.on { "until they are measured" } else { "until scx_bias is restarted" };
             warn!(
                 "CPU {} came online and is not in the table: counts as fast {until}",
                 cpulist::format(&new)

@@ -113,7 +113,7 @@ impl<'a> Chosen<'a> {
                 let lost = loaded.hints_lost();
                 if lost > 0 {
                     report.notes.push(format!(
-                        "{lost} events in cgroups came too fast to be told; threads that left then may keep SCHED_EXT"
+                        "{lost} events in cgroups came too fast and were lost; threads that left then may keep SCHED_EXT"
                     ));
                 }
                 Scope::Cgroups(report)

@@ -53,9 +53,9 @@ pub(super) fn require() -> Result<()> {
         bail!("this kernel has no {MOVE} to be traced");
     }
     let namespace =
-        std::fs::read_link("/proc/self/ns/pid").context("cannot tell in which namespace this process is")?;
+        std::fs::read_link("/proc/self/ns/pid").context("cannot read in which namespace this process is")?;
     if namespace.to_str() != Some(FIRST_NAMESPACE) {
-        bail!("in a container processes have other numbers than the kernel's");
+        bail!("in a container processes have other pids than the kernel's");
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ impl Limit {
     /// Fail with a usage failure when a path cannot name a cgroup. Fail also when the kernel side's
     /// map cannot be opened or written.
     pub(super) fn start(cgroups: &[PathBuf], loaded: &mut Loaded<'_>) -> Result<Self> {
-        let map = loaded.cgroups().context("cannot tell the kernel side which cgroups have a bias")?;
+        let map = loaded.cgroups().context("cannot inform the kernel side which cgroups have a bias")?;
         let mut this = Self {
             system: Linux::new(PathBuf::from("/")),
             chosen: Vec::new(),
@@ -76,7 +76,7 @@ impl Limit {
         self.chosen.retain(|cgroup| {
             let is_there = system.threads(cgroup).is_some();
             if !is_there {
-                info!("the cgroup {} was removed; it has a bias again when it is made anew", cgroup.path);
+                info!("the cgroup {} was removed; it has a bias again when it is created again", cgroup.path);
                 waiting.add(cgroup.path.clone());
             }
             is_there
@@ -160,7 +160,7 @@ impl Limit {
         loaded.cgroups_changed();
         result.map_err(|error| {
             Failure::runtime(format!(
-                "the kernel side cannot be told which cgroups have a bias ({error}); try again"
+                "the kernel side cannot take the list of cgroups that have a bias ({error}); try again"
             ))
         })
     }

@@ -113,7 +113,7 @@ impl<'object> Loaded<'object> {
         if back.is_empty() {
             return;
         }
-        info!("CPUs {back:?} came online: opening their counters anew");
+        info!("CPUs {back:?} came online: opening their counters again");
         match Topology::read() {
             Ok(topology) => self.counters.open_anew(&back, &topology, &options.counting()),
             Err(error) => warn!("the counters stay closed: {error}"),
@@ -397,7 +397,7 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
     }
     let reason = log::reason().unwrap_or_default();
     Failure::runtime(format!(
-        "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` tells what is missing, -v prints the verifier's log"
+        "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` lists what is missing, -v prints the verifier's log"
     ))
     .into()
 }

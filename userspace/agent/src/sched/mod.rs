@@ -156,7 +156,7 @@ fn run_once(
     // Threads inherit the capabilities of the thread that starts them. Start none before this
     // point.
     if let Err(error) = privilege::give_up() {
-        warn!("rights that are not needed any more are kept: {error:#}");
+        warn!("capabilities that are not needed any more are kept: {error:#}");
     }
     let signals = signals.listen()?;
     let scope = Chosen::start(optin, options, &mut loaded)?;
@@ -167,7 +167,7 @@ fn run_once(
     let listener = listen(&mut recal);
     let server = Server::launch(None);
     if let Err(error) = &server {
-        warn!("nobody can ask for the status, or command: {error:#}");
+        warn!("status and commands are not available: {error:#}");
     }
     let mut inputs = Inputs {
         signals,

@@ -55,7 +55,7 @@ impl ReloadReport {
     pub fn lines(&self) -> Vec<String> {
         let changed = self.changed.iter().map(|Change { key, from, to }| format!("{key}: {from} -> {to}"));
         let restart = self.needs_restart.iter().map(|Change { key, from, to }| {
-            format!("{key}: stays {from}; for {to} start scx_bias anew (`systemctl restart scx_bias`)")
+            format!("{key}: stays {from}; for {to} restart scx_bias (`systemctl restart scx_bias`)")
         });
         let lines: Vec<_> = changed.chain(restart).collect();
         if lines.is_empty() { vec!["nothing has changed".to_owned()] } else { lines }
@@ -226,7 +226,7 @@ mod tests {
         new.stats_interval = Some(Duration::from_millis(1500));
         let lines = differences(&old, &new).lines();
         assert_eq!(lines[..2], ["slice_us: 10000 -> 5000", "stats: none -> 1.5"]);
-        assert!(lines[2].starts_with("no_bias: stays false; for true start scx_bias anew"));
+        assert!(lines[2].starts_with("no_bias: stays false; for true restart scx_bias"));
     }
 
     #[test]

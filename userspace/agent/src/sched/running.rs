@@ -86,7 +86,7 @@ impl Running<'_, '_, '_> {
     fn ejected(&self, reason: &str) {
         self.manager.ejected(reason);
         if let Err(error) = ejections::remember(Path::new(journal::FOLDER), reason) {
-            warn!("`scx_bias status` will not tell of this: {}: {error}", journal::FOLDER);
+            warn!("`scx_bias status` will not show this: {}: {error}", journal::FOLDER);
         }
     }
 

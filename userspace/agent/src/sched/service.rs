@@ -57,6 +57,6 @@ impl Manager {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        debug!("the service manager was not told: {error}");
+        debug!("the service manager was not notified: {error}");
     }
 }

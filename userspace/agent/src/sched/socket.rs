@@ -79,7 +79,7 @@ pub(super) trait Answerer {
 pub(super) fn listen(path: &Path) -> Result<UnixListener> {
     if let Some(folder) = path.parent() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        made.with_context(|| format!("cannot make the directory {}", folder.display()))?;
         std::fs::set_permissions(folder, Permissions::from_mode(0o700))
             .with_context(|| format!("cannot make {} private", folder.display()))?;
     }
@@ -212,7 +212,7 @@ impl<A: Answerer> Service<A> {
                     }
                     self.clients.push(Client::new(stream));
                 }
-                Ok(_) => debug!("a client without the right to ask was sent away"),
+                Ok(_) => debug!("a client without permission was refused"),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     debug!("a client could not be taken on: {error}");

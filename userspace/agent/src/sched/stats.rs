@@ -45,7 +45,7 @@ pub struct Stats {
     pub keep: u64,
     #[stat(desc = "Running tasks asked to move from a slow CPU to an idle fast one")]
     pub pull: u64,
-    #[stat(desc = "Running tasks asked to change places for equal progress")]
+    #[stat(desc = "Running tasks asked to rotate for equal progress")]
     pub rotate: u64,
     #[stat(desc = "Such requests carried out")]
     pub moved: u64,
@@ -53,7 +53,7 @@ pub struct Stats {
     pub run_fast_ns: u64,
     #[stat(desc = "Time tasks ran on slow CPUs [ns]")]
     pub run_slow_ns: u64,
-    #[stat(desc = "Running tasks asked to change places because one gains more")]
+    #[stat(desc = "Running tasks asked to swap because one gains more")]
     pub swap_gain: u64,
     #[stat(desc = "Tasks taken from the other class though the own one waited")]
     pub borrowed: u64,
@@ -65,7 +65,7 @@ pub struct Stats {
     pub count_failed: u64,
     #[stat(desc = "Windows closed")]
     pub windows: u64,
-    #[stat(desc = "Tasks whose kind changed")]
+    #[stat(desc = "Tasks whose bias changed")]
     pub kind_changes: u64,
     #[stat(desc = "Tasks in cgroups beyond the table, scheduled by their own weight")]
     pub groups_ignored: u64,
@@ -172,7 +172,7 @@ impl Stats {
         let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
         let fast = (self.run_fast_ns * 100).checked_div(self.run_fast_ns + self.run_slow_ns).unwrap_or(0);
         format!(
-            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, borrowed {}; swaps asked {}, paid/neutral/regretted {}/{}/{}; preempted {}; counted {} ({} invalid, {} failed), windows {}, kinds changed {}",
+            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, borrowed {}; swaps asked {}, paid/neutral/regretted {}/{}/{}; preempted {}; counted {} ({} invalid, {} failed), windows {}, bias changed {}",
             self.select_prev,
             self.select_fast,
             self.select_slow,

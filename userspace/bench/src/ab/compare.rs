@@ -93,7 +93,7 @@ pub fn compare(old: &Stored, new: &Stored, force: bool) -> Result<Comparison> {
     let differences = differences(&old.run, &new.run);
     if !force && !differences.is_empty() {
         return Err(Error::Usage(format!(
-            "these runs cannot be compared: {}; measure anew under the same conditions, or force it",
+            "these runs cannot be compared: {}; measure again under the same conditions, or force it",
             differences.join("; ")
         )));
     }

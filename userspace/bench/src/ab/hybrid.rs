@@ -40,7 +40,7 @@ impl Hybrid {
         })?;
         std::fs::write(file, "1").map_err(|e| {
             Error::Kernel(format!(
-                "this kernel cannot be told of its unequal cores ({e}); dmesg names what it lacks, kernel 6.12 of --vm has it all"
+                "this kernel does not accept that its cores are unequal ({e}); dmesg names what it lacks, kernel 6.12 of --vm has it all"
             ))
         })?;
         Ok(Hybrid { file: file.to_path_buf(), before: before.trim().to_string() })

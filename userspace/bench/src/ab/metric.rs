@@ -68,7 +68,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "migrations_per_s", unit: "1/s", direction: Neutral, about: "Changes of CPU per second." },
     Metric { name: "switches_per_s", unit: "1/s", direction: Neutral, about: "Context switches per second." },
     Metric { name: "fast_share", unit: "", direction: Neutral, about: "Share of the tasks' run time spent on fast CPUs." },
-    Metric { name: "fast_share_", unit: "", direction: Neutral, about: "The same for the tasks of one kind." },
+    Metric { name: "fast_share_", unit: "", direction: Neutral, about: "The same for the tasks of one workload kind." },
 ];
 
 /// Stand-in for a metric that is not registered.

@@ -340,7 +340,7 @@ impl Stage for Machine<'_> {
             Some((_, loaded)) => loaded.check(),
             None => match self.kernel.active() {
                 Some(name) => Err(Error::OtherScheduler(format!(
-                    "{name} was loaded by somebody else during the measurement; stop it, or what starts it, and use --resume"
+                    "{name} was loaded by another program during the measurement; stop it, or what starts it, and use --resume"
                 ))),
                 None => Ok(()),
             },

@@ -122,7 +122,7 @@ pub fn load(dir: &Path) -> Result<Stored> {
     let text = files::read_small_file(&path, MAX_RUN_BYTES)?;
     let wrong = |why: String| Error::Usage(format!("{}: {why}", path.display()));
     let run: Run = serde_json::from_str(&text)
-        .map_err(|e| wrong(format!("not a run ({e}); measure anew, or restore the file")))?;
+        .map_err(|e| wrong(format!("not a run ({e}); measure again, or restore the file")))?;
     check_schema(&run.schema, RUN_SCHEMA).map_err(wrong)?;
     let samples_path = dir.join(SAMPLES_FILE);
     let lines = if samples_path.exists() { read_samples(&samples_path)? } else { Lines::default() };

@@ -49,7 +49,7 @@ pub const SUITES: [Suite; 6] = [
     },
     Suite {
         name: "latency",
-        about: "How long until a woken task runs? Request and response, message passing, a person beside a batch",
+        about: "How long until a woken task runs? Request and response, message passing, a person next to a batch",
         minutes: 12,
         machines: &["2F2S"],
         plan: latency,

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 pub const DESCRIPTION: Description = Description {
     name: "interactive",
     syntax: "interactive+TASKS or interactive:PERIOD_US+TASKS (100 to 1000000, default 1000)",
-    measures: "a task that sleeps and works in short bursts beside batch tasks: time from the end of the sleep to the \
+    measures: "a task that sleeps and works in short bursts next to batch tasks: time from the end of the sleep to the \
                end of the burst, and the throughput of the batch",
     metrics: &["latency_p50_us", "latency_p99_us", "latency_p999_us", "stp"],
     with_pmu: &[],
