@@ -56,7 +56,7 @@ static __always_inline void advance_vtime_now(u64 vtime)
 	 * Of two CPUs that race, one loses its step: a slice at most, which
 	 * comes again.
 	 */
-	if (!READ_ONCE(clock_waits) && bias_vtime_before(now, vtime))
+	if (!READ_ONCE(clock_holds) && bias_vtime_before(now, vtime))
 		__sync_val_compare_and_swap(&vtime_now, now, bias_clock_follow(now, vtime, slice_ns));
 }
 
@@ -79,14 +79,14 @@ static __always_inline void follow_running(s32 cpu)
 }
 
 /*
- * Note a tick of @self; @wanted is true if its CPU is contended. The tick
+ * Note a tick of @self; @contended is true if its CPU is contended. The tick
  * counts for RECENT_JIFFIES, so that the global vtime does not leave the task
  * behind while another scheduling class has the CPU.
  */
-static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool wanted)
+static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool contended)
 {
 	WRITE_ONCE(self->ticked_at, now);
-	WRITE_ONCE(self->wanted_mask, wanted ? ~0ull : 0);
+	WRITE_ONCE(self->contended_mask, contended ? ~0ull : 0);
 }
 
 /*
@@ -106,7 +106,7 @@ static __always_inline void forget_tick(struct cpu_ctx *self)
  */
 __noinline int refresh_clock(u64 now)
 {
-	struct bias_clock_look look = bias_clock_look();
+	struct bias_clock_scan scan = bias_clock_scan();
 	u64 vtime = vtime_now;
 	s64 sum = 0;
 	u32 i;
@@ -119,17 +119,17 @@ __noinline int refresh_clock(u64 now)
 
 		sum += READ_ONCE(cctx->weight);
 		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES)
-			bias_clock_see(&look, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
-				       slice_ns, READ_ONCE(cctx->wanted_mask));
+			bias_clock_add(&scan, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
+				       slice_ns, READ_ONCE(cctx->contended_mask));
 	}
 	/*
 	 * CPUs change their counts meanwhile: for a moment the sum is off by a
 	 * task or two.
 	 */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
-	WRITE_ONCE(clock_waits, bias_clock_waits(&look, slice_ns));
-	if (!clock_waits)
-		__sync_fetch_and_add(&vtime_now, bias_clock_hurries(&look, slice_ns));
+	WRITE_ONCE(clock_holds, bias_clock_holds(&scan, slice_ns));
+	if (!clock_holds)
+		__sync_fetch_and_add(&vtime_now, bias_clock_catch_up(&scan, slice_ns));
 	return 0;
 }
 
@@ -147,8 +147,8 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	if ((s64)ran_ns <= 0)
 		return;
 	cctx->start_exec_ns = exec_ns;
-	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_cost : cctx->run_cost);
-	if (!READ_ONCE(clock_waits))
+	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_rate : cctx->run_rate);
+	if (!READ_ONCE(clock_holds))
 		__sync_fetch_and_add(&vtime_now,
 				     bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
 	weight = effective_weight(p, true);
@@ -164,7 +164,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
  * Compute the charge rate of the task of @tctx on @cpu. @tctx is NULL if
  * nothing is known of the task.
  */
-static __always_inline void price(s32 cpu, struct cpu_ctx *cctx, const struct task_ctx *tctx)
+static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, const struct task_ctx *tctx)
 {
 	u32 seq = READ_ONCE(table_seq);
 	const struct bias_speed *speed = speed_of(cpu);
@@ -172,20 +172,20 @@ static __always_inline void price(s32 cpu, struct cpu_ctx *cctx, const struct ta
 	/* Assume that an unknown task only executes. */
 	if (tctx && tctx->profile.speedup_permille) {
 		cctx->run_speedup = tctx->profile.speedup_permille;
-		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &speed->cost);
+		cctx->run_rate = bias_time_permille(&tctx->profile.stack, &speed->cost);
 		if (smt_active)
-			cctx->run_shared_cost = bias_time_permille(&tctx->profile.stack, &speed->shared);
+			cctx->run_shared_rate = bias_time_permille(&tctx->profile.stack, &speed->shared);
 		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	} else {
 		cctx->run_speedup = 0;
-		cctx->run_cost = speed->cost.permille[BIAS_EXECUTE];
-		cctx->run_shared_cost = speed->shared.permille[BIAS_EXECUTE];
+		cctx->run_rate = speed->cost.permille[BIAS_EXECUTE];
+		cctx->run_shared_rate = speed->shared.permille[BIAS_EXECUTE];
 	}
 	/*
 	 * The sequence was read before the entry, so the next tick notices a
 	 * table that came in between.
 	 */
-	cctx->priced_seq = seq;
+	cctx->rate_seq = seq;
 }
 
 /*
@@ -224,7 +224,7 @@ __noinline int refresh_affinity(s32 cpu)
 static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					  const struct task_ctx *tctx)
 {
-	price(cpu, cctx, tctx);
+	update_charge_rate(cpu, cctx, tctx);
 	cctx->ran_ns = 0;
 
 	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
@@ -250,10 +250,10 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
  * Update the charge rate of @p, which ticks on @cpu, if the table has changed.
  * @p has been charged up to now.
  */
-static __always_inline void account_again(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+static __always_inline void refresh_charge_rate(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
-	if (cctx->priced_seq != READ_ONCE(table_seq))
-		price(cpu, cctx, p->flags & PF_KTHREAD ? NULL : task_ctx_of(p));
+	if (cctx->rate_seq != READ_ONCE(table_seq))
+		update_charge_rate(cpu, cctx, p->flags & PF_KTHREAD ? NULL : task_ctx_of(p));
 }
 
 /*
@@ -274,7 +274,7 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 	}
 	cctx->run_flags = 0;
 	if (cctx->woke_ns) {
-		u64 after_ns = bias_reference_ns(bpf_ktime_get_ns() - cctx->woke_ns, cctx->run_cost);
+		u64 after_ns = bias_reference_ns(bpf_ktime_get_ns() - cctx->woke_ns, cctx->run_rate);
 
 		cctx->after_ns = (cctx->after_ns * 3 + after_ns) / 4;
 		cctx->woke_ns = 0;

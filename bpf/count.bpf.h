@@ -12,7 +12,7 @@
  * out. A program on the scheduler's tracepoint sees both. A program on the
  * timer tick closes the interval of a task that runs longer, and begins the
  * next one. The difference of the readings is added to the task's window, and a
- * full window updates its profile (bias/bias.h).
+ * full window updates its profile (bias/profile.h).
  *
  * ops.running decides whether a run is counted. One run in sample_every is
  * counted if the task's profile is stable or its runs are brief. The windows of
@@ -78,8 +78,8 @@ static __always_inline bool counters_read(s32 cpu, struct readout *now)
 }
 
 /* Begin an interval of task @pid on this CPU. */
-static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct readout *now, u64 now_ns,
-					  u32 pid)
+static __always_inline void interval_begin(struct cpu_ctx *cctx, const struct readout *now, u64 now_ns,
+					   u32 pid)
 {
 	cctx->count_start = *now;
 	cctx->count_start_ns = now_ns;
@@ -91,15 +91,15 @@ static __always_inline void stretch_begin(struct cpu_ctx *cctx, const struct rea
  * Return true if the open interval on the CPU of @cctx has been counted for
  * long enough, as of @now.
  */
-static __always_inline bool stretch_tells(const struct cpu_ctx *cctx, const struct readout *now)
+static __always_inline bool interval_counted(const struct cpu_ctx *cctx, const struct readout *now)
 {
-	return bias_turn_tells(now->enabled_ns - cctx->count_start.enabled_ns,
-			       now->running_ns - cctx->count_start.running_ns);
+	return bias_mux_counted(now->enabled_ns - cctx->count_start.enabled_ns,
+				now->running_ns - cctx->count_start.running_ns);
 }
 
 /* End the interval of @p on this CPU, @cpu, and charge it to @p. */
-static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
-					const struct readout *now, u64 now_ns)
+static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
+					 const struct readout *now, u64 now_ns)
 {
 	const struct bias_cpu_info *info = cpu_info_of(cpu);
 	u32 copy = READ_ONCE(table_seq) & 1;
@@ -118,7 +118,7 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	if (!tctx)
 		return;
 	cctx->stats[BIAS_STAT_COUNTED]++;
-	if (!bias_counts_valid(&counts) || !stretch_tells(cctx, now)) {
+	if (!bias_counts_valid(&counts) || !interval_counted(cctx, now)) {
 		cctx->stats[BIAS_STAT_COUNT_INVALID]++;
 		return;
 	}
@@ -141,9 +141,9 @@ static __always_inline void stretch_end(struct task_struct *p, s32 cpu, struct c
 	cctx->stats[BIAS_STAT_WINDOWS]++;
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
 		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);
-		cctx->run_cost = bias_time_permille(&tctx->profile.stack, &speed->cost);
+		cctx->run_rate = bias_time_permille(&tctx->profile.stack, &speed->cost);
 		if (smt_active)
-			cctx->run_shared_cost = bias_time_permille(&tctx->profile.stack, &speed->shared);
+			cctx->run_shared_rate = bias_time_permille(&tctx->profile.stack, &speed->shared);
 		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	}
 }
@@ -187,9 +187,9 @@ int BPF_PROG(bias_count_switch, bool preempt, struct task_struct *prev, struct t
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	if (ended_pid)
-		stretch_end(prev, cpu, cctx, &now, now_ns);
+		interval_end(prev, cpu, cctx, &now, now_ns);
 	if (next_pid)
-		stretch_begin(cctx, &now, now_ns, next_pid);
+		interval_begin(cctx, &now, now_ns, next_pid);
 	return 0;
 }
 
@@ -217,12 +217,12 @@ int BPF_PROG(bias_count_tick)
 		cctx->counting_pid = 0;
 		return 0;
 	}
-	if (cctx->counting_pid == pid && !stretch_tells(cctx, &now))
+	if (cctx->counting_pid == pid && !interval_counted(cctx, &now))
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	if (cctx->counting_pid == pid)
-		stretch_end(p, cpu, cctx, &now, now_ns);
-	stretch_begin(cctx, &now, now_ns, pid);
+		interval_end(p, cpu, cctx, &now, now_ns);
+	interval_begin(cctx, &now, now_ns, pid);
 	return 0;
 }
 

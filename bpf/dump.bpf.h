@@ -32,7 +32,7 @@ void BPF_STRUCT_OPS(bias_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle
 	if (idle && !cctx->move_to && !cctx->pinned_used)
 		return;
 	scx_bpf_dump("bias: class=%u llc=%u cost=%u/%u/%u run_vtime=%llu flags=%x move_to=%x pinned=%d\n",
-		     speed->class_, llc_of(cpu), speed->cost.permille[BIAS_EXECUTE],
+		     speed->cpu_class, llc_of(cpu), speed->cost.permille[BIAS_EXECUTE],
 		     speed->cost.permille[BIAS_INTERNAL], speed->cost.permille[BIAS_EXTERNAL],
 		     cctx->run_vtime, cctx->run_flags, cctx->move_to,
 		     scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)));

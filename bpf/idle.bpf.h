@@ -38,7 +38,7 @@
 #define BIAS_IDLE_BPF_H
 
 #include "state.bpf.h"
-#include "place.bpf.h"
+#include "classify.bpf.h"
 
 /* State that the core of an idle CPU must have. */
 enum idle_need {
@@ -52,10 +52,10 @@ static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need 
 }
 
 /*
- * Pick an idle CPU of @class_ for @p in @domain: an LLC, or nr_llcs for the
+ * Pick an idle CPU of @cpu_class for @p in @domain: an LLC, or nr_llcs for the
  * machine. Return a negative error if there is none.
  */
-static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 class_,
+static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 cpu_class,
 					enum idle_need need)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
@@ -65,7 +65,7 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 
 	if (!d)
 		return -ENOENT;
-	mask = class_ == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
+	mask = cpu_class == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
 	if (!mask)
 		return -ENOENT;
 	if (!is_restricted(p))
@@ -78,18 +78,18 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 	return pick_from(cast_mask(both), need);
 }
 
-/* Pick an idle CPU of @class_ for @p, in @llc if possible. */
-static __always_inline s32 pick_idle(const struct task_struct *p, u32 llc, u32 class_, enum idle_need need)
+/* Pick an idle CPU of @cpu_class for @p, in @llc if possible. */
+static __always_inline s32 pick_idle(const struct task_struct *p, u32 llc, u32 cpu_class, enum idle_need need)
 {
-	s32 cpu = pick_idle_in(p, llc, class_, need);
+	s32 cpu = pick_idle_in(p, llc, cpu_class, need);
 
 	if (cpu < 0 && nr_llcs > 1)
-		cpu = pick_idle_in(p, nr_llcs, class_, need);
+		cpu = pick_idle_in(p, nr_llcs, cpu_class, need);
 	return cpu;
 }
 
-/* Return true if @p may run on any CPU of @class_. */
-static __always_inline bool may_run_on_class(const struct task_struct *p, u32 class_)
+/* Return true if @p may run on any CPU of @cpu_class. */
+static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cpu_class)
 {
 	u32 machine = nr_llcs;
 	struct domain *d;
@@ -100,7 +100,7 @@ static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cl
 	d = bpf_map_lookup_elem(&domains, &machine);
 	if (!d)
 		return true;
-	mask = class_ == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
+	mask = cpu_class == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
 	return !mask || bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr);
 }
 
@@ -143,16 +143,16 @@ static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enu
 	return prev;
 }
 
-/* Pick an idle CPU of @class_ for @p: @prev, else one near it, else any. */
-static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 class_, enum idle_need need)
+/* Pick an idle CPU of @cpu_class for @p: @prev, else one near it, else any. */
+static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 cpu_class, enum idle_need need)
 {
-	s32 cpu = class_of(prev) == class_ ? claim_prev(p, prev, need) : -1;
+	s32 cpu = class_of(prev) == cpu_class ? claim_prev(p, prev, need) : -1;
 
 	if (cpu >= 0)
 		return cpu;
-	cpu = pick_idle(p, llc_of(prev), class_, need);
+	cpu = pick_idle(p, llc_of(prev), cpu_class, need);
 	if (cpu >= 0)
-		stat_inc(class_ == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
+		stat_inc(cpu_class == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
 	return cpu;
 }
 
@@ -185,7 +185,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	u32 first = BIAS_FAST;
 	s32 cpu;
 
-	if (two_classes && counting && kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW)
+	if (two_classes && counting && update_bias(task_ctx_of(p)) == BIAS_SLOW_BIASED)
 		first = BIAS_SLOW;
 	/* Most wakeups end here. */
 	if (first == BIAS_SLOW || !cpu_is_slow(prev)) {

@@ -41,7 +41,7 @@ static s32 init_cpu(u32 cpu)
 	u32 zero = 0;
 	struct scratch *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
 	struct bpf_cpumask *mask;
-	u32 class_ = class_of(cpu);
+	u32 cpu_class = class_of(cpu);
 	s32 err;
 
 	if (scratch) {
@@ -54,7 +54,7 @@ static s32 init_cpu(u32 cpu)
 	}
 	err = scx_bpf_create_dsq(bias_dsq_pinned(cpu), -1);
 	if (!err)
-		mark_in_domains(cpu, class_, true);
+		mark_in_domains(cpu, cpu_class, true);
 	return err;
 }
 

@@ -15,7 +15,7 @@
  *			Tasks of about equal speedup rotate (move.bpf.h).
  *	counting	The CPU's counters measure what the task stalls on
  *			(count.bpf.h). That predicts its speedup, and the
- *			speedup decides its DSQ (place.bpf.h) and its swaps.
+ *			speedup decides its DSQ (classify.bpf.h) and its swaps.
  *	charging	vtime counts work, not time: 10 ms on a CPU of 0.4
  *			speed cost 4 ms (account.bpf.h). nice and cpu.weight
  *			scale it (group.bpf.h).
@@ -42,7 +42,7 @@
 #include "limit.bpf.h"
 #include "move.bpf.h"
 #include "optin.bpf.h"
-#include "place.bpf.h"
+#include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "release.bpf.h"
 #include "report.bpf.h"
@@ -57,46 +57,6 @@ char _license[] SEC("license") = "GPL";
  * used.
  */
 #define MAX_LAG_SLICES 6
-
-/*
- * A waker may keep its wakee if it runs on for less than this part of
- * sync_burst_ns. A longer run is worth another CPU for the wakee.
- */
-#define SYNC_AFTER_PART 5
-
-/* One in SYNC_TIMED_EVERY synchronous wakeups is timed. */
-#define SYNC_TIMED_EVERY 4
-
-/*
- * Note when the running task of @cctx makes a synchronous wakeup, if this one
- * is timed. account_stop() computes for how long the task ran on.
- */
-static __always_inline void note_sync(struct cpu_ctx *cctx)
-{
-	if (!(++cctx->sync_wakeups % SYNC_TIMED_EVERY))
-		cctx->woke_ns = bpf_ktime_get_ns();
-}
-
-/*
- * Return true if the waker on @cpu may leave its CPU to @p. The CPU's tasks
- * must tend to sleep soon, and at once after they wake another task. No waiting
- * task may be more than a slice behind @p.
- *
- * While partners wake each other here, the kernel does not call ops.dispatch. A
- * stricter rule, by which any waiting task sends @p to a DSQ, would separate
- * the partners. They would wait for each other there, and the DSQ would never
- * drain.
- */
-static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
-{
-	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-
-	return cctx->burst_ns < sync_burst_ns && cctx->after_ns < sync_burst_ns / SYNC_AFTER_PART &&
-	       !(cctx->run_flags & RUN_TICKED) &&
-	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
-	       !due_before(cpu, cctx, bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns) - slice_ns);
-}
 
 static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
 {
@@ -130,7 +90,7 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		}
 	}
 	if (cpu < 0)
-		return busy_cpu_for(p, prev_cpu);
+		return pick_victim_cpu(p, prev_cpu);
 	clamp_vtime(p, slice_ns);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
@@ -140,18 +100,6 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_LOCAL);
-}
-
-/*
- * Return true if @p, which wakes on @cpu, may go to its local DSQ. No task may
- * wait for @cpu, and @p must be less than a slice ahead of the running task.
- */
-static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
-{
-	if (shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx))
-		return false;
-	return !(cctx->run_flags & RUN_BUSY) ||
-	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
 }
 
 /*
@@ -247,7 +195,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (wakeup) {
 		/* select_cpu found no idle CPU, but may have found a victim. */
-		if (displaces(p->scx.dsq_vtime, cctx)) {
+		if (should_preempt(p->scx.dsq_vtime, cctx)) {
 			stat_inc(BIAS_STAT_WAKE_PREEMPT);
 			if (p->flags & PF_KTHREAD)
 				WRITE_ONCE(cctx->kthread_waiting, 1);
@@ -290,7 +238,7 @@ static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 	/* Skip the lookup where no penalty applies or nothing is compared. */
 	if (!two_classes || !shared_waiting(llc_of(cpu)) || is_pinned(p))
 		return vtime;
-	return vtime + class_handicap(cpu, queue_class(p));
+	return vtime + cross_class_penalty_ns(cpu, queue_class(p));
 }
 
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
@@ -382,7 +330,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	u64 now = bpf_jiffies64();
 
 	account(p, cpu, cctx);
-	account_again(p, cpu, cctx);
+	refresh_charge_rate(p, cpu, cctx);
 	refresh_affinity(cpu);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
@@ -390,12 +338,12 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	note_tick(cctx, now, shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx));
 	average_tick(cctx);
 	if (cpu_is_slow(cpu))
-		offer_spare(cpu, cctx);
+		nominate_victim(cpu, cctx);
 	else if (two_classes)
 		swap_for_gain(cpu, cctx);
 	if (two_classes || smt_active)
 		wake_better(p, cpu, cctx);
-	note_seat(cctx);
+	note_resident(cctx);
 	cctx->run_flags |= RUN_TICKED;
 	if (makes_way(p, cpu, cctx))
 		scx_bpf_task_set_slice(p, 0);

@@ -393,12 +393,12 @@ static __always_inline void arrived(struct task_ctx *tctx)
 /*
  * Record the running task as resident at a tick, if the last tick saw it, too.
  */
-static __always_inline void note_seat(struct cpu_ctx *cctx)
+static __always_inline void note_resident(struct cpu_ctx *cctx)
 {
 	if (!(cctx->run_flags & RUN_TICKED))
 		return;
-	cctx->seat_pid = cctx->run_pid;
-	cctx->seat_speedup = cctx->run_speedup;
+	cctx->resident_pid = cctx->run_pid;
+	cctx->resident_speedup = cctx->run_speedup;
 }
 
 #endif

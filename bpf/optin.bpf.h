@@ -63,9 +63,9 @@ static __always_inline u32 optin_follows(struct cgroup *cgrp)
 }
 
 /* Send an event about @p to the agent. @maker, unless NULL, forked @p. */
-static __always_inline void optin_hint(struct task_struct *p, u32 kind, struct task_struct *maker)
+static __always_inline void send_event(struct task_struct *p, u32 type, struct task_struct *maker)
 {
-	struct bias_hint *hint = bpf_ringbuf_reserve(&optin_hints, sizeof(*hint), 0);
+	struct bias_event *hint = bpf_ringbuf_reserve(&optin_events, sizeof(*hint), 0);
 
 	if (!hint) {
 		__sync_fetch_and_add(&optin_lost, 1);
@@ -75,7 +75,7 @@ static __always_inline void optin_hint(struct task_struct *p, u32 kind, struct t
 	hint->maker_start_ns = maker ? BPF_CORE_READ(maker, group_leader, start_boottime) : 0;
 	hint->process = p->tgid;
 	hint->maker = maker ? maker->tgid : 0;
-	hint->kind = kind;
+	hint->type = type;
 	hint->pad = 0;
 	bpf_ringbuf_submit(hint, 0);
 }
@@ -93,9 +93,9 @@ int BPF_PROG(bias_optin_move, struct cgroup *dst, struct task_struct *leader, bo
 	if (BPF_CORE_READ(dst, root, hierarchy_id))
 		return 0;
 	if (optin_follows(dst) & BIAS_FOLLOW_INSIDE)
-		optin_hint(leader, BIAS_HINT_INSIDE, NULL);
+		send_event(leader, BIAS_EVENT_INSIDE, NULL);
 	else if (optin_follows(src))
-		optin_hint(leader, BIAS_HINT_LEFT, NULL);
+		send_event(leader, BIAS_EVENT_LEFT, NULL);
 	return 0;
 }
 
@@ -114,11 +114,11 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 		 * been switched to SCHED_EXT yet.
 		 */
 		if (!ours)
-			optin_hint(child, BIAS_HINT_INSIDE, NULL);
+			send_event(child, BIAS_EVENT_INSIDE, NULL);
 	} else if (ours) {
 		bool left = optin_follows(BPF_CORE_READ(parent, cgroups, dfl_cgrp));
 
-		optin_hint(child, left ? BIAS_HINT_LEFT : BIAS_HINT_BORN, parent);
+		send_event(child, left ? BIAS_EVENT_LEFT : BIAS_EVENT_FORKED, parent);
 	}
 	return 0;
 }

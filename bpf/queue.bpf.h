@@ -13,10 +13,10 @@
  *
  * Approach
  * A task waits in a DSQ of its previous CPU's LLC. Its bias decides which
- * (place.bpf.h): slow-biased tasks wait in the slow DSQ, all others in the fast
- * DSQ. If its affinity excludes one class, it waits in the DSQ of the other
- * class. A CPU serves its own class first. It serves the other class if its own
- * DSQ is empty or if the lag in the other one exceeds a gap.
+ * (classify.bpf.h): slow-biased tasks wait in the slow DSQ, all others in the
+ * fast DSQ. If its affinity excludes one class, it waits in the DSQ of the
+ * other class. A CPU serves its own class first. It serves the other class if
+ * its own DSQ is empty or if the lag in the other one exceeds a gap.
  *
  * dispatch always asks the kernel. The only lasting flag says whether a DSQ was
  * ever used. It saves a hash lookup per switch on machines without slow-biased
@@ -44,7 +44,7 @@
 
 #include "state.bpf.h"
 #include "idle.bpf.h"
-#include "place.bpf.h"
+#include "classify.bpf.h"
 
 /* Tasks of other affinities that a search for a DSQ's head passes over. */
 #define MAX_PASSED 32
@@ -55,7 +55,7 @@ static __always_inline struct llc_ctx *llc_ctx_of(u32 llc)
 }
 
 /* Store @value, but only if it changes: the cache line is shared. */
-static __always_inline void set_word(u32 *word, u32 value)
+static __always_inline void write_if_changed(u32 *word, u32 value)
 {
 	if (READ_ONCE(*word) != value)
 		WRITE_ONCE(*word, value);
@@ -74,7 +74,7 @@ static __always_inline void refresh_waiting(u32 llc)
 
 	if (!waiting && READ_ONCE(llc_ctx_of(llc)->used[BIAS_SLOW]))
 		waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_SLOW)) > 0;
-	set_word(&llc_ctx_of(llc)->waiting, waiting);
+	write_if_changed(&llc_ctx_of(llc)->waiting, waiting);
 }
 
 /*
@@ -108,11 +108,11 @@ static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 /* Return the class of the DSQ that @p waits in. */
 static __always_inline u32 queue_class(struct task_struct *p)
 {
-	u32 class_ = kind_of(task_ctx_of(p)) == BIAS_KIND_SLOW ? BIAS_SLOW : BIAS_FAST;
+	u32 cpu_class = update_bias(task_ctx_of(p)) == BIAS_SLOW_BIASED ? BIAS_SLOW : BIAS_FAST;
 
-	if (!may_run_on_class(p, class_))
-		class_ = class_ == BIAS_SLOW ? BIAS_FAST : BIAS_SLOW;
-	return class_;
+	if (!may_run_on_class(p, cpu_class))
+		cpu_class = cpu_class == BIAS_SLOW ? BIAS_FAST : BIAS_SLOW;
+	return cpu_class;
 }
 
 /*
@@ -122,13 +122,13 @@ static __always_inline u32 queue_class(struct task_struct *p)
 static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	u32 llc = llc_of(cpu);
-	u32 class_ = two_classes ? queue_class(p) : BIAS_FAST;
-	u64 dsq = bias_dsq_shared(llc, class_);
+	u32 cpu_class = two_classes ? queue_class(p) : BIAS_FAST;
+	u64 dsq = bias_dsq_shared(llc, cpu_class);
 	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(dsq) : 0;
 	s32 idle;
 
-	set_word(&llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)], 1);
-	set_word(&llc_ctx_of(llc)->waiting, 1);
+	write_if_changed(&llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)], 1);
+	write_if_changed(&llc_ctx_of(llc)->waiting, 1);
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0, nr_cpus / nr_llcs), vtime,
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
@@ -154,7 +154,7 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 /* Insert @p, which can run on @cpu only, by vtime into that CPU's own DSQ. */
 static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
-	set_word(&cpu_ctx_of(cpu)->pinned_used, 1);
+	write_if_changed(&cpu_ctx_of(cpu)->pinned_used, 1);
 	scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1, 1), vtime, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_PINNED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -164,14 +164,14 @@ static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vti
  * Move the first task of a shared DSQ that @cpu may run to its local DSQ.
  * Return false if there is none.
  */
-static __always_inline bool take_shared(s32 cpu, u32 llc, u32 class_)
+static __always_inline bool take_shared(s32 cpu, u32 llc, u32 cpu_class)
 {
-	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)]))
+	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)]))
 		return false;
-	if (!scx_bpf_dsq_move_to_local(bias_dsq_shared(llc, class_), 0))
+	if (!scx_bpf_dsq_move_to_local(bias_dsq_shared(llc, cpu_class), 0))
 		return false;
 	cpu_ctx_of(cpu)->took_shared = 1;
-	stat_inc(class_ == speed_of(cpu)->class_ ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
+	stat_inc(cpu_class == speed_of(cpu)->cpu_class ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
 	return true;
 }
 
@@ -198,15 +198,15 @@ static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 }
 
 /*
- * Read the vtime of the first task in @llc's DSQ of @class_, with the
+ * Read the vtime of the first task in @llc's DSQ of @cpu_class, with the
  * cross-class penalty on @cpu. Return false if there is none.
  */
-static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 class_, u64 *vtime)
+static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 cpu_class, u64 *vtime)
 {
-	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(class_, BIAS_NR_CLASSES)]) ||
-	    !head_vtime(bias_dsq_shared(llc, class_), cpu, vtime))
+	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)]) ||
+	    !head_vtime(bias_dsq_shared(llc, cpu_class), cpu, vtime))
 		return false;
-	*vtime += class_handicap(cpu, class_);
+	*vtime += cross_class_penalty_ns(cpu, cpu_class);
 	return true;
 }
 
@@ -237,7 +237,7 @@ __noinline int take_from_llc(s32 cpu, u32 llc)
 
 	if (two_classes && shared_waiting(llc) && other_first(cpu, llc, own) &&
 	    take_shared(cpu, llc, other)) {
-		stat_inc(BIAS_STAT_BORROWED);
+		stat_inc(BIAS_STAT_STOLEN);
 		return true;
 	}
 	if (take_shared(cpu, llc, own) || (two_classes && take_shared(cpu, llc, other)))
@@ -296,7 +296,7 @@ static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 
 static __always_inline bool take_due_elsewhere(s32 cpu, struct cpu_ctx *cctx, u64 vtime)
 {
 	u32 own = llc_of(cpu), llc = ++cctx->looked_llc % nr_llcs;
-	u64 gap = borrow_gap_ns;
+	u64 gap = steal_lag_ns;
 
 	if (llc == own)
 		llc = ++cctx->looked_llc % nr_llcs;

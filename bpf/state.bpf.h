@@ -18,7 +18,7 @@
 #include <scx/common.bpf.h>
 #include <bias/abi.h>
 #include <bias/clock.h>
-#include <bias/fair.h>
+#include <bias/vtime.h>
 
 /* Knobs that are constant once loaded. */
 
@@ -61,7 +61,7 @@ volatile u64 sync_burst_ns KNOB;
 /* Instructions of a task that make a window. */
 volatile u64 window_instructions KNOB;
 /* Lag at which a CPU steals from the other class's DSQ. */
-volatile u64 borrow_gap_ns KNOB;
+volatile u64 steal_lag_ns KNOB;
 /* Lag at which a task takes the CPU of one that gains more. */
 volatile u64 unfair_gap_ns KNOB;
 /* One run in sample_every is counted once a task's profile is stable. */
@@ -137,8 +137,8 @@ struct cpu_ctx {
 	s32 run_pid;	     /* the last SCHED_EXT task that ran */
 	u32 run_flags;	     /* enum run_flags; 0 if no SCHED_EXT task runs */
 	u32 run_speedup;     /* predicted speedup [permille], 0 if unknown */
-	u32 run_cost;	     /* charge rate [permille of the reference CPU] */
-	u32 run_shared_cost; /* charge rate while a sibling is busy */
+	u32 run_rate;	     /* charge rate [permille of the reference CPU] */
+	u32 run_shared_rate; /* charge rate while a sibling is busy */
 	u32 run_weight;	     /* effective weight at the last charge */
 
 	/*
@@ -146,17 +146,17 @@ struct cpu_ctx {
 	 * also writes the two fields below it.
 	 */
 	u32 move_to;
-	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
-	s32 move_partner;    /* the task that comes here in exchange */
-	s32 seat_pid;	     /* resident task: the last that two ticks saw */
-	u32 seat_speedup;    /* its predicted speedup [permille] */
-	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
-	u32 pinned_used;     /* the pinned DSQ was used; any CPU sets this */
-	u32 took_shared;     /* the next task was the head of a shared DSQ */
-	u32 yielded;	     /* the running task called sched_yield() */
-	u32 onlined;	     /* times online; agent then reopens counters */
-	u32 priced_seq;	     /* table_seq that run_cost was computed from */
-	u32 looked_llc;	     /* LLC last checked for lagging tasks */
+	s32 move_pid;	      /* task of a planned swap, see swap.bpf.h */
+	s32 move_partner;     /* the task that comes here in exchange */
+	s32 resident_pid;     /* resident task: the last that two ticks saw */
+	u32 resident_speedup; /* its predicted speedup [permille] */
+	u32 kthread_waiting;  /* a kthread waits locally; its waker sets this */
+	u32 pinned_used;      /* the pinned DSQ was used; any CPU sets this */
+	u32 took_shared;      /* the next task was the head of a shared DSQ */
+	u32 yielded;	      /* the running task called sched_yield() */
+	u32 onlined;	      /* times online; agent then reopens counters */
+	u32 rate_seq;	      /* table_seq that run_rate was computed from */
+	u32 looked_llc;	      /* LLC last checked for lagging tasks */
 
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
 	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */
@@ -182,7 +182,7 @@ struct cpu_ctx {
 
 	/* jiffies of the last tick; 0 after its task slept or none was left */
 	u64 ticked_at;
-	u64 wanted_mask; /* all ones if the CPU was contended then */
+	u64 contended_mask; /* all ones if the CPU was contended then */
 
 	/*
 	 * Weight that became runnable here minus weight that ceased to be. Only
@@ -219,11 +219,11 @@ u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
 /* 1 while vtime_now is ahead of the running tasks and holds. */
-u32 clock_waits;
+u32 clock_holds;
 
 /*
  * Average speedup of running tasks, and the band around it beyond which tasks
- * have a bias, see place.bpf.h.
+ * have a bias, see classify.bpf.h.
  */
 u32 average_speedup __attribute__((aligned(BIAS_CACHE_LINE)));
 u32 band_low;
@@ -232,7 +232,7 @@ u32 band_high = ~0u;
  * 1 + the slow CPU that is nominated as victim; 0 if there is none. Its task
  * gains least, as far as is known.
  */
-u32 spare_cpu;
+u32 victim_cpu;
 
 /* State of one task. */
 struct task_ctx {
@@ -323,7 +323,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
-} optin_hints SEC(".maps");
+} optin_events SEC(".maps");
 
 /* Events lost because the ring buffer was full. */
 u64 optin_lost;
@@ -374,7 +374,7 @@ static __always_inline const struct bias_speed *speed_of(s32 cpu)
 
 static __always_inline bool cpu_is_slow(s32 cpu)
 {
-	return two_classes && speed_of(cpu)->class_ == BIAS_SLOW;
+	return two_classes && speed_of(cpu)->cpu_class == BIAS_SLOW;
 }
 
 static __always_inline enum bias_class class_of(s32 cpu)

@@ -12,13 +12,13 @@
  * Approach
  * The agent calls two programs (BPF_PROG_TEST_RUN).
  *
- *	bias_swap_look	Report one task: identity, CPU, profile, recent work,
+ *	bias_task_query	Report one task: identity, CPU, profile, recent work,
  *			and the time that migrations cost it.
  *	bias_swap_ask	Check a pair again and make the request of move.bpf.h,
  *			which the CPUs carry out.
  *
- * Each tick records the resident task (seat_pid), so that a short run, above
- * all of the agent, does not hide it. A task that is preempted for a moment
+ * Each tick records the resident task (resident_pid), so that a short run,
+ * above all of the agent, does not hide it. A task that is preempted for a moment
  * cannot be preempted again, so the request waits on that CPU for the task's
  * return. account_start() drops requests unless they are for the task that
  * starts. bias_running() then kicks the CPU to carry out a request that was
@@ -61,9 +61,9 @@ static __always_inline bool is_runnable(const struct task_struct *p)
 }
 
 SEC("syscall")
-int bias_swap_look(struct bias_look *ctx)
+int bias_task_query(struct bias_task_state *ctx)
 {
-	struct bias_look look = {.pid = ctx->pid};
+	struct bias_task_state look = {.pid = ctx->pid};
 	struct task_struct *p = bpf_task_from_pid(ctx->pid);
 	struct task_ctx *tctx;
 
@@ -82,13 +82,13 @@ int bias_swap_look(struct bias_look *ctx)
 	look.tgid = p->tgid;
 	look.cpu = p->thread_info.cpu;
 	if (is_runnable(p))
-		look.flags |= BIAS_LOOK_RUNNABLE;
+		look.flags |= BIAS_TASK_RUNNABLE;
 	if (!is_pinned(p))
-		look.flags |= BIAS_LOOK_MOVABLE;
+		look.flags |= BIAS_TASK_MOVABLE;
 	if (!is_restricted(p))
-		look.flags |= BIAS_LOOK_ANYWHERE;
+		look.flags |= BIAS_TASK_ANYWHERE;
 	if (tctx->swapped)
-		look.flags |= BIAS_LOOK_SWAPPED;
+		look.flags |= BIAS_TASK_SWAPPED;
 	bpf_rcu_read_lock();
 	look.allowed = p->cpus_ptr->bits[0];
 	bpf_rcu_read_unlock();
@@ -109,13 +109,14 @@ static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
  * Return BIAS_SWAP_ASKED if @p is running or resident on @cpu and may migrate
  * to @to. Else return the reason why not.
  */
-static __always_inline int check_seat(struct task_struct *p, u64 start_ns, s32 cpu, s32 to)
+static __always_inline int check_resident(struct task_struct *p, u64 start_ns, s32 cpu, s32 to)
 {
 	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
 	if (p->start_boottime != start_ns)
 		return BIAS_SWAP_GONE;
-	if (!is_running(p, cpu) && (cctx->seat_pid != p->pid || p->thread_info.cpu != cpu || !is_runnable(p)))
+	if (!is_running(p, cpu) &&
+	    (cctx->resident_pid != p->pid || p->thread_info.cpu != cpu || !is_runnable(p)))
 		return BIAS_SWAP_ELSEWHERE;
 	if (is_pinned(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
 		return BIAS_SWAP_CONFINED;
@@ -131,11 +132,11 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 	struct task_ctx *up_ctx = task_ctx_of(up), *down_ctx = task_ctx_of(down);
 
 	if (!up_ctx || !down_ctx)
-		return BIAS_SWAP_FOREIGN;
+		return BIAS_SWAP_UNTRACKED;
 	if (!bias_gains_more(up_ctx->profile.speedup_permille, down_ctx->profile.speedup_permille, 0))
 		return BIAS_SWAP_BIAS;
 	if (bias_vtime_before(down->scx.dsq_vtime + unfair_gap_ns / 2, up->scx.dsq_vtime))
-		return BIAS_SWAP_OWED;
+		return BIAS_SWAP_LAG;
 	return BIAS_SWAP_ASKED;
 }
 
@@ -161,10 +162,10 @@ static __always_inline int swap_tasks(struct task_struct *up, struct task_struct
 				      const struct bias_swap_request *request)
 {
 	s32 slow = request->up_cpu, fast = request->down_cpu;
-	int answer = check_seat(up, request->up_start_ns, slow, fast);
+	int answer = check_resident(up, request->up_start_ns, slow, fast);
 
 	if (answer == BIAS_SWAP_ASKED)
-		answer = check_seat(down, request->down_start_ns, fast, slow);
+		answer = check_resident(down, request->down_start_ns, fast, slow);
 	if (answer == BIAS_SWAP_ASKED)
 		answer = check_gain(up, down);
 	if (answer != BIAS_SWAP_ASKED)

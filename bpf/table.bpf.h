@@ -35,8 +35,10 @@
 
 #include "state.bpf.h"
 
-/* Add @cpu to the mask of @class_ in domain @domain if @in, else remove it. */
-static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 class_, bool in)
+/*
+ * Add @cpu to the mask of @cpu_class in domain @domain if @in, else remove it.
+ */
+static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 cpu_class, bool in)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
 	struct bpf_cpumask *mask;
@@ -44,7 +46,7 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 class_, bool
 	if (!d)
 		return;
 	bpf_rcu_read_lock();
-	mask = class_ == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
+	mask = cpu_class == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
 	if (mask && in)
 		bpf_cpumask_set_cpu(cpu, mask);
 	else if (mask)
@@ -53,18 +55,18 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 class_, bool
 }
 
 /* Do the same for the LLC of @cpu and for the machine. */
-static __always_inline void mark_in_domains(u32 cpu, u32 class_, bool in)
+static __always_inline void mark_in_domains(u32 cpu, u32 cpu_class, bool in)
 {
-	mark_in_domain(llc_of(cpu), cpu, class_, in);
-	mark_in_domain(nr_llcs, cpu, class_, in);
+	mark_in_domain(llc_of(cpu), cpu, cpu_class, in);
+	mark_in_domain(nr_llcs, cpu, cpu_class, in);
 }
 
 /* Return the class of @cpu in the table of sequence number @seq. */
 static __always_inline u32 class_by(u32 cpu, u32 seq)
 {
-	u32 class_ = speeds[bounded((cpu << 1) | (seq & 1), BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].class_;
+	u32 cpu_class = speeds[bounded((cpu << 1) | (seq & 1), BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].cpu_class;
 
-	return class_ == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST;
+	return cpu_class == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST;
 }
 
 /* Put the other copy of the table, which the agent has written, in force. */

@@ -7,8 +7,8 @@
 #ifndef BIAS_ABI_H
 #define BIAS_ABI_H
 
-#include "bias.h"
-#include "capacity.h"
+#include "profile.h"
+#include "cost.h"
 #include "dsq.h"
 #include "swap.h"
 
@@ -47,8 +47,8 @@ struct bias_speed {
 	struct bias_cost cost; /* alone on its core [permille] */
 	/* Cost while its siblings are busy: never less; equal if none. */
 	struct bias_cost shared;
-	u32 class_; /* enum bias_class */
-	u32 pad;    /* makes two copies a cache line */
+	u32 cpu_class; /* enum bias_class */
+	u32 pad;       /* makes two copies a cache line */
 };
 
 /*
@@ -98,25 +98,25 @@ enum bias_follow {
 };
 
 /* Reasons to check a thread while only some cgroups are opted in. */
-enum bias_hint_kind {
+enum bias_event_type {
 	/* It is inside, or about to be, and need not be SCHED_EXT. */
-	BIAS_HINT_INSIDE,
+	BIAS_EVENT_INSIDE,
 	/* It leaves a followed cgroup, or a thread in one forked it outside. */
-	BIAS_HINT_LEFT,
+	BIAS_EVENT_LEFT,
 	/* A thread outside forked it outside, and it is SCHED_EXT. */
-	BIAS_HINT_BORN,
+	BIAS_EVENT_FORKED,
 };
 
-struct bias_hint {
+struct bias_event {
 	u64 start_ns;	    /* start of its process since boot */
 	u64 maker_start_ns; /* start of the process that forked it, or 0 */
 	u32 process;	    /* tgid of its process */
 	u32 maker;
-	u32 kind; /* enum bias_hint_kind */
+	u32 type; /* enum bias_event_type */
 	u32 pad;
 };
 
-_Static_assert(sizeof(struct bias_hint) == 32, "hints are sent as they lie: without padding");
+_Static_assert(sizeof(struct bias_event) == 32, "hints are sent as they lie: without padding");
 
 /*
  * Statistics, one array per CPU, written by that CPU. The agent's names of
@@ -142,13 +142,13 @@ enum bias_stat {
 	BIAS_STAT_RUN_FAST_NS,	   /* run time on fast CPUs [ns] */
 	BIAS_STAT_RUN_SLOW_NS,	   /* run time on slow CPUs [ns] */
 	BIAS_STAT_SWAP_GAIN,	   /* gain swaps requested */
-	BIAS_STAT_BORROWED,	   /* tasks stolen from the other class */
+	BIAS_STAT_STOLEN,	   /* tasks stolen from the other class */
 	BIAS_STAT_COUNTED,	   /* intervals counted */
 	/* Of these, dropped: counted too briefly, backwards or wrapped. */
 	BIAS_STAT_COUNT_INVALID,
 	BIAS_STAT_COUNT_FAILED,	  /* counters that could not be read */
 	BIAS_STAT_WINDOWS,	  /* windows closed */
-	BIAS_STAT_KIND_CHANGES,	  /* changes of a task's bias */
+	BIAS_STAT_BIAS_CHANGES,	  /* changes of a task's bias */
 	BIAS_STAT_GROUPS_IGNORED, /* lookups of cgroups beyond the table */
 	BIAS_STAT_SWAP_ASKED,	  /* planned swaps requested */
 	/* Planned swaps that no longer held when they were checked. */

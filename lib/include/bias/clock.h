@@ -20,7 +20,7 @@
  * the highest: a task of nice 19 alone on a CPU advances 100 times as fast as
  * one of nice 0.
  *
- * Each tick corrects the global vtime by the running tasks (bias_clock_see()).
+ * Each tick corrects the global vtime by the running tasks (bias_clock_add()).
  * It holds while they are behind it on average, and catches up when all of them
  * are ahead. If any CPU is contended, only tasks on contended CPUs count. On an
  * uncontended CPU there is nothing to share, and a task alone there may be any
@@ -39,7 +39,7 @@
 #ifndef BIAS_CLOCK_H
 #define BIAS_CLOCK_H
 
-#include "fair.h"
+#include "vtime.h"
 
 /*
  * Competing tasks of nice 0 per CPU that bias_clock_advance() assumes at most.
@@ -81,12 +81,12 @@ struct bias_clock_lag {
 };
 
 /*
- * Summary of the running tasks: bias_clock_look() starts it, and
- * bias_clock_see() adds a task.
+ * Summary of the running tasks: bias_clock_scan() starts it, and
+ * bias_clock_add() adds a task.
  */
-struct bias_clock_look {
+struct bias_clock_scan {
 	struct bias_clock_lag all;
-	struct bias_clock_lag wanted; /* on contended CPUs only */
+	struct bias_clock_lag contended; /* on contended CPUs only */
 	/*
 	 * Least distance [ns] ahead of the global vtime at which one of the
 	 * latter began its slice.
@@ -94,15 +94,15 @@ struct bias_clock_look {
 	s64 ahead;
 };
 
-/* Value of bias_clock_look.ahead without any such task. */
-#define BIAS_CLOCK_NOBODY ((s64)(~0ull >> 2))
+/* Value of bias_clock_scan.ahead without any such task. */
+#define BIAS_CLOCK_NONE ((s64)(~0ull >> 2))
 
 /* Return an empty summary. */
-static inline struct bias_clock_look bias_clock_look(void)
+static inline struct bias_clock_scan bias_clock_scan(void)
 {
-	struct bias_clock_look look = {.ahead = BIAS_CLOCK_NOBODY};
+	struct bias_clock_scan scan = {.ahead = BIAS_CLOCK_NONE};
 
-	return look;
+	return scan;
 }
 
 /*
@@ -122,27 +122,27 @@ static inline s64 bias_negative(s64 value)
 }
 
 /*
- * Add a running task of @weight (shifted) to @look. It is at @vtime and began
- * its slice at @began; @now is the global vtime. @wanted is all ones if its CPU
- * is contended, else 0. There is no branch, because the verifier would follow
- * each of them for each CPU.
+ * Add a running task of @weight (shifted) to @scan. It is at @vtime and began
+ * its slice at @began; @now is the global vtime. @contended is all ones if its
+ * CPU is contended, else 0. There is no branch, because the verifier would
+ * follow each of them for each CPU.
  *
  * A task more than a slice ahead counts as a slice ahead. Alone on a CPU a task
  * gets ahead without limit, and fast if its weight is small. The global vtime
  * would follow it, away from the tasks that share a CPU.
  */
-static inline void bias_clock_see(struct bias_clock_look *look, u64 now, u64 vtime, u64 began, u32 weight,
-				  u64 slice_ns, u64 wanted)
+static inline void bias_clock_add(struct bias_clock_scan *scan, u64 now, u64 vtime, u64 began, u32 weight,
+				  u64 slice_ns, u64 contended)
 {
 	s64 lag = (s64)(now - vtime);
 	s64 behind = ((lag - bias_negative(lag + (s64)slice_ns)) >> BIAS_CLOCK_SHIFT) * (s64)weight;
-	s64 ahead = (s64)(((began - now) & wanted) | (~wanted & BIAS_CLOCK_NOBODY));
+	s64 ahead = (s64)(((began - now) & contended) | (~contended & BIAS_CLOCK_NONE));
 
-	look->all.behind += behind;
-	look->all.weight += weight;
-	look->wanted.behind += behind & (s64)wanted;
-	look->wanted.weight += weight & wanted;
-	look->ahead += bias_negative(ahead - look->ahead);
+	scan->all.behind += behind;
+	scan->all.weight += weight;
+	scan->contended.behind += behind & (s64)contended;
+	scan->contended.weight += weight & contended;
+	scan->ahead += bias_negative(ahead - scan->ahead);
 }
 
 /*
@@ -158,15 +158,15 @@ static inline void bias_clock_see(struct bias_clock_look *look, u64 now, u64 vti
  * If any CPU is contended, only tasks on contended CPUs count: elsewhere there
  * is nothing to share.
  */
-static inline bool bias_clock_waits(const struct bias_clock_look *look, u64 slice_ns)
+static inline bool bias_clock_holds(const struct bias_clock_scan *scan, u64 slice_ns)
 {
 	/*
 	 * Test once. If the verifier knew the result at a second test, it would
 	 * track the sum through all of its terms.
 	 */
-	u64 wanted = bias_opaque(look->wanted.weight ? ~0ull : 0);
-	s64 behind = (look->wanted.behind & (s64)wanted) | (look->all.behind & (s64)~wanted);
-	u64 weight = (look->wanted.weight & wanted) | (look->all.weight & ~wanted);
+	u64 contended = bias_opaque(scan->contended.weight ? ~0ull : 0);
+	s64 behind = (scan->contended.behind & (s64)contended) | (scan->all.behind & (s64)~contended);
+	u64 weight = (scan->contended.weight & contended) | (scan->all.weight & ~contended);
 
 	return behind > (s64)((slice_ns / 8 >> BIAS_CLOCK_SHIFT) * weight);
 }
@@ -179,11 +179,11 @@ static inline bool bias_clock_waits(const struct bias_clock_look *look, u64 slic
  * CPU. If all such tasks began ahead of the global vtime, it is behind all
  * tasks. This happens if heavy tasks, alone on their CPUs, slow it down.
  */
-static inline u64 bias_clock_hurries(const struct bias_clock_look *look, u64 slice_ns)
+static inline u64 bias_clock_catch_up(const struct bias_clock_scan *scan, u64 slice_ns)
 {
-	if (look->ahead <= 0 || look->ahead == BIAS_CLOCK_NOBODY)
+	if (scan->ahead <= 0 || scan->ahead == BIAS_CLOCK_NONE)
 		return 0;
-	return (u64)look->ahead < slice_ns ? (u64)look->ahead : slice_ns;
+	return (u64)scan->ahead < slice_ns ? (u64)scan->ahead : slice_ns;
 }
 
 /*

@@ -30,11 +30,11 @@ enum bias_dsq_kind {
 #define BIAS_DSQ_KIND_SHIFT 28
 #define BIAS_DSQ_INDEX_MASK ((1u << BIAS_DSQ_KIND_SHIFT) - 1)
 
-/* Return the id of the shared DSQ of class @class_ in LLC @llc. */
-static inline u64 bias_dsq_shared(u32 llc, u32 class_)
+/* Return the id of the shared DSQ of class @cpu_class in LLC @llc. */
+static inline u64 bias_dsq_shared(u32 llc, u32 cpu_class)
 {
 	return ((u64)BIAS_DSQ_SHARED << BIAS_DSQ_KIND_SHIFT) |
-	       ((llc * BIAS_NR_CLASSES + class_) & BIAS_DSQ_INDEX_MASK);
+	       ((llc * BIAS_NR_CLASSES + cpu_class) & BIAS_DSQ_INDEX_MASK);
 }
 
 /* Return the id of the DSQ of the tasks that can run on @cpu only. */

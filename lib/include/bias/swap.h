@@ -33,7 +33,7 @@
 #ifndef BIAS_SWAP_H
 #define BIAS_SWAP_H
 
-#include "bias.h"
+#include "profile.h"
 #include "dsq.h"
 
 /* Recent work of a task on CPUs of each class. */
@@ -45,26 +45,27 @@ struct bias_work {
 /* Time after which a sum is halved [ns]. */
 #define BIAS_WORK_NS 200000000ull
 
-/* Add an interval of @ran_ns with valid counts on a CPU of @class_. */
-static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 ran_ns, enum bias_class class_)
+/* Add an interval of @ran_ns with valid counts on a CPU of @cpu_class. */
+static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 ran_ns,
+				 enum bias_class cpu_class)
 {
-	if (work->ran_ns[class_] > BIAS_WORK_NS) {
-		work->instructions[class_] /= 2;
-		work->ran_ns[class_] /= 2;
+	if (work->ran_ns[cpu_class] > BIAS_WORK_NS) {
+		work->instructions[cpu_class] /= 2;
+		work->ran_ns[cpu_class] /= 2;
 	}
-	work->instructions[class_] += instructions;
-	work->ran_ns[class_] += ran_ns;
+	work->instructions[cpu_class] += instructions;
+	work->ran_ns[cpu_class] += ran_ns;
 }
 
-/* Empty the sum of @class_, which no longer measures the task. */
-static inline void bias_work_forget(struct bias_work *work, enum bias_class class_)
+/* Empty the sum of @cpu_class, which no longer measures the task. */
+static inline void bias_work_forget(struct bias_work *work, enum bias_class cpu_class)
 {
-	work->instructions[class_] = 0;
-	work->ran_ns[class_] = 0;
+	work->instructions[cpu_class] = 0;
+	work->ran_ns[cpu_class] = 0;
 }
 
-/* Answer of bias_swap_look about one task; the caller sets @pid. */
-struct bias_look {
+/* Answer of bias_task_query about one task; the caller sets @pid. */
+struct bias_task_state {
 	u64 start_ns; /* start since boot; with pid, its identity */
 	u64 moved_ns; /* when it last migrated by request; 0: never */
 	u64 lost_ns;  /* total time lost by such migrations */
@@ -79,13 +80,13 @@ struct bias_look {
 	u32 pad;
 };
 
-_Static_assert(sizeof(struct bias_look) == 128, "looks are handed over as they lie: without padding");
+_Static_assert(sizeof(struct bias_task_state) == 128, "looks are handed over as they lie: without padding");
 
 enum bias_look_flags {
-	BIAS_LOOK_RUNNABLE = 1, /* it runs or waits for its CPU */
-	BIAS_LOOK_MOVABLE = 2,	/* it may run on several CPUs */
-	BIAS_LOOK_ANYWHERE = 4, /* it may run on all CPUs */
-	BIAS_LOOK_SWAPPED = 8,	/* moved_ns is that of a planned swap */
+	BIAS_TASK_RUNNABLE = 1, /* it runs or waits for its CPU */
+	BIAS_TASK_MOVABLE = 2,	/* it may run on several CPUs */
+	BIAS_TASK_ANYWHERE = 4, /* it may run on all CPUs */
+	BIAS_TASK_SWAPPED = 8,	/* moved_ns is that of a planned swap */
 };
 
 /* Request to bias_swap_ask: the tasks of a slow and of a fast CPU that swap. */
@@ -103,12 +104,12 @@ enum bias_swap_answer {
 	BIAS_SWAP_ASKED,     /* requested; the CPUs may still drop it */
 	BIAS_SWAP_NO_PAIR,   /* not a slow and a fast CPU of one node */
 	BIAS_SWAP_GONE,	     /* a task has ended, or its pid was reused */
-	BIAS_SWAP_FOREIGN,   /* a task is unknown to this scheduler */
+	BIAS_SWAP_UNTRACKED, /* a task is unknown to this scheduler */
 	BIAS_SWAP_ELSEWHERE, /* a task is no longer resident on its CPU */
 	BIAS_SWAP_CONFINED,  /* a task must not migrate there, or not now */
 	BIAS_SWAP_BUSY,	     /* a CPU has another request pending */
 	BIAS_SWAP_BIAS,	     /* the slow CPU's task no longer gains more */
-	BIAS_SWAP_OWED,	     /* the fast CPU's task makes up for lag */
+	BIAS_SWAP_LAG,	     /* the fast CPU's task makes up for lag */
 	BIAS_NR_SWAP_ANSWERS,
 };
 

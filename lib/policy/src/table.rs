@@ -23,7 +23,7 @@
 //!
 //! # Limits
 //!
-//! The table does not describe overlap between components: see `lib/include/bias/capacity.h`.
+//! The table does not describe overlap between components: see `lib/include/bias/cost.h`.
 
 use crate::ffi;
 use crate::sharing::{SHARED_MAX, SHARED_NONE};

@@ -1,4 +1,4 @@
-//! Tests of the invariants in `lib/include/bias/bias.h`, on the code that BPF compiles.
+//! Tests of the invariants in `lib/include/bias/profile.h`, on the code that BPF compiles.
 
 #![allow(clippy::unwrap_used)]
 
@@ -128,7 +128,7 @@ proptest! {
         let tick_ns = TICKS_MS[tick] * MS;
         let (mut profile, mut window) = (bias_profile::default(), bias_window::default());
         profile.windows = u32::from(known);
-        let bound = WINDOW * u64::from(BIAS_WINDOW_MOST_NS) / tick_ns + 1;
+        let bound = WINDOW * u64::from(BIAS_WINDOW_MAX_NS) / tick_ns + 1;
         let closed = (0..bound).any(|_| charge(&mut profile, &mut window, stretch(tick_ns, mhz, 1), tick_ns) > 0);
         prop_assert!(closed && profile.stack.permille[2] > 950, "{profile:?} {window:?}");
     }
@@ -164,7 +164,7 @@ proptest! {
         c!(bias_counts_scale(&mut after, running.saturating_mul(turns), running));
         prop_assert!(c!(bias_counts_valid(&after)));
         let ratio = after.cycles as f64 / before.cycles as f64;
-        let expected = turns.min(u64::from(BIAS_TURNS_MAX)) as f64;
+        let expected = turns.min(u64::from(BIAS_MUX_MAX)) as f64;
         let cut = after.cycles == BOUND - 1 || running.saturating_mul(turns) >= BOUND;
         prop_assert!(cut || (ratio / expected - 1.0).abs() < 1e-9, "{ratio} {expected}");
         for (one, other) in [(before.external, after.external), (before.internal, after.internal)] {
@@ -175,10 +175,10 @@ proptest! {
     /// A short run that was counted in full is usable, but a short part of a longer run is not.
     #[test]
     fn a_glimpse_tells_nothing(enabled in 0u64..1 << 40, running in 0u64..1 << 40) {
-        let tells = c!(bias_turn_tells(enabled, running));
-        prop_assert_eq!(tells, running >= enabled || running >= u64::from(BIAS_TURN_MIN_NS));
-        prop_assert!(c!(bias_turn_tells(running, running)));
-        prop_assert!(!c!(bias_turn_tells(30_000_000, 60_000)), "seen: the kernel's own work, taken for execution");
+        let tells = c!(bias_mux_counted(enabled, running));
+        prop_assert_eq!(tells, running >= enabled || running >= u64::from(BIAS_MUX_MIN_NS));
+        prop_assert!(c!(bias_mux_counted(running, running)));
+        prop_assert!(!c!(bias_mux_counted(30_000_000, 60_000)), "seen: the kernel's own work, taken for execution");
     }
 
     #[test]
@@ -238,12 +238,12 @@ proptest! {
         let high = low + width;
         let kind = c!(bias_classify(before, speedup, low, high));
         if speedup == 0 {
-            prop_assert_eq!(kind, BIAS_KIND_NEUTRAL);
+            prop_assert_eq!(kind, BIAS_UNBIASED);
         } else if speedup >= high {
-            prop_assert_eq!(kind, BIAS_KIND_FAST);
+            prop_assert_eq!(kind, BIAS_FAST_BIASED);
         } else if speedup <= low {
-            prop_assert_eq!(kind, BIAS_KIND_SLOW);
-        } else if kind != BIAS_KIND_NEUTRAL {
+            prop_assert_eq!(kind, BIAS_SLOW_BIASED);
+        } else if kind != BIAS_UNBIASED {
             prop_assert_eq!(kind, before, "inside the band a kind is only kept");
             prop_assert!(speedup >= high - width / 4 || speedup <= low + width / 4);
         }
@@ -267,7 +267,7 @@ proptest! {
         let average = c!(bias_average_step(0, speedup));
         let (low, high) = (c!(bias_band_low(average)), c!(bias_band_high(average)));
         for before in 0..3 {
-            prop_assert_eq!(c!(bias_classify(before, speedup, low, high)), BIAS_KIND_NEUTRAL);
+            prop_assert_eq!(c!(bias_classify(before, speedup, low, high)), BIAS_UNBIASED);
         }
     }
 

@@ -131,14 +131,14 @@ proptest! {
             for (vtime, work) in run.iter_mut().zip(works) {
                 *vtime += work;
             }
-            let mut look = c!(bias_clock_look());
+            let mut look = c!(bias_clock_scan());
             for vtime in run.iter() {
-                c!(bias_clock_see(&mut look, clock, *vtime, *vtime, BIAS_WEIGHT_NICE_0, slice, u64::MAX));
+                c!(bias_clock_add(&mut look, clock, *vtime, *vtime, BIAS_WEIGHT_NICE_0, slice, u64::MAX));
             }
             if !waits {
                 clock += c!(bias_clock_advance(works.iter().sum::<u64>() + more, weight(tasks), 2));
             }
-            waits = c!(bias_clock_waits(&look, slice));
+            waits = c!(bias_clock_holds(&look, slice));
             clock
         };
         for turn in 0..2_000 {
@@ -175,12 +175,12 @@ proptest! {
                 clock += c!(bias_clock_advance(u64::from(cpus) * tick, total, cpus));
             }
             // Only the CPU of the two tasks is contended, so it alone counts.
-            let mut look = c!(bias_clock_look());
-            c!(bias_clock_see(&mut look, clock, ahead[0], ahead[0], loners[0], slice, 0));
-            c!(bias_clock_see(&mut look, clock, vtimes[runs], began, pair[runs], slice, u64::MAX));
-            waits = c!(bias_clock_waits(&look, slice));
+            let mut look = c!(bias_clock_scan());
+            c!(bias_clock_add(&mut look, clock, ahead[0], ahead[0], loners[0], slice, 0));
+            c!(bias_clock_add(&mut look, clock, vtimes[runs], began, pair[runs], slice, u64::MAX));
+            waits = c!(bias_clock_holds(&look, slice));
             if !waits {
-                clock += c!(bias_clock_hurries(&look, slice));
+                clock += c!(bias_clock_catch_up(&look, slice));
             }
             if turn % 4 != 3 {
                 continue;
@@ -232,8 +232,8 @@ proptest! {
     fn the_wait_of_a_light_task_is_longer_but_bounded(slice in 1_000u64..1_000_000_000, weight in 1u32..=10_000) {
         let shifted = weight << BIAS_WEIGHT_SHIFT;
         let ahead = c!(bias_ahead_ns(slice, shifted));
-        prop_assert!(ahead >= 2 * slice && ahead <= u64::from(BIAS_MOST_AHEAD) * slice);
-        prop_assert!(ahead >= c!(bias_charge(slice, shifted)) || ahead == u64::from(BIAS_MOST_AHEAD) * slice);
+        prop_assert!(ahead >= 2 * slice && ahead <= u64::from(BIAS_MAX_AHEAD_SLICES) * slice);
+        prop_assert!(ahead >= c!(bias_charge(slice, shifted)) || ahead == u64::from(BIAS_MAX_AHEAD_SLICES) * slice);
         prop_assert!(ahead <= c!(bias_ahead_ns(slice, (weight / 2).max(1) << BIAS_WEIGHT_SHIFT)));
     }
 

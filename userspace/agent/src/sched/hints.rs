@@ -149,18 +149,18 @@ fn ring_when_readable(fd: BorrowedFd<'_>, needed: Weak<()>) -> Result<Receiver<(
 
 /// Parse the event in `bytes`.
 fn parse(bytes: &[u8]) -> Option<Hint> {
-    if bytes.len() < size_of::<ffi::bias_hint>() {
+    if bytes.len() < size_of::<ffi::bias_event>() {
         return None;
     }
     // SAFETY: there are enough bytes for the structure. It consists of integers only, so that any
     // bytes are valid. The read does not require alignment.
-    let raw: ffi::bias_hint = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+    let raw: ffi::bias_event = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
     let process = Id { tid: raw.process, start: raw.start_ns / TICK_NS };
     let maker = Id { tid: raw.maker, start: raw.maker_start_ns / TICK_NS };
-    match raw.kind {
-        ffi::BIAS_HINT_INSIDE => Some(Hint::Inside),
-        ffi::BIAS_HINT_LEFT => Some(Hint::Left(process)),
-        ffi::BIAS_HINT_BORN => Some(Hint::Born { process, maker }),
+    match raw.type_ {
+        ffi::BIAS_EVENT_INSIDE => Some(Hint::Inside),
+        ffi::BIAS_EVENT_LEFT => Some(Hint::Left(process)),
+        ffi::BIAS_EVENT_FORKED => Some(Hint::Born { process, maker }),
         _ => None,
     }
 }
@@ -178,12 +178,12 @@ mod tests {
         for ns in [123_456_789_012u64, 99_999_999] {
             bytes.extend(ns.to_ne_bytes());
         }
-        for word in [7u32, 8, ffi::BIAS_HINT_BORN, 0] {
+        for word in [7u32, 8, ffi::BIAS_EVENT_FORKED, 0] {
             bytes.extend(word.to_ne_bytes());
         }
         let process = Id { tid: 7, start: 12_345 };
         assert_eq!(parse(&bytes), Some(Hint::Born { process, maker: Id { tid: 8, start: 9 } }));
-        bytes[24] = ffi::BIAS_HINT_LEFT as u8;
+        bytes[24] = ffi::BIAS_EVENT_LEFT as u8;
         assert_eq!(parse(&bytes), Some(Hint::Left(process)));
         bytes[24] = 9;
         assert_eq!(parse(&bytes), None);

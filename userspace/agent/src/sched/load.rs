@@ -138,7 +138,7 @@ impl<'object> Loaded<'object> {
     pub(super) fn hints(&mut self) -> Result<Hints> {
         hints::require()?;
         let (maps, progs) = (&self.skel.maps, &self.skel.progs);
-        let hints = Hints::listen(&maps.optin_cgroups, &maps.optin_hints)?;
+        let hints = Hints::listen(&maps.optin_cgroups, &maps.optin_events)?;
         for program in [&progs.bias_optin_move, &progs.bias_optin_fork] {
             self.hinting.push(program.attach()?);
         }
@@ -183,7 +183,7 @@ impl<'object> Loaded<'object> {
 
     /// Return the program of `bpf/swap.bpf.h` that queries a task.
     pub(super) fn look_program(&self) -> &ProgramMut<'object> {
-        &self.skel.progs.bias_swap_look
+        &self.skel.progs.bias_task_query
     }
 
     pub(super) fn ask_program(&self) -> &ProgramMut<'object> {
@@ -257,7 +257,7 @@ fn turn(data: &mut types::data_knobs, options: &RunOptions) {
     data.rotate_gap_ns = ns(knobs.rotate_gap_us);
     data.sync_burst_ns = ns(knobs.sync_burst_us);
     data.window_instructions = knobs.window_instructions;
-    data.borrow_gap_ns = ns(knobs.borrow_gap_us);
+    data.steal_lag_ns = ns(knobs.borrow_gap_us);
     data.unfair_gap_ns = ns(knobs.unfair_gap_us);
     data.sample_every = small(knobs.sample_every);
     data.gain_permille = small(knobs.gain_permille);
@@ -290,7 +290,7 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
         program.set_autoattach(false);
     }
     open.maps.optin_cgroups.set_autocreate(hints || limited)?;
-    open.maps.optin_hints.set_autocreate(hints)?;
+    open.maps.optin_events.set_autocreate(hints)?;
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     (ro.partial, ro.limited) = (partial, limited);
     ro.agent_tgid = std::process::id();

@@ -87,8 +87,8 @@ pub enum Kind {
 impl From<u32> for Kind {
     fn from(kind: u32) -> Self {
         match kind {
-            ffi::BIAS_KIND_FAST => Self::Fast,
-            ffi::BIAS_KIND_SLOW => Self::Slow,
+            ffi::BIAS_FAST_BIASED => Self::Fast,
+            ffi::BIAS_SLOW_BIASED => Self::Slow,
             _ => Self::Neutral,
         }
     }
@@ -148,7 +148,7 @@ impl From<&ffi::bias_task_report> for TaskReport {
             cpu: raw.cpu,
             running: raw.running != 0,
             reason: raw.reason.into(),
-            kind: if speedup.is_some() { raw.profile.kind.into() } else { Kind::Neutral },
+            kind: if speedup.is_some() { raw.profile.bias.into() } else { Kind::Neutral },
             speedup_permille: speedup,
             stack_permille: speedup.map(|_| Stack { execute, internal, external }),
             windows: raw.profile.windows,
@@ -248,7 +248,7 @@ mod tests {
         (known.running, known.cpu, known.reason, known.slow_ns) = (1, 3, ffi::BIAS_REASON_YIELD, 5_000_000);
         known.profile.stack.permille = [100, 50, 850];
         known.profile.speedup_permille = 1090;
-        known.profile.kind = ffi::BIAS_KIND_SLOW;
+        known.profile.bias = ffi::BIAS_SLOW_BIASED;
         known.profile.stable = ffi::BIAS_STABLE_WINDOWS;
         known.profile.windows = 9;
         let expected = TaskReport {
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn of_a_task_that_was_not_counted_nothing_is_claimed() {
         let mut unknown = raw(7, b"x");
-        (unknown.reason, unknown.profile.kind) = (77, ffi::BIAS_KIND_FAST);
+        (unknown.reason, unknown.profile.bias) = (77, ffi::BIAS_FAST_BIASED);
         let report = TaskReport::from(&unknown);
         assert_eq!((report.speedup_permille, report.stack_permille), (None, None));
         assert_eq!((report.reason, report.kind, report.stable), (Reason::None, Kind::Neutral, false));

@@ -27,15 +27,15 @@ impl Kernel for Loaded<'_> {
             let since_ns = bss.llc_ctxs.get(info.llc as usize).map_or(0, |llc| llc.waiting_since_ns);
             seats.push(Seat {
                 cpu: at as u32,
-                pid: if sits { u32::try_from(cctx.seat_pid).unwrap_or(0) } else { 0 },
-                speedup_permille: cctx.seat_speedup,
+                pid: if sits { u32::try_from(cctx.resident_pid).unwrap_or(0) } else { 0 },
+                speedup_permille: cctx.resident_speedup,
                 waiting_since_ns: since_ns,
             });
         }
     }
 
     fn look(&self, pid: u32) -> Result<Option<Task>> {
-        let mut look = ffi::bias_look { pid, ..ffi::bias_look::default() };
+        let mut look = ffi::bias_task_state { pid, ..ffi::bias_task_state::default() };
         let answer = call(self.look_program(), &mut look).context("cannot look at a task")?;
         match Errno::from_raw(answer.wrapping_neg()) {
             _ if answer == 0 => Ok(Some(Task::from(&look))),
@@ -61,7 +61,7 @@ impl Kernel for Loaded<'_> {
 /// Structure without padding that consists of integers only: any bytes are valid, and all are
 /// initialised.
 trait Plain {}
-impl Plain for ffi::bias_look {}
+impl Plain for ffi::bias_task_state {}
 impl Plain for ffi::bias_swap_request {}
 
 /// Run a program with `context`, which the program may change. Return the program's result.
@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(size_of::<ffi::bias_swap_request>(), 2 * 8 + 4 * 4);
         assert_eq!(size_of::<ffi::bias_work>(), 2 * 2 * 8);
         let work = size_of::<ffi::bias_work>() + size_of::<ffi::bias_profile>();
-        assert_eq!(size_of::<ffi::bias_look>(), 4 * 8 + work + 4 * 4 + 16 + 4);
+        assert_eq!(size_of::<ffi::bias_task_state>(), 4 * 8 + work + 4 * 4 + 16 + 4);
     }
 }

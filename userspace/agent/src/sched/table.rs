@@ -36,7 +36,7 @@ fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
         };
         speed.cost.permille = entry.cost_permille;
         speed.shared.permille = entry.shared_cost_permille();
-        speed.class_ = u32::from(entry.class == Class::Slow);
+        speed.cpu_class = u32::from(entry.class == Class::Slow);
         if entry.class == Class::Slow {
             slow.push((info.llc, entry.cpu));
         }

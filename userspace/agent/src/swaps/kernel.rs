@@ -80,8 +80,8 @@ pub struct Task {
     pub stable: bool,
 }
 
-impl From<&ffi::bias_look> for Task {
-    fn from(raw: &ffi::bias_look) -> Self {
+impl From<&ffi::bias_task_state> for Task {
+    fn from(raw: &ffi::bias_task_state) -> Self {
         let name: Vec<u8> = raw.comm.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
         let has = |flag: u32| raw.flags & flag != 0;
         Self {
@@ -89,11 +89,11 @@ impl From<&ffi::bias_look> for Task {
             start_ns: raw.start_ns,
             name: String::from_utf8_lossy(&name).into_owned(),
             cpu: raw.cpu,
-            runnable: has(ffi::BIAS_LOOK_RUNNABLE),
-            movable: has(ffi::BIAS_LOOK_MOVABLE),
-            allowed: (!has(ffi::BIAS_LOOK_ANYWHERE)).then_some(raw.allowed),
+            runnable: has(ffi::BIAS_TASK_RUNNABLE),
+            movable: has(ffi::BIAS_TASK_MOVABLE),
+            allowed: (!has(ffi::BIAS_TASK_ANYWHERE)).then_some(raw.allowed),
             moved_ns: Some(raw.moved_ns).filter(|at| *at != 0),
-            swapped: has(ffi::BIAS_LOOK_SWAPPED),
+            swapped: has(ffi::BIAS_TASK_SWAPPED),
             lost_ns: raw.lost_ns,
             work: Work::from(&raw.work),
             stack_permille: (raw.profile.speedup_permille != 0).then_some(raw.profile.stack.permille),
@@ -155,12 +155,12 @@ impl Refusal {
             ffi::BIAS_SWAP_ASKED => None,
             ffi::BIAS_SWAP_NO_PAIR => Some(Self::NoPair),
             ffi::BIAS_SWAP_GONE => Some(Self::Gone),
-            ffi::BIAS_SWAP_FOREIGN => Some(Self::Foreign),
+            ffi::BIAS_SWAP_UNTRACKED => Some(Self::Foreign),
             ffi::BIAS_SWAP_ELSEWHERE => Some(Self::Elsewhere),
             ffi::BIAS_SWAP_CONFINED => Some(Self::Confined),
             ffi::BIAS_SWAP_BUSY => Some(Self::Busy),
             ffi::BIAS_SWAP_BIAS => Some(Self::Bias),
-            ffi::BIAS_SWAP_OWED => Some(Self::Owed),
+            ffi::BIAS_SWAP_LAG => Some(Self::Owed),
             _ => Some(Self::Other),
         }
     }
@@ -199,17 +199,17 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_a_task_is_not_claimed() {
-        let mut raw = ffi::bias_look { pid: 7, allowed: 5, ..ffi::bias_look::default() };
+        let mut raw = ffi::bias_task_state { pid: 7, allowed: 5, ..ffi::bias_task_state::default() };
         raw.profile.stack.permille = [1000, 0, 0];
         let task = Task::from(&raw);
         assert_eq!((task.stack_permille, task.moved_ns, task.allowed), (None, None, Some(5)));
         assert!(!task.runnable && !task.movable && !task.swapped && !task.stable);
         raw.profile.speedup_permille = 2500;
         (raw.moved_ns, raw.profile.stable) = (3, ffi::BIAS_STABLE_WINDOWS);
-        raw.flags = ffi::BIAS_LOOK_ANYWHERE
-            | ffi::BIAS_LOOK_MOVABLE
-            | ffi::BIAS_LOOK_RUNNABLE
-            | ffi::BIAS_LOOK_SWAPPED;
+        raw.flags = ffi::BIAS_TASK_ANYWHERE
+            | ffi::BIAS_TASK_MOVABLE
+            | ffi::BIAS_TASK_RUNNABLE
+            | ffi::BIAS_TASK_SWAPPED;
         let task = Task::from(&raw);
         assert_eq!((task.stack_permille, task.moved_ns, task.allowed), (Some([1000, 0, 0]), Some(3), None));
         assert!(task.runnable && task.movable && task.swapped && task.stable);

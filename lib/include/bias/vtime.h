@@ -23,10 +23,10 @@
  * The work of a task without a profile is charged by the execute component.
  * clock.h defines where tasks start that wake or are new.
  */
-#ifndef BIAS_FAIR_H
-#define BIAS_FAIR_H
+#ifndef BIAS_VTIME_H
+#define BIAS_VTIME_H
 
-#include "capacity.h"
+#include "cost.h"
 
 /*
  * Weights are the kernel's times 1024, so that a small share of a large group
@@ -82,14 +82,14 @@ static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
 /*
  * Return how far ahead [ns] a task of @weight (shifted) may wait: the charge
  * for two slices, so that its weight counts. The limits are two slices and
- * BIAS_MOST_AHEAD slices, so that the lightest task does not starve.
+ * BIAS_MAX_AHEAD_SLICES slices, so that the lightest task does not starve.
  */
-#define BIAS_MOST_AHEAD 16
+#define BIAS_MAX_AHEAD_SLICES 16
 
 static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
 {
 	u64 ahead = bias_charge(2 * slice_ns, weight);
-	u64 least = 2 * slice_ns, most = BIAS_MOST_AHEAD * slice_ns;
+	u64 least = 2 * slice_ns, most = BIAS_MAX_AHEAD_SLICES * slice_ns;
 
 	return ahead < least ? least : ahead < most ? ahead : most;
 }

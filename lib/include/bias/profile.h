@@ -21,7 +21,7 @@
  *			eighth. An interval that fills several windows at once
  *			counts for more.
  *	speedup		Predicted from the CPI stack and the costs of typical
- *			slow and fast CPUs (capacity.h).
+ *			slow and fast CPUs (cost.h).
  *	bias		Fast-biased, slow-biased or unbiased, by two thresholds
  *			with hysteresis. They are a band around the average
  *			speedup of running tasks, weighted by time, or fixed.
@@ -35,12 +35,12 @@
  *
  * but not before
  *
- *	BIAS_WINDOW_LEAST_NS * N, at most BIAS_WINDOW_ENOUGH_NS, because a fast
+ *	BIAS_WINDOW_MIN_NS * N, at most BIAS_WINDOW_ENOUGH_NS, because a fast
  *	core executes N instructions in a fraction of a millisecond,
  *
  * and in any case after
  *
- *	BIAS_WINDOW_MOST_NS * N.
+ *	BIAS_WINDOW_MAX_NS * N.
  *
  * A task's first window does not wait for the least time: any profile is better
  * than none. A tick of 10 ms is one window on any fast CPU, so the average
@@ -63,10 +63,10 @@
  * calibrates how external stalls convert between cores. So a task with much
  * memory-level parallelism gains more than predicted.
  */
-#ifndef BIAS_BIAS_H
-#define BIAS_BIAS_H
+#ifndef BIAS_PROFILE_H
+#define BIAS_PROFILE_H
 
-#include "capacity.h"
+#include "cost.h"
 
 /* Counts of one interval on one CPU. */
 struct bias_counts {
@@ -90,12 +90,12 @@ struct bias_counts {
  * Time per instruction of a window's size after which it closes in any case
  * [ns]: 40 ms for 500 000 instructions.
  */
-#define BIAS_WINDOW_MOST_NS 80
+#define BIAS_WINDOW_MAX_NS 80
 /*
  * Time per instruction of a window's size before which it does not close [ns]:
  * 8 ms for 500 000 instructions. It does not matter at 60 MIPS or less.
  */
-#define BIAS_WINDOW_LEAST_NS 16
+#define BIAS_WINDOW_MIN_NS 16
 /* Time that is enough for a window of any size [ns]. */
 #define BIAS_WINDOW_ENOUGH_NS 8000000
 
@@ -108,17 +108,17 @@ struct bias_window {
 };
 
 /* Bias of a task. */
-enum bias_kind {
-	BIAS_KIND_NEUTRAL, /* unbiased, or unknown */
-	BIAS_KIND_FAST,
-	BIAS_KIND_SLOW,
+enum bias_task_bias {
+	BIAS_UNBIASED, /* unbiased, or unknown */
+	BIAS_FAST_BIASED,
+	BIAS_SLOW_BIASED,
 };
 
 /* What is known of a task. */
 struct bias_profile {
 	struct bias_stack stack; /* on the reference CPU */
 	u32 speedup_permille;	 /* slow over fast; 0 if unknown */
-	u32 kind;		 /* enum bias_kind */
+	u32 bias;		 /* enum bias_task_bias */
 	u32 windows;		 /* own windows so far; 0 if inherited */
 	u32 stable;		 /* windows in a row that agreed */
 };
@@ -142,20 +142,20 @@ static inline bool bias_counts_valid(const struct bias_counts *counts)
 }
 
 /* Largest factor by which multiplexed counts are scaled. */
-#define BIAS_TURNS_MAX 64
+#define BIAS_MUX_MAX 64
 /*
  * A group that ran for less time shows nothing [ns]: half of its counts would
  * come from the kernel's own work of rotating groups.
  */
-#define BIAS_TURN_MIN_NS 500000
+#define BIAS_MUX_MIN_NS 500000
 
 /*
  * Return true if counts over @running_ns represent an interval of @enabled_ns.
  * Short intervals that were counted in full do.
  */
-static inline bool bias_turn_tells(u64 enabled_ns, u64 running_ns)
+static inline bool bias_mux_counted(u64 enabled_ns, u64 running_ns)
 {
-	return running_ns >= enabled_ns || running_ns >= BIAS_TURN_MIN_NS;
+	return running_ns >= enabled_ns || running_ns >= BIAS_MUX_MIN_NS;
 }
 
 /*
@@ -170,8 +170,8 @@ static inline void bias_counts_scale(struct bias_counts *counts, u64 enabled_ns,
 	if (!running_ns || running_ns >= enabled_ns || enabled_ns >= BIAS_COUNTS_MAX)
 		return;
 	factor = (enabled_ns << 8) / running_ns;
-	if (factor > BIAS_TURNS_MAX << 8)
-		factor = BIAS_TURNS_MAX << 8;
+	if (factor > BIAS_MUX_MAX << 8)
+		factor = BIAS_MUX_MAX << 8;
 	for (int i = 0; i < 4; i++) {
 		u64 scaled = (*all[i] * factor) >> 8;
 
@@ -243,11 +243,11 @@ static inline u32 bias_window_full(const struct bias_window *window, u64 size, b
 	by_cycles = window->cycles / (size * BIAS_WINDOW_CPI);
 	if (by_cycles > windows)
 		windows = by_cycles;
-	least_ns = size * BIAS_WINDOW_LEAST_NS;
+	least_ns = size * BIAS_WINDOW_MIN_NS;
 	by_time = window->ran_ns / (least_ns < BIAS_WINDOW_ENOUGH_NS ? least_ns : BIAS_WINDOW_ENOUGH_NS);
 	if (known && by_time < windows)
 		windows = by_time;
-	by_time = window->ran_ns / (size * BIAS_WINDOW_MOST_NS);
+	by_time = window->ran_ns / (size * BIAS_WINDOW_MAX_NS);
 	if (by_time > windows)
 		windows = by_time;
 	return windows < 64 ? windows : 64;
@@ -341,12 +341,12 @@ static inline u32 bias_classify(u32 before, u32 speedup, u32 low, u32 high)
 	u32 margin = high > low ? (high - low) / 4 : 0;
 
 	if (!speedup)
-		return BIAS_KIND_NEUTRAL;
-	if (speedup >= high || (before == BIAS_KIND_FAST && speedup >= high - margin))
-		return BIAS_KIND_FAST;
-	if (speedup <= low || (before == BIAS_KIND_SLOW && speedup <= low + margin))
-		return BIAS_KIND_SLOW;
-	return BIAS_KIND_NEUTRAL;
+		return BIAS_UNBIASED;
+	if (speedup >= high || (before == BIAS_FAST_BIASED && speedup >= high - margin))
+		return BIAS_FAST_BIASED;
+	if (speedup <= low || (before == BIAS_SLOW_BIASED && speedup <= low + margin))
+		return BIAS_SLOW_BIASED;
+	return BIAS_UNBIASED;
 }
 
 /* Half the width of the band around the average speedup [permille of it]. */

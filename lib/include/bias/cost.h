@@ -25,8 +25,8 @@
  * Components are additive: misses that overlap with execution cost what they
  * cost when the CPI stack was measured [Koufaty10].
  */
-#ifndef BIAS_CAPACITY_H
-#define BIAS_CAPACITY_H
+#ifndef BIAS_COST_H
+#define BIAS_COST_H
 
 #include "types.h"
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Classification: the class of CPUs that a task belongs on, and how far
+ * fairness overrules it.
+ *
+ * Problem
+ * The fast CPUs should run the tasks that gain most from them, in any mix. Yet
+ * a task that gains little must not wait for ever behind tasks that gain more.
+ *
+ * Approach
+ * Each tick moves the average speedup by that of the running task. The band
+ * beyond which tasks have a bias moves with the average. Bias is evaluated
+ * whenever a task is queued. A slow-biased task waits in the slow DSQ and
+ * prefers an idle slow CPU. All other tasks wait in the fast DSQ. A CPU serves
+ * the DSQ of its own class first, but steals from the other if the lag there
+ * exceeds steal_lag_ns. So DSQs of any lengths advance together. No task is
+ * late by more than that gap and the order of its own DSQ. Where no DSQ fills,
+ * move.bpf.h swaps running tasks.
+ *
+ * Invariants
+ * Without counters every task is unbiased, and only affinity can send a task to
+ * the slow DSQ. A CPU that may run a task serves the DSQ in which the task
+ * waits.
+ *
+ * Limits
+ * The average lags by about 32 ticks, counted over all CPUs. Under partial load
+ * it is the average of running tasks, not of all tasks that could run.
+ */
+#ifndef BIAS_CLASSIFY_BPF_H
+#define BIAS_CLASSIFY_BPF_H
+
+#include "state.bpf.h"
+
+/*
+ * Move the average and the band at a tick that saw the task of @cctx run. CPUs
+ * may race: a lost step is small, and later ticks make up for it.
+ */
+static __always_inline void average_tick(const struct cpu_ctx *cctx)
+{
+	u32 average, high;
+
+	if (!cctx->run_speedup)
+		return;
+	average = bias_average_step(READ_ONCE(average_speedup), cctx->run_speedup);
+	WRITE_ONCE(average_speedup, average);
+	/*
+	 * Write a fixed band, too: the agent may have fixed it while another
+	 * CPU wrote an adaptive one.
+	 */
+	high = fixed_high;
+	WRITE_ONCE(band_low, high ? fixed_low : bias_band_low(average));
+	WRITE_ONCE(band_high, high ? high : bias_band_high(average));
+}
+
+/* Evaluate, store and return the bias of the task of @tctx. */
+static __always_inline u32 update_bias(struct task_ctx *tctx)
+{
+	u32 bias;
+
+	if (!tctx || !tctx->profile.speedup_permille)
+		return BIAS_UNBIASED;
+	bias = bias_classify(tctx->profile.bias, tctx->profile.speedup_permille, READ_ONCE(band_low),
+			     READ_ONCE(band_high));
+	if (bias != tctx->profile.bias) {
+		tctx->profile.bias = bias;
+		stat_inc(BIAS_STAT_BIAS_CHANGES);
+	}
+	return bias;
+}
+
+/*
+ * Return the cross-class penalty [ns] that @cpu adds to the vtime of a task of
+ * class @cpu_class. A task of the other class goes first only if its lag
+ * exceeds the gap.
+ */
+static __always_inline u64 cross_class_penalty_ns(s32 cpu, u32 cpu_class)
+{
+	u32 own = class_of(cpu);
+
+	return cpu_class == own ? 0 : steal_lag_ns;
+}
+
+#endif
