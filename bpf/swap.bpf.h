@@ -18,11 +18,11 @@
  *			which the CPUs carry out.
  *
  * Each tick records the resident task (resident_pid), so that a short run,
- * above all of the agent, does not hide it. A task that is preempted for a moment
- * cannot be preempted again, so the request waits on that CPU for the task's
- * return. account_start() drops requests unless they are for the task that
- * starts. bias_running() then kicks the CPU to carry out a request that was
- * kept.
+ * above all of the agent, does not hide it. A task that is preempted for a
+ * moment cannot be preempted again, so the request waits on that CPU for the
+ * task's return. account_start() drops requests unless they are for the task
+ * that starts. bias_running() then kicks the CPU to carry out a request that
+ * was kept.
  *
  * Invariants
  * A request names two tasks by pid, and the CPU that carries it out checks both

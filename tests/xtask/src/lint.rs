@@ -9,7 +9,7 @@ use bias_vm::packages::find_program;
 
 /// Runs every check, all of them even if one fails, and returns 1 if any did.
 pub fn run() -> Result<i32> {
-    let mut failed = Vec::new();
+    let mut failed = if prose()? { Vec::new() } else { vec!["prose"] };
     let mut check = |name: &'static str, command: &mut Command| -> Result<()> {
         eprintln!("xtask: {name} ...");
         let status = command.status().with_context(|| format!("cannot run {name}"))?;
@@ -42,6 +42,29 @@ pub fn run() -> Result<i32> {
     }
     eprintln!("xtask: failed: {}", failed.join(", "));
     Ok(1)
+}
+
+/// Check the comments and documents of all files that git tracks. Return true if they are fine.
+fn prose() -> Result<bool> {
+    eprintln!("xtask: prose ...");
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(workspace())
+        .output()
+        .context("cannot run git")?;
+    let mut clean = true;
+    for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|name| !name.is_empty()) {
+        // The glossary names the words that it replaces.
+        if name == "docs/glossary.md" {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(workspace().join(name)) else { continue };
+        for (line, complaint) in crate::prose::complaints(Path::new(name), &text) {
+            eprintln!("{name}:{line}: {complaint}");
+            clean = false;
+        }
+    }
+    Ok(clean)
 }
 
 /// The project's C files below a folder.

@@ -3,6 +3,7 @@
 mod args;
 mod demo;
 mod lint;
+mod prose;
 mod test;
 mod vm;
 

@@ -91,7 +91,9 @@ fn what_is_told_twice_or_offline_takes_no_part() {
     let flaws: [fn(&mut System); 5] = [
         |system| system.cpus.push(system.cpus[2].clone()),
         |system| system.runners.push(Runner { pid: 9, ..system.runners[2] }),
-        |system| drop(system.cpus.remove(2)),
+        |system| {
+            system.cpus.remove(2);
+        },
         |system| system.runners.push(Runner { cpu: 4, ..system.runners[2] }),
         // CPU 4, the other CPU of the duplicate, has a second task.
         |system| {

@@ -92,7 +92,7 @@ impl Page {
         let err = |e| PageError::Map(path.to_owned(), e);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(err)?;
-        // Written, not only made so long: on a full disk a page without blocks kills its writer later.
+        // A page without blocks would kill its writer later if the disk is full.
         file.write_all(&[0; PAGE_BYTES]).map_err(err)?;
         Self::map(path, &file)
     }
