@@ -1,13 +1,21 @@
 //! Debian packages through apt, with a private configuration.
 //!
-//! Problem: the project needs packages from suites that a Debian 12 machine does not list (backports, trixie's
-//! kernels), and must not change the machine's own sources to get them.
+//! # Problem
+//! The project needs packages from suites that a Debian 12 machine does not list: backports, and
+//! trixie's kernels. It must not change the machine's own sources.
 //!
-//! Approach: a private source list below the cache folder, derived from the machine's own sources (same mirror, same proxy), handed to apt
-//! through `APT_CONFIG`. Two lists: one to install from, which stays within Debian 12, and one to download kernels from,
-//! which also sees trixie. Nothing is ever installed from the second.
+//! # Approach
+//! `APT_CONFIG` points apt to a private source list below the cache directory. The list is derived
+//! from the machine's own sources, with the same mirror and proxy. There are two such lists.
+//! Packages are installed from the first one, which is limited to Debian 12. Kernels are downloaded
+//! from the second one, which also has trixie.
 //!
-//! Limits: only Debian 12 (bookworm) on amd64; elsewhere [`supported`] says no and the caller names the packages.
+//! # Invariants
+//! No package is installed from the second list.
+//!
+//! # Limits
+//! Only Debian 12 (bookworm) on amd64 is supported. Elsewhere [`supported`] returns false, and the
+//! caller lists the packages to install.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,16 +27,18 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use crate::cache;
 use crate::progress::{Step, run_logged};
 
-/// Age after which the private package lists are fetched again before something is installed or downloaded.
+/// Age after which the private package lists are fetched again before an installation or a
+/// download.
 const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Which suites an operation sees.
+/// The suites that are visible to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suites {
-    /// Debian 12 and its backports: what may be installed.
+    /// Debian 12 and its backports, for packages that may be installed.
     Install,
-    /// Also trixie and its backports: what may be downloaded and unpacked, never installed.
+    /// Also trixie and its backports, for packages that may be downloaded and unpacked, never
+    /// installed.
     Download,
 }
 
@@ -48,7 +58,7 @@ impl Suites {
     }
 }
 
-/// Whether this is the distribution the set-up knows: Debian 12 on amd64.
+/// Return true if the set-up supports this distribution: Debian 12 on amd64.
 #[must_use]
 pub fn supported() -> bool {
     is_bookworm(&fs::read_to_string("/etc/os-release").unwrap_or_default()) && cfg!(target_arch = "x86_64")
@@ -59,7 +69,7 @@ fn is_bookworm(os_release: &str) -> bool {
         && os_release.lines().any(|line| line == "VERSION_CODENAME=bookworm")
 }
 
-/// A private apt configuration, ready for use.
+/// A private apt configuration that is ready for use.
 pub struct Apt {
     config: PathBuf,
     folder: PathBuf,
@@ -67,7 +77,8 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// Writes the configuration and fetches the package lists if they are missing or old.
+    /// Write the configuration. Fetch the package lists if they are missing or old, or if the
+    /// sources changed.
     ///
     /// # Errors
     /// The machine's sources name no Debian mirror, or the lists cannot be fetched.
@@ -123,10 +134,10 @@ impl Apt {
         command
     }
 
-    /// Newest version of a package in these suites that the machine's priorities choose.
+    /// Return the newest version of a package in these suites.
     ///
     /// # Errors
-    /// There is no such package.
+    /// The package does not exist.
     pub fn version(&self, package: &str) -> Result<String> {
         let output =
             self.command("apt-cache").args(["madison", package]).output().context("cannot run apt-cache")?;
@@ -135,10 +146,10 @@ impl Apt {
         })
     }
 
-    /// Installs packages, through sudo if needed. `name/suite` chooses a suite.
+    /// Install packages, through sudo if needed. `name/suite` selects a suite.
     ///
     /// # Errors
-    /// apt-get fails, or there is no right to install.
+    /// apt-get fails, or the user may not install packages.
     pub fn install(&self, packages: &[String]) -> Result<()> {
         if self.suites != Suites::Install {
             bail!("nothing is installed from another release than Debian 12");
@@ -147,7 +158,7 @@ impl Apt {
         let mut command = if nix::unistd::geteuid().is_root() {
             self.command("apt-get")
         } else {
-            // sudo drops the environment, so the configuration is passed in the command.
+            // sudo drops the environment, so the command contains the configuration.
             let mut command = Command::new("sudo");
             command.arg("env").arg(format!("APT_CONFIG={}", self.config.display()));
             command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
@@ -159,7 +170,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Downloads packages into `folder` and unpacks them into `root`.
+    /// Download packages into `folder` and unpack them into `root`.
     ///
     /// # Errors
     /// A package is not in the archive, or the download or the unpacking fails.
@@ -183,7 +194,8 @@ impl Apt {
     }
 }
 
-/// The private source list, from `apt-get indextargets` lines `URI RELEASE COMPONENT`.
+/// Return the private source list. `targets` has lines `URI RELEASE COMPONENT` of `apt-get
+/// indextargets`.
 fn source_list(targets: &str, suites: Suites) -> Result<String> {
     let find = |wanted: &str| {
         targets.lines().find_map(|line| {
@@ -207,7 +219,7 @@ fn source_list(targets: &str, suites: Suites) -> Result<String> {
     Ok(list)
 }
 
-/// The first version in `apt-cache madison` output: ` package | version | source`.
+/// Return the first version in output of `apt-cache madison`: ` package | version | source`.
 fn first_version(madison: &str) -> Option<String> {
     let version = madison.lines().next()?.split('|').nth(1)?.trim();
     (!version.is_empty()).then(|| version.to_string())

@@ -1,18 +1,19 @@
-//! What the VM needs of this workspace: the QEMU plugin and the program that starts pacing without a module.
+//! The VM's parts that this workspace builds: the QEMU plugin, and the program that starts the
+//! pacing without a module.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The source tree's root.
+/// Return the root of the source tree.
 #[must_use]
 pub fn workspace() -> PathBuf {
     let relative = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     relative.canonicalize().unwrap_or(relative)
 }
 
-/// Where cargo puts what it builds.
+/// Return cargo's target directory for this workspace.
 #[must_use]
 pub fn target_folder() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
@@ -21,29 +22,30 @@ pub fn target_folder() -> PathBuf {
     }
 }
 
-/// A cargo command for this workspace.
+/// Return a cargo command for this workspace.
 #[must_use]
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
-    // A tests' runner passes its own package's variables on; cargo must not mistake them for its configuration.
+    // Test runners pass on variables of their own package. Cargo must not take them for its
+    // configuration.
     command.env_remove("CARGO_MANIFEST_DIR");
     command
 }
 
-/// The built emulation.
+/// The built parts of the emulation.
 #[derive(Clone, Debug)]
 pub struct Emulator {
-    /// The QEMU plugin.
+    /// Path of the QEMU plugin.
     pub plugin: PathBuf,
-    /// The program `ampctl`.
+    /// Path of the program `ampctl`.
     pub ampctl: PathBuf,
 }
 
-/// Builds the plugin and `ampctl`, optimised; quick if they are current.
+/// Build the plugin and `ampctl` with optimisation. This is quick if they are current.
 ///
 /// # Errors
-/// The build fails; cargo has said why.
+/// The build fails. Cargo then reports the reason on standard error.
 pub fn emulator() -> Result<Emulator> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--release", "--locked", "-p", "ampvm_plugin", "-p", "ampvm_abi"]);

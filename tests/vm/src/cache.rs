@@ -1,9 +1,10 @@
-//! The cache folder: everything fetched or built once for this user.
+//! The cache directory: everything that is fetched or built once per user.
 //!
-//! `$XDG_CACHE_HOME/scx_bias` or `~/.cache/scx_bias`. An entry is a folder whose name ends in a digest of all that
-//! decides its content, so a changed recipe makes a new entry and a present entry is a complete one: entries
-//! are made in a neighbouring temporary folder and renamed into place. A lock per entry keeps two processes from
-//! building the same thing at the same time.
+//! Its path is `$XDG_CACHE_HOME/scx_bias` or `~/.cache/scx_bias`. An entry is a directory. Its name
+//! contains a digest of its inputs, or their name and version, so a changed recipe makes a new
+//! entry. Entries are made in a temporary directory next to their place and then renamed, so an
+//! existing entry is complete. One lock per entry keeps two processes from building the same entry
+//! at the same time.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use anyhow::{Context as _, Result, anyhow};
 use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest as _, Sha256};
 
-/// The cache folder, created if missing.
+/// Return the cache directory, and create it if it is missing.
 ///
 /// # Errors
-/// Neither XDG_CACHE_HOME nor HOME is set, or the folder cannot be made.
+/// Neither XDG_CACHE_HOME nor HOME is set, or the directory cannot be made.
 pub fn root() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -30,7 +31,8 @@ pub fn root() -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Twelve hexadecimal digits over the parts, each with its length, so that no two lists of parts collide by joining.
+/// Return a digest of `parts` as twelve hexadecimal digits. The length of each part is included, so
+/// that two lists with the same concatenation differ.
 #[must_use]
 pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
     let mut hash = Sha256::new();
@@ -42,16 +44,17 @@ pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A held lock; released when dropped or when the process ends in any way.
+/// A held lock, released when it is dropped or when the process ends for any reason.
 struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
 
-/// Takes the lock `name`, waiting for another process if need be; `waiting` is called once before waiting.
+/// Take the lock `name`, and wait if another process holds it. `waiting` is called once before the
+/// wait.
 fn lock_in(folder: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
     let path = folder.join(format!("{name}.lock"));
     let mut waiting = Some(waiting);
     let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     loop {
-        // Asked again and again rather than blocking, because Ctrl-C must end the wait.
+        // Poll instead of blocking, because Ctrl-C must end the wait.
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(Lock(lock)),
             Err((unlocked, nix::errno::Errno::EWOULDBLOCK)) => file = unlocked,
@@ -65,10 +68,11 @@ fn lock_in(folder: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
     }
 }
 
-/// The cache entry `kind/name`; if it is missing, `make` fills a temporary folder that then becomes the entry.
+/// Return the cache entry `kind/name`. If it is missing, `make` fills a temporary directory that
+/// then becomes the entry.
 ///
 /// # Errors
-/// Whatever `make` returns; the entry then does not exist.
+/// The error of `make`, after which the entry does not exist, or an I/O error.
 pub fn entry(kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     entry_in(&root()?, kind, name, make)
 }
@@ -85,7 +89,7 @@ fn entry_in(root: &Path, kind: &str, name: &str, make: impl FnOnce(&Path) -> Res
     if path.is_dir() {
         return Ok(path);
     }
-    // Whatever lies here belongs to a process that was interrupted: the lock is ours.
+    // An interrupted process left a directory at this path, because this process holds the lock.
     let temporary = folder.join(format!(".making-{name}"));
     if temporary.exists() {
         fs::remove_dir_all(&temporary).with_context(|| format!("cannot remove {}", temporary.display()))?;

@@ -1,33 +1,33 @@
 //! Exit codes of the project's programs, and of a run in the VM.
 //!
-//! A run in the VM ends with the command's own code. The codes 120 to 122 say that the command did
-//! not get to its end; no common program uses them.
+//! A run in the VM returns the exit code of its command. The codes 120 to 122 mean that the command
+//! did not end. No common program uses them.
 
-/// All went well.
+/// Success.
 pub const OK: i32 = 0;
-/// Something failed while running.
+/// A runtime error.
 pub const RUNTIME: i32 = 1;
-/// The command line is wrong.
+/// A wrong command line.
 pub const USAGE: i32 = 2;
-/// The kernel lacks something, or the user a right, or the machine a package.
+/// A kernel feature, a capability or a package is missing.
 pub const KERNEL_OR_PERMISSION: i32 = 3;
 /// The VM could not be set up.
 pub const VM_SETUP: i32 = 120;
 /// The guest kernel panicked.
 pub const VM_PANIC: i32 = 121;
-/// The guest did not start the command, or the command did not end, in time.
+/// The guest did not start the command in time, or the command did not end in time.
 pub const VM_HANG: i32 = 122;
 /// Interrupted from the keyboard.
 pub const INTERRUPTED: i32 = 130;
 
-/// An error that chooses the program's exit code.
+/// An error that determines the program's exit code.
 ///
-/// Put it anywhere in an `anyhow` chain; [`code_of`] finds it.
+/// It can be anywhere in an `anyhow` chain; [`code_of`] finds it.
 #[derive(Debug)]
 pub struct Coded {
     /// The exit code.
     pub code: i32,
-    /// One line: what is wrong and how to mend it.
+    /// One line with the cause and the remedy.
     pub message: String,
 }
 
@@ -39,13 +39,14 @@ impl std::fmt::Display for Coded {
 
 impl std::error::Error for Coded {}
 
-/// An error with an exit code of its own.
+/// Return an error with its own exit code.
 #[must_use]
 pub fn coded(code: i32, message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Coded { code, message: message.into() })
 }
 
-/// The exit code an error asks for: its innermost [`Coded`], a wrong machine text, else [`RUNTIME`].
+/// Return the exit code of an error: the code of the first [`Coded`] in its chain, [`USAGE`] for a
+/// wrong machine specification, else [`RUNTIME`].
 #[must_use]
 pub fn code_of(error: &anyhow::Error) -> i32 {
     for cause in error.chain() {
@@ -59,7 +60,7 @@ pub fn code_of(error: &anyhow::Error) -> i32 {
     RUNTIME
 }
 
-/// Return true if the error comes from a file system without space.
+/// Return true if a full file system caused the error.
 #[must_use]
 pub fn is_disk_full(error: &anyhow::Error) -> bool {
     use std::io::{Error, ErrorKind::StorageFull};

@@ -1,50 +1,56 @@
-//! The script that the guest runs: finds its output ports, starts the emulation, runs the command, says how it ended.
+//! The script that the guest runs. It finds the output ports, starts the emulation, runs the
+//! command and records how it ended.
 //!
-//! Approach: the command travels in a file of the run's folder, never on the kernel's command line. Output goes
-//! to two virtio ports found by name in sysfs, because `/dev/virtio-ports` exists only where udev runs.
-//! What happened is told by files in the run's folder: [`STARTED`], [`FAILED`], [`EXIT_CODE`].
+//! # Approach
+//! A file in the run's directory holds the command. It is never on the kernel's command line.
+//! Output goes to two virtio ports. The script finds them by name in sysfs, because
+//! `/dev/virtio-ports` exists only where udev runs. It records the course of the run as files in
+//! the run's directory: [`STARTED`], [`FAILED`], [`EXIT_CODE`].
 //!
-//! Invariant: whatever the command's words contain, the guest passes them on unchanged (tested with a shell).
+//! # Invariants
+//! The guest passes every word of the command on unchanged (tested with a shell).
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Written when the command is about to start.
+/// File that is written just before the command starts.
 pub const STARTED: &str = "started";
-/// Written with a reason when the command could not be started.
+/// File with the reason why the command could not start.
 pub const FAILED: &str = "setup-failed";
-/// The reason in [`FAILED`] for which the machine is to be booted again.
+/// The reason in [`FAILED`] that requires another boot of the machine.
 pub const NO_TIMER: &str = "a CPU of the guest has no timer, a fault of QEMU's";
-/// Written with the command's exit code.
+/// File with the command's exit code.
 pub const EXIT_CODE: &str = "exit-code";
 /// Name of the port that carries the command's standard output.
 pub const PORT_OUT: &str = "bias.out";
 /// Name of the port that carries the command's standard error.
 pub const PORT_ERR: &str = "bias.err";
 
-/// What the script is made from.
+/// Inputs of the script.
 pub struct Script<'a> {
-    /// The run's private folder, as the guest sees it.
+    /// The run's private directory, as the guest sees it.
     pub run: &'a Path,
-    /// The shared output folder, passed on as `OUT`.
+    /// The shared output directory, in the command's variable `OUT`.
     pub out: &'a Path,
-    /// Folder in which the command starts.
+    /// Working directory of the command.
     pub cwd: &'a Path,
-    /// Extra environment.
+    /// Additional environment variables of the command.
     pub env: &'a [(String, String)],
-    /// The kernel's configuration, put where programs look for it if the kernel does not tell.
+    /// The kernel's configuration. The script makes it available in `/boot` if the kernel has no
+    /// `/proc/config.gz`.
     pub config: Option<&'a Path>,
-    /// The guest's PMU module; loading it starts the emulation. The command finds it in `AMP_PMU`, to load it with other parameters.
+    /// The guest's PMU module, which starts the emulation when it is loaded. The command finds it
+    /// in `AMP_PMU`, so that it can load the module with other parameters.
     pub module: Option<&'a Path>,
-    /// The module's parameters.
+    /// Parameters of the module.
     pub module_params: &'a [String],
-    /// A program that starts the emulation where there is no module.
+    /// A program that starts the emulation if there is no module.
     pub starter: Option<&'a Path>,
     /// The command and its arguments.
     pub command: &'a [String],
 }
 
-/// A word as the shell reads it back unchanged.
+/// Quote a word, so that the shell reads it back unchanged.
 #[must_use]
 pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
@@ -54,7 +60,7 @@ fn quote_path(path: &Path) -> String {
     quote(&path.to_string_lossy())
 }
 
-/// The text of the script.
+/// Return the text of the script.
 #[must_use]
 pub fn script(script: &Script<'_>) -> String {
     let run = quote_path(script.run);
@@ -108,12 +114,13 @@ mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
 "#,
         out = quote_path(script.out),
     );
-    // Writing to a String cannot fail, hence the ignored results.
+    // Writing to a String cannot fail, so the results are ignored.
     for (name, value) in script.env {
         let _ = writeln!(text, "export {name}={}", quote(value));
     }
     if let Some(config) = script.config {
-        // libbpf wants it for schedulers that ask for kernel options; without it they do not load.
+        // libbpf reads the configuration for schedulers that depend on kernel options. Without it
+        // they do not load.
         let _ = writeln!(
             text,
             "[ -e /proc/config.gz ] || {{ mkdir -p /run/bias/boot && cp {} \"/run/bias/boot/config-$(uname -r)\" && mount --bind /run/bias/boot /boot; }}",

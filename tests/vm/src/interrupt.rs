@@ -1,24 +1,24 @@
-//! Ctrl-C: one flag that long waits look at, so that everything started is also ended.
+//! Ctrl-C: a flag that all long waits poll, so that a command ends every process that it started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks every wait of this process to end. Safe to call from a signal-handling thread.
+/// Request the end of every wait of this process. A signal-handling thread may call this function.
 pub fn request() {
     REQUESTED.store(true, Ordering::SeqCst);
 }
 
-/// Whether the user asked to stop.
+/// Return true if the user requested a stop.
 #[must_use]
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// An error with exit code 130 if the user asked to stop.
+/// Return an error with exit code 130 if the user requested a stop.
 ///
 /// # Errors
-/// The user asked to stop.
+/// The user requested a stop.
 pub fn check() -> anyhow::Result<()> {
     if requested() {
         return Err(crate::exit::coded(crate::exit::INTERRUPTED, "interrupted"));

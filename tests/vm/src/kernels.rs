@@ -1,13 +1,18 @@
 //! The kernels that the VM boots.
 //!
-//! Approach: one table, `tests/ampvm/kernel/kernels.toml`. An entry is either built from Debian's source package with the
-//! smallest configuration that serves, or is one of Debian's own binaries of the cloud flavour, which have
-//! virtio and virtiofs built in and so boot without modules. Both lie in the cache, keyed by what they are made of.
+//! # Approach
+//! One table, `tests/ampvm/kernel/kernels.toml`, lists them. Some entries are built from Debian's
+//! source package with a minimal configuration. The others are Debian's own binaries of the cloud
+//! flavour, which boot without modules because virtio and virtiofs are built in. Both are stored in
+//! the cache, under a key of their inputs.
 //!
-//! Invariants: a cached kernel is complete (see [`crate::cache`]); a warm [`ensure`] needs no network; nothing is
-//! installed on the host, newer releases' packages are only unpacked.
+//! # Invariants
+//! A cached kernel is complete (see [`crate::cache`]). With a warm cache, [`ensure`] needs no
+//! network. Packages of later releases are only unpacked, never installed on the host.
 //!
-//! Limits: amd64 only. Debian's archive forgets superseded binaries; the error then says to update the table.
+//! # Limits
+//! Only amd64 is supported. Debian's archive drops superseded binaries. The error then advises to
+//! update the table.
 
 mod build;
 mod module;
@@ -22,37 +27,37 @@ pub use table::{Entry, Table};
 
 use crate::exit::{USAGE, coded};
 
-/// How the guest sees the host's files.
+/// File system through which the guest accesses the host's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSharing {
-    /// QEMU's own 9p server; the kernel needs 9p.
+    /// QEMU's own 9p server. The kernel needs 9p.
     NineP,
-    /// The virtiofsd program; the kernel needs virtiofs.
+    /// The virtiofsd program. The kernel needs virtiofs.
     Virtiofs,
 }
 
-/// A kernel ready to boot.
+/// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The image.
+    /// Path of the image.
     pub image: PathBuf,
-    /// Its configuration, if there is a file of it.
+    /// Path of its configuration, if that is available as a file.
     pub config: Option<PathBuf>,
-    /// How it can see the host's files.
+    /// How it accesses the host's files.
     pub sharing: FileSharing,
-    /// The guest's PMU module for it, if there is one.
+    /// The guest's PMU module for this kernel, if there is one.
     pub module: Option<PathBuf>,
-    /// Why there is no module.
+    /// Reason for a missing module.
     pub no_module: Option<String>,
 }
 
-/// The source tree's folder `tests/ampvm`.
+/// Return the directory `tests/ampvm` of the source tree.
 #[must_use]
 pub fn ampvm_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ampvm")
 }
 
-/// Whether a name or path can be a kernel at all, before anything is installed, fetched or built for it.
+/// Check that `name` can be a kernel, before anything is installed, fetched or built for it.
 ///
 /// # Errors
 /// Code 2 if `name` is neither in the table nor a file.
@@ -71,10 +76,10 @@ pub fn check(name: &str) -> Result<()> {
     ))
 }
 
-/// Provides a kernel: from the table by name, or any image by path.
+/// Provide a kernel: an entry of the table by name, or any image by path.
 ///
 /// # Errors
-/// Code 2 if `name` is neither; otherwise whatever keeps it from being built or fetched.
+/// Code 2 if `name` is neither of them, or the error that prevents the build or the download.
 pub fn ensure(name: &str) -> Result<Kernel> {
     check(name)?;
     let table = Table::load()?;
@@ -111,7 +116,8 @@ fn provide(entry: &Entry) -> Result<Kernel> {
     Ok(Kernel { image, config, sharing, module, no_module: entry.no_module.clone() })
 }
 
-/// The file names and contents of a folder's direct files, in order: what a cache key is made from.
+/// Return name and content of each file directly in `folder`, sorted by path, as parts of a cache
+/// key.
 fn contents(folder: &Path) -> Result<Vec<Vec<u8>>> {
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?

@@ -1,11 +1,12 @@
-//! The asymmetric VM: a machine with unequal cores that any x86-64 Linux host can run.
+//! The asymmetric VM: a machine with unequal cores that runs on any x86-64 Linux host.
 //!
-//! This library prepares the host (packages, virtme-ng, kernels, the QEMU plugin, the guest module) and runs
-//! commands in the VM. `cargo xtask` is its command line, `tests/` its scenarios.
+//! This library prepares the host (packages, virtme-ng, kernels, the QEMU plugin, the guest module)
+//! and runs commands in the VM. `cargo xtask` is its command line, `tests/` holds its scenarios.
 //!
-//! Everything it fetches or builds lies in one cache folder, keyed by content and renamed into place when complete,
-//! so an interrupted run leaves nothing half done; see [`cache`]. Everything a run produces lies in the run's
-//! output folder; see [`runner`].
+//! The cache directory holds everything that the library downloads or builds outside this
+//! workspace. The name of an entry identifies its inputs, and an entry is renamed into place when
+//! it is complete. An interrupted run thus leaves no partial entry; see [`cache`]. A run writes its
+//! results to its output directory; see [`runner`].
 
 pub mod apt;
 pub mod build;

@@ -1,8 +1,10 @@
-//! What the project needs from the distribution, why, and how it gets there.
+//! The packages that the project needs from the distribution: their reasons and their installation.
 //!
-//! Approach: one table. On Debian 12 what is missing is named with its reason, then, unless the user says no, installed
-//! with a private apt configuration ([`crate::apt`]). Elsewhere the missing programs' packages are named and the
-//! command ends with code 3: installing on a distribution nobody tried is worse than a clear list.
+//! # Approach
+//! One table lists them. On Debian 12, [`ensure`] lists missing packages with their reasons. Unless
+//! the user refuses, it installs them with a private apt configuration ([`crate::apt`]). On other
+//! distributions it lists the packages and ends with code 3: a clear list is better than an
+//! untested installation.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,11 +19,11 @@ use crate::exit::{KERNEL_OR_PERMISSION, coded};
 struct Package {
     /// Its name in Debian 12.
     name: &'static str,
-    /// A file that shows it is there, for distributions that name it otherwise: a program, or a path.
+    /// A file that proves its presence under any package name: a program, or an absolute path.
     shows: &'static str,
-    /// Why the project wants it.
+    /// The reason why the project needs it.
     why: &'static str,
-    /// Whether it must come from bookworm-backports: bookworm's own is too old.
+    /// True if only bookworm-backports has a version that is new enough.
     backport: bool,
 }
 
@@ -64,17 +66,18 @@ const PACKAGES: &[Package] = &[
     package("meson", "meson", "the packagers' build, tested like everything else"),
 ];
 
-/// Whether to ask before installing.
+/// Whether the installation needs the user's consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// Install without asking: `--yes`, `CI=true`, or no terminal to ask on.
+    /// Install without a question: `--yes`, `CI=true`, or no terminal.
     Given,
-    /// Ask.
+    /// Ask the user first.
     Ask,
 }
 
 impl Consent {
-    /// Given by `--yes`, by `CI=true` in the environment, or because nobody could answer.
+    /// Return [`Given`](Self::Given) for `--yes`, for `CI=true` or `CI=1` in the environment, and
+    /// if standard input is no terminal. Return [`Ask`](Self::Ask) otherwise.
     #[must_use]
     pub fn from_flag(yes: bool) -> Self {
         let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
@@ -82,11 +85,11 @@ impl Consent {
     }
 }
 
-/// Finds a program in the search path.
+/// Return the path of a program in the search path, or `None`.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Administrators' folders are not in an ordinary user's path but hold depmod.
+    // depmod is in a directory for administrators, which is missing in an ordinary user's path.
     let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(extra).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
@@ -99,10 +102,11 @@ fn present(package: &Package) -> bool {
     there && (!package.backport || crate::qemu::version().and_then(crate::qemu::plugin_api).is_some())
 }
 
-/// Installs what is missing.
+/// Install the missing packages.
 ///
 /// # Errors
-/// Code 3 if something is missing and may not or cannot be installed: the message names it.
+/// Code 3 if a package is missing and must not or cannot be installed. The message names the
+/// packages.
 pub fn ensure(consent: Consent) -> Result<()> {
     let missing: Vec<_> = PACKAGES.iter().filter(|package| !present(package)).collect();
     if missing.is_empty() {
@@ -145,7 +149,8 @@ pub fn ensure(consent: Consent) -> Result<()> {
         .map_err(|error| coded(KERNEL_OR_PERMISSION, format!("cannot install {names}: {error:#}")))
 }
 
-/// QEMU's backport wants its data and common parts from the backports, too, which apt only takes if told.
+/// Add the data and common parts of QEMU's backport. It needs them from the backports, and apt
+/// takes them from there only on request.
 fn with_backport_parts(mut wanted: Vec<String>) -> Vec<String> {
     if wanted.iter().any(|name| name.starts_with("qemu-system-x86/")) {
         for part in ["qemu-system-common", "qemu-system-data", "seabios"] {
@@ -163,7 +168,7 @@ fn ask(question: &str) -> Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
 }
 
-/// The first line of a program's output; empty if it cannot be run.
+/// Return the first line of a program's output, or an empty text if it cannot run.
 #[must_use]
 pub fn first_line(program: &Path, argument: &str) -> String {
     let output = Command::new(program).arg(argument).output();

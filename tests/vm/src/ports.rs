@@ -1,4 +1,4 @@
-//! The command's output on its way from the guest: one abstract Unix socket a stream, copied as it comes.
+//! The command's output from the guest: one abstract Unix socket per stream, copied as it arrives.
 
 use std::io::Read as _;
 use std::os::linux::net::SocketAddrExt as _;
@@ -14,27 +14,28 @@ use crate::progress::StatusLine;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Where a stream goes.
+/// Destination of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sink {
-    /// To this process's standard output.
+    /// This process's standard output.
     Stdout,
-    /// To this process's standard error.
+    /// This process's standard error.
     Stderr,
-    /// Kept, to be returned by [`Port::finish`].
+    /// Memory. [`Port::finish`] returns it.
     Keep,
 }
 
-/// A listening socket that QEMU connects to, and the thread that copies what arrives.
+/// A listening socket for QEMU, and the thread that copies the data from it.
 pub struct Port {
-    /// Name of the socket in the abstract name space.
+    /// Name of the socket in the abstract namespace.
     pub socket: String,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u8>>,
 }
 
 impl Port {
-    /// Listens, and copies whatever the first peer sends to `sink`, clear of `line`.
+    /// Listen, and copy the first peer's data to `sink`. The copy removes `line` from the terminal
+    /// first.
     ///
     /// # Errors
     /// The socket cannot be made.
@@ -51,7 +52,8 @@ impl Port {
         Ok(Self { socket, stop, thread })
     }
 
-    /// Waits until everything sent has been copied. Call when QEMU has ended. Returns what a [`Sink::Keep`] kept.
+    /// Wait until all data is copied, and return the data of a [`Sink::Keep`]. The caller waits for
+    /// the end of QEMU first.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.stop.store(true, Ordering::SeqCst);
@@ -61,7 +63,8 @@ impl Port {
 
 fn accept(listener: &UnixListener, stop: &AtomicBool) -> Option<UnixStream> {
     loop {
-        // The order matters: a peer that connected before `stop` was set must still be seen.
+        // Read `stop` before the accept: a peer that connected before `stop` was set must be
+        // accepted.
         let last = stop.load(Ordering::SeqCst);
         if let Ok((stream, _)) = listener.accept() {
             return stream.set_nonblocking(false).ok().map(|()| stream);
@@ -84,7 +87,8 @@ fn copy(mut stream: UnixStream, sink: Sink, line: &StatusLine) -> Vec<u8> {
             Err(_) => return kept,
         };
         let bytes = &buffer[..count];
-        // A closed pipe on our side is not the guest's fault: keep draining so that the command can end.
+        // The guest is not responsible for a closed pipe of this process. Continue to read, so that
+        // the command can end.
         match sink {
             Sink::Keep => kept.extend_from_slice(bytes),
             Sink::Stdout => line.write(&mut std::io::stdout(), bytes),

@@ -1,4 +1,4 @@
-//! From "this kernel, this machine" to a VM that is ready to run.
+//! Preparation: from a kernel and a machine to a VM that is ready to run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,30 +12,31 @@ use crate::packages::{self, Consent};
 use crate::runner::{Emulation, Vm};
 use crate::{build, qemu, tools};
 
-/// Guest memory unless asked otherwise, in MiB.
+/// Default size of the guest's memory in MiB.
 pub const MEMORY_MIB: u32 = 2048;
-/// Runs whose folders are kept.
+/// Number of earlier runs whose directories are kept.
 const RUNS_KEPT: usize = 20;
 
-/// What is wanted.
+/// A request for a VM.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Name or path of the kernel.
     pub kernel: String,
     /// The machine.
     pub machine: Machine,
-    /// Whether cores are to be unequal at all.
+    /// True if the cores are emulated with their unequal speeds.
     pub emulation: bool,
-    /// Whether to ask before installing packages.
+    /// Whether the installation of packages needs the user's consent.
     pub consent: Consent,
-    /// The output folder; `None` for a new one.
+    /// The output directory, or `None` for a new one.
     pub out: Option<PathBuf>,
-    /// Wall time the command may take.
+    /// Maximum wall time of the command.
     pub timeout: Duration,
 }
 
 impl Wish {
-    /// A wish for the usual: emulation, five minutes, packages installed without asking.
+    /// Return a request with the defaults: emulation, a limit of five minutes, installation of
+    /// packages without a question.
     #[must_use]
     pub fn new(kernel: &str, machine: Machine) -> Self {
         Self {
@@ -49,10 +50,10 @@ impl Wish {
     }
 }
 
-/// Prepares the host and everything the VM needs.
+/// Prepare the host and all parts of the VM.
 ///
 /// # Errors
-/// Something is missing and cannot be installed, built or fetched.
+/// A part is missing and cannot be installed, built or fetched.
 pub fn vm(wish: &Wish) -> Result<Vm> {
     kernels::check(&wish.kernel)?;
     packages::ensure(wish.consent)?;
@@ -93,14 +94,14 @@ fn sharing_folder(kernel: &Kernel) -> Result<Option<PathBuf>> {
 
 fn emulate(vm: &mut Vm, kernel: &Kernel) -> Result<()> {
     let built = build::emulator()?;
-    // For programs in the guest that suspend the emulation or read its counters.
+    // Programs in the guest use it to suspend the emulation or to read its counters.
     vm.env.push(("AMPCTL".into(), built.ampctl.to_string_lossy().into_owned()));
     vm.emulation =
         Some(Emulation { plugin: built.plugin, module: kernel.module.clone(), starter: Some(built.ampctl) });
     Ok(())
 }
 
-/// A new folder for a run; the oldest of many are removed.
+/// Create a directory for a run, and remove the oldest ones beyond the limit.
 fn new_run_folder() -> Result<PathBuf> {
     let runs = build::target_folder().join("vm");
     fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
@@ -111,7 +112,8 @@ fn new_run_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Keeps the newest runs. A run that another process is at is among them.
+/// Remove all but the newest runs. The limit is large enough that a run in progress is among those
+/// kept.
 fn prune(runs: &Path) {
     let Ok(entries) = fs::read_dir(runs) else { return };
     let mut names: Vec<_> = entries
@@ -121,7 +123,7 @@ fn prune(runs: &Path) {
         .collect();
     names.sort();
     for old in names.iter().rev().skip(RUNS_KEPT) {
-        // Left over folders cost space, nothing else.
+        // A directory that remains only costs space.
         let _ = fs::remove_dir_all(old);
     }
 }

@@ -1,4 +1,4 @@
-//! The processes of one VM: started together, ended together.
+//! The processes of one VM, which start and end together.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result};
 
-/// The process group of virtme-run and QEMU; killed when dropped.
+/// The process group of virtme-run and QEMU, which is killed when this value is dropped.
 pub struct Guest {
     child: Child,
     gone: bool,
@@ -15,19 +15,21 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts virtme-run; its standard error, which is the guest's console, goes to `console`.
+    /// Start virtme-run, and copy its standard error, which is the guest's console, to the file
+    /// `console`.
     ///
     /// # Errors
-    /// It cannot be started, or the log not be written.
+    /// virtme-run cannot start, or the file cannot be created.
     pub fn start(mut command: Command, console: &Path) -> Result<Self> {
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
         let mut file = File::create(console).context("cannot write in the output directory")?;
-        // A pipe and a copy rather than the file itself, because QEMU would empty the file that virtme-run writes.
+        // Use a pipe and a copy instead of the file itself, because QEMU would truncate the file
+        // that virtme-run writes.
         let copier = child.stderr.take().map(|mut from| {
             std::thread::spawn(move || {
-                // A full disk must not end QEMU, which dies of a console that nothing reads.
+                // A full disk must not end QEMU, which fails if its console has no reader.
                 if std::io::copy(&mut from, &mut file).is_err() {
                     let _ = std::io::copy(&mut from, &mut std::io::sink());
                 }
@@ -36,17 +38,17 @@ impl Guest {
         Ok(Self { child, gone: false, console: copier })
     }
 
-    /// Whether virtme-run has ended.
+    /// Return true if virtme-run has ended.
     ///
     /// # Errors
-    /// It cannot be watched.
+    /// The state of virtme-run cannot be read.
     pub fn is_gone(&mut self) -> Result<bool> {
         self.gone = self.gone || self.child.try_wait().context("cannot watch virtme-run")?.is_some();
         Ok(self.gone)
     }
 
-    /// Ends the whole group and collects it. The group outlives its leader if QEMU is still there, so it
-    /// is signalled in any case.
+    /// Kill the whole group and reap its leader. The group outlives its leader while QEMU runs, so
+    /// the signal is sent in any case.
     pub fn kill(&mut self) {
         if let Ok(id) = i32::try_from(self.child.id()) {
             let _ =

@@ -1,4 +1,5 @@
-//! Progress of long work: a spinner with the last line of output on a terminal, plain lines elsewhere.
+//! Progress of long work: a spinner with the last line of output on a terminal, plain lines
+//! elsewhere.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write};
 use std::path::Path;
@@ -9,12 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Lines of a failed command's output that are repeated on the screen.
+/// Maximum number of lines that are shown of a failed command's output.
 const LINES_SHOWN: usize = 25;
-/// Time between signs of life where there is no terminal.
+/// Minimum time between progress lines if there is no terminal.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// One step of set-up. Ends with a line saying how long it took; a step that is dropped unfinished says nothing.
+/// One step of the set-up. It ends with a line that shows its duration. A step that is dropped
+/// before its end prints nothing.
 pub struct Step {
     bar: ProgressBar,
     name: String,
@@ -24,7 +26,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Begins a step; `name` says what is done and why, in a few words.
+    /// Begin a step. `name` is a short text with the action and its reason.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
@@ -44,7 +46,7 @@ impl Step {
         Self { bar, name, start: Instant::now(), beat: Instant::now(), terminal }
     }
 
-    /// Shows what is going on right now: the last line of a build's output, say.
+    /// Show the current activity, for example the last line of a build's output.
     pub fn note(&mut self, text: &str) {
         self.bar.set_message(text.to_string());
         if !self.terminal && self.beat.elapsed() >= HEARTBEAT {
@@ -53,7 +55,7 @@ impl Step {
         }
     }
 
-    /// Ends the step well.
+    /// End the step with success, and print `result` and the duration.
     pub fn done(self, result: &str) {
         self.bar.finish_and_clear();
         let gap = if result.is_empty() { "" } else { ": " };
@@ -69,21 +71,21 @@ impl Drop for Step {
 
 /// A line about a command, on the terminal that shows the command's own output.
 ///
-/// It stands only below whole lines, and goes before more output comes. Without a terminal there is
-/// none.
+/// It is shown only below complete lines, and removed before more output follows. Without a
+/// terminal there is no such line.
 #[derive(Default)]
 pub struct StatusLine(Mutex<Line>);
 
 #[derive(Default)]
 struct Line {
-    /// The line stands on the terminal.
+    /// True if the line is on the terminal.
     is_shown: bool,
-    /// The output has ended within a line.
+    /// True if the last output ended within a line.
     is_within: bool,
 }
 
 impl StatusLine {
-    /// Shows `text` in place of what was there.
+    /// Show `text` instead of the previous one.
     pub fn show(&self, text: &str) {
         let mut stderr = std::io::stderr();
         if stderr.is_terminal() {
@@ -91,12 +93,12 @@ impl StatusLine {
         }
     }
 
-    /// Takes the line away.
+    /// Remove the line.
     pub fn wipe(&self) {
         put(&mut std::io::stderr(), self.line().wiped().as_bytes());
     }
 
-    /// Passes output on, and takes the line away before.
+    /// Remove the line, then write output to `to`.
     pub fn write(&self, to: &mut impl Write, bytes: &[u8]) {
         let mut line = self.line();
         put(&mut std::io::stderr(), line.before(bytes).as_bytes());
@@ -109,39 +111,40 @@ impl StatusLine {
 }
 
 impl Line {
-    /// What puts `text` on the terminal: nothing within a line of output.
+    /// Return the output that shows `text`: nothing within a line of output.
     fn shown(&mut self, text: &str) -> String {
         self.is_shown |= !self.is_within;
         if self.is_within { String::new() } else { format!("{WIPE}{text}") }
     }
 
-    /// What takes the line away before these bytes of output.
+    /// Return the output that removes the line before these bytes of output.
     fn before(&mut self, bytes: &[u8]) -> &'static str {
         self.is_within = bytes.last().is_some_and(|&last| last != b'\n');
         self.wiped()
     }
 
-    /// What takes the line away.
+    /// Return the output that removes the line.
     fn wiped(&mut self) -> &'static str {
         if std::mem::take(&mut self.is_shown) { WIPE } else { "" }
     }
 }
 
-/// Back to the start of the line, and erase it.
+/// Control sequence that returns to the start of the line and erases it.
 const WIPE: &str = "\r\x1b[K";
 
-/// Writes at once. A closed pipe on our side is not the writer's fault, so that errors are passed
-/// over.
+/// Write and flush. Errors are ignored, because the writer is not responsible for a closed pipe of
+/// this process.
 fn put(to: &mut impl Write, bytes: &[u8]) {
     if !bytes.is_empty() {
         let _ = to.write_all(bytes).and_then(|()| to.flush());
     }
 }
 
-/// Runs a command as part of a step: its output goes to `log`, its last line to the screen.
+/// Run a command as part of a step. Its output goes to `log`, and its last line to the screen.
 ///
 /// # Errors
-/// The command cannot be started or fails; the error ends with the last lines of its output and names the log.
+/// The command cannot start, or fails. The error ends with the last lines of its output and names
+/// the log.
 pub fn run_logged(step: &mut Step, command: &mut Command, log: &Path) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
@@ -152,7 +155,8 @@ pub fn run_logged(step: &mut Step, command: &mut Command, log: &Path) -> Result<
         .stderr(copy)
         .spawn()
         .with_context(|| format!("cannot start {program}"))?;
-    // The command keeps the writing ends of the pipe: without dropping it the loop below would never see the end.
+    // `command` holds the write ends of the pipe. The loop below ends only after they are dropped
+    // here.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     if let Some(parent) = log.parent() {
         std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;

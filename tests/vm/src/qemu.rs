@@ -1,10 +1,15 @@
-//! The QEMU that runs the VM: 10.0 to 11.1, because a plugin's interface changes between releases.
+//! The QEMU that runs the VM: 10.0 to 11.1, because the plugin interface changes between releases.
 //!
-//! QEMU refuses a plugin of another interface version than its own, with a message nobody
-//! understands. So QEMU's version is checked first, and the plugin is told which interface to speak.
-//! Tested are 10.0 and 11.1; what the plugin uses is the same in between.
+//! # Problem
+//! QEMU refuses a plugin of another interface version than its own, with an obscure message.
 //!
-//! Limit: the program must not be a script, because the plugin is preloaded into it.
+//! # Approach
+//! The runner checks QEMU's version first, and passes the interface version to the plugin. The
+//! parts of the interface that the plugin uses are the same in all these versions. Tests cover 10.0
+//! and 11.1.
+//!
+//! # Limits
+//! The program must not be a script, because the plugin is preloaded into it.
 
 use std::path::PathBuf;
 
@@ -15,13 +20,13 @@ use crate::packages::{find_program, first_line};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// Major and minor version of the QEMU in the search path; `None` if there is none.
+/// Return major and minor version of the QEMU in the search path; `None` if there is none.
 #[must_use]
 pub fn version() -> Option<(u32, u32)> {
     parse(&first_line(&find_program(PROGRAM)?, "--version"))
 }
 
-/// The plugin interface of a QEMU of this version; `None` if the plugin does not know it.
+/// Return the plugin interface of a QEMU version; `None` if the plugin does not support it.
 #[must_use]
 pub fn plugin_api(version: (u32, u32)) -> Option<u32> {
     match version {
@@ -33,19 +38,19 @@ pub fn plugin_api(version: (u32, u32)) -> Option<u32> {
     }
 }
 
-/// A QEMU that takes the plugin.
+/// A QEMU that supports the plugin.
 #[derive(Clone, Debug)]
 pub struct Qemu {
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
-    /// Its plugin interface.
+    /// Version of its plugin interface.
     pub plugin_api: u32,
 }
 
-/// The QEMU program.
+/// Return the QEMU program in the search path.
 ///
 /// # Errors
-/// Code 3: there is none, or its version does not take the plugin.
+/// Code 3: there is no QEMU, or its version does not support the plugin.
 pub fn find() -> Result<Qemu> {
     let Some(path) = find_program(PROGRAM) else {
         return Err(coded(

@@ -1,4 +1,5 @@
-//! The private folder of one run, below its output folder: the guest's marks, the logs, the shared page.
+//! The private directory of one run, below its output directory. It holds the guest's marks, the
+//! logs and the shared page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,57 +8,59 @@ use std::time::Duration;
 use crate::guest;
 use crate::verdict::{self, Evidence, Late, Verdict};
 
-/// What the watch saw.
+/// Observations of the watch.
 #[derive(Default)]
 pub struct Watched {
-    /// Power-on to the start of the command.
+    /// Wall time from power-on to the start of the command.
     pub boot: Duration,
-    /// Start to end of the command.
+    /// Wall time from start to end of the command.
     pub command: Duration,
-    /// Virtual time when the command ended: how long the guest thinks it took.
+    /// Virtual time from start to end of the command: its duration by the guest's clocks.
     pub virtual_time: Duration,
-    /// What ran out of time.
+    /// The limit that was exceeded, if any.
     pub late: Option<Late>,
 }
 
-/// The run's private folder below the output folder.
+/// The run's private directory below the output directory.
 pub struct RunFolder {
-    /// The folder.
+    /// Path of the directory.
     pub path: PathBuf,
 }
 
 impl RunFolder {
-    /// The guest's console.
+    /// Return the path of the log of the guest's console.
     #[must_use]
     pub fn console(&self) -> PathBuf {
         self.path.join("console.log")
     }
 
-    /// What virtme-run and QEMU said.
+    /// Return the path of the log of virtme-run and QEMU.
     #[must_use]
     pub fn launcher_log(&self) -> PathBuf {
         self.path.join("launcher.log")
     }
 
-    /// The page shared with plugin and guest.
+    /// Return the path of the page that is shared with plugin and guest.
     #[must_use]
     pub fn shared(&self) -> PathBuf {
         self.path.join("shared")
     }
 
-    /// Whether the guest left this mark.
+    /// Return true if the guest left this mark.
     #[must_use]
     pub fn has(&self, mark: &str) -> bool {
         self.path.join(mark).exists()
     }
 
-    /// A file's text; empty if there is none. The guest writes these, so they need not be UTF-8.
+    /// Return a file's text, or an empty one if the file is missing. The guest writes these files,
+    /// so they need not be UTF-8.
     fn text(&self, path: &Path) -> String {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// How QEMU itself failed before the command started, if it did: by an assertion of its own, or by a crash, which
-    /// shows as a guest that booted and is gone without a word from anybody.
+    /// Return how QEMU itself failed before the command started, if it did. One such failure is an
+    /// assertion in QEMU, another a CPU without a timer. A crash shows as a guest that booted and
+    /// ended without a message from the guest or the launcher.
     #[must_use]
     pub fn early_failure(&self) -> Option<String> {
         if self.has(guest::STARTED) {
@@ -77,7 +80,7 @@ impl RunFolder {
         crashed.then(|| "QEMU crashed while the guest booted".to_string())
     }
 
-    /// Judges the run from what it left behind and what the watch saw.
+    /// Judge the run from its files and the observations of the watch.
     #[must_use]
     pub fn judge(&self, watched: &Watched) -> Verdict {
         let failed = self.text(&self.path.join(guest::FAILED));
@@ -92,7 +95,7 @@ impl RunFolder {
         })
     }
 
-    /// Return true if the folder's file system has no block left.
+    /// Return true if the directory's file system has no block left.
     fn disk_is_full(&self) -> bool {
         nix::sys::statvfs::statvfs(&self.path).is_ok_and(|disk| disk.blocks_available() == 0)
     }

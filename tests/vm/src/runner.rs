@@ -1,19 +1,26 @@
 //! Runs one command in the VM.
 //!
-//! Problem: a command's success must mean that it ran to its end. QEMU alone does not tell: a guest
-//! that panics or hangs looks like one that works.
+//! # Problem
+//! Success of a command must mean that it ran to its end. QEMU alone does not show this: a guest
+//! that panics or hangs resembles one that works.
 //!
-//! Approach: virtme-run (of virtme-ng) boots the kernel on the host's own files, read-only, under TCG; the plugin needs TCG, so KVM
-//! is never used. A script in the run's folder ([`crate::guest`]) starts the emulation and the command and leaves
-//! marks; the watch here looks at the marks, the clock and Ctrl-C, and [`crate::verdict`] judges.
+//! # Approach
+//! virtme-run (of virtme-ng) boots the kernel on the host's own files, read-only, under TCG. The
+//! plugin needs TCG, so KVM is never used. A script in the run's directory ([`crate::guest`])
+//! starts the emulation and the command, and leaves marks. The watch in this file polls the marks,
+//! the clock and Ctrl-C, and [`crate::verdict`] judges.
 //!
-//! Invariants: QEMU never outlives this process, however that ends (parent-death signals all the way down);
-//! nothing but the output folder is written.
+//! VMs with emulation may run at the same time. Each has its own virtual time, so none distorts the
+//! measurements of another.
 //!
-//! VMs may run at the same time. Each keeps its own virtual time, so neither distorts what the
-//! other measures.
+//! # Invariants
+//! - QEMU never outlives this process, even if the process is killed: each process of the chain has
+//!   a parent-death signal.
+//! - The runner writes only to the output directory and to a temporary directory.
 //!
-//! Limits: the guest sees the host's `/` read-only except `/tmp`, `/run` and other state folders, which are empty there.
+//! # Limits
+//! The guest sees the host's `/` read-only. `/tmp`, `/run` and other directories of state are empty
+//! in the guest.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -36,85 +43,88 @@ use crate::run_folder::{RunFolder, Watched};
 use crate::shared::Shared;
 use crate::verdict::{Late, Verdict};
 
-/// Boots in all, when QEMU itself fails.
+/// Maximum number of boots per run. Only a failure of QEMU itself or of the boot causes another
+/// one.
 const BOOT_ATTEMPTS: usize = 3;
-/// Wall time a guest has from power-on to the start of the command. Generous: a busy host slows a
-/// boot manyfold.
+/// Wall time limit from power-on to the start of the command. It is generous, because a boot takes
+/// several times as long on a busy host.
 const BOOT_LIMIT: Duration = Duration::from_secs(90);
-/// The same for each vCPU besides, because the host executes them all.
+/// Additional wall time per vCPU, because the host executes all of them.
 const BOOT_LIMIT_PER_VCPU: Duration = Duration::from_secs(5);
-/// Time between two looks at a running guest.
+/// Time between two polls of a running guest.
 const WATCH_PERIOD: Duration = Duration::from_millis(25);
 /// Time between two updates of the line that shows virtual time.
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
-/// Time QEMU has to end after the command did.
+/// Time limit for the end of QEMU after the end of the command.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
 
 /// The emulation of unequal cores.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The QEMU plugin.
+    /// Path of the QEMU plugin.
     pub plugin: PathBuf,
-    /// The guest's PMU module for this kernel, if it has one; loading it starts the model.
+    /// The guest's PMU module for this kernel, if it has one. The module starts the model when it
+    /// is loaded.
     pub module: Option<PathBuf>,
-    /// Program that starts the model where there is no module.
+    /// Program that starts the model if there is no module.
     pub starter: Option<PathBuf>,
 }
 
-/// A change of one vCPU's speed while the command runs; the plugin makes it, by its own clock.
+/// A change of one vCPU's speed while the command runs. The plugin makes it, by its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeedChange {
-    /// When, in virtual time since the model started, which is just before the command does.
+    /// Virtual time since the start of the model, which is just before the start of the command.
     pub after: Duration,
     /// The vCPU.
     pub vcpu: usize,
-    /// Its new speed in thousandths of a MIPS.
+    /// Its new speed in MIPS/1000.
     pub mips_milli: u32,
 }
 
-/// A VM and the command to run in it.
+/// A VM that can run commands.
 #[derive(Clone, Debug)]
 pub struct Vm {
-    /// The `virtme-run` program.
+    /// Path of the `virtme-run` program.
     pub virtme_run: PathBuf,
     /// The QEMU program.
     pub qemu: Qemu,
-    /// The kernel image.
+    /// Path of the kernel image.
     pub kernel: PathBuf,
-    /// The kernel's configuration, for programs in the guest that ask for it.
+    /// The kernel's configuration, for programs in the guest that read it.
     pub config: Option<PathBuf>,
-    /// Folder of the virtiofsd program for kernels that see the host's files through it; `None` for 9p.
+    /// Directory of the virtiofsd program, for kernels that access the host's files through it;
+    /// `None` for 9p.
     pub virtiofsd: Option<PathBuf>,
     /// The machine.
     pub machine: Machine,
-    /// The emulation; without it all vCPUs run as fast as they can.
+    /// The emulation. Without it all vCPUs run as fast as the host allows.
     pub emulation: Option<Emulation>,
     /// Guest memory in MiB.
     pub memory_mib: u32,
-    /// Wall time the command may take.
+    /// Maximum wall time of the command.
     pub timeout: Duration,
-    /// Folder shared with the guest, writable on both sides; `OUT` in the guest.
+    /// Directory shared with the guest, writable on both sides; `OUT` in the guest.
     pub out: PathBuf,
-    /// Extra environment of the command.
+    /// Additional environment variables of the command.
     pub env: Vec<(String, String)>,
-    /// Parameters that the guest's module is loaded with.
+    /// Parameters of the guest's module.
     pub module_params: Vec<String>,
-    /// Speeds to change while the command runs.
+    /// Changes of speed while the command runs.
     pub speed_changes: Vec<SpeedChange>,
-    /// More words for the kernel's command line.
+    /// Additional words on the kernel's command line.
     pub kernel_args: Vec<String>,
-    /// Whether the command's output is kept instead of passed on.
+    /// True if the command's output is kept instead of passed on.
     pub keep_output: bool,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// How it ended.
     pub verdict: Verdict,
-    /// Power-on to start of the command, emulation included.
+    /// Wall time from power-on to the start of the command, emulation included.
     pub boot: Duration,
-    /// Start to end of the command.
+    /// Wall time from start to end of the command.
     pub command: Duration,
     /// The same by the guest's clocks; zero without the emulation.
     pub virtual_time: Duration,
@@ -122,20 +132,22 @@ pub struct Outcome {
     pub stdout: String,
     /// The command's standard error, if kept.
     pub stderr: String,
-    /// The guest's console.
+    /// Path of the log of the guest's console.
     pub console: PathBuf,
-    /// The output folder.
+    /// The output directory.
     pub out: PathBuf,
-    /// How QEMU itself failed before the command started, if it did.
+    /// How QEMU itself or the boot failed before the command started, if so.
     pub early_failure: Option<String>,
 }
 
 impl Vm {
-    /// Runs `command` to its end, or to the guest's. If QEMU fails before the command started, tries again: nothing
-    /// has happened yet, and QEMU does fail now and then while a guest boots; see [`RunFolder::early_failure`].
+    /// Run `command` until it or the guest ends. If QEMU fails before the command starts, boot
+    /// again: the command has had no effect yet, and QEMU fails occasionally during a boot. See
+    /// [`RunFolder::early_failure`].
     ///
     /// # Errors
-    /// The run could not be attempted: the output folder is not writable, virtme-run does not start, Ctrl-C.
+    /// The run is impossible or interrupted: the output directory is not writable, virtme-run does
+    /// not start, or the user pressed Ctrl-C.
     pub fn run(&self, command: &[String]) -> Result<Outcome> {
         for _ in 1..BOOT_ATTEMPTS {
             let outcome = self.run_once(command)?;
@@ -152,7 +164,8 @@ impl Vm {
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
         let line = Arc::new(StatusLine::default());
         let (stdout, stderr) = (Port::open(out_sink, line.clone())?, Port::open(err_sink, line.clone())?);
-        // Short, because virtiofsd's socket lies in it and a socket's path has 107 bytes at most.
+        // The path is short, because it contains virtiofsd's socket, and a socket's path has at
+        // most 107 bytes.
         let scratch = tempfile::Builder::new()
             .prefix("scx-bias-")
             .tempdir()
@@ -200,8 +213,8 @@ impl Vm {
             command,
         });
         write(&run.path.join("guest.sh"), &script)?;
-        // virtme-run forks QEMU; this way QEMU dies with virtme-run, and virtme-run with us. The plugin is preloaded, too:
-        // QEMU takes its clocks from it.
+        // virtme-run forks QEMU. With this script QEMU dies with virtme-run, which dies with this
+        // process. The script also preloads the plugin, because QEMU takes its clocks from it.
         let qemu = run.path.join("qemu");
         let preload = self.emulation.as_ref().map_or(String::new(), |emulation| {
             let plugin = guest::quote(&emulation.plugin.to_string_lossy());
@@ -232,7 +245,7 @@ impl Vm {
             None => command.arg("--force-9p"),
         };
         command.env("TMPDIR", scratch);
-        // The guest's console goes to standard error, which is ours to read: panics are told there.
+        // The guest's console goes to standard error, which this process reads to detect panics.
         command.arg("--show-boot-console");
         command.arg("--qemu-bin").arg(run.path.join("qemu"));
         command.arg("--rwdir").arg(out);
@@ -251,12 +264,13 @@ impl Vm {
         Ok(command)
     }
 
-    /// Memory of each node in MiB.
+    /// Return the memory of each node in MiB.
     fn node_mib(&self) -> u32 {
         self.memory_mib / self.machine.nodes as u32
     }
 
-    /// Nodes for virtme-run: equal parts of the memory and of the CPUs, in order, all as far from each other.
+    /// Return virtme-run's options for the nodes. The nodes have equal parts of the memory and of
+    /// the CPUs, in order, and the same distance from each other.
     fn numa_args(&self) -> Vec<String> {
         let (nodes, cpus) = (self.machine.nodes, self.machine.cpus() / self.machine.nodes);
         let node = |k: usize| format!("{}M,cpus={}-{}", self.node_mib(), k * cpus, (k + 1) * cpus - 1);
@@ -301,7 +315,8 @@ impl Vm {
         args
     }
 
-    /// Waits until the guest is done, late, gone or unwanted.
+    /// Wait until the command ends, a limit is exceeded, the guest ends, or the user presses
+    /// Ctrl-C.
     fn watch(
         &self,
         guest: &mut Guest,
@@ -319,7 +334,7 @@ impl Vm {
         let mut shown = power_on;
         loop {
             interrupt::check()?;
-            // Asked before looking at the marks: a guest that is gone leaves no more of them.
+            // Read this before the marks, because a guest that has ended leaves no further mark.
             let gone = guest.is_gone()?;
             if started.is_none() && run.has(guest::STARTED) {
                 started = Some(Instant::now());
@@ -356,14 +371,14 @@ impl Vm {
     }
 }
 
-/// How far the guest's clocks have come, and how fast they go, in words.
+/// Return the time that passed in the guest, and its rate per wall second, as text.
 fn pace(virtual_time: Duration, wall: Duration) -> String {
     let (virtual_s, wall_s) = (virtual_time.as_secs_f64(), wall.as_secs_f64());
     format!("{virtual_s:.1} s in the guest, {:.2} s of it a second", virtual_s / wall_s.max(0.001))
 }
 
-/// Changes of speed as an argument of the QEMU plugin, with the comma before it; empty if there are
-/// none.
+/// Return changes of speed as an argument of the QEMU plugin with a leading comma, or an empty text
+/// if there are none.
 fn throttle_args(changes: &[SpeedChange]) -> String {
     let one = |change: &SpeedChange| {
         format!("{}:{}@{}", change.vcpu, f64::from(change.mips_milli) / 1000.0, change.after.as_secs_f64())
@@ -372,18 +387,25 @@ fn throttle_args(changes: &[SpeedChange]) -> String {
     if list.is_empty() { String::new() } else { format!(",throttle={}", list.join("+")) }
 }
 
-/// Distance between two nodes in the guest's SLIT; 10 is a node's distance to itself.
+/// Distance between two nodes in the guest's SLIT. A node's distance to itself is 10.
 const NUMA_DISTANCE: u32 = 20;
-/// The CPU model that virtme-run asks QEMU for without KVM.
+/// The CPU model that virtme-run requests from QEMU without KVM.
 const CPU_MODEL: &str = "max";
 
-/// Words on the guest kernel's command line, each with its reason in the list's order: no mitigations (they cost
-/// emulated instructions); the TSC is the host's and needs no watchdog; the timer check and the
-/// PS/2 probe waste seconds; the lock-up watchdog must bear a slow host; warnings reach the console.
+/// Words on the guest kernel's command line.
+///
+/// | word | reason |
+/// |---|---|
+/// | `mitigations` | mitigations cost emulated instructions |
+/// | `tsc` | the TSC is the host's or derived from virtual time, and needs no watchdog |
+/// | `no_timer_check`, `psmouse.proto` | the timer check and the PS/2 probe take seconds |
+/// | `watchdog_thresh`, `rcu_cpu_stall_timeout` | the watchdogs must tolerate a slow host |
+/// | `random.trust_cpu` | the kernel need not collect entropy at boot |
+/// | `loglevel` | warnings reach the console |
 const KERNEL_ARGS: &[&str] = &[
-    // While the kernel sizes PCI BARs, QEMU 10 sends other CPUs' accesses to wrong devices: a lost
-    // write to the APIC stops a CPU's timer, an assertion stops QEMU. The guest's script starts the
-    // others afterwards.
+    // While the kernel sizes PCI BARs, QEMU 10 sends accesses of other CPUs to wrong devices. A
+    // lost write to the APIC stops a CPU's timer, and an assertion stops QEMU. The guest's script
+    // starts the other CPUs after the boot.
     "maxcpus=1",
     "mitigations=off",
     "tsc=reliable",
@@ -393,11 +415,12 @@ const KERNEL_ARGS: &[&str] = &[
     "rcupdate.rcu_cpu_stall_timeout=100",
     "random.trust_cpu=on",
     "loglevel=5",
-    // Debian's kernels would begin with schedutil, ours with performance. A comparison wants one of them.
+    // Debian's kernels would start with schedutil, the kernel that is built here with performance.
+    // Comparisons need the same governor.
     "cpufreq.default_governor=performance",
 ];
 
-/// The search path with `folder` before everything else.
+/// Return the search path with `folder` as its first element.
 fn prefixed_path(folder: &Path) -> std::ffi::OsString {
     let mut path = folder.as_os_str().to_os_string();
     path.push(":");
@@ -405,7 +428,7 @@ fn prefixed_path(folder: &Path) -> std::ffi::OsString {
     path
 }
 
-/// QEMU's option syntax doubles commas in values.
+/// Return a path with its commas doubled, as in values of QEMU's options.
 fn comma(path: &Path) -> String {
     path.to_string_lossy().replace(',', ",,")
 }

@@ -13,19 +13,19 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Size of the page's file, in bytes.
+    /// Size of the page's file in bytes.
     pub const SIZE: usize = ampvm_abi::PAGE_BYTES;
 
-    /// Makes the page, all zero; the plugin sets it up.
+    /// Create the page, filled with zeros. The plugin sets it up.
     ///
     /// # Errors
-    /// The file cannot be made or mapped.
+    /// The file cannot be created or mapped.
     pub fn create(path: &Path) -> Result<Self> {
         let page = Page::create(path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self { page })
     }
 
-    /// Virtual time since the model started.
+    /// Return the virtual time since the start of the model.
     #[must_use]
     pub fn virtual_time(&self) -> Duration {
         Duration::from_nanos(self.page.header.virtual_ns.load(Ordering::Relaxed))

@@ -1,4 +1,5 @@
-//! Tools that no Debian 12 package provides in the needed version: virtme-ng, clang-format, virtiofsd, cargo-nextest.
+//! Tools that no Debian 12 package has in the required version: virtme-ng, clang-format, virtiofsd,
+//! cargo-nextest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,23 +10,23 @@ use crate::cache;
 use crate::packages::{find_program, first_line};
 use crate::progress::{Step, run_logged};
 
-/// The virtme-ng release that the runner was written for; its options and ports change between releases.
+/// The virtme-ng release that the runner requires. Its options and ports change between releases.
 const VIRTME_NG: &str = "1.42";
-/// The clang-format release that decides about formatting; releases differ in what they find right.
+/// The clang-format release that determines the format, because releases format differently.
 const CLANG_FORMAT: &str = "19.1.7";
-/// The cargo-nextest release that is built where none is installed.
+/// The cargo-nextest release that is built if none is installed.
 const NEXTEST: &str = "0.9.151";
-/// The virtiofsd release that is built where none is installed.
+/// The virtiofsd release that is built if none is installed.
 const VIRTIOFSD: &str = "1.14.0";
 
-/// The `virtme-run` program, in a Python environment of our own.
+/// Return the `virtme-run` program, which runs in a private Python environment.
 ///
 /// # Errors
-/// Python cannot make the environment, or the package index is out of reach.
+/// Python cannot create the environment, or the package index is unreachable.
 pub fn virtme_run() -> Result<PathBuf> {
     let folder = python_package("virtme-ng", VIRTME_NG, "which boots kernels on the host's files")?;
-    // The scripts in bin/ carry the folder's name from before it was renamed into place, so the interpreter is
-    // told to run the module: this file does it, and Python finds the environment next to its own link.
+    // The scripts in bin/ contain the directory's temporary name. This script starts the
+    // interpreter with the module instead, and Python finds the environment next to its own link.
     let launcher = folder.join("virtme-run");
     if !launcher.exists() {
         let text = format!(
@@ -41,13 +42,14 @@ pub fn virtme_run() -> Result<PathBuf> {
     Ok(launcher)
 }
 
-/// The clang-format program of the pinned release.
+/// Return the clang-format program of the pinned release.
 ///
 /// # Errors
-/// Python cannot make the environment, or the package index is out of reach.
+/// Python cannot create the environment, or the package index is unreachable.
 pub fn clang_format() -> Result<PathBuf> {
     let folder = python_package("clang-format", CLANG_FORMAT, "which checks the format of C files")?;
-    // The package's own launcher in bin/ names the folder it was installed in, before that was renamed into place.
+    // The package's launcher in bin/ contains the directory's temporary name, so use the program
+    // itself.
     let pattern = "lib/python3*/site-packages/clang_format/data/bin/clang-format";
     let found = Command::new("sh").arg("-c").arg(format!("ls {pattern}")).current_dir(&folder).output();
     let found = found.context("cannot look for clang-format")?;
@@ -59,7 +61,7 @@ pub fn clang_format() -> Result<PathBuf> {
     Ok(folder.join(path))
 }
 
-/// A Python environment in the cache folder that holds one package.
+/// Return a Python environment in the cache directory that holds one package.
 fn python_package(name: &str, version: &str, purpose: &str) -> Result<PathBuf> {
     cache::entry("venv", &format!("{name}-{version}"), |folder| {
         let mut step = Step::new(format!("installing {name} {version}, {purpose}"));
@@ -76,25 +78,26 @@ fn python_package(name: &str, version: &str, purpose: &str) -> Result<PathBuf> {
     })
 }
 
-/// Makes `cargo nextest` available: the installed one, else one built into the cache folder. Returns the program.
+/// Return the installed `cargo-nextest` program, else one that is built into the cache directory.
 ///
 /// # Errors
-/// It cannot be built.
+/// The program cannot be built.
 pub fn nextest() -> Result<PathBuf> {
     if let Some(path) = find_program("cargo-nextest")
         && first_line(&path, "--version").starts_with("cargo-nextest")
     {
         return Ok(path);
     }
-    // Unoptimised: built in a third of the time, and what it does is wait for tests.
+    // Build without optimisation, in a third of the time: the program mostly waits for tests.
     let why = "which runs the tests";
     Ok(cargo_install("cargo-nextest", NEXTEST, &["--debug"], why)?.join("cargo-nextest"))
 }
 
-/// The folder of a `virtiofsd` program, which shows the host's files to kernels without 9p.
+/// Return the directory of a `virtiofsd` program, which shares the host's files with kernels
+/// without 9p.
 ///
 /// # Errors
-/// It cannot be built.
+/// The program cannot be built.
 pub fn virtiofsd_folder() -> Result<PathBuf> {
     match find_program("virtiofsd") {
         Some(path) => Ok(path.parent().unwrap_or(Path::new("/")).to_path_buf()),
@@ -104,7 +107,7 @@ pub fn virtiofsd_folder() -> Result<PathBuf> {
     }
 }
 
-/// Builds a published program into the cache; returns the folder it is in.
+/// Build a published program into the cache, and return the directory that contains it.
 fn cargo_install(name: &str, version: &str, options: &[&str], why: &str) -> Result<PathBuf> {
     let folder = cache::entry("tools", &format!("{name}-{version}"), |folder| {
         let mut step = Step::new(format!("building {name} {version}, {why}; this takes minutes"));
@@ -112,7 +115,7 @@ fn cargo_install(name: &str, version: &str, options: &[&str], why: &str) -> Resu
         let mut cargo = Command::new("cargo");
         cargo.args(["install", "--locked", "--version", version, name, "--root"]).arg(folder).args(options);
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
-        // Built apart from the workspace: its folder, flags and lints are not ours to apply.
+        // Build outside the workspace, whose target directory, flags and lints must not apply.
         cargo.current_dir("/").env("CARGO_TARGET_DIR", folder.join("target")).env_remove("RUSTFLAGS");
         run_logged(&mut step, &mut cargo, &log)?;
         std::fs::remove_dir_all(folder.join("target")).context("cannot remove a build directory")?;

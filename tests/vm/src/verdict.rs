@@ -1,43 +1,45 @@
-//! How a run in the VM ended, judged from what it left behind.
+//! How a run in the VM ended, judged from its files and from the watch.
 //!
-//! Pure: [`judge`] sees texts and flags, so every ending is tested without booting anything.
+//! # Approach
+//! [`judge`] is a pure function of texts and flags, so tests cover every ending without a boot.
 //!
-//! Invariant: a run counts as ended only if the command's exit code arrived; everything else is a
-//! distinct failure with an explanation and the console's last lines.
+//! # Invariants
+//! A run counts as ended only if the command's exit code arrived. Every other end is a distinct
+//! failure with an explanation. Most explanations include the last lines of the console.
 
 use crate::exit;
 
-/// Lines of the console that an explanation repeats.
+/// Maximum number of console lines in an explanation.
 const CONSOLE_LINES: usize = 12;
-/// Longest line that an explanation repeats, in characters.
+/// Maximum length of a line in an explanation, in characters.
 const LINE_CHARS: usize = 160;
-/// Said of a full disk, on which the guest cannot leave the command's exit code.
+/// Explanation of a full disk, to which the guest cannot write the command's exit code.
 pub const DISK_FULL: &str = "the disk of the output directory is full: free some space, or give a directory on another disk with --out";
-/// What ran out of time.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
-    /// The guest did not start the command within so many seconds.
+    /// The guest did not start the command within this many seconds.
     Boot(u64),
-    /// The command did not end within so many seconds.
+    /// The command did not end within this many seconds.
     Command(u64),
 }
 
-/// What a run left behind.
+/// The evidence that a run left behind.
 #[derive(Default)]
 pub struct Evidence<'a> {
-    /// The guest said that the command is about to start.
+    /// True if the guest recorded that the command is about to start.
     pub started: bool,
-    /// The guest could not start the command.
+    /// The reason why the guest could not start the command.
     pub failed: Option<&'a str>,
     /// The command's exit code.
     pub exit_code: Option<i32>,
-    /// What ran out of time, if anything.
+    /// The limit that was exceeded, if any.
     pub late: Option<Late>,
-    /// The guest's console.
+    /// Text of the guest's console.
     pub console: &'a str,
-    /// What virtme-ng and QEMU said.
+    /// Output of virtme-run and QEMU.
     pub launcher: &'a str,
-    /// The output folder's file system has no space left.
+    /// True if the output directory's file system has no space left.
     pub disk_full: bool,
 }
 
@@ -46,16 +48,16 @@ pub struct Evidence<'a> {
 pub enum Verdict {
     /// The command ended with this code.
     Ended(i32),
-    /// The VM or the command could not be started; says why.
+    /// The VM or the command could not start, with the reason.
     SetUpFailed(String),
-    /// The guest kernel panicked or went away; says how.
+    /// The guest kernel panicked or the guest disappeared, with an explanation.
     Panicked(String),
-    /// Something did not end in time; says what.
+    /// The boot or the command exceeded its limit, with an explanation.
     Hung(String),
 }
 
 impl Verdict {
-    /// The exit code of `cargo xtask vm`.
+    /// Return the exit code of `cargo xtask vm`.
     #[must_use]
     pub fn code(&self) -> i32 {
         match self {
@@ -66,7 +68,7 @@ impl Verdict {
         }
     }
 
-    /// Why the command did not end; `None` if it did.
+    /// Return why the command did not end; `None` if it did.
     #[must_use]
     pub fn explanation(&self) -> Option<&str> {
         match self {
@@ -76,7 +78,7 @@ impl Verdict {
     }
 }
 
-/// Judges a run.
+/// Judge a run from its evidence.
 #[must_use]
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     if let Some(reason) = evidence.failed {
@@ -113,7 +115,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
-/// The line that names a panic, in words of the kernel.
+/// Return an explanation with the kernel's own reason if the console shows a panic.
 fn panic_line(console: &str) -> Option<String> {
     let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
     let text = line.split("Kernel panic - not syncing").nth(1)?.trim_start_matches(':').trim();

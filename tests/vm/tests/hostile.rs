@@ -1,7 +1,7 @@
 //! Hosts that do not cooperate: Ctrl-C at any moment, a full disk, an RDTSC that may not trap.
 //!
-//! Each ends with the documented exit code and one line that names the remedy, and leaves no
-//! process and no temporary file.
+//! In each case the run ends with the documented exit code and one line that names the remedy. It
+//! leaves no process and no temporary file.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use bias_vm::{build, exit};
 
-/// When Ctrl-C arrives: while tools are looked for, the machine is built, the kernel boots, the command runs.
+/// Times from the start to Ctrl-C: during the search for tools, the build of the machine, the boot
+/// and the command.
 const CTRL_C_MS: [u64; 6] = [100, 500, 1500, 4000, 8000, 13_000];
-/// Filter for seccomp(2): prctl(PR_SET_TSC) fails with EPERM, as in some containers.
+/// Program that runs its arguments under a seccomp(2) filter: prctl(PR_SET_TSC) fails with EPERM,
+/// as in some containers.
 const NO_TRAP: &str = r"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -42,14 +44,14 @@ int main(int argc, char **argv)
 }
 ";
 
-/// The program behind `cargo xtask`, built if need be.
+/// Return the program of `cargo xtask`, and build it if needed.
 fn xtask() -> PathBuf {
     let built = build::cargo().args(["build", "--quiet", "--locked", "-p", "xtask"]).status().unwrap();
     assert!(built.success(), "xtask does not build");
     build::target_folder().join("debug/xtask")
 }
 
-/// `program arguments...`, with a directory of its own for temporary files.
+/// Return a command for `program arguments...` with its own directory for temporary files.
 fn command(temporary: &Path, program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(build::workspace()).env("TMPDIR", temporary).env("CI", "true");
@@ -57,7 +59,8 @@ fn command(temporary: &Path, program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a run says, and what is left of it: no process that has its directory of temporary files, no file in there.
+/// Assert that a run left no process with its directory of temporary files in the environment, and
+/// no file in that directory.
 fn expect_tidy(temporary: &Path) {
     let mark = format!("TMPDIR={}", temporary.display());
     let runs = |entry: &fs::DirEntry| {
@@ -90,7 +93,7 @@ fn ctrl_c_ends_a_run_at_any_moment() {
         nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).unwrap();
         let output = child.wait_with_output().unwrap();
         let status = output.status;
-        // Before the handler is installed the signal itself ends the program.
+        // Before the handler is installed, the signal itself ends the program.
         assert!(
             status.code() == Some(exit::INTERRUPTED) || status.signal() == Some(2),
             "after {after_ms} ms: {status}: {}",
@@ -100,7 +103,7 @@ fn ctrl_c_ends_a_run_at_any_moment() {
     }
 }
 
-/// Run a command in the VM whose output directory is a file system of `kib`.
+/// Run `guest` in the VM. The output directory is a file system of `kib` KiB.
 fn on_small_disk(kib: u32, guest: &str) -> Output {
     let (xtask, temporary) = (xtask(), tempfile::tempdir().unwrap());
     let disk = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `cargo xtask`: commands, options and their help texts.
 
 use std::path::PathBuf;
 
@@ -7,80 +7,87 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 /// Build, test and try scx_bias in a virtual machine with unequal cores.
 ///
-/// Needs Rust and a C compiler; everything else is installed on Debian 12 (after asking) or named elsewhere.
-/// Kernels and tools are kept in $XDG_CACHE_HOME/scx_bias (~/.cache/scx_bias); removing that directory is always safe.
+/// Rust and a C compiler are required. On Debian 12 the command installs all other packages, after
+/// a question. On other distributions it lists them. Kernels and tools are kept in
+/// $XDG_CACHE_HOME/scx_bias (~/.cache/scx_bias). Removing that directory is always safe.
 ///
-/// Exit codes: 0 all well, 1 something failed, 2 wrong command line, 3 the machine lacks something.
+/// Exit codes: 0 success, 1 runtime error, 2 wrong command line, 3 the machine lacks a package, a
+/// capability or a feature.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 pub struct Args {
-    /// Install missing packages without asking. Also implied by CI=true and where there is no terminal.
+    /// Install missing packages without a question. Implied by CI=true, and if standard input is no
+    /// terminal.
     #[arg(long, global = true)]
     pub yes: bool,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands of `cargo xtask`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show what scx_bias does: the default scheduler against it, in the VM.
+    /// Show what scx_bias does: compare it with the default scheduler in the VM.
     Demo(DemoArgs),
-    /// Run every test: units on the host, scenarios in the VM.
+    /// Run the tests: unit tests on the host, scenarios in the VM.
     Test(TestArgs),
     /// Run a command in the VM as root, with the host's files visible read-only.
     ///
-    /// The command's exit code is returned. 120: the VM could not be set up. 121: the guest
-    /// panicked. 122: it hung or the time was up.
+    /// The exit code is that of the command. 120: the VM could not be set up. 121: the guest
+    /// panicked. 122: the guest hung, or the command exceeded its time limit.
     Vm(VmArgs),
-    /// Install what is missing and fetch the tools, without running anything.
+    /// Install the missing packages and fetch the tools, without running anything.
     Setup,
-    /// Build or fetch kernels of the table; all of them if none is named.
+    /// Build or fetch kernels of the table, by default all.
     Kernel(KernelArgs),
-    /// List the machines of `--machine` and their options.
+    /// List the presets of `--machine` and the options of a machine.
     Machines,
     /// Check formats, lints and licences.
     Lint,
 }
 
-/// `cargo xtask vm`.
+/// Options of `cargo xtask vm`.
 #[derive(ClapArgs)]
 pub struct VmArgs {
-    /// Kernel to boot: a name that `cargo xtask kernel list` shows, or an image's path. 6.12 boots
+    /// Kernel to boot: a name of `cargo xtask kernel list`, or the path of an image. 6.12 boots
     /// fastest and has the amp performance events.
     #[arg(long, default_value = "6.12")]
     pub kernel: String,
     /// Speeds of the CPUs in MIPS (60:60:24:24) or a preset, then optional ,key=value. The guest's
-    /// clocks follow the model: the more MIPS, the longer the host takes for a second of them.
-    /// 60 MIPS stretches time about fifty-fold; 3000:3000:1200:1200 does not stretch it. Below about
-    /// 20 MIPS the guest's own timer tick shows. `cargo xtask machines` lists presets and keys.
+    /// clocks follow the model: with more MIPS the host takes longer for a second of the guest. A
+    /// speed of 60 MIPS stretches time about fifty-fold, 3000:3000:1200:1200 does not stretch it.
+    /// Below about 20 MIPS the guest's own timer tick affects results. `cargo xtask machines` lists
+    /// presets and keys.
     #[arg(long, value_name = "SPEC", default_value = "2F2S")]
     pub machine: Machine,
-    /// Wall-clock seconds the command may take, however little time passes in the guest. Raising it
-    /// only delays the news of a hang.
+    /// Maximum wall time of the command in seconds, independent of the time in the guest. A higher
+    /// limit only delays the report of a hang.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub timeout: u64,
-    /// Directory shared with the guest, writable on both sides; `$OUT` there. Default: a new one below target/vm.
+    /// Directory that is shared with the guest, writable on both sides; `$OUT` in the guest.
+    /// Default: a new one below target/vm.
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
-    /// Guest memory in MiB. More costs the host that much; the guest needs about 300 for itself.
+    /// Guest memory in MiB. The host needs as much in addition; the guest needs about 300 for
+    /// itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
-    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable): thermal
-    /// throttling. SECONDS are the guest's, since the model started, which is just before the
-    /// command does.
+    /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable), to emulate
+    /// thermal throttling. SECONDS is the guest's time since the start of the model, which is just
+    /// before the start of the command.
     #[arg(long, value_name = "CPU:MIPS@S", conflicts_with = "no_emulation")]
     pub throttle: Vec<String>,
-    /// More words for the guest kernel's command line (repeatable).
+    /// Add a word to the guest kernel's command line (repeatable).
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// Describe the unequal cores to the guest kernel as real hybrids do: clock ranges (cpufreq, governors
-    /// performance and schedutil), core priorities (ITMT) and CPU capacities. Without it the kernel takes
-    /// all cores for alike.
+    /// Describe the unequal cores to the guest kernel as real hybrids do: clock ranges (cpufreq,
+    /// governors performance and schedutil), core priorities (ITMT) and CPU capacities. Without
+    /// this option the kernel treats all cores alike.
     #[arg(long, conflicts_with = "no_emulation")]
     pub default_hybrid: bool,
-    /// Run without the emulation: all CPUs as fast as the host allows, no stalls, no amp events. Boots faster.
+    /// Run without the emulation: all CPUs run as fast as the host allows, without stalls and amp
+    /// events. The guest boots faster.
     #[arg(long)]
     pub no_emulation: bool,
     /// The command and its arguments, after `--`.
@@ -88,39 +95,40 @@ pub struct VmArgs {
     pub command: Vec<String>,
 }
 
-/// `cargo xtask kernel`.
+/// Options of `cargo xtask kernel`.
 #[derive(ClapArgs)]
 pub struct KernelArgs {
-    /// Versions of the table, or `list` to see it.
+    /// Names of kernels in the table, or `list` to show it.
     pub names: Vec<String>,
 }
 
-/// `cargo xtask demo`.
+/// Options of `cargo xtask demo`.
 #[derive(ClapArgs)]
 pub struct DemoArgs {
     /// The machine; see `cargo xtask vm --help`.
     #[arg(long, value_name = "SPEC", default_value = "2F2S")]
     pub machine: Machine,
-    /// The kernel; see `cargo xtask vm --help`. 7.3 comes from Debian's archive; 6.12, which `cargo xtask test`
-    /// needs, has to be built first: some six minutes on two cores.
+    /// The kernel; see `cargo xtask vm --help`. 7.3 comes from Debian's archive. `cargo xtask test`
+    /// needs 6.12, which must first be built, in about six minutes on two cores.
     #[arg(long, default_value = "7.3")]
     pub kernel: String,
-    /// More for `bias-bench demo`, after `--`.
+    /// Additional arguments of `bias-bench demo`, after `--`.
     #[arg(last = true, value_name = "ARGS")]
     pub bench: Vec<String>,
 }
 
-/// `cargo xtask test`.
+/// Options of `cargo xtask test`.
 #[derive(ClapArgs)]
 pub struct TestArgs {
-    /// Only the tests that need no VM: a minute instead of many.
+    /// Run only the tests that need no VM, in about a minute.
     #[arg(long)]
     pub no_vm: bool,
-    /// Every scenario, on every kernel: an hour more. Without it those run that guard a promise, on 6.12, and the newest kernel verifies the
-    /// programs.
+    /// Run every scenario on every kernel, which takes an hour more. By default, the scenarios that
+    /// guard a promise run on 6.12, and the newest kernel verifies the programs.
     #[arg(long, conflicts_with = "no_vm")]
     pub full: bool,
-    /// More for `cargo nextest run`, after `--`: a filter such as `-E 'test(demo)'`.
+    /// Additional arguments of `cargo nextest run`, after `--`: for example a filter `-E
+    /// 'test(demo)'`.
     #[arg(last = true, value_name = "ARGS")]
     pub nextest: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`.
+//! `cargo xtask demo`: compares scx_bias with the default scheduler in the VM.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use bias_vm::prepare::{self, Wish};
 use crate::args::DemoArgs;
 use crate::{test, vm};
 
-/// Longest wall time the comparison may take.
+/// Wall time limit of the comparison.
 const TIME_LIMIT: Duration = Duration::from_secs(1200);
-/// Seconds of the guest that it takes: 36 for the mixes, the rest to calibrate and to measure each
-/// kind of work alone.
+/// Duration of the demo in guest seconds: 36 for the mixes, the rest for the calibration and for
+/// the measurement of each workload alone.
 const GUEST_S: u64 = 50;
-/// Million instructions that hosts execute a second, from slow to fast.
+/// Million instructions per second that slow and fast hosts execute.
 const HOST_MIPS: [u64; 2] = [60, 100];
 
-/// Sets up, builds, boots and compares.
+/// Set up, build, boot and compare. Return the exit code.
 pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     let mut wish = Wish::new(&args.kernel, args.machine.clone());
     wish.consent = consent;
@@ -39,7 +39,7 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
         vm.machine.cpus(),
         vm.machine,
         args.kernel,
-        // What else is to be shown may take any time.
+        // The estimate does not apply to other demos, which may take any time.
         if args.bench.is_empty() { estimate(&vm.machine) } else { String::new() },
     );
     let script = script.canonicalize().context("cannot find the output directory")?;
@@ -47,13 +47,13 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     Ok(vm::report(&outcome))
 }
 
-/// How long it takes, roughly, in words: as if all CPUs executed all the time.
+/// Return the estimated duration as text, assuming that all CPUs execute all the time.
 fn estimate(machine: &Machine) -> String {
     let [most, least] = HOST_MIPS.map(|mips| GUEST_S * machine.total_mips_milli() / 1000 / mips);
     format!("takes {least} to {most} s on most hosts, ")
 }
 
-/// What the guest does: calibrate, show the table, compare.
+/// Return the script of the guest: calibrate, show the table, compare.
 fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     let program = |name: &str| quote(&PathBuf::from(programs).join(name).to_string_lossy());
     let (scx_bias, bench) = (program("scx_bias"), program("bias-bench"));
@@ -70,10 +70,12 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
     )
 }
 
-/// Where `calibrate` left the table. Named, it is used as it is: the emulation is suspended while the scheduler is loaded, and whoever measured then
-/// would find all CPUs alike.
+/// Path of the table that `calibrate` wrote. With this option the scheduler does not measure again.
+/// The emulation is suspended while the scheduler is loaded, so a measurement at that time would
+/// find all CPUs alike.
 const TABLE: &str = "/var/lib/scx_bias/capacity.json";
 
-/// Slice of scx_bias in the VM, in microseconds. The emulation is about fifty times slower than hardware while the clock
-/// is not, so a slice is stretched, or switching would eat it.
+/// Slice of scx_bias in the VM in microseconds. The emulated CPUs are about fifty times slower than
+/// hardware, while the clock is not. A longer slice keeps context switches from using most of the
+/// time.
 const SLICE_US: u64 = 50_000;

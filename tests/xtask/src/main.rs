@@ -17,7 +17,7 @@ use clap::Parser as _;
 
 fn main() {
     let args = args::Args::try_parse().unwrap_or_else(|error| refuse(&error));
-    // Without a handler the commands still work, they only end less tidily.
+    // Without a handler the commands still work, but do not clean up on Ctrl-C.
     let _ = ctrlc::set_handler(bias_vm::interrupt::request);
     let consent = Consent::from_flag(args.yes);
     let code = match &args.command {
@@ -30,7 +30,7 @@ fn main() {
         args::Command::Lint => lint::run(),
     };
     exit(code.unwrap_or_else(|error| {
-        // Ctrl-C ends the programs that a step waits for, too, and the step takes that for a failure.
+        // Ctrl-C also ends the programs of a step, and the step then reports a failure of them.
         if bias_vm::interrupt::requested() {
             eprintln!("xtask: interrupted");
             return bias_vm::exit::INTERRUPTED;
@@ -41,7 +41,7 @@ fn main() {
     }));
 }
 
-/// Prints help as it is, and a wrong command line as one line. Ends the program.
+/// Print help unchanged, and a wrong command line as one line. End the program.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -49,7 +49,7 @@ fn refuse(error: &clap::Error) -> ! {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_string();
-    // A missing argument is named on the line after.
+    // clap names a missing argument on the next line.
     let more = if first.ends_with(':') { lines.next().unwrap_or_default() } else { "" };
     eprintln!("xtask: {}; see cargo xtask help", format!("{first} {more}").trim_end());
     exit(bias_vm::exit::USAGE)

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything from nothing, ending with the runner's summary.
+//! `cargo xtask test`: sets up, builds and runs the tests, and ends with nextest's summary.
 
 use std::process::{Command, Stdio};
 
@@ -12,14 +12,15 @@ use bias_vm::tools;
 
 use crate::args::TestArgs;
 
-/// Tests that boot the VM: the integration tests of this crate. The nextest configuration says the same.
+/// Filter of the tests that boot the VM: the integration tests of `bias_vm`. The configuration of
+/// nextest has the same filter.
 const VM_TESTS: &str = "package(bias_vm) & kind(test)";
-/// What `--full` runs: what is ignored as well, but for the test that must fail.
+/// Filter of `--full`, which includes ignored tests: all tests except the one that must fail.
 const FULL: &str = "not (package(bias_vm) & binary(canary))";
-/// Exit code of nextest when tests ran and some failed.
+/// Exit code of nextest if tests ran and at least one failed.
 const NEXTEST_FAILED: i32 = 100;
 
-/// Sets up, builds and tests.
+/// Set up, build and test. Return the exit code.
 pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     packages::ensure(consent)?;
     let nextest = tools::nextest()?;
@@ -55,14 +56,14 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     Ok(status.code().unwrap_or(1))
 }
 
-/// nextest as a program of its own, told which cargo to use.
+/// Return a command that runs nextest directly, in the workspace's root.
 fn cargo_subcommand(program: &std::path::Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(workspace());
     command
 }
 
-/// The oldest kernel and the newest, which every run boots; for `all` scenarios the others, too.
+/// Prepare the oldest and the newest kernel, which every run boots, or with `all` every kernel.
 fn prepare_kernels(all: bool) -> Result<()> {
     let kernels = Table::load()?.kernels;
     let last = kernels.len().saturating_sub(1);
@@ -76,7 +77,7 @@ fn prepare_kernels(all: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds what a user installs, optimised: the scenarios run these programs.
+/// Build the programs that a user installs, with optimisation. The scenarios run these programs.
 pub fn programs() -> Result<()> {
     must("the programs", cargo().args(["build", "--locked", "--release"]))?;
     build::emulator().map(|_| ())
@@ -93,7 +94,7 @@ fn must(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The packagers' build must at least configure, and know its tests.
+/// Check that the packagers' build configures and defines tests.
 fn meson() -> Result<()> {
     let mut step = Step::new("checking meson.build");
     let folder = target_folder().join("meson");
@@ -101,7 +102,7 @@ fn meson() -> Result<()> {
     let mut setup = Command::new("meson");
     run_logged(&mut step, setup.args(["setup", "--wipe"]).arg(&folder).current_dir(workspace()), &log)
         .or_else(|_| {
-            // There is nothing to wipe the first time.
+            // The first run has no directory to wipe.
             let mut setup = Command::new("meson");
             run_logged(&mut step, setup.arg("setup").arg(&folder).current_dir(workspace()), &log)
         })
@@ -118,7 +119,8 @@ fn meson() -> Result<()> {
     Ok(())
 }
 
-/// Runs the test that must fail. If failures were not seen, a green run would mean nothing.
+/// Run the test that must fail. If its failure is not detected, success of the other tests means
+/// nothing.
 fn canary(command: &mut Command) -> Result<()> {
     let mut step = Step::new("canary: a test that must fail");
     step.note("boots a VM whose command fails");

@@ -1,4 +1,4 @@
-//! `cargo xtask vm`.
+//! `cargo xtask vm`: runs a command in the VM.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use bias_vm::runner::{Outcome, SpeedChange};
 
 use crate::args::VmArgs;
 
-/// The module's parameters for a kernel that knows of its unequal cores.
+/// Parameters with which the module describes the unequal cores to the kernel.
 const DEFAULT_HYBRID: [&str; 3] = ["cpufreq=1", "itmt=1", "asym=1"];
 
-/// Runs the command and returns the exit code.
+/// Run the command and return the exit code.
 pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     let speed_changes =
         args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
@@ -44,7 +44,7 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     Ok(report(&outcome))
 }
 
-/// Says how a run ended, if not as it should, and returns its exit code.
+/// Print the reason if the command did not end, and the run's times. Return the exit code.
 pub fn report(outcome: &Outcome) -> i32 {
     if let Some(text) = outcome.verdict.explanation() {
         eprintln!("xtask: {text}\nxtask: the whole console is in {}", outcome.console.display());
@@ -62,7 +62,7 @@ pub fn report(outcome: &Outcome) -> i32 {
     outcome.verdict.code()
 }
 
-/// Reads `CPU:MIPS@SECONDS`.
+/// Parse `CPU:MIPS@SECONDS`.
 fn speed_change(text: &str, args: &VmArgs) -> Result<SpeedChange> {
     let parse = || -> Option<(usize, f64, f64)> {
         let (cpu, rest) = text.split_once(':')?;

@@ -1,4 +1,4 @@
-//! A wrong command line costs one line and changes nothing.
+//! A wrong command line costs one line of output and leaves no files.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use assert_cmd::Command;

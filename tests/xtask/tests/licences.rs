@@ -1,5 +1,6 @@
-//! What the programs are made of may be linked into GPL-2.0-only: the rules of `.deny.toml`, which `cargo deny check` judges in full, without
-//! that tool.
+//! Checks that every dependency has a licence that may be linked into GPL-2.0-only programs. The
+//! rules are those of `.deny.toml`. `cargo deny check` applies them in full, but is an additional
+//! tool.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -9,7 +10,7 @@ use std::process::Command;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The names in an array of the rules.
+/// Return the names in an array of the rules.
 fn names(array: &toml::Value) -> HashSet<String> {
     array.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }

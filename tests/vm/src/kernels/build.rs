@@ -1,4 +1,4 @@
-//! The kernel built from Debian's source package with `guest.config`.
+//! The kernel that is built from Debian's source package with `guest.config`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use crate::apt::{Apt, Suites};
 use crate::cache;
 use crate::progress::{Step, run_logged};
 
-/// Change this when the steps below change what comes out.
+/// Version of the steps below. Increment it when a change of the steps changes their result.
 const RECIPE: &str = "1";
 
-/// The folder with the kernel's `vmlinuz` and, in `build`, what building a module needs.
+/// Return the directory with the kernel's `vmlinuz` and, in `build`, the files that a module build
+/// needs.
 ///
-/// A kernel that was built from the same configuration is used even if the archive has a newer source by now:
-/// a warm run must not need the network. Removing the folder gets the newer one.
+/// A kernel built from the same configuration is reused even if the archive has a newer source: a
+/// warm run must not need the network. Remove the directory to build the newer source.
 pub(super) fn ensure(name: &str, package: &str) -> Result<PathBuf> {
     let config_path = ampvm_folder().join("kernel/guest.config");
     let config =
@@ -64,7 +65,7 @@ fn unpack(apt: &Apt, package: &str, version: &str, scratch: &Path) -> Result<Pat
 fn make(tree: &Path) -> Command {
     let mut make = Command::new("make");
     make.arg("-C").arg(tree);
-    // The same source and configuration must give the same kernel, whoever builds it and wherever.
+    // The same source and configuration must give the same kernel for every user and host.
     for (name, value) in [("USER", "scx_bias"), ("HOST", "ampvm"), ("TIMESTAMP", "1970-01-01")] {
         make.env(format!("KBUILD_BUILD_{name}"), value);
     }
@@ -86,7 +87,8 @@ fn configure(tree: &Path, config_path: &Path, config: &str, scratch: &Path) -> R
     Ok(())
 }
 
-/// The options that the configuration asks for and the result does not have. Kconfig drops them in silence.
+/// Return the options that `config` sets and `result` lacks. Kconfig drops such options without a
+/// warning.
 fn refused<'a>(config: &'a str, result: &str) -> Vec<&'a str> {
     let has: std::collections::HashSet<_> = result.lines().collect();
     config.lines().filter(|line| line.starts_with("CONFIG_") && !has.contains(line)).collect()
@@ -105,7 +107,8 @@ fn build(tree: &Path, name: &str, version: &str, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies the image, and the part of the tree that module builds need, as the kernel's own packaging does.
+/// Copy the image and the part of the tree that module builds need, with the kernel's own packaging
+/// script.
 fn keep(tree: &Path, folder: &Path, scratch: &Path) -> Result<()> {
     fs::copy(tree.join("arch/x86/boot/bzImage"), folder.join("vmlinuz"))
         .context("cannot keep the kernel's image")?;

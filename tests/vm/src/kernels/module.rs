@@ -1,8 +1,11 @@
-//! The guest's PMU module, built for each kernel that can take one.
+//! The guest's PMU module, built for each kernel that supports it.
 //!
-//! For a kernel of our own the tree that was kept at its build serves. For Debian's kernels their header packages serve,
-//! with two repairs, made in a private copy: their build tools want a newer C library than Debian 12's, so that
-//! library is unpacked beside them and each tool started through its loader; and they assume a newer compiler.
+//! A kernel that is built here provides the tree that its build kept. Debian's kernels provide
+//! header packages, which need two repairs in a private copy:
+//!
+//! - The build tools need a later C library than Debian 12's. That library is unpacked next to
+//!   them, and its loader starts each tool.
+//! - The configuration assumes a later compiler.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,12 +20,12 @@ use crate::cache;
 use crate::guest::quote;
 use crate::progress::{Step, run_logged};
 
-/// Change this when the steps below change what comes out.
+/// Version of the steps below. Increment it when a change of the steps changes their result.
 const RECIPE: &str = "1";
-/// The C library, and what else the build tools of trixie's headers load.
+/// The C library and the other libraries that the build tools of trixie's headers load.
 const TOOL_LIBRARIES: &[&str] = &["libc6/trixie", "libelf1t64/trixie", "zlib1g/trixie", "libzstd1/trixie"];
-/// Options of Debian's kernels that make the build use flags which Debian 12's compiler lacks. Neither changes
-/// how data is laid out, so a module built without them fits.
+/// Options of Debian's kernels that add flags which Debian 12's compiler lacks. None of them
+/// changes the layout of data, so a module that is built without them is compatible.
 const NEWER_COMPILER: &[&str] = &["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"];
 
 fn sources() -> PathBuf {
@@ -36,7 +39,7 @@ fn key(of: &[&str]) -> Result<String> {
     Ok(cache::key(&parts))
 }
 
-/// The module for a kernel whose build tree was kept in `kernel/build`.
+/// Return the module for a kernel whose build tree was kept in `kernel/build`.
 pub(super) fn against_tree(name: &str, kernel: &Path) -> Result<PathBuf> {
     let identity = kernel.file_name().unwrap_or_default().to_string_lossy();
     let folder = cache::entry("modules", &format!("{name}-{}", key(&[&identity])?), |folder| {
@@ -48,7 +51,7 @@ pub(super) fn against_tree(name: &str, kernel: &Path) -> Result<PathBuf> {
     Ok(folder.join("amp_pmu.ko"))
 }
 
-/// The module for one of Debian's kernels.
+/// Return the module for one of Debian's kernels, built against its header packages.
 pub(super) fn against_headers(name: &str, release: &str, headers: &[String]) -> Result<PathBuf> {
     let mut parts = vec![release];
     parts.extend(headers.iter().map(String::as_str));
@@ -72,7 +75,7 @@ pub(super) fn against_headers(name: &str, release: &str, headers: &[String]) -> 
     Ok(folder.join("amp_pmu.ko"))
 }
 
-/// Builds in `folder/work` and leaves the module and the log in `folder`.
+/// Build in `folder/work`, and leave the module and the log in `folder`.
 fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
     let work = folder.join("work");
     let assign = |name: &str, path: &Path| {
@@ -89,14 +92,16 @@ fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
     fs::remove_dir_all(&work).context("cannot remove the module's build directory")
 }
 
-/// Makes the header tree find itself where it lies, and suits it to our compiler.
+/// Change the header tree's paths to its actual location, and its configuration to Debian 12's
+/// compiler.
 fn repair_tree(tree: &Path, root: &Path) -> Result<()> {
     edit(&tree.join("Makefile"), |text| text.replace("/usr/src", &root.join("usr/src").to_string_lossy()))?;
     edit(&tree.join("include/config/auto.conf"), |text| {
         let kept = text.lines().filter(|line| !NEWER_COMPILER.iter().any(|option| line.starts_with(option)));
         kept.map(|line| format!("{line}\n")).collect()
     })?;
-    // Only good for the module's own BTF, which nobody reads and Debian 12's pahole cannot write.
+    // The file only serves to generate the module's own BTF. Nothing reads that BTF, and Debian
+    // 12's pahole cannot write it.
     let types = tree.join("vmlinux");
     if types.exists() {
         fs::remove_file(&types).with_context(|| format!("cannot remove {}", types.display()))?;
@@ -109,7 +114,8 @@ fn edit(path: &Path, change: impl FnOnce(String) -> String) -> Result<()> {
     fs::write(path, change(text)).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Has every build tool started through the loader of the C library that it was linked with.
+/// Replace each build tool by a script that starts it through the loader of the C library that it
+/// was linked with.
 fn repair_tools(root: &Path) -> Result<()> {
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
     let loader = libraries.join("ld-linux-x86-64.so.2");
@@ -135,7 +141,7 @@ fn repair_tools(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The dynamically linked programs below a folder.
+/// Return the executable ELF files below a directory.
 fn programs(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut pending = vec![folder.to_path_buf()];

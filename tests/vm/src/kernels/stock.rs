@@ -9,10 +9,10 @@ use crate::apt::{Apt, Suites};
 use crate::cache;
 use crate::progress::Step;
 
-/// Change this when what is kept of the packages changes.
+/// Version of this recipe. Increment it when other parts of the packages are kept.
 const RECIPE: &str = "2";
 
-/// The folder with the kernel's `vmlinuz` and, if its packages hold it, `config`.
+/// Return the directory with the kernel's `vmlinuz` and, if its packages hold it, `config`.
 pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<PathBuf> {
     let mut parts = vec![RECIPE, release];
     parts.extend(packages.iter().map(String::as_str));
@@ -41,7 +41,8 @@ pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<P
     })
 }
 
-/// Where a release's packages put its image and configuration: they moved from `boot/` to the modules' folder.
+/// Find a release's image or configuration. Packages have it in `boot/` or in the directory of the
+/// modules, depending on the release.
 fn find(root: &Path, release: &str, kind: &str) -> Option<PathBuf> {
     let candidates = [
         root.join("boot").join(format!("{kind}-{release}")),

@@ -1,18 +1,18 @@
-//! The table of kernels.
+//! The table of kernels: its format and its checks.
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::Deserialize;
 
-/// The whole table.
+/// The table of all kernels.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Its entries, oldest kernel first.
+    /// Its entries, the oldest kernel first.
     #[serde(rename = "kernel")]
     pub kernels: Vec<Entry>,
 }
 
-/// One kernel. The file's heading says what the fields mean.
+/// One kernel. The head of the file describes the fields.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "described in the table itself")]
@@ -29,10 +29,10 @@ pub struct Entry {
 }
 
 impl Table {
-    /// Reads the table of the source tree.
+    /// Read the table of the source tree.
     ///
     /// # Errors
-    /// It is missing or malformed.
+    /// The table is missing or malformed.
     pub fn load() -> Result<Self> {
         let path = super::ampvm_folder().join("kernel/kernels.toml");
         let text =
@@ -56,14 +56,14 @@ impl Table {
         Ok(table)
     }
 
-    /// The entry of this name.
+    /// Return the entry of this name, or `None`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.kernels.iter().find(|entry| entry.name == name)
     }
 }
 
-/// An error about one entry.
+/// Return an error about one entry.
 pub(super) fn malformed(entry: &Entry, what: &str) -> anyhow::Error {
     anyhow!("kernels.toml: the entry of {} {what}", entry.name)
 }
