@@ -6,7 +6,8 @@
 //!
 //! # Approach
 //! A line scanner finds the comments of C and Rust and the prose of Markdown. A line is too wide if
-//! it exceeds 80 columns in C and 100 elsewhere. `CONTRIBUTING.md` explains the words in [`BANNED`].
+//! it exceeds 80 columns in C and 100 elsewhere. [`BANNED`] has words to avoid, which
+//! `CONTRIBUTING.md` explains.
 //!
 //! # Limits
 //! The scanner works by line. A comment behind code counts only if nothing in front of it is in
