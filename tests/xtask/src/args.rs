@@ -43,7 +43,7 @@ pub enum Command {
     Kernel(KernelArgs),
     /// List the presets of `--machine` and the options of a machine.
     Machines,
-    /// Check formats, lints and licences.
+    /// Check formats, lints, prose and licences.
     Lint,
 }
 
