@@ -329,7 +329,8 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 		stat_inc(BIAS_STAT_SWAP_LATE);
 	} else if (to >= 0 && cctx->run_pid == p->pid && !is_pinned(p) && !(p->flags & PF_EXITING) &&
 		   bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
-		if (!busy || ((request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to))
+		if ((!busy && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to)) ||
+		    ((request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to))
 			return true;
 	}
 	WRITE_ONCE(cctx->move_to, 0);
@@ -362,6 +363,12 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		 * next tick while this CPU idles.
 		 */
 		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
+	} else {
+		/*
+		 * Claim the CPU. Otherwise an enqueue would find it idle and
+		 * send a second task, which would wait there for a slice.
+		 */
+		scx_bpf_test_and_clear_cpu_idle(to);
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
 	tctx = task_ctx_of(p);
