@@ -15,6 +15,7 @@
 //! update the table.
 
 mod build;
+mod files;
 mod module;
 mod stock;
 mod table;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+pub use files::ampvm_folder;
 pub use table::{Entry, Table};
 
 use crate::exit::{USAGE, coded};
@@ -49,12 +51,6 @@ pub struct Kernel {
     pub module: Option<PathBuf>,
     /// Reason for a missing module.
     pub no_module: Option<String>,
-}
-
-/// Return the directory `tests/ampvm` of the source tree.
-#[must_use]
-pub fn ampvm_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ampvm")
 }
 
 /// Check that `name` can be a kernel, before anything is installed, fetched or built for it.
@@ -114,21 +110,4 @@ fn provide(entry: &Entry) -> Result<Kernel> {
         None
     };
     Ok(Kernel { image, config, sharing, module, no_module: entry.no_module.clone() })
-}
-
-/// Return name and content of each file directly in `folder`, sorted by path, as parts of a cache
-/// key.
-fn contents(folder: &Path) -> Result<Vec<Vec<u8>>> {
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .filter_map(|file| file.ok().map(|file| file.path()))
-        .filter(|path| path.is_file())
-        .collect();
-    files.sort();
-    let mut parts = Vec::new();
-    for file in files {
-        parts.push(file.file_name().unwrap_or_default().as_encoded_bytes().to_vec());
-        parts.push(std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
-    }
-    Ok(parts)
 }

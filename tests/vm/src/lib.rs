@@ -19,6 +19,7 @@ pub mod packages;
 pub mod ports;
 pub mod prepare;
 pub mod process;
+pub mod programs;
 pub mod progress;
 pub mod qemu;
 pub mod run_folder;

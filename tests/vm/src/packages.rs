@@ -7,13 +7,13 @@
 //! untested installation.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use crate::apt::{Apt, Suites, supported};
 use crate::exit::{KERNEL_OR_PERMISSION, coded};
+use crate::programs::find_program;
 
 /// One Debian package.
 struct Package {
@@ -83,15 +83,6 @@ impl Consent {
         let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
         if yes || ci || !std::io::stdin().is_terminal() { Self::Given } else { Self::Ask }
     }
-}
-
-/// Return the path of a program in the search path, or `None`.
-#[must_use]
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // depmod is in a directory for administrators, which is missing in an ordinary user's path.
-    let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(extra).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 fn present(package: &Package) -> bool {
@@ -168,14 +159,6 @@ fn ask(question: &str) -> Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
 }
 
-/// Return the first line of a program's output, or an empty text if it cannot run.
-#[must_use]
-pub fn first_line(program: &Path, argument: &str) -> String {
-    let output = Command::new(program).arg(argument).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_string()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -197,11 +180,5 @@ mod tests {
             with_backport_parts(vec!["qemu-system-x86/bookworm-backports".into()])
                 .contains(&"qemu-system-common/bookworm-backports".to_string())
         );
-    }
-
-    #[test]
-    fn programs_are_found() {
-        assert!(find_program("sh").is_some());
-        assert!(find_program("no-such-program-of-ours").is_none());
     }
 }

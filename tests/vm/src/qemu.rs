@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::exit::{KERNEL_OR_PERMISSION, coded};
-use crate::packages::{find_program, first_line};
+use crate::programs::{find_program, first_line};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 

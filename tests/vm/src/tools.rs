@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::cache;
-use crate::packages::{find_program, first_line};
+use crate::programs::{find_program, first_line};
 use crate::progress::{Step, run_logged};
 
 /// The virtme-ng release that the runner requires. Its options and ports change between releases.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use bias_vm::build::{cargo, workspace};
-use bias_vm::packages::find_program;
+use bias_vm::programs::find_program;
 
 /// Runs every check, all of them even if one fails, and returns 1 if any did.
 pub fn run() -> Result<i32> {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::ampvm_folder;
+use super::files::ampvm_folder;
 use crate::apt::{Apt, Suites};
 use crate::cache;
 use crate::progress::{Step, run_logged};

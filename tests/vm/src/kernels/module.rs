@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::{ampvm_folder, contents};
+use super::files::{ampvm_folder, contents};
 use crate::apt::{Apt, Suites};
 use crate::cache;
 use crate::guest::quote;

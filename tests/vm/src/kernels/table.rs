@@ -34,7 +34,7 @@ impl Table {
     /// # Errors
     /// The table is missing or malformed.
     pub fn load() -> Result<Self> {
-        let path = super::ampvm_folder().join("kernel/kernels.toml");
+        let path = super::files::ampvm_folder().join("kernel/kernels.toml");
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("{} is malformed", path.display()))

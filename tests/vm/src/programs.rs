@@ -1,0 +1,32 @@
+//! Programs of the host: where they are, and what they say of themselves.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Return the path of a program in the search path, or `None`.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // depmod is in a directory for administrators, which is missing in an ordinary user's path.
+    let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(extra).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// Return the first line of a program's output, or an empty text if it cannot run.
+#[must_use]
+pub fn first_line(program: &Path, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found() {
+        assert!(find_program("sh").is_some());
+        assert!(find_program("no-such-program-of-ours").is_none());
+    }
+}
