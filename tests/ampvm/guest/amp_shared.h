@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The page that the asymmetric VM's plugin, its guest module and the host
- * share, as C. abi/src/lib.rs has the same layout and documents every field. A
- * test of that crate compares all sizes and offsets.
+ * share, as C. abi/src/layout.rs has the same layout and documents every field.
+ * A test of that crate compares all sizes and offsets.
  */
 #ifndef AMP_SHARED_H
 #define AMP_SHARED_H
