@@ -6,7 +6,7 @@
 //! arrow head, never left out.
 
 use super::format::{change, sig};
-use super::html::escape;
+use super::markup::{escape, sentence};
 use super::{Row, Series};
 use crate::ab::stats::Verdict;
 use std::fmt::Write;
@@ -169,7 +169,7 @@ fn forest_row(axis: &Axis, y: f64, row: &Row) -> String {
     } else {
         out += &beyond(axis.at(ratio.ln()), y, ratio > 1.0, class);
     }
-    format!("<g><title>{}</title>\n{out}</g>\n", escape(&super::html::sentence(row)))
+    format!("<g><title>{}</title>\n{out}</g>\n", escape(&sentence(row)))
 }
 
 /// Return a plot of all raw samples of a cell and metric, one line per arm, with the median of each
@@ -231,7 +231,7 @@ pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> 
     }
     for (diversity, row) in points {
         let x = x_axis.at(*diversity);
-        let _ = writeln!(out, "<g><title>{}</title>", escape(&super::html::sentence(row)));
+        let _ = writeln!(out, "<g><title>{}</title>", escape(&sentence(row)));
         if let Some((low, high)) = row.change.interval() {
             let class = format!("whisker {}", class(row.verdict));
             out += &line(&class, [x, y_axis.at(low.ln()), x, y_axis.at(high.ln())]);

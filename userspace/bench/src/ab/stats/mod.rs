@@ -61,13 +61,13 @@ pub mod signflip;
 #[cfg(test)]
 mod simulation;
 
+pub use pairs::MIN_PAIRS;
+
 use super::metric::Direction;
 use interval::Interval;
 use pairs::Pair;
 use serde::{Deserialize, Serialize};
 
-/// Minimum number of pairs for a verdict. With four, no interval from blocks alone can cover 95 %.
-pub const MIN_PAIRS: usize = 5;
 /// Adjusted p-values below this allow a difference to be called.
 pub const SIGNIFICANT_P: f64 = 0.05;
 

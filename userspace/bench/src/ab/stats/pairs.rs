@@ -24,6 +24,8 @@ use crate::ab::metric::{Direction, Metric};
 use crate::ab::sample::Block;
 use std::collections::BTreeMap;
 
+/// Minimum number of pairs for a verdict. With four, no interval from blocks alone can cover 95 %.
+pub const MIN_PAIRS: usize = 5;
 /// Logarithm of an infinite ratio. The logarithm of a finite ratio is below 1500.
 pub const INFINITE: f64 = 1e9;
 /// Logarithms beyond this come from [`INFINITE`], possibly averaged with others.

@@ -2,8 +2,12 @@
 
 use super::*;
 use crate::counters;
+use crate::solo::Solo;
+use crate::spec::Kind;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// One of each workload, as small as possible, without third-party programs.
 const SAMPLES: [&str; 12] = [
