@@ -24,12 +24,8 @@
 //! All siblings do the same work when the factor is measured. Different work shares a core with
 //! less loss.
 
-use crate::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
+use crate::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity, SHARED_MAX, SHARED_NONE};
 
-/// Factor of a CPU that shares its core with no other CPU [permille].
-pub const SHARED_NONE: u32 = 1000;
-/// Highest factor that is stored [permille]; a higher factor is cut to it.
-pub const SHARED_MAX: u32 = 4000;
 /// Factors of CPUs with siblings that were not measured [permille]. Two executing threads together
 /// get a quarter more done than one alone, as is usual for two-way SMT. Stalls inside the core
 /// overlap with the sibling's work. Memory latency does not change.

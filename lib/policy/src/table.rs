@@ -26,7 +26,6 @@
 //! The table does not describe overlap between components: see `lib/include/bias/cost.h`.
 
 use crate::ffi;
-use crate::sharing::{SHARED_MAX, SHARED_NONE};
 use serde::{Deserialize, Serialize};
 
 /// Number of components that have a cost.
@@ -35,6 +34,10 @@ pub const COMPONENTS: usize = ffi::BIAS_NR_COMPONENTS as usize;
 pub const COST_BEST: u32 = ffi::BIAS_COST_BEST;
 /// Highest cost that the table stores [permille]; a higher cost is cut to it.
 pub const COST_MAX: u32 = ffi::BIAS_COST_MAX;
+/// Factor of a CPU that shares its core with no other CPU [permille].
+pub const SHARED_NONE: u32 = 1000;
+/// Highest factor that is stored [permille]; a higher factor is cut to it.
+pub const SHARED_MAX: u32 = 4000;
 /// Bound on CPU ids, which stay below it: the size of the kernel side's arrays.
 pub const MAX_CPUS: u32 = ffi::BIAS_MAX_CPUS;
 

@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::explain::words::duration;
+use crate::figures::duration;
 use crate::safefile;
 
 /// Most ejections that are kept.

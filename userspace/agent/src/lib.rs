@@ -14,6 +14,8 @@ pub mod ejections;
 pub mod exec;
 pub mod explain;
 pub mod failure;
+pub(crate) mod figures;
+pub mod loops;
 pub mod model;
 pub mod optin;
 pub mod pmu;

@@ -1,6 +1,7 @@
 //! The capacity table as text and as JSON.
 
 mod counters;
+mod layout;
 
 use crate::capacity::Capacity;
 use crate::cpulist;
@@ -10,11 +11,10 @@ use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use layout::{WIDTH, class_name};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Width of the output [columns].
-const WIDTH: u16 = 80;
 /// Most CPUs of a matrix that fits the width.
 const MATRIX_CPUS: usize = 14;
 
@@ -55,13 +55,6 @@ fn row(entry: &CpuCapacity) -> Vec<String> {
     }
     row.extend([entry.core, entry.llc, entry.node].map(|id| id.to_string()));
     row
-}
-
-const fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Fast => "fast",
-        Class::Slow => "slow",
-    }
 }
 
 /// Describe the evidence for the classes.

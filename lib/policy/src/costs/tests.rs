@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::sharing::SHARED_NONE;
+use crate::table::SHARED_NONE;
 use Class::{Fast, Slow};
 use proptest::prelude::*;
 

@@ -26,8 +26,7 @@
 use super::state::{CpuState, FASTEST, Gauge, SLOWEST};
 use super::{Cause, Change, Entry, Recal, Reference, Trigger, clock_permille};
 use crate::costs::Costs;
-use crate::sharing::SHARED_NONE;
-use crate::table::{CapacityTable, CpuCapacity};
+use crate::table::{CapacityTable, CpuCapacity, SHARED_NONE};
 
 /// A CPU that is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,14 +15,16 @@
 //! Nodes have sets of their own, and so do last-level caches with large sets. Huge pages leave
 //! nothing to chance there.
 
-use super::chase::{Chase, HUGE_FROM_BYTES};
-use super::on_cpu;
-use super::worker::NEAR_BYTES;
 use crate::failure::Failure;
+use crate::loops::chase::{Chase, HUGE_FROM_BYTES};
+use crate::loops::thread::on_cpu;
 use crate::topology::Cpu;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
+
+/// Size of the set that fits every first-level cache [bytes].
+pub const NEAR_BYTES: usize = 2 << 10;
 
 /// The near and the far set of some CPUs.
 #[derive(Debug)]

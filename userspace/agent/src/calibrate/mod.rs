@@ -6,8 +6,8 @@
 //! measurement. It must take seconds only.
 //!
 //! # Approach
-//! Three loops ([`kernels`]) stand for the components: integer work in registers, unpredictable
-//! branches, and dependent loads beyond the caches ([`chase`]). A stall is the difference to the
+//! Three loops ([`crate::loops`]) stand for the components: integer work in registers,
+//! unpredictable branches, and dependent loads beyond the caches. A stall is the difference to the
 //! same loop without stalls.
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
@@ -27,105 +27,31 @@
 //! # Limits
 //! A CPU that is busy with real-time work during all rounds is measured as slow.
 
-pub mod chase;
 pub mod counted;
-pub mod kernels;
 mod meeting;
 mod memory;
 pub mod plan;
 pub mod sampler;
 pub mod setsize;
 mod siblings;
-pub(crate) mod thread;
+mod types;
 mod worker;
 
+pub use types::{Calibration, Conditions, Settings, VISIT};
+
 use crate::failure::Failure;
-use crate::model::CounterModel;
-use crate::pmu::{Counters, Seen};
+use crate::loops::chase::{self, Chase};
+use crate::loops::thread::{self, join, on_cpu};
+use crate::pmu::Counters;
 use crate::topology::{Cpu, Topology};
-use bias_policy::classes::{CpuSamples, Split, SplitRule, split};
+use bias_policy::classes::{CpuSamples, SplitRule, split};
 use bias_policy::model::Loop;
 use bias_policy::samples::{median, summarise};
-use bias_policy::sharing::{SHARED_DEFAULT, SHARED_NONE};
-use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, costs_from_times};
-use chase::Chase;
-use memory::Sets;
-use serde::{Deserialize, Serialize};
+use bias_policy::sharing::SHARED_DEFAULT;
+use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, SHARED_NONE, costs_from_times};
+use memory::{NEAR_BYTES, Sets};
 use std::time::{Duration, Instant};
 use worker::{CpuState, Shared};
-
-/// Duration, number of visits and other parameters of a calibration.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Visits to each CPU. More visits average out more drift and take longer.
-    pub rounds: u32,
-    /// Length of a visit. None means what the budget allows, within [`VISIT`].
-    pub visit: Option<Duration>,
-    /// Length of one timed chunk. It must be short against the time between ticks.
-    pub chunk: Duration,
-    /// Size of the memory loop's set [bytes]. None means that calibration measures to choose it.
-    pub external_bytes: Option<usize>,
-    /// Time within which CPUs are measured one at a time. Larger machines are measured in parallel
-    /// to keep within it.
-    pub budget: Duration,
-    /// Rule that decides when a split of the CPUs into classes counts.
-    pub rule: SplitRule,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            rounds: 5,
-            visit: None,
-            chunk: Duration::from_millis(2),
-            external_bytes: None,
-            budget: Duration::from_millis(1600),
-            rule: SplitRule::default(),
-        }
-    }
-}
-
-/// Shortest and longest visit when the settings give no length.
-pub const VISIT: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(120));
-
-/// Conditions under which the samples were taken. They are stored with the samples.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Conditions {
-    /// Visits to each CPU.
-    pub rounds: u32,
-    /// Length of a visit [us].
-    pub visit_us: u64,
-    /// Length of a chunk [us].
-    pub chunk_us: u64,
-    /// Size of the memory loop's set [bytes].
-    pub external_bytes: u64,
-    /// CPUs measured at the same time.
-    pub lanes: usize,
-    /// True if the loops ran ahead of ordinary tasks (SCHED_FIFO) throughout.
-    pub realtime: bool,
-    /// Duration of the calibration [ms].
-    pub took_ms: u64,
-}
-
-/// Result of a calibration.
-#[derive(Debug, Clone)]
-pub struct Calibration {
-    /// Costs and classes.
-    pub table: CapacityTable,
-    /// The evidence for the classes.
-    pub split: Split,
-    /// Raw samples in the order taken [ns per step].
-    pub samples: Vec<CpuSamples>,
-    /// Conditions under which the samples were taken.
-    pub conditions: Conditions,
-    /// Scales of the counters; None without counters.
-    pub model: Option<CounterModel>,
-    /// Counts per CPU and event, which show the dead events.
-    pub seen: Vec<Seen>,
-    /// Cycles per millisecond while the execute loop ran [kHz], for CPUs that counted them.
-    pub clocks: Vec<(u32, u64)>,
-}
 
 /// Measure every online CPU while its events of `counters` run. `progress` gets the visits done and
 /// the visits in all.
@@ -283,20 +209,6 @@ pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, 
 /// Most CPUs that a spot check measures.
 const SPOT_CPUS: usize = 16;
 
-/// Run `work` on a thread of its own, pinned to `cpu`.
-fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| thread::pin(cpu).and_then(|()| work()));
-        join(thread)
-    })
-}
-
-fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
-    thread.join().unwrap_or_else(|_| {
-        Err(Failure::runtime("a measuring thread stopped unexpectedly; please report this"))
-    })
-}
-
 /// Choose the size of the memory loop's set by measuring on the first CPU.
 fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure> {
     let first =
@@ -308,7 +220,7 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
             median(&worker::run_chase(chase, &mut sampler::Pace::default(), &brief, 500)).unwrap_or(0.0)
         };
         // Time of the loop without stalls, so that a slow CPU is not mistaken for slow memory.
-        let plain = step_ns(&Chase::new(worker::NEAR_BYTES)?);
+        let plain = step_ns(&Chase::new(NEAR_BYTES)?);
         setsize::choose(topology.llc_bytes, |bytes| {
             let chase = Chase::new(bytes)?;
             // One untimed round, so that cold pages do not count.

@@ -20,9 +20,10 @@
 
 use super::meeting::Meeting;
 use super::memory::{Memory, Sets};
+use super::types::{Calibration, Settings};
 use super::worker::{self, CpuState, Shared};
-use super::{Calibration, Settings, join};
 use crate::failure::Failure;
+use crate::loops::thread::join;
 use bias_policy::samples::median;
 use bias_policy::sharing::{SHARED_DEFAULT, shared_permille};
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};

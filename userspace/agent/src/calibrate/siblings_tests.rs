@@ -8,7 +8,7 @@ use super::*;
 use crate::pmu::Counters;
 use crate::topology::{Cpu, Topology};
 use bias_policy::classes::{CpuSamples, SplitRule};
-use bias_policy::sharing::{SHARED_MAX, SHARED_NONE};
+use bias_policy::table::{SHARED_MAX, SHARED_NONE};
 use std::time::Duration;
 
 const NONE: [u32; COMPONENTS] = [SHARED_NONE; COMPONENTS];

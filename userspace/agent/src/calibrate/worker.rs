@@ -1,21 +1,20 @@
 //! One visit to one CPU: run every loop for its share of the time.
 
-use super::chase::Chase;
 use super::counted::Records;
-use super::kernels::{Branches, branches, execute};
 use super::meeting::Meeting;
 use super::memory::Memory;
 use super::sampler::Pace;
-use super::{Settings, thread};
+use super::types::{Settings, VISIT};
 use crate::failure::Failure;
+use crate::loops::chase::Chase;
+use crate::loops::kernels::{Branches, branches, execute};
+use crate::loops::thread;
 use crate::pmu::Group;
 use bias_policy::model::Loop;
 use bias_policy::samples::median;
 use bias_policy::table::COMPONENTS;
 use std::time::Duration;
 
-/// Size of the set that fits every first-level cache [bytes].
-pub const NEAR_BYTES: usize = 2 << 10;
 /// Fewest samples of a loop per visit.
 const LEAST: usize = 2;
 /// Least stall, as a share of the time of the loop that stalls. It keeps ratios finite.
@@ -40,7 +39,7 @@ pub struct CpuState {
     random: Pace,
     steady: Pace,
     execute: Pace,
-    /// Time per step by component [ns]. The stalls are differences, see [`super::kernels`].
+    /// Time per step by component [ns]. The stalls are differences, see [`crate::loops::kernels`].
     pub samples_ns: [Vec<f64>; COMPONENTS],
     /// Each loop by itself, with its counts.
     pub records: Records,
@@ -175,7 +174,7 @@ fn stalls(with: &[f64], without: &[f64]) -> Vec<f64> {
 impl Settings {
     /// Return a share of a visit.
     fn share(&self, permille: u32) -> Duration {
-        self.visit.unwrap_or(super::VISIT.0) * permille / 1000
+        self.visit.unwrap_or(VISIT.0) * permille / 1000
     }
 }
 

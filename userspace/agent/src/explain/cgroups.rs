@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::client::Client;
-use super::words::count;
 use crate::failure::Failure;
+use crate::figures::count;
 use crate::optin::{CgroupReport, Report, Request};
 
 /// Send a request to the instance on the usual socket, or on `socket`. Return the text to print, as

@@ -27,7 +27,7 @@ mod swaps;
 mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) mod words;
+mod words;
 
 use std::path::Path;
 

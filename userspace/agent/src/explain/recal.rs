@@ -1,7 +1,7 @@
 //! The state of recalibration as text.
 
-use super::words::duration;
 use crate::cpulist;
+use crate::figures::duration;
 use crate::recal::{Follows, Report, line};
 use bias_policy::recal::Cause;
 

@@ -13,8 +13,9 @@ use bias_policy::swap::Move;
 use bias_policy::table::Component;
 
 use super::client::Client;
-use super::words::{cut, duration, fit, wrap};
+use super::words::{cut, fit, wrap};
 use crate::failure::Failure;
+use crate::figures::duration;
 use crate::swaps::{SwapRecord, SwapSummary, SwapsReport};
 
 /// Width of the output [columns].

@@ -8,7 +8,8 @@
 use bias_policy::table::Class;
 
 use super::shares::{Kinds, Row, Snapshot};
-use super::words::{count, cut, fit, kind, percent, ratio, reason, wrap};
+use super::words::{cut, fit, kind, reason, wrap};
+use crate::figures::{count, percent, ratio};
 
 /// Most columns of a name: the kernel's limit.
 const NAME_MAX: usize = 15;

@@ -22,10 +22,10 @@ use super::open::{Kernel, Opened, Perf, open_best};
 use super::read::{Delta, Reading};
 use super::types::{Role, Source};
 use super::{Counters, CpuCounters, Group};
-use crate::calibrate::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
-use crate::calibrate::kernels::{Branches, branches};
-use crate::calibrate::thread;
 use crate::failure::Failure;
+use crate::loops::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
+use crate::loops::kernels::{Branches, branches};
+use crate::loops::thread;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Work that must move the counters.

@@ -191,7 +191,7 @@ const SOFTWARE: [&str; 4] = [
 ];
 
 fn spin() {
-    crate::calibrate::kernels::execute(200_000);
+    crate::loops::kernels::execute(200_000);
 }
 
 #[test]

@@ -22,8 +22,8 @@
 //! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
 //! one check at a time.
 
-use crate::calibrate::kernels::execute;
-use crate::calibrate::thread;
+use crate::loops::kernels::execute;
+use crate::loops::thread;
 use bias_policy::samples::median;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::libc;

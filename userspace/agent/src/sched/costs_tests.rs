@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::running::describe;
 use super::status::State;
 use super::*;
 use crate::swaps::fake::{Fake, table, taught};
 use bias_policy::costs::{Costs, corrected};
+use bias_policy::table::CapacityTable;
 use proptest::prelude::*;
 
 /// Assert that the status shows the costs and classes of `table`.

@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 
 use bias_policy::ffi;
 
-use super::load::types;
+use super::skel::types;
 use crate::model::{self, CounterModel, Scales};
 use crate::pmu::{Counters, Group, Role};
 

@@ -20,7 +20,7 @@ use nix::libc::EINVAL;
 use scx_stats::prelude::*;
 use serde_json::{Value, json};
 
-use super::server::{Answer, Question};
+use super::protocol::{Answer, Question};
 use super::socket::{Answerer, MOST_BYTES};
 use super::stats::Stats;
 

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::load::types;
+use super::skel::types;
 use super::stats::Stats;
 use crate::failure::{Exit, Failure};
 

@@ -17,23 +17,13 @@ use super::hints::{self, Hints};
 use super::log;
 use super::programs;
 use super::report::{Reports, TaskReport};
+use super::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 use super::stats::Stats;
 use super::status::{Band, CpuCounters};
 use super::table;
 use crate::failure::{Exit, Failure};
 use crate::pmu::Counters;
 use crate::topology::Topology;
-
-#[allow(missing_docs, clippy::all, clippy::restriction)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
-}
-pub(super) use skeleton::types;
-use skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
-
-/// Bit of a CPU's published flags (`enum run_flags` in `bpf/state.bpf.h`): a SCHED_EXT task runs
-/// there.
-pub(super) const RUN_BUSY: u32 = 1 << 3;
 
 /// The attached scheduler. Dropping it detaches the scheduler.
 pub(super) struct Loaded<'object> {
@@ -400,19 +390,4 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
         "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` lists what is missing, -v prints the verifier's log"
     ))
     .into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::types;
-    use bias_policy::ffi;
-
-    /// The BPF skeleton and the policy crate generate separate Rust types from one C type.
-    #[test]
-    fn both_sides_agree_on_the_shared_structs() {
-        assert_eq!(size_of::<types::bias_cpu_info>(), size_of::<ffi::bias_cpu_info>());
-        assert_eq!(size_of::<types::cpu_ctx>() % ffi::BIAS_CACHE_LINE as usize, 0);
-        let bss = size_of::<types::bss>();
-        assert!(bss >= ffi::BIAS_MAX_CPUS as usize * size_of::<types::cpu_ctx>());
-    }
 }

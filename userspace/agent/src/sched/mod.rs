@@ -23,6 +23,7 @@ mod desk;
 mod exit;
 mod follow;
 mod hints;
+mod inputs;
 pub mod knobs;
 mod limit;
 mod load;
@@ -31,6 +32,8 @@ mod options;
 mod printing;
 pub mod privilege;
 mod programs;
+mod protocol;
+mod publish;
 pub mod reload;
 mod reply;
 mod report;
@@ -39,6 +42,7 @@ mod seats;
 mod server;
 mod service;
 mod signals;
+mod skel;
 mod socket;
 mod stats;
 mod status;
@@ -46,12 +50,10 @@ mod table;
 
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
-use bias_policy::table::{CapacityTable, Class};
-use crossbeam::channel::{Receiver, never, select};
-use nix::time::{ClockId, clock_gettime};
+use crossbeam::channel::never;
 use tracing::{info, warn};
 
 pub use exit::ExitReport;
@@ -70,21 +72,18 @@ use crate::optin::journal::{self, Store};
 use crate::optin::quota::Quotas;
 use crate::optin::system::Linux;
 use crate::pmu::Counters;
-use crate::recal::thermal::{Listener, News};
+use crate::recal::thermal::Listener;
 use crate::recal::{self, Recalibrator};
 use crate::swaps::{Swaps, Urgency};
 use crate::topology::Topology;
 use chosen::Chosen;
+use inputs::{Inputs, POLL};
 use load::Loaded;
 use printing::Printing;
 use running::Running;
-use server::{Question, Server};
+use server::Server;
 use service::Manager;
-use signals::{Signal, Signals};
-
-/// Longest time between two checks for the end of the scheduler. Each check wakes this process,
-/// which preempts a task on a busy machine.
-const POLL: Duration = Duration::from_millis(500);
+use signals::Signals;
 
 /// Load the scheduler with this table and these counters, and block until a signal stops it or
 /// the kernel ends it. A reload of `config`, by request or by SIGHUP, changes `options`.
@@ -199,59 +198,6 @@ fn listen(recal: &mut Recalibrator) -> Option<Listener> {
     listener.map_err(|error| recal.hears_nothing(&error)).ok()
 }
 
-/// Reason for which the main thread wakes up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Event {
-    Signal(Signal),
-    Asked(Question),
-    /// An event of an opted-in cgroup arrived.
-    Hinted,
-    /// A thermal event arrived.
-    Heated(News),
-    /// No event arrived in time, or a sender has ended.
-    Quiet,
-}
-
-/// Sources that wake the main thread.
-struct Inputs<'a> {
-    signals: &'a mut Receiver<Signal>,
-    questions: Receiver<Question>,
-    bell: Receiver<()>,
-    news: Receiver<News>,
-}
-
-impl Inputs<'_> {
-    /// Wait for an event, `patience` at most. If the sender of a source has ended, replace that
-    /// source by one that never fires.
-    fn wait(&mut self, patience: Duration) -> Event {
-        select! {
-            recv(self.signals) -> signal => signal.map_or_else(|_| {
-                *self.signals = never();
-                Event::Quiet
-            }, Event::Signal),
-            recv(self.bell) -> rang => rang.map_or_else(|_| {
-                self.bell = never();
-                Event::Quiet
-            }, |()| Event::Hinted),
-            recv(self.news) -> news => news.map_or_else(|_| {
-                self.news = never();
-                Event::Quiet
-            }, Event::Heated),
-            recv(self.questions) -> asked => asked.map_or_else(|_| {
-                self.questions = never();
-                Event::Quiet
-            }, Event::Asked),
-            default(patience) => Event::Quiet,
-        }
-    }
-}
-
-/// Return the time of the kernel side's clock [ns]. Return 0 if the clock is missing, which does
-/// not occur on Linux.
-fn monotonic_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
-}
-
 /// Directory in which the kernel reports the state of sched_ext.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
@@ -277,53 +223,5 @@ fn refuse_if_active() -> Result<(), Failure> {
     })
 }
 
-/// Describe the CPUs of `table` and the scope of the run.
-fn describe(options: &RunOptions, table: &CapacityTable) -> String {
-    let machine = Machine::of(table);
-    let (fast, slow) = (machine.count(Class::Fast), machine.count(Class::Slow));
-    let machine = match slow {
-        0 => format!("{fast} CPUs of one class"),
-        _ => format!("{fast} fast and {slow} slow CPUs"),
-    };
-    let scope = match (options.schedules_everything(), options.limits_bias()) {
-        (false, _) => ", for opted-in cgroups",
-        (true, true) => ", with bias in opted-in cgroups only",
-        (true, false) => "",
-    };
-    machine + scope
-}
-
 #[cfg(test)]
 mod costs_tests;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crossbeam::channel::unbounded;
-
-    #[test]
-    fn the_watching_thread_hears_everyone_and_outlives_them() {
-        const SHORT: Duration = Duration::from_millis(5);
-        let (stop, mut signals) = unbounded();
-        let (ask, questions) = unbounded();
-        let (rope, bell) = unbounded();
-        let (announce, news) = unbounded();
-        let mut inputs = Inputs { signals: &mut signals, questions, bell, news };
-        assert_eq!(inputs.wait(SHORT), Event::Quiet);
-        assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Asked(Question::Tasks));
-        assert!(rope.send(()).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Hinted);
-        assert!(announce.send(News::Somewhere).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Heated(News::Somewhere));
-        drop((ask, rope, announce));
-        for _ in 0..3 {
-            assert_eq!(inputs.wait(SHORT), Event::Quiet);
-        }
-        let quiet = Instant::now();
-        assert_eq!(inputs.wait(SHORT), Event::Quiet);
-        assert!(quiet.elapsed() >= SHORT / 2, "what has ended must not keep this thread busy");
-        assert!(stop.send(Signal::Stop).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Signal(Signal::Stop));
-    }
-}

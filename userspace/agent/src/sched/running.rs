@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use bias_policy::table::{CapacityTable, Class};
+use nix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
 use super::chosen::Chosen;
+use super::exit::ExitReport;
+use super::inputs::{Event, Inputs, POLL};
 use super::load::Loaded;
 use super::options::RunOptions;
 use super::printing::Printing;
@@ -19,8 +23,7 @@ use super::server::{Server, Source};
 use super::service::Manager;
 use super::signals::Signal;
 use super::stats::Stats;
-use super::status::{State, StatusReport};
-use super::{Event, ExitReport, Inputs, POLL, describe, monotonic_ns};
+use super::status::{Machine, State, StatusReport};
 use crate::costs::Live;
 use crate::ejections;
 use crate::failure::Failure;
@@ -198,4 +201,26 @@ impl Source for Running<'_, '_, '_> {
         self.manager.ready(&describe(self.options, self.live.table()));
         result
     }
+}
+
+/// Return the time of the kernel side's clock [ns]. Return 0 if the clock is missing, which does
+/// not occur on Linux.
+fn monotonic_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
+}
+
+/// Describe the CPUs of `table` and the scope of the run.
+pub(super) fn describe(options: &RunOptions, table: &CapacityTable) -> String {
+    let machine = Machine::of(table);
+    let (fast, slow) = (machine.count(Class::Fast), machine.count(Class::Slow));
+    let machine = match slow {
+        0 => format!("{fast} CPUs of one class"),
+        _ => format!("{fast} fast and {slow} slow CPUs"),
+    };
+    let scope = match (options.schedules_everything(), options.limits_bias()) {
+        (false, _) => ", for opted-in cgroups",
+        (true, true) => ", with bias in opted-in cgroups only",
+        (true, false) => "",
+    };
+    machine + scope
 }

@@ -12,7 +12,8 @@ use libbpf_rs::{ProgramInput, ProgramMut};
 use nix::errno::Errno;
 use nix::sched::sched_getcpu;
 
-use super::load::{Loaded, RUN_BUSY};
+use super::load::Loaded;
+use super::skel::RUN_BUSY;
 use crate::swaps::{Kernel, Refusal, Request, Seat, Task};
 
 impl Kernel for Loaded<'_> {

@@ -24,6 +24,8 @@
 //!
 //! Every question gets exactly one answer. No scheduling decision waits for this code: scheduling
 //! goes on while this process sleeps.
+//!
+//! [`Reply`]: super::reply::Reply
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -32,8 +34,8 @@ use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use super::desk::Desk;
+use super::protocol::{Answer, Question};
 use super::reload::ReloadReport;
-use super::reply::Reply;
 use super::report::TaskReport;
 use super::socket::{self, Service};
 use super::stats::Stats;
@@ -53,28 +55,6 @@ pub(super) trait Source {
     fn cgroups(&mut self, request: &Request) -> Result<Report, Failure>;
     fn reload(&mut self) -> Result<ReloadReport, Failure>;
     fn swaps(&self, first: u64) -> SwapsReport;
-}
-
-/// Question of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Question {
-    Stats,
-    Status,
-    Tasks,
-    Cgroups(Request),
-    Reload,
-    /// The swaps from this number on.
-    Swaps(u64),
-}
-
-/// Answer to a question.
-pub(super) enum Answer {
-    Stats(Stats),
-    Status(Box<StatusReport>),
-    Tasks(Result<Vec<TaskReport>, String>),
-    Cgroups(Reply<Report>),
-    Reload(Reply<ReloadReport>),
-    Swaps(Box<SwapsReport>),
 }
 
 /// The socket and its thread. Dropping it ends the thread.

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use super::super::reply::Reply;
 use super::*;
 use crate::explain::Client;
 use crate::optin::CgroupReport;

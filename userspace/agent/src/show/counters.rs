@@ -1,5 +1,6 @@
 //! The scales of the counters and the quality of the predictions, as text.
 
+use super::layout::{WIDTH, class_name};
 use crate::cpulist;
 use crate::model::{CounterModel, CounterSet, CpuScales};
 use bias_policy::model::{Errors, Scale};
@@ -17,7 +18,7 @@ pub fn text(model: &CounterModel, table: &CapacityTable) -> String {
                 |scales: &&CpuScales| table.get(scales.cpu).is_some_and(|entry| entry.class == class);
             let cpus: Vec<CpuScales> = set.cpus.iter().filter(of_class).copied().collect();
             if !cpus.is_empty() {
-                scales.add_row(line(super::class_name(class), set, &cpus));
+                scales.add_row(line(class_name(class), set, &cpus));
             }
         }
     }
@@ -97,7 +98,7 @@ fn speedups(model: &CounterModel, errors: Errors) -> String {
 fn plain<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(super::WIDTH);
+    table.set_width(WIDTH);
     table.set_header(header);
     table
 }

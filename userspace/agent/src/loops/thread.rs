@@ -35,6 +35,27 @@ pub fn realtime() -> bool {
     }
 }
 
+/// Run `work` on a thread of its own, pinned to `cpu`.
+///
+/// # Errors
+/// Those of [`pin`] and of `work`.
+pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| pin(cpu).and_then(|()| work()));
+        join(thread)
+    })
+}
+
+/// Join a measuring thread.
+///
+/// # Errors
+/// Those of the thread. Runtime failure when it panicked.
+pub fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
+    thread.join().unwrap_or_else(|_| {
+        Err(Failure::runtime("a measuring thread stopped unexpectedly; please report this"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,31 @@
+//! The questions that the thread of the socket passes on to the main thread, and the answers.
+
+use super::reload::ReloadReport;
+use super::reply::Reply;
+use super::report::TaskReport;
+use super::stats::Stats;
+use super::status::StatusReport;
+use crate::optin::{Report, Request};
+use crate::swaps::SwapsReport;
+
+/// Question of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Question {
+    Stats,
+    Status,
+    Tasks,
+    Cgroups(Request),
+    Reload,
+    /// The swaps from this number on.
+    Swaps(u64),
+}
+
+/// Answer to a question.
+pub(super) enum Answer {
+    Stats(Stats),
+    Status(Box<StatusReport>),
+    Tasks(Result<Vec<TaskReport>, String>),
+    Cgroups(Reply<Report>),
+    Reload(Reply<ReloadReport>),
+    Swaps(Box<SwapsReport>),
+}
