@@ -4,12 +4,31 @@ use crate::spec::{CpuList, MAX_CPUS};
 use crate::{Error, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Return the CPUs that are online, in order.
 pub fn online() -> Result<CpuList> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path).map_err(|e| Error::failed(path, e))?;
     text.trim().parse().map_err(|e| Error::failed(path, e))
+}
+
+/// Return the cores of these CPUs, each with its CPUs in order. A CPU whose siblings sysfs does not
+/// name is a core.
+pub fn cores(cpus: &[usize]) -> Vec<Vec<usize>> {
+    cores_in(Path::new("/sys/devices/system/cpu"), cpus)
+}
+
+fn cores_in(directory: &Path, cpus: &[usize]) -> Vec<Vec<usize>> {
+    let mut cores: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for &cpu in cpus {
+        let path = directory.join(format!("cpu{cpu}/topology/thread_siblings_list"));
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let first = text.trim().parse::<CpuList>().ok().and_then(|siblings| siblings.0.first().copied());
+        cores.entry(first.unwrap_or(cpu)).or_default().push(cpu);
+    }
+    cores.into_values().collect()
 }
 
 /// Fail with the list of online CPUs if one of `cpus` is not online.
@@ -73,6 +92,18 @@ mod tests {
             assert_eq!(current(), last);
         }
         assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
+    }
+
+    #[test]
+    fn siblings_form_a_core() {
+        let root = tempfile::tempdir().unwrap();
+        for (cpu, siblings) in [(0, "0,4\n"), (4, "0,4\n"), (1, "1\n"), (3, "2-3\n")] {
+            let topology = root.path().join(format!("cpu{cpu}/topology"));
+            std::fs::create_dir_all(&topology).unwrap();
+            std::fs::write(topology.join("thread_siblings_list"), siblings).unwrap();
+        }
+        // CPU 2 is offline, and sysfs does not describe CPU 5.
+        assert_eq!(cores_in(root.path(), &[0, 1, 3, 4, 5]), [vec![0, 4], vec![1], vec![3], vec![5]]);
     }
 
     #[test]

@@ -6,10 +6,13 @@
 
 use crate::measure::{self, Until};
 use crate::spec::{CpuList, Kind};
-use crate::{Error, Result, cpus, files, metrics};
+use crate::{Error, Result, cpus, files, metrics, work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread::Builder;
 use std::time::Duration;
 
 /// Version of the file's format.
@@ -46,6 +49,35 @@ pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
     let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
     let rates = std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>()?;
     Ok(metrics::median(&rates).unwrap_or(0.0))
+}
+
+/// Return the units per second of a kind on one CPU while all its `siblings` compute, as
+/// [`alone`] does.
+pub fn with_busy_siblings(kind: &Kind, cpu: usize, siblings: &[usize]) -> Result<f64> {
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let rate = siblings
+            .iter()
+            .try_for_each(|&sibling| {
+                let (sender, pinned) = mpsc::channel();
+                let busy = move || {
+                    let pin = cpus::Pinned::to(sibling);
+                    let mut work = work::build(&Kind::Compute);
+                    let is_pinned = pin.is_ok();
+                    // The receiver waits for this message.
+                    let _ = sender.send(pin.as_ref().map(drop).map_err(ToString::to_string));
+                    while is_pinned && !stop.load(Relaxed) {
+                        work.step();
+                    }
+                };
+                let failed = |why: String| Error::failed(format!("keeping CPU {sibling} busy"), why);
+                Builder::new().spawn_scoped(scope, busy).map_err(|e| failed(e.to_string()))?;
+                pinned.recv().map_err(|e| failed(e.to_string()))?.map_err(failed)
+            })
+            .and_then(|()| alone(kind, cpu));
+        stop.store(true, Relaxed);
+        rate
+    })
 }
 
 impl Solo {
@@ -179,6 +211,16 @@ mod tests {
     fn the_fastest_cpu_is_one_of_the_fast() {
         assert_eq!(example().fastest(), 1);
         assert_eq!(Solo { fast_cpus: vec![2], ..example() }.fastest(), 2);
+    }
+
+    #[test]
+    fn a_rate_with_busy_siblings_is_measured_and_an_absent_sibling_is_named() {
+        let online = cpus::online().unwrap().0;
+        let (cpu, others) = online.split_first().unwrap();
+        assert!(with_busy_siblings(&Kind::Compute, *cpu, &others[..others.len().min(1)]).unwrap() > 0.0);
+        let absent = crate::spec::MAX_CPUS - 1;
+        let error = with_busy_siblings(&Kind::Compute, *cpu, &[absent]).unwrap_err().to_string();
+        assert!(error.contains(&format!("CPU {absent}")), "{error}");
     }
 
     #[test]

@@ -2,39 +2,45 @@
 //!
 //! # Problem
 //! "Better than default" says little without the possible gain and loss. The best and the worst
-//! fixed assignment of tasks to classes of CPUs show both. [Koufaty10] compares with the best
-//! assignment, and [Werling18] asks for an equivalent.
+//! fixed assignment of tasks to CPUs show both. [Koufaty10] compares with the best assignment, and
+//! [Werling18] asks for an equivalent.
 //!
 //! # Approach
-//! Exhaustive search. The STP of every assignment is predicted from the speed of each kind of task,
-//! alone on a fast and on a slow CPU. The tasks assigned to a class share its CPUs evenly. Tasks of
-//! one kind are interchangeable, so only their number on fast CPUs matters. Even large mixes
-//! therefore have few assignments.
+//! Exhaustive search. The STP of every assignment of tasks to classes is predicted from the speed
+//! of each kind of task, alone on a fast and on a slow CPU. The tasks assigned to a class share its
+//! CPUs evenly. Tasks of one kind are interchangeable, so only their number on fast CPUs matters.
+//! Even large mixes therefore have few assignments.
+//!
+//! SMT siblings share a core. A task whose sibling CPU is busy makes its kind's shared progress
+//! ([`Progress`]), and a task that has its core to itself makes the whole one. The best placement
+//! of a class first takes a thread of each core, and then the siblings of as few cores as possible.
+//! The cores that stay whole go to the tasks that lose most from a busy sibling. The worst
+//! placement does the opposite.
 //!
 //! # Invariants
 //! * In both placements, no CPU idles while another has two tasks of the mix. The worst placement
 //!   is a wrong choice, not a refusal to work.
-//! * best >= worst.
+//! * With at most one task per CPU, no such placement has a higher prediction than the best or a
+//!   lower one than the worst.
+//! * Without siblings, the shared progress has no effect.
 //!
 //! # Limits
 //! * Contention for caches and memory is not predicted.
 //! * A kind without a speed on slow CPUs counts as equally fast there.
+//! * One busy sibling counts like several, and the kind of its task does not matter.
 //! * Mixes with more than [`MAX_ASSIGNMENTS`] assignments are refused.
 
+mod cores;
+mod progress;
+
+pub(super) use progress::classes;
+pub use progress::{Class, Classes, Progress};
+
 use crate::spec::Kind;
-use std::collections::BTreeMap;
+use cores::{Order, Side};
 
 /// Maximum number of assignments to search.
 const MAX_ASSIGNMENTS: usize = 1_000_000;
-
-/// The two classes of CPUs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Classes {
-    /// CPUs of the fast class. Not empty.
-    pub fast: Vec<usize>,
-    /// CPUs of the slow class. May be empty.
-    pub slow: Vec<usize>,
-}
 
 /// A placement of every task, with its predicted throughput.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,12 +51,11 @@ pub struct Placement {
     pub stp: f64,
 }
 
-/// Return the best and the worst placement of `tasks`. `slow_progress` is the progress of each kind
-/// alone on a slow CPU, where 1 is the speed on a fast one.
+/// Return the best and the worst placement of `tasks`.
 pub fn extremes(
     tasks: &[Kind],
     classes: &Classes,
-    slow_progress: &BTreeMap<Kind, f64>,
+    progress: &Progress,
 ) -> Result<(Placement, Placement), String> {
     let mut kinds: Vec<(Kind, usize)> = Vec::new();
     for kind in tasks {
@@ -66,29 +71,41 @@ pub fn extremes(
             kinds.len()
         ));
     }
-    let slow_of = |kind: &Kind| slow_progress.get(kind).copied().unwrap_or(1.0);
-    let mut best: Option<(f64, Vec<usize>)> = None;
-    let mut worst: Option<(f64, Vec<usize>)> = None;
+    let search = |order| {
+        let sides = [Class::Fast, Class::Slow]
+            .map(|class| Side::new(classes, class, order, &kinds, progress, tasks.len()));
+        let (stp, on_fast) =
+            search(&kinds, classes, &sides, tasks.len(), order).ok_or("there is no CPU to place tasks on")?;
+        Ok::<_, String>(Placement { pins: pins(tasks, &kinds, &on_fast, &sides), stp })
+    };
+    Ok((search(Order::Spread)?, search(Order::Packed)?))
+}
+
+/// Return the assignment of the highest STP (of the lowest one for [`Order::Packed`]): how many
+/// tasks of each kind are on fast CPUs. None without CPUs.
+fn search(
+    kinds: &[(Kind, usize)],
+    classes: &Classes,
+    [fast, slow]: &[Side; 2],
+    tasks: usize,
+    order: Order,
+) -> Option<(f64, Vec<usize>)> {
+    let mut found: Option<(f64, Vec<usize>)> = None;
     let mut on_fast = vec![0; kinds.len()];
     loop {
-        if works_everywhere(on_fast.iter().sum(), tasks.len(), classes) {
-            let stp = predict(&kinds, &on_fast, classes, slow_of);
-            if best.as_ref().is_none_or(|(value, _)| stp > *value) {
-                best = Some((stp, on_fast.clone()));
-            }
-            if worst.as_ref().is_none_or(|(value, _)| stp < *value) {
-                worst = Some((stp, on_fast.clone()));
+        if works_everywhere(on_fast.iter().sum(), tasks, classes) {
+            let on_slow: Vec<usize> = kinds.iter().zip(&on_fast).map(|((_, count), n)| count - n).collect();
+            let of_kinds = fast.progress(&on_fast).into_iter().zip(slow.progress(&on_slow));
+            let stp: f64 = of_kinds.map(|(fast, slow)| fast + slow).sum();
+            let better = |value: f64| if order == Order::Spread { stp > value } else { stp < value };
+            if found.as_ref().is_none_or(|(value, _)| better(*value)) {
+                found = Some((stp, on_fast.clone()));
             }
         }
-        if !next(&mut on_fast, &kinds) {
-            break;
+        if !next(&mut on_fast, kinds) {
+            return found;
         }
     }
-    let place = |found: Option<(f64, Vec<usize>)>| {
-        let (stp, on_fast) = found.ok_or("there is no CPU to place tasks on")?;
-        Ok::<_, String>(Placement { pins: pins(tasks, &kinds, on_fast, classes), stp })
-    };
-    Ok((place(best)?, place(worst)?))
 }
 
 /// Advance to the next assignment. Return false after the last one.
@@ -106,7 +123,7 @@ fn next(on_fast: &mut [usize], kinds: &[(Kind, usize)]) -> bool {
 /// Return true if no CPU idles while another has two tasks.
 fn works_everywhere(fast_tasks: usize, tasks: usize, classes: &Classes) -> bool {
     let slow_tasks = tasks - fast_tasks;
-    let (fast, slow) = (classes.fast.len(), classes.slow.len());
+    let (fast, slow) = (classes.cpus(Class::Fast), classes.cpus(Class::Slow));
     let fits = |tasks: usize, cpus: usize| tasks <= cpus;
     let full = |tasks: usize, cpus: usize| tasks >= cpus;
     if slow == 0 {
@@ -115,89 +132,16 @@ fn works_everywhere(fast_tasks: usize, tasks: usize, classes: &Classes) -> bool 
     (fits(fast_tasks, fast) && fits(slow_tasks, slow)) || (full(fast_tasks, fast) && full(slow_tasks, slow))
 }
 
-fn predict(
-    kinds: &[(Kind, usize)],
-    on_fast: &[usize],
-    classes: &Classes,
-    slow_of: impl Fn(&Kind) -> f64,
-) -> f64 {
-    let total: usize = kinds.iter().map(|(_, count)| count).sum();
-    let fast_tasks: usize = on_fast.iter().sum();
-    let share = |cpus: usize, tasks: usize| (cpus as f64 / tasks.max(1) as f64).min(1.0);
-    let (fast, slow) = (share(classes.fast.len(), fast_tasks), share(classes.slow.len(), total - fast_tasks));
-    let each = kinds.iter().zip(on_fast);
-    each.map(|((kind, count), &n)| n as f64 * fast + (count - n) as f64 * slow * slow_of(kind)).sum()
-}
-
-/// Return a CPU for each task. The tasks of a class get its CPUs round-robin.
-fn pins(tasks: &[Kind], kinds: &[(Kind, usize)], mut on_fast: Vec<usize>, classes: &Classes) -> Vec<usize> {
-    let (mut fast, mut slow) = (classes.fast.iter().cycle(), classes.slow.iter().cycle());
+/// Return a CPU for each task. The first tasks of a kind are those on fast CPUs.
+fn pins(tasks: &[Kind], kinds: &[(Kind, usize)], on_fast: &[usize], [fast, slow]: &[Side; 2]) -> Vec<usize> {
+    let on_slow: Vec<usize> = kinds.iter().zip(on_fast).map(|((_, count), n)| count - n).collect();
+    let (mut fast, mut slow) = (fast.seats(on_fast), slow.seats(&on_slow));
     let place = |kind: &Kind| {
         let index = kinds.iter().position(|(known, _)| known == kind)?;
-        let class = if on_fast[index] > 0 { &mut fast } else { &mut slow };
-        on_fast[index] = on_fast[index].saturating_sub(1);
-        class.next().copied()
+        fast.next(index).or_else(|| slow.next(index))
     };
     tasks.iter().filter_map(place).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn classes(fast: usize, slow: usize) -> Classes {
-        Classes { fast: (0..fast).collect(), slow: (fast..fast + slow).collect() }
-    }
-
-    fn kinds() -> (Kind, Kind, BTreeMap<Kind, f64>) {
-        let chase: Kind = "chase".parse().unwrap();
-        (Kind::Compute, chase, BTreeMap::from([(Kind::Compute, 0.4), (chase, 0.86)]))
-    }
-
-    #[test]
-    fn compute_belongs_on_fast_cpus() {
-        let (compute, chase, slow) = kinds();
-        let (best, worst) = extremes(&[compute, chase, compute, chase], &classes(2, 2), &slow).unwrap();
-        assert_eq!(best.pins, [0, 2, 1, 3]);
-        assert!((best.stp - 3.72).abs() < 1e-12);
-        assert_eq!(worst.pins, [2, 0, 3, 1]);
-        assert!((worst.stp - 2.8).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_worst_placement_still_uses_every_cpu() {
-        let (compute, _, slow) = kinds();
-        let (best, worst) = extremes(&[compute; 4], &classes(2, 2), &slow).unwrap();
-        assert_eq!(best, worst, "with one kind there is only one placement");
-        let (_, one) = extremes(&[compute], &classes(1, 3), &slow).unwrap();
-        assert_eq!(one.pins, [1], "one task on a slow CPU leaves no CPU with two");
-    }
-
-    #[test]
-    fn equal_cpus_and_huge_mixes() {
-        let (compute, chase, slow) = kinds();
-        let (best, _) = extremes(&[compute, chase], &classes(2, 0), &slow).unwrap();
-        assert_eq!(best.pins, [0, 1]);
-        let huge: Vec<Kind> = (0..1000u32).map(|multiplies| Kind::Stalled { multiplies }).collect();
-        assert!(extremes(&huge, &classes(2, 2), &slow).unwrap_err().contains("too many placements"));
-    }
-
-    proptest! {
-        #[test]
-        fn the_best_is_no_worse_and_everybody_has_a_place(a in 0usize..7, b in 0usize..7, fast in 1usize..5, slow in 0usize..5, pa in 0.1f64..1.0, pb in 0.1f64..1.0) {
-            prop_assume!(a + b > 0);
-            let (compute, chase, _) = kinds();
-            let tasks: Vec<Kind> = std::iter::repeat_n(compute, a).chain(std::iter::repeat_n(chase, b)).collect();
-            let progress = BTreeMap::from([(compute, pa), (chase, pb)]);
-            let (best, worst) = extremes(&tasks, &classes(fast, slow), &progress).unwrap();
-            prop_assert!(best.stp >= worst.stp);
-            for placement in [best, worst] {
-                prop_assert_eq!(placement.pins.len(), tasks.len());
-                let load = |cpu: usize| placement.pins.iter().filter(|&&pin| pin == cpu).count();
-                let loads: Vec<usize> = (0..fast + slow).map(load).collect();
-                prop_assert!(!(loads.contains(&0) && loads.iter().any(|&n| n > 1)), "{:?}", loads);
-            }
-        }
-    }
-}
+mod tests;

@@ -29,17 +29,16 @@ use super::eaters::Eaters;
 use super::energy;
 use super::hybrid::Hybrid;
 use super::knobs::Knobs;
-use super::placement::{self, Classes};
+use super::placement::{self, Progress};
 use super::plan::Plan;
 use super::runner::{Measured, Stage};
 use super::usage::{Counting, Usage};
 use super::workload::{Env, Workload};
 use crate::emulation::Emulation;
 use crate::sched::{Loaded, SchedExt};
-use crate::solo::{self, Solo};
+use crate::solo::Solo;
 use crate::spec::{Kind, Mix};
 use crate::{Error, Result, cpus, files};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -63,7 +62,8 @@ pub struct Machine<'a> {
     plan: &'a Plan,
     workloads: Vec<Box<dyn Workload>>,
     solo: Solo,
-    slow_progress: BTreeMap<Kind, f64>,
+    /// What static arms place by. Empty without such an arm.
+    progress: Progress,
     emulation: Option<Emulation>,
     loaded: Option<(String, Loaded)>,
     knobs: Option<Knobs>,
@@ -123,7 +123,7 @@ impl<'a> Machine<'a> {
             plan,
             workloads,
             solo,
-            slow_progress: BTreeMap::new(),
+            progress: Progress::default(),
             emulation,
             loaded: None,
             knobs: None,
@@ -145,7 +145,8 @@ impl<'a> Machine<'a> {
             machine.meter = Some(meter);
         }
         if statics {
-            machine.slow_progress = machine.progress_on_slow(&kinds)?;
+            let classes = placement::classes(&machine.solo)?;
+            machine.progress = Progress::measure(&machine.solo, &classes, &kinds)?;
         }
         Ok(machine)
     }
@@ -155,22 +156,6 @@ impl<'a> Machine<'a> {
         &self.solo
     }
 
-    fn classes(&self) -> Result<Classes> {
-        let online = cpus::online()?.0;
-        let fast = self.solo.fast_cpus.clone();
-        let slow = online.into_iter().filter(|cpu| !fast.contains(cpu)).collect();
-        Ok(Classes { fast, slow })
-    }
-
-    fn progress_on_slow(&self, kinds: &[Kind]) -> Result<BTreeMap<Kind, f64>> {
-        let Some(&cpu) = self.classes()?.slow.first() else { return Ok(BTreeMap::new()) };
-        let mut progress = BTreeMap::new();
-        for kind in kinds {
-            progress.insert(*kind, solo::alone(kind, cpu)? / self.solo.rate(kind)?);
-        }
-        Ok(progress)
-    }
-
     /// Return the CPUs to which a static arm pins the tasks of a cell, and the predicted STP. None
     /// for other arms.
     fn pins(&self, arm: &Arm, cell: usize) -> Result<Option<placement::Placement>> {
@@ -178,8 +163,9 @@ impl<'a> Machine<'a> {
             return Ok(None);
         }
         let mix: Mix = self.plan.cells[cell].workload.parse().map_err(Error::Usage)?;
+        let classes = placement::classes(&self.solo)?;
         let (best, worst) =
-            placement::extremes(&mix.tasks(), &self.classes()?, &self.slow_progress).map_err(Error::Usage)?;
+            placement::extremes(&mix.tasks(), &classes, &self.progress).map_err(Error::Usage)?;
         Ok(Some(if arm.kind == ArmKind::BestStatic { best } else { worst }))
     }
 

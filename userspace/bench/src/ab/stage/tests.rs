@@ -1,6 +1,7 @@
 use super::super::runner::{self, INTERRUPTED, Job, Outcome, Progress, Sink};
 use super::super::sample::Sample;
 use super::*;
+use std::collections::BTreeMap;
 
 /// A directory with the files of sched_ext, for fake schedulers.
 struct Kernel(tempfile::TempDir);
