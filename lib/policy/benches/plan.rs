@@ -87,6 +87,7 @@ fn snapshot(system: &System, round: u64) -> Snapshot<'_> {
         round,
         cpus: &system.cpus,
         runners: &system.runners,
+        busy: CpuSet::default(),
         sets: &system.sets,
         groups: &[],
     }

@@ -20,12 +20,12 @@ pub(super) fn work(runner: &Runner, cpu: &CpuCapacity, ran_ns: u64) -> i128 {
 
 /// Return the work of all running tasks in `ran_ns`.
 pub(super) fn throughput(system: &System, ran_ns: u64) -> i128 {
-    system.runners.iter().map(|runner| work(runner, system.cpu(runner.cpu), ran_ns)).sum()
+    system.runners.iter().map(|runner| work(runner, &system.cpu(runner.cpu), ran_ns)).sum()
 }
 
 /// Return the gain of a swap of two tasks beyond migrations and margin, times 1000.
 pub(super) fn worth(system: &System, a: &Runner, b: &Runner, limits: &Limits) -> i128 {
-    let (at_a, at_b) = (system.cpu(a.cpu), system.cpu(b.cpu));
+    let (at_a, at_b) = (&system.cpu(a.cpu), &system.cpu(b.cpu));
     let stay_ns = limits.residence_ns.saturating_sub(limits.migration_ns);
     let after = work(a, at_b, stay_ns) + work(b, at_a, stay_ns);
     let before = work(a, at_a, limits.residence_ns) + work(b, at_b, limits.residence_ns);
@@ -48,7 +48,7 @@ pub(super) fn may_run(system: &System, runner: &Runner, cpu: u32) -> bool {
 
 /// Return true if the limits permit this swap.
 pub(super) fn permitted(system: &System, a: &Runner, b: &Runner) -> bool {
-    let (at_a, at_b) = (system.cpu(a.cpu), system.cpu(b.cpu));
+    let (at_a, at_b) = (&system.cpu(a.cpu), &system.cpu(b.cpu));
     at_a.class != at_b.class
         && (at_a.node == at_b.node || (a.roams && b.roams))
         && may_run(system, a, b.cpu)
@@ -78,7 +78,7 @@ pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i12
             taken.push(cpu.cpu);
             let rest = seat(system, within, ran_ns, at + 1, taken);
             taken.pop();
-            best = best.max(rest.map(|rest| rest + work(runner, cpu, ran_ns)));
+            best = best.max(rest.map(|rest| rest + work(runner, &cpu, ran_ns)));
         }
         best
     }
@@ -123,7 +123,7 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
             rule(runner.backoff_until_ns <= system.now_ns, format!("backs off: {one:?}"));
             let rested = runner.moved_at_ns.is_none_or(|at| at + limits.residence_ns <= system.now_ns);
             rule(rested, format!("rests: {one:?}"));
-            rule(!awaited(system, seat, limits), format!("a queue corrects it: {one:?}"));
+            rule(!awaited(system, &seat, limits), format!("a queue corrects it: {one:?}"));
             let others =
                 system.runners.iter().filter(|other| other.state == State::Running && other.cpu == one.from);
             rule(others.count() == 1, format!("two run there: {one:?}"));

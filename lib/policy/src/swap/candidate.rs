@@ -13,6 +13,8 @@ pub(super) struct Candidate<'a> {
     pub cpu: &'a CpuCapacity,
     pub stack_permille: [u32; COMPONENTS],
     pub weight: u32,
+    /// Cost of its CPU in force [permille].
+    pub cost_permille: [u32; COMPONENTS],
     /// Time of a unit of its work on its CPU [permille].
     pub time_permille: u32,
     /// Value of staying, see [`Pricer::stays`].
@@ -46,7 +48,7 @@ pub(super) fn candidates<'a>(
         let moved = runner.moved_at_ns.map(|at| at.saturating_add(limits.residence_ns));
         moved.unwrap_or(0).max(runner.backoff_until_ns) <= snapshot.now_ns
     };
-    let doubles = doubles(snapshot);
+    let (doubles, sharing) = (doubles(snapshot), snapshot.sharing());
     let known = |runner: &Runner| doubles.binary_search(&runner.pid).is_err();
     seats
         .taken()
@@ -56,9 +58,19 @@ pub(super) fn candidates<'a>(
         .filter_map(|(cpu, runner)| {
             let stack_permille = normalised(runner.stack_permille?)?;
             let weight = sane_weight(runner.weight);
-            let time_permille = time_permille(stack_permille, cpu.cost_permille);
+            let cost_permille = sharing.cost_permille(cpu);
+            let time_permille = time_permille(stack_permille, cost_permille);
             let stays = pricer.stays(weight, time_permille);
-            Some(Candidate { runner, cpu, stack_permille, weight, time_permille, stays, hope: 0 })
+            Some(Candidate {
+                runner,
+                cpu,
+                stack_permille,
+                weight,
+                cost_permille,
+                time_permille,
+                stays,
+                hope: 0,
+            })
         })
         .collect()
 }
@@ -97,7 +109,7 @@ struct Side {
 
 impl Side {
     fn of(candidates: &[Candidate]) -> Self {
-        let costs = |k: usize| candidates.iter().map(move |candidate| candidate.cpu.cost_permille[k]);
+        let costs = |k: usize| candidates.iter().map(move |candidate| candidate.cost_permille[k]);
         Self {
             cpus: candidates.iter().map(|candidate| candidate.cpu.cpu).collect(),
             best_permille: std::array::from_fn(|k| costs(k).min().unwrap_or(COST_MAX)),

@@ -82,6 +82,8 @@ pub struct Snapshot<'a> {
     pub cpus: &'a [CpuCapacity],
     /// Tasks that run or wait.
     pub runners: &'a [Runner],
+    /// CPUs that run a task which may be missing in `runners`. Their siblings share a core.
+    pub busy: CpuSet,
     /// Sets of CPUs that [`Allowed::Set`] refers to.
     pub sets: &'a [CpuSet],
     /// Cgroups that [`Runner::group`] refers to.

@@ -190,7 +190,8 @@ proptest! {
     ) {
         let (most_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns) = limits;
         let limits = Limits { most_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns };
-        let system = System { now_ns, cpus, runners, sets: vec![CpuSet::ALL], groups: vec![Group::default()] };
+        let (sets, groups) = (vec![CpuSet::ALL], vec![Group::default()]);
+        let system = System { now_ns, cpus, runners, sets, groups, ..System::default() };
         let plan = system.plan(round, &limits);
         let mut seen: Vec<u32> = plan.swaps.iter().flat_map(|swap| [swap.up.pid, swap.down.pid]).collect();
         seen.sort_unstable();

@@ -14,6 +14,8 @@
 //! * A task's progress on a CPU is the reference work that it does there in a given time:
 //!   `bias_reference_ns(time, bias_time_permille(stack, cost))` of the C headers. Throughput is the
 //!   sum of progress times weight. Equal weights make it the sum of relative speeds (STP).
+//! * The cost of a CPU is the one in force: while a sibling is busy, the shared cost
+//!   ([`crate::sharing`]). A swap leaves both its CPUs busy, so no cost changes by a plan.
 //! * The gain of a move compares the work in the expected residence on both CPUs. The new CPU's
 //!   work excludes the time that the migration loses. The old CPU's work includes a margin
 //!   (`min_gain_permille`). The gain of a swap is the sum of its two moves, and a plan contains
@@ -44,7 +46,8 @@
 //!   many plans as there are CPUs were empty, because the advancing section has then covered all
 //!   partners.
 //! * The final assignment is the best of all that keep one task per CPU and every task on its node,
-//!   under three conditions. CPUs of a class on a node cost the same in each component. No task is
+//!   under three conditions. CPUs of a class on a node cost the same in each component, also
+//!   with their siblings. No task is
 //!   limited, unknown, unsteady or resting. Margin and cost of migration are zero. (In a better
 //!   assignment, some task on a slow CPU would gain more from a fast CPU than some task there. That
 //!   pair would gain.)
@@ -57,7 +60,8 @@
 //! * The planner does not swap tasks of about equal gain. Rotation on the BPF side
 //!   (`bpf/move.bpf.h`) gives them equal progress, and homogeneous systems need nothing else.
 //! * The BPF side's pull fills idle CPUs.
-//! * Tasks are not swapped between CPUs of one class.
+//! * Tasks are not swapped between CPUs of one class, nor between whole and shared cores of it.
+//! * A sibling that idles after the snapshot leaves its core whole. The next plan sees that.
 //! * The model does not predict contention for shared caches and memory bandwidth, which changes
 //!   with a swap. [`crate::audit`] measures it.
 
@@ -68,6 +72,7 @@ mod pair;
 mod plan;
 mod price;
 mod seats;
+mod sharing;
 
 #[cfg(test)]
 mod brute;
@@ -76,11 +81,14 @@ mod limits_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
+mod sharing_tests;
+#[cfg(test)]
 mod testkit;
 
 pub use cpuset::CpuSet;
 pub use input::{Allowed, Group, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
+pub use sharing::Sharing;
 
 pub(crate) use price::{normalised, time_permille};

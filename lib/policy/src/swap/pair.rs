@@ -96,8 +96,8 @@ impl Search<'_, '_> {
         if self.taken[at] || !self.permitted(up, down) {
             return best;
         }
-        let worth = up.worth_on(down.cpu.cost_permille, self.pricer)
-            + down.worth_on(up.cpu.cost_permille, self.pricer);
+        let worth =
+            up.worth_on(down.cost_permille, self.pricer) + down.worth_on(up.cost_permille, self.pricer);
         if worth > best.map_or(0, |best| best.worth) { Some(Found { at, worth }) } else { best }
     }
 

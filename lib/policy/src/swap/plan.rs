@@ -122,7 +122,7 @@ fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
 
 /// Return the move of `who` to the CPU of `other`, and its net gain [reference ns times weight].
 fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
-    let to_permille = who.time_on(other.cpu.cost_permille);
+    let to_permille = who.time_on(other.cost_permille);
     let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;
     let one = Move {
         pid: who.runner.pid,

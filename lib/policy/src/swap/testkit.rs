@@ -26,6 +26,7 @@ pub(super) struct System {
     pub now_ns: u64,
     pub cpus: Vec<CpuCapacity>,
     pub runners: Vec<Runner>,
+    pub busy: CpuSet,
     pub sets: Vec<CpuSet>,
     pub groups: Vec<Group>,
 }
@@ -37,6 +38,7 @@ impl System {
             round,
             cpus: &self.cpus,
             runners: &self.runners,
+            busy: self.busy,
             sets: &self.sets,
             groups: &self.groups,
         }
@@ -46,8 +48,17 @@ impl System {
         plan(&self.snapshot(round), limits)
     }
 
-    pub(super) fn cpu(&self, number: u32) -> &CpuCapacity {
-        self.cpus.iter().find(|cpu| cpu.cpu == number).unwrap()
+    /// Return a CPU with the costs in force.
+    pub(super) fn cpu(&self, number: u32) -> CpuCapacity {
+        let found = self.cpus.iter().find(|cpu| cpu.cpu == number).unwrap();
+        let runs = |cpu: u32| {
+            let here = |runner: &Runner| runner.state == State::Running && runner.cpu == cpu;
+            self.busy.contains(cpu) || self.runners.iter().any(here)
+        };
+        let mut siblings = self.cpus.iter().filter(|cpu| cpu.core == found.core && cpu.cpu != number);
+        let shared = siblings.any(|sibling| runs(sibling.cpu));
+        let cost_permille = if shared { found.shared_cost_permille() } else { found.cost_permille };
+        CpuCapacity { cost_permille, ..found.clone() }
     }
 
     pub(super) fn runner(&mut self, pid: u32) -> &mut Runner {
@@ -204,6 +215,22 @@ pub(super) fn limited_system(most: usize, alike: bool) -> impl Strategy<Value = 
             with_sets(system, &sets, groups)
         },
     )
+}
+
+/// Generate systems as [`limited_system`] does, with two CPUs per core, fewer tasks than CPUs, and
+/// busy CPUs without a known task.
+pub(super) fn smt_system(most: usize) -> impl Strategy<Value = System> {
+    let shared = prop::collection::vec(prop::array::uniform3(1000u32..=2500), most);
+    let kept = prop::collection::vec(prop::bool::weighted(0.8), most);
+    (limited_system(most, false), shared, kept, any::<u16>()).prop_map(|(mut system, shared, kept, busy)| {
+        for (cpu, shared_permille) in system.cpus.iter_mut().zip(shared) {
+            (cpu.core, cpu.shared_permille) = (cpu.cpu / 2 * 2, shared_permille);
+        }
+        let mut kept = kept.into_iter();
+        system.runners.retain(|_| kept.next().unwrap_or(true));
+        system.busy = (0..16).filter(|cpu| busy & (1 << cpu) != 0).collect();
+        system
+    })
 }
 
 /// Defects of a task.

@@ -286,7 +286,11 @@ impl DerefMut for Loop {
 }
 
 pub(crate) fn swaps() -> Loop {
-    let live = Live::new(table());
+    swaps_on(table())
+}
+
+pub(crate) fn swaps_on(table: CapacityTable) -> Loop {
+    let live = Live::new(table);
     Loop { swaps: Swaps::new(&live, true, &SwapOptions::default()), live }
 }
 

@@ -318,8 +318,8 @@ impl Swaps {
             asked_ns: now_ns,
             up: Half::new(up, swap.up.from, Class::Fast),
             down: Half::new(down, swap.down.from, Class::Slow),
-            fast_permille: clocked.get(swap.down.from)?.cost_permille,
-            slow_permille: clocked.get(swap.up.from)?.cost_permille,
+            fast_permille: scene.sharing.cost_permille(clocked.get(swap.down.from)?),
+            slow_permille: scene.sharing.cost_permille(clocked.get(swap.up.from)?),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use bias_policy::swap::{Allowed, CpuSet, Runner, Snapshot, State, WEIGHT_DEFAULT};
+use bias_policy::swap::{Allowed, CpuSet, Runner, Sharing, Snapshot, State, WEIGHT_DEFAULT};
 use bias_policy::table::{CapacityTable, CpuCapacity};
 
 use super::kernel::{Seat, Task};
@@ -18,7 +18,11 @@ pub(super) const LEAST_BEFORE_NS: u64 = 50_000_000;
 pub(super) struct Scene {
     /// Tasks by pid.
     pub tasks: BTreeMap<u32, Task>,
+    /// Cores that several tasks share.
+    pub sharing: Sharing,
     runners: Vec<Runner>,
+    /// CPUs that run a task, known or not.
+    busy: CpuSet,
     sets: Vec<CpuSet>,
 }
 
@@ -40,6 +44,9 @@ impl Scene {
             if seat.waiting_since_ns != 0 {
                 scene.runners.push(waiting(seat));
             }
+            if seat.pid != 0 {
+                scene.busy.insert(seat.cpu);
+            }
             if seat.pid == 0 || seat.speedup_permille == 0 {
                 continue;
             }
@@ -52,6 +59,7 @@ impl Scene {
             scene.runners.push(runner);
             scene.tasks.insert(task.pid, task);
         }
+        scene.sharing = scene.snapshot(table, 0, 0).sharing();
         Ok(scene)
     }
 
@@ -87,7 +95,15 @@ impl Scene {
 
     /// Return the snapshot for the planner.
     pub(super) fn snapshot<'a>(&'a self, table: &'a CapacityTable, now_ns: u64, round: u64) -> Snapshot<'a> {
-        Snapshot { now_ns, round, cpus: &table.cpus, runners: &self.runners, sets: &self.sets, groups: &[] }
+        Snapshot {
+            now_ns,
+            round,
+            cpus: &table.cpus,
+            runners: &self.runners,
+            busy: self.busy,
+            sets: &self.sets,
+            groups: &[],
+        }
     }
 }
 
@@ -107,3 +123,7 @@ fn waiting(seat: &Seat) -> Runner {
         backoff_until_ns: 0,
     }
 }
+
+#[cfg(test)]
+#[path = "sharing_tests.rs"]
+mod tests;

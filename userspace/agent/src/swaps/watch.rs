@@ -1,5 +1,5 @@
 //! Check of a snapshot for possible swaps. It costs almost nothing, so that tasks are queried only
-//! when a swap may pay.
+//! when a swap may pay. The check takes every core as whole. The plan counts shared cores.
 
 use std::collections::BTreeMap;
 
