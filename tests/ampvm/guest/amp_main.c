@@ -59,7 +59,7 @@ static u64 amp_counter(const struct perf_event *event)
 	if (cpu >= AMP_MAX_VCPUS)
 		return 0;
 	asm volatile(AMP_PUBLISH_NOP ::: "memory");
-	return READ_ONCE(amp_page->vcpus[cpu].events[event->hw.config]);
+	return READ_ONCE(amp_page->vcpus[cpu].counters[event->hw.config]);
 }
 
 static int amp_event_init(struct perf_event *event)

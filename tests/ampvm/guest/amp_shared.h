@@ -22,7 +22,7 @@
  */
 #define AMP_PUBLISH_NOP ".byte 0x0f, 0x1f, 0x84, 0x00, 0x62, 0x69, 0x61, 0x73"
 
-/* Index into amp_vcpu.events, and config of the perf event. */
+/* Index into amp_vcpu.counters, and config of the perf event. */
 enum amp_event {
 	AMP_INSTRUCTIONS = 0,
 	AMP_CYCLES = 1,
@@ -44,13 +44,7 @@ struct amp_header {
 } __attribute__((aligned(256)));
 
 struct amp_vcpu {
-	__u64 events[AMP_NR_EVENTS];
-	__u64 branch_misses;
-	__u64 l2_hits;
-	__u64 llc_hits;
-	__u64 model_ns;
-	__u64 remote_misses;
-	__u64 queued_ns;
+	__u64 counters[12]; /* the first ones are those of enum amp_event */
 	__u64 reserved[4];
 	/* The nominal speed, or the host's cap while the guest runs. */
 	__u32 mips_milli;

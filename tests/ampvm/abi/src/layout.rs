@@ -30,29 +30,42 @@ pub mod state {
     /// Caches and branches are modelled. Clocks are the model's while [`super::Header::enable`] is
     /// set.
     pub const MODELLING: u32 = 2;
+    /// Names of the values.
+    pub const NAMES: [&str; 3] = ["light", "starting", "modelling"];
 }
 
-/// Index into [`Vcpu::events`], and `config` of the guest's perf event of that name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Event {
-    /// Instructions executed, kernel and user.
-    Instructions = 0,
-    /// Cycles of modelled time: instructions, both kinds of stall, and the cycles that siblings
-    /// took.
-    Cycles = 1,
-    /// Stall cycles outside the core: last-level cache, memory, transfers and queues.
-    StallExternal = 2,
-    /// Stall cycles inside the core: branch misses, L1 misses that hit L2, PAUSE and RDTSC.
-    StallInternal = 3,
-    /// Accesses that missed the last-level cache (a count, not cycles).
-    LlcMisses = 4,
-    /// Cache lines that came from another CPU (a count); zero unless the machine tracks transfers.
-    Transfers = 5,
-}
-
-/// Number of perf events.
+/// Number of perf events of the guest. Each is the counter of the same index.
 pub const NR_EVENTS: usize = 6;
+/// Names of the counters, in the order of [`Vcpu::counters`]:
+///
+/// * Instructions executed, kernel and user.
+/// * Cycles of modelled time: instructions, both kinds of stall, and the cycles that siblings took.
+///   They are those of the vCPU's own clock.
+/// * Stall cycles outside the core: last-level cache, memory, transfers and queues.
+/// * Stall cycles inside the core: branch misses, L1 misses that hit L2, PAUSE and RDTSC.
+/// * Accesses that missed the last-level cache (a count, not cycles).
+/// * Cache lines that came from another CPU (a count); zero unless the machine tracks transfers.
+/// * Mispredicted user-space branches.
+/// * Accesses that missed L1 and hit L2.
+/// * Accesses that missed L2 and hit the last-level cache.
+/// * Modelled busy time in ns since the model started, without idle time.
+/// * Last-level misses that another node's memory served.
+/// * Time in ns that last-level misses waited for their node's bandwidth, a part of the external
+///   stalls.
+pub const COUNTERS: [&str; 12] = [
+    "instructions",
+    "cycles",
+    "stall_external",
+    "stall_internal",
+    "llc_misses",
+    "transfers",
+    "branch_misses",
+    "l2_hits",
+    "llc_hits",
+    "model_ns",
+    "remote_misses",
+    "queued_ns",
+];
 
 /// Start of the page.
 #[repr(C, align(256))]
@@ -73,25 +86,11 @@ pub struct Header {
     reserved: [u64; 28],
 }
 
-/// Part of the page for one vCPU. The plugin writes all fields except the speeds, and its counters
-/// only grow.
+/// Part of the page for one vCPU.
 #[repr(C, align(256))]
 pub struct Vcpu {
-    /// Counters for perf, indexed by [`Event`]. Cycles are those of this vCPU's own clock.
-    pub events: [AtomicU64; NR_EVENTS],
-    /// Mispredicted user-space branches.
-    pub branch_misses: AtomicU64,
-    /// Accesses that missed L1 and hit L2.
-    pub l2_hits: AtomicU64,
-    /// Accesses that missed L2 and hit the last-level cache.
-    pub llc_hits: AtomicU64,
-    /// Modelled busy time in ns since the model started, without idle time.
-    pub model_ns: AtomicU64,
-    /// Last-level misses that another node's memory served.
-    pub remote_misses: AtomicU64,
-    /// Time in ns that last-level misses waited for their node's bandwidth, a part of the external
-    /// stalls.
-    pub queued_ns: AtomicU64,
+    /// Counters, which only grow; see [`COUNTERS`]. The plugin writes them.
+    pub counters: [AtomicU64; COUNTERS.len()],
     reserved: [u64; 4],
     /// Speed in MIPS/1000 that the machine allows. It is the nominal speed, or a cap that the host
     /// (or `ampctl speed`) has set, as heat would. A change takes effect at the next quantum.
@@ -110,26 +109,6 @@ pub struct Shared {
     pub header: Header,
     /// State of each vCPU. The first `nr_vcpus` are in use.
     pub vcpus: [Vcpu; MAX_VCPUS],
-}
-
-/// A copy of one vCPU's part of the page. The fields are those of [`Vcpu`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Counters {
-    pub instructions: u64,
-    pub cycles: u64,
-    pub stall_external: u64,
-    pub stall_internal: u64,
-    pub llc_misses: u64,
-    pub transfers: u64,
-    pub branch_misses: u64,
-    pub l2_hits: u64,
-    pub llc_hits: u64,
-    pub model_ns: u64,
-    pub remote_misses: u64,
-    pub queued_ns: u64,
-    pub mips_milli: u32,
-    pub wanted_mips_milli: u32,
 }
 
 const _: () = assert!(size_of::<Header>() == 256 && size_of::<Vcpu>() == 256);

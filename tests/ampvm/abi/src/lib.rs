@@ -20,22 +20,23 @@
 //! let page = Page::create(&folder)?;       // before QEMU starts
 //! page.init(&[60_000, 24_000]);            // the plugin does this
 //! page.set_speed(1, 12_000)?;              // throttle vCPU 1 to 12 MIPS
-//! assert_eq!(page.counters(1)?.mips_milli, 12_000);
+//! assert_eq!(page.json()["vcpus"][1]["mips_milli"], 12_000);
 //! # std::fs::remove_file(&folder).ok();
 //! # Ok::<(), ampvm_abi::PageError>(())
 //! ```
 
-mod json;
 mod layout;
 mod machine;
-mod map;
+mod page;
 mod presets;
+mod spec;
+mod speed;
 
-pub use json::counters_json;
 pub use layout::{
-    Counters, Event, Header, MAGIC, MAX_MIPS_MILLI, MAX_VCPUS, MIN_MIPS_MILLI, NR_EVENTS, PAGE_BYTES, PCI_ID,
+    COUNTERS, Header, MAGIC, MAX_MIPS_MILLI, MAX_VCPUS, MIN_MIPS_MILLI, NR_EVENTS, PAGE_BYTES, PCI_ID,
     PUBLISH_NOP, Shared, VERSION, Vcpu, state,
 };
-pub use machine::{Geometry, LINE_BYTES, MAX_WAYS, Machine, Penalty, SpecError, VcpuSpec};
-pub use map::{Page, PageError};
+pub use machine::{Geometry, LINE_BYTES, Machine, NR_STALLS, Penalty, Stall, VcpuSpec};
+pub use page::{Page, PageError};
 pub use presets::{PRESETS, SPEC_HELP};
+pub use speed::{SpecError, SpeedChange, parse_mips};

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use ampvm_abi::{
-    Header, MAGIC, MAX_VCPUS, NR_EVENTS, PAGE_BYTES, PCI_ID, PUBLISH_NOP, Shared, VERSION, Vcpu,
+    COUNTERS, Header, MAGIC, MAX_VCPUS, NR_EVENTS, PAGE_BYTES, PCI_ID, PUBLISH_NOP, Shared, VERSION, Vcpu,
 };
 use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
@@ -28,16 +28,11 @@ fn expectations() -> Vec<(String, u64)> {
         ("AMP_NR_EVENTS".into(), NR_EVENTS as u64),
         ("AMP_PCI_VENDOR".into(), PCI_ID.0.into()),
         ("AMP_PCI_DEVICE".into(), PCI_ID.1.into()),
-        ("AMP_INSTRUCTIONS".into(), ampvm_abi::Event::Instructions as u64),
-        ("AMP_CYCLES".into(), ampvm_abi::Event::Cycles as u64),
-        ("AMP_STALL_EXTERNAL".into(), ampvm_abi::Event::StallExternal as u64),
-        ("AMP_STALL_INTERNAL".into(), ampvm_abi::Event::StallInternal as u64),
-        ("AMP_LLC_MISSES".into(), ampvm_abi::Event::LlcMisses as u64),
-        ("AMP_TRANSFERS".into(), ampvm_abi::Event::Transfers as u64),
     ];
+    let events = COUNTERS.iter().zip(0..NR_EVENTS as u64);
+    list.extend(events.map(|(name, index)| (format!("AMP_{}", name.to_uppercase()), index)));
     fields!(list, "amp_header", Header, magic version nr_vcpus enable state virtual_ns);
-    fields!(list, "amp_vcpu", Vcpu, events branch_misses l2_hits llc_hits model_ns remote_misses
-            queued_ns mips_milli wanted_mips_milli);
+    fields!(list, "amp_vcpu", Vcpu, counters mips_milli wanted_mips_milli);
     fields!(list, "amp_shared", Shared, header vcpus);
     list
 }

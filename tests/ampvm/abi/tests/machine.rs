@@ -1,7 +1,7 @@
 //! Accepted and refused texts of machines, and their meaning.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use ampvm_abi::{Machine, PRESETS, Penalty};
+use ampvm_abi::{Machine, PRESETS, Penalty, SpeedChange, Stall};
 use proptest::prelude::*;
 
 fn milli(cycles: u32) -> Penalty {
@@ -22,19 +22,22 @@ fn every_preset_is_a_machine_and_its_written_form_the_same_one() {
 fn defaults_are_the_documented_ones() {
     let machine = Machine::parse("2F2S").unwrap();
     let (fast, slow) = (machine.slots[0].unwrap(), machine.slots[3].unwrap());
-    assert_eq!((fast.branch, fast.l2), (milli(15_000), milli(3_000)));
-    assert_eq!((slow.branch, slow.l2), (milli(9_487), milli(1_897)), "the square root of 0.4");
-    assert_eq!((slow.llc, slow.mem), (Penalty::Ns(150), Penalty::Ns(600)));
+    assert_eq!(fast.penalties[..2], [milli(15_000), milli(3_000)]);
+    assert_eq!(slow.penalties[..2], [milli(9_487), milli(1_897)], "the square root of 0.4");
+    assert_eq!(slow.penalties[2..], [150, 600, 0, 0].map(Penalty::Ns));
     assert_eq!((machine.l1.sets(), machine.l2.sets(), machine.llc.sets()), (32, 128, 256));
     assert_eq!(machine.quantum_ns, 200_000);
     let real = Machine::parse("3000:3000:1200:1200").unwrap();
-    assert_eq!((real.slots[0].unwrap().mem, real.quantum_ns), (Penalty::Ns(80), 20_000));
+    assert_eq!(
+        (real.slots[0].unwrap().penalties[Stall::Mem as usize], real.quantum_ns),
+        (Penalty::Ns(80), 20_000)
+    );
 }
 
 #[test]
 fn a_users_option_replaces_the_presets() {
     let machine = Machine::parse("2S,remote_ns=7,mem_ns=300").unwrap();
-    assert_eq!(machine.slots[5].unwrap().remote, Penalty::Ns(7));
+    assert_eq!(machine.slots[5].unwrap().penalties[Stall::Remote as usize], Penalty::Ns(7));
     assert_eq!(machine.to_string(), "60x8,nodes=2,remote_ns=7,mem_ns=300");
 }
 
@@ -84,6 +87,19 @@ fn each_impossible_machine_is_named_in_one_line() {
     ] {
         let error = Machine::parse(bad).unwrap_err().to_string();
         assert!(error.contains(names) && !error.contains('\n'), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn changes_of_speed_are_read_and_written() {
+    for (text, at_ms, cpu, mips_milli) in [("0:20@3", 3000, 0, 20_000), ("11:12.5@4.25", 4250, 11, 12_500)] {
+        let change: SpeedChange = text.parse().unwrap();
+        assert_eq!(change, SpeedChange { at_ms, cpu, mips_milli });
+        assert_eq!(change.to_string(), text);
+    }
+    for bad in ["1", "1:12", "1:nan@1", "1:0.05@1", "1:10001@1", "1:10@-1", "x:10@1"] {
+        let error = bad.parse::<SpeedChange>().unwrap_err().to_string();
+        assert!(error.contains("CPU:MIPS@SECONDS") && !error.contains('\n'), "{bad}: {error}");
     }
 }
 

@@ -25,7 +25,7 @@
 //! * At a constant speed, model time equals the documented formula, to the picosecond and for any
 //!   division into lumps.
 
-use crate::args::{Penalty, VcpuSpec};
+use ampvm_abi::{COUNTERS, NR_STALLS, Penalty, Stall, VcpuSpec};
 
 /// Cycles of a PAUSE in addition to its own, as on recent cores. QEMU leaves its execution loop at
 /// every PAUSE. At one cycle each, a spinning vCPU would keep its host's core busy for long.
@@ -41,20 +41,10 @@ const MICRO: u64 = 1_000_000;
 pub struct Events {
     /// Instructions, kernel and user.
     pub insns: u64,
-    /// Mispredicted branches.
-    pub branch_misses: u64,
-    /// L1 misses that hit L2.
-    pub l2_hits: u64,
-    /// L2 misses that hit the last-level cache.
-    pub llc_hits: u64,
-    /// Last-level misses.
-    pub llc_misses: u64,
-    /// The last-level misses that another node's memory served.
-    pub remote_misses: u64,
-    /// Lines that came from another CPU's cache.
-    pub transfers: u64,
     /// Additional cycles of PAUSE and RDTSC, kernel and user.
     pub waits: u64,
+    /// Stalls by source.
+    pub stalls: [u64; NR_STALLS],
 }
 
 /// A counter of whole cycles with a fraction.
@@ -115,23 +105,16 @@ impl Account {
     pub fn settle(&mut self, now: &Events) {
         let since = |f: fn(&Events) -> u64| f(now).saturating_sub(f(&self.seen));
         let (insns, waits) = (since(|e| e.insns), since(|e| e.waits));
-        let internal = [(since(|e| e.branch_misses), self.spec.branch), (since(|e| e.l2_hits), self.spec.l2)];
-        let external = [
-            (since(|e| e.llc_hits), self.spec.llc),
-            (since(|e| e.llc_misses), self.spec.mem),
-            (since(|e| e.remote_misses), self.spec.remote),
-            (since(|e| e.transfers), self.spec.transfer),
-        ];
-        self.seen = *now;
         // The work that follows the core's clock, in millionths of a cycle, and the rest, in ps.
         let (mut clocked, mut fixed_ps) = ((insns + waits) * MICRO, 0);
         self.internal.add(waits * MICRO);
-        for (count, penalty) in internal {
-            self.internal.add(charge(count, penalty, self.mips_milli, &mut clocked, &mut fixed_ps));
+        for (source, (now, seen)) in now.stalls.iter().zip(&self.seen.stalls).enumerate() {
+            let (count, penalty) = (now.saturating_sub(*seen), self.spec.penalties[source]);
+            let micro = charge(count, penalty, self.mips_milli, &mut clocked, &mut fixed_ps);
+            let is_internal = source <= Stall::L2 as usize;
+            if is_internal { self.internal.add(micro) } else { self.external.add(micro) }
         }
-        for (count, penalty) in external {
-            self.external.add(charge(count, penalty, self.mips_milli, &mut clocked, &mut fixed_ps));
-        }
+        self.seen = *now;
         let lent = u128::from(clocked) * u128::from(1000 - self.share_permille) + u128::from(self.lent_rest);
         self.lent.add((lent / u128::from(self.share_permille)) as u64);
         self.lent_rest = (lent % u128::from(self.share_permille)) as u64;
@@ -148,11 +131,6 @@ impl Account {
         self.external.add(ns * self.mips_milli);
         self.model_ps += ns * 1000;
         self.queued_ns += ns;
-    }
-
-    /// Return the time charged by [`Account::wait_outside`].
-    pub fn queued_ns(&self) -> u64 {
-        self.queued_ns
     }
 
     /// Reset the modelled time to zero and keep the counters. This happens at the end of the boot.
@@ -183,17 +161,12 @@ impl Account {
         (i128::from(ns.max(0)) * rate / 1_000_000_000) as u64
     }
 
-    /// Return the instructions that take as long as one event of this penalty.
-    pub fn insns_for(&self, penalty: Penalty) -> u64 {
-        match penalty {
+    /// Return the instructions that take as long as one stall.
+    pub fn insns_for(&self, stall: Stall) -> u64 {
+        match self.spec.penalties[stall as usize] {
             Penalty::Cycles { milli } => u64::from(milli) / 1000,
             Penalty::Ns(ns) => self.insns_in(ns.into()),
         }
-    }
-
-    /// Return this vCPU's speed and penalties as declared.
-    pub fn spec(&self) -> &VcpuSpec {
-        &self.spec
     }
 
     /// Return the speed in force [MIPS/1000].
@@ -211,17 +184,25 @@ impl Account {
         &self.seen
     }
 
-    /// Return the perf counters, in the order of [`ampvm_abi::Event`].
-    pub fn counters(&self) -> [u64; ampvm_abi::NR_EVENTS] {
-        let insns = self.seen.insns;
-        let (internal, external) = (self.internal.whole, self.external.whole);
+    /// Return the counters of the page, in the order of [`ampvm_abi::COUNTERS`].
+    pub fn counters(&self) -> [u64; COUNTERS.len()] {
+        let (insns, internal, external) = (self.seen.insns, self.internal.whole, self.external.whole);
+        let cycles = insns + internal + external + self.lent.whole;
+        let [branch_misses, l2_hits, llc_hits, llc_misses, remote_misses, transfers] = self.seen.stalls;
+        let (model_ns, queued_ns) = (self.model_ns(), self.queued_ns);
         [
             insns,
-            insns + internal + external + self.lent.whole,
+            cycles,
             external,
             internal,
-            self.seen.llc_misses,
-            self.seen.transfers,
+            llc_misses,
+            transfers,
+            branch_misses,
+            l2_hits,
+            llc_hits,
+            model_ns,
+            remote_misses,
+            queued_ns,
         ]
     }
 }
@@ -256,32 +237,14 @@ mod tests {
     }
 
     fn lump() -> impl Strategy<Value = Events> {
-        (0_u64..5000, [0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..500])
-            .prop_map(
-                |(insns, [branch_misses, l2_hits, llc_hits, llc_misses, remote_misses, transfers, waits])| {
-                    Events {
-                        insns,
-                        branch_misses,
-                        l2_hits,
-                        llc_hits,
-                        llc_misses,
-                        remote_misses,
-                        transfers,
-                        waits,
-                    }
-                },
-            )
+        (0_u64..5000, 0_u64..500, [0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50])
+            .prop_map(|(insns, waits, stalls)| Events { insns, waits, stalls })
     }
 
     fn add(a: &mut Events, b: &Events) {
         a.insns += b.insns;
-        a.branch_misses += b.branch_misses;
-        a.l2_hits += b.l2_hits;
-        a.llc_hits += b.llc_hits;
-        a.llc_misses += b.llc_misses;
-        a.remote_misses += b.remote_misses;
-        a.transfers += b.transfers;
         a.waits += b.waits;
+        a.stalls.iter_mut().zip(b.stalls).for_each(|(a, b)| *a += b);
     }
 
     proptest! {
@@ -327,9 +290,9 @@ mod tests {
             a.set_share(share);
             a.settle(&lump);
             let (mips, branch_ns) = [(60.0, 250), (24.0, 395)][cpu];
-            let cycles = (lump.insns + lump.waits + 3 * lump.l2_hits) as f64;
-            let fixed = lump.branch_misses * branch_ns + lump.llc_hits * 150 + lump.llc_misses * 600
-                + lump.remote_misses * 100 + lump.transfers * 80;
+            let [branches, l2, llc, mem, remote, transfers] = lump.stalls;
+            let cycles = (lump.insns + lump.waits + 3 * l2) as f64;
+            let fixed = branches * branch_ns + llc * 150 + mem * 600 + remote * 100 + transfers * 80;
             let ns = cycles * 1000.0 / mips * 1000.0 / f64::from(share) + fixed as f64;
             prop_assert!((a.model_ns() as f64 - ns).abs() <= 1.0, "{} for {}", a.model_ns(), ns);
             let clock = ns * mips / 1000.0;
@@ -350,14 +313,7 @@ mod tests {
 
     #[test]
     fn a_lower_clock_stretches_cycles_and_not_nanoseconds() {
-        let lump = Events {
-            insns: 600,
-            branch_misses: 10,
-            l2_hits: 10,
-            llc_hits: 10,
-            llc_misses: 10,
-            ..Events::default()
-        };
+        let lump = Events { insns: 600, waits: 0, stalls: [10, 10, 10, 10, 0, 0] };
         let (mut full, mut half) = (account(0), account(0));
         half.set_speed(30_000);
         full.settle(&lump);

@@ -25,7 +25,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::args::Geometry;
+use ampvm_abi::Geometry;
 
 /// log2 of [`ampvm_abi::LINE_BYTES`].
 pub const LINE_SHIFT: u32 = ampvm_abi::LINE_BYTES.trailing_zeros();

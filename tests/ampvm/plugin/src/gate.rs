@@ -53,8 +53,6 @@ struct Inner {
     uses: Vec<(usize, Vec<(u64, Use)>)>,
     /// [`Gate::calls`] when the main loop last checked its events before it slept.
     calls_seen: u32,
-    /// Speed changes to come, soonest last: (time in ns, vCPU, MIPS/1000).
-    throttles: Vec<(i64, usize, u32)>,
 }
 
 /// A vCPU's actions in a quantum that affect the other vCPUs.
@@ -130,7 +128,6 @@ impl Gate {
             owed: vec![Owed::default(); vcpus],
             uses: Vec::new(),
             calls_seen: 0,
-            throttles: Vec::new(),
         };
         Self {
             inner: Mutex::new(inner),
@@ -161,19 +158,6 @@ impl Gate {
     /// Return the machine's time [ns].
     pub fn now(&self) -> i64 {
         self.now_ns.load(SeqCst)
-    }
-
-    /// Set the speed changes to apply later, as (time in ns, vCPU, MIPS/1000).
-    pub fn set_throttles(&self, mut throttles: Vec<(i64, usize, u32)>) {
-        throttles.sort_unstable_by(|a, b| b.cmp(a));
-        self.lock().throttles = throttles;
-    }
-
-    /// Take the next speed change that is due.
-    pub fn due_throttle(&self) -> Option<(usize, u32)> {
-        let mut inner = self.lock();
-        let now = inner.clock.now();
-        inner.throttles.pop_if(|(at, ..)| *at <= now).map(|(_, cpu, mips_milli)| (cpu, mips_milli))
     }
 
     /// Put virtual time in force or suspend it. `at_switch` gets the machine's time and runs under

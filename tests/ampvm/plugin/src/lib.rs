@@ -10,7 +10,7 @@
 //!
 //! Count the events of each vCPU, convert them to time, and drive the guest's clocks from the sum.
 //! The host only affects how long a run takes. QEMU loads the library twice: as a preloaded
-//! library, so that it takes its clocks from `interpose`, and as a plugin.
+//! library, so that it takes its clocks from here, and as a plugin.
 //!
 //! | module | content |
 //! |---|---|
@@ -22,8 +22,8 @@
 //! | [`decode`] | the few x86 instructions that matter |
 //! | `gate` | where vCPUs wait for each other |
 //! | `vcpu` | state of each vCPU and of the machine |
-//! | `ffi`, `install`, `interpose` | the interface to QEMU |
 //! | `host` | the interface to the host |
+//! | `qemu` | the interface to QEMU |
 //!
 //! The modules before `gate` are pure.
 //!
@@ -39,7 +39,7 @@
 //! One instruction takes one cycle, and stalls do not overlap. Caches and branches are modelled for
 //! user space only. There is no prefetching and no TLB. `../README.md` has the figures.
 
-// Some items are used only by modules that the test binary lacks, such as `ffi`.
+// Some items are used only by `qemu`, which the test binary lacks.
 #![cfg_attr(test, allow(dead_code))]
 
 mod account;
@@ -48,16 +48,12 @@ mod branch;
 mod cache;
 mod clock;
 mod decode;
-// QEMU does not load the test binary, so it must not refer to QEMU's symbols.
-#[cfg(not(test))]
-mod ffi;
 mod gate;
 mod host;
-#[cfg(not(test))]
-mod install;
-#[cfg(not(test))]
-mod interpose;
 mod lines;
 mod memory;
+// QEMU does not load the test binary, so it must not refer to QEMU's symbols.
+#[cfg(not(test))]
+mod qemu;
 mod times;
 mod vcpu;

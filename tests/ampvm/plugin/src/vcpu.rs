@@ -4,8 +4,9 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
-use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page};
+use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page, SpeedChange, Stall};
 
 use crate::account::{Account, Events};
 use crate::args::Config;
@@ -84,6 +85,8 @@ pub struct Machine {
     pub map: Map,
     /// The gate at which vCPUs wait for each other.
     pub gate: Gate,
+    /// Speed changes to come, soonest last.
+    throttles: Mutex<Vec<SpeedChange>>,
     /// Length of a quantum [ns].
     pub quantum_ns: i64,
     /// Share of its speed that a thread keeps while its sibling is busy [permille].
@@ -122,14 +125,8 @@ impl Machine {
             nodes,
             machine.transfers.then(Lines::new),
         );
-        // The user numbers CPUs as the guest does.
-        let slot_of = |cpu: usize| {
-            (0..slots).find(|s| machine.slots.get(*s).is_some_and(Option::is_some) && cpu_of(*s) == cpu)
-        };
-        let throttles = config.throttles.iter();
-        gate.set_throttles(
-            throttles.filter_map(|(at, cpu, mips)| Some((*at, slot_of(*cpu)?, *mips))).collect(),
-        );
+        let mut throttles = config.throttles.clone();
+        throttles.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             page,
             vcpus: (0..slots).filter_map(vcpu).collect(),
@@ -139,6 +136,7 @@ impl Machine {
             llc: caches(machine.llcs, machine.llc),
             map: Map::new(machine.nodes, config.node_bytes),
             gate,
+            throttles: Mutex::new(throttles),
             quantum_ns: machine.quantum_ns.into(),
             smt_share_permille: machine.smt_share_permille,
         }
@@ -163,16 +161,9 @@ impl Machine {
     /// Write a vCPU's counters to the page.
     pub fn publish(&self, index: u32, v: &Local) {
         let Some(out) = self.page_of(index) else { return };
-        for (to, value) in out.events.iter().zip(v.account.counters()) {
+        for (to, value) in out.counters.iter().zip(v.account.counters()) {
             to.store(value, Relaxed);
         }
-        let events = v.account.events();
-        out.branch_misses.store(events.branch_misses, Relaxed);
-        out.l2_hits.store(events.l2_hits, Relaxed);
-        out.llc_hits.store(events.llc_hits, Relaxed);
-        out.remote_misses.store(events.remote_misses, Relaxed);
-        out.queued_ns.store(v.account.queued_ns(), Relaxed);
-        out.model_ns.store(v.account.model_ns(), Relaxed);
         self.page.header.virtual_ns.store(self.gate.now() as u64, Relaxed);
     }
 
@@ -180,11 +171,13 @@ impl Machine {
     /// other threads leave. Apply a speed change that is due first.
     pub fn adopt_speed(&self, index: u32, v: &mut Local) {
         let Some(page) = self.page_of(index) else { return };
-        if let Some((slot, mips_milli)) = self.gate.due_throttle()
-            && let Some(throttled) = self.page_of(slot as u32)
-        {
-            throttled.mips_milli.store(mips_milli, Relaxed);
+        let now_ms = self.gate.now() / 1_000_000;
+        let mut throttles = self.throttles.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(change) = throttles.pop_if(|change| i64::from(change.at_ms) <= now_ms) {
+            // The numbers are the guest's, as in the page. `args` has checked them.
+            let _ = self.page.set_speed(change.cpu, change.mips_milli);
         }
+        drop(throttles);
         let wanted = match page.wanted_mips_milli.load(Relaxed) {
             0 => u32::MAX,
             wanted => wanted,
@@ -229,9 +222,9 @@ impl Local {
         self.balance_milli += owed.transfers_milli as i64;
         let due = (self.balance_milli / 1000).max(0);
         self.balance_milli -= due * 1000;
-        self.events.transfers += due as u64;
+        self.events.stalls[Stall::Transfer as usize] += due as u64;
         let mut now = *self.account.events();
-        now.transfers = self.events.transfers;
+        now.stalls[Stall::Transfer as usize] = self.events.stalls[Stall::Transfer as usize];
         self.account.settle(&now);
     }
 
@@ -248,7 +241,7 @@ impl Local {
         self.ahead_micro = self.balance_milli.min(0) * 1000;
     }
 
-    /// Count an access to a shared line. Return true if a transfer is charged at once.
+    /// Count an access to a shared line. Return true if the caller is to charge a transfer at once.
     pub fn expect_transfer(&mut self) -> bool {
         self.ahead_micro += self.rate_micro;
         let is_due = self.ahead_micro >= 1_000_000 && self.allowance_milli >= 1000;
@@ -256,7 +249,6 @@ impl Local {
             self.allowance_milli -= 1000;
             self.ahead_micro -= 1_000_000;
             self.balance_milli -= 1000;
-            self.events.transfers += 1;
         }
         is_due
     }

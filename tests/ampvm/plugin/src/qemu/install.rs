@@ -1,45 +1,20 @@
-//! Installation: the symbols and functions that QEMU looks up and calls first.
+//! Installation: the function that QEMU calls first.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use ampvm_abi::Page;
 use nix::libc;
 use qemu_plugin_sys as q;
 
-use crate::args;
-use crate::ffi::{Inline, MACHINE, PLUGIN_ID, SCOREBOARD, register, register_first};
-use crate::host;
-use crate::interpose::{self, Role, TIMES};
+use super::api::{APIS, qemu_plugin_version};
+use super::ffi::{PLUGIN_ID, register, register_first};
+use super::inline::{Inline, MACHINE, SCOREBOARD};
+use super::interpose;
+use super::thread::{self, ROLE, Role, TIMES};
 use crate::times::{Instant, Times};
 use crate::vcpu::Machine;
-
-/// Plugin APIs that this plugin supports; `ffi` handles their differences.
-const APIS: std::ops::RangeInclusive<c_int> = 4..=7;
-/// Environment variable that holds the plugin API of the QEMU that will load the plugin.
-const API_VARIABLE: &CStr = c"AMPVM_PLUGIN_API";
-/// Plugin API version. QEMU reads it before it calls [`qemu_plugin_install`] and refuses a version
-/// that it does not know.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
-pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(*APIS.start());
-
-/// Constructor that the loader runs.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CHOOSE_API: extern "C" fn() = choose_api;
-
-/// Take the API version from the environment. QEMU reads the plugin's version before it reports its
-/// own, so the plugin cannot adapt later.
-extern "C" fn choose_api() {
-    // SAFETY: the name ends in NUL, and no other thread runs yet.
-    let value = unsafe { libc::getenv(API_VARIABLE.as_ptr()) };
-    if !value.is_null() {
-        // SAFETY: `value` is a C string, and no thread changes it.
-        qemu_plugin_version.store(unsafe { libc::atoi(value) }, Relaxed);
-    }
-}
+use crate::{args, host};
 
 /// Install the plugin. QEMU calls this once, before the machine starts. Return 0, or -1 after one
 /// line on stderr.
@@ -97,7 +72,7 @@ unsafe fn install(
     if host::main_event().is_none() {
         return Err("this host has no event file left; raise the limit on open files".into());
     }
-    if !interpose::prepare_tsc() {
+    if !thread::prepare_tsc() {
         return Err(
             "this host does not let RDTSC trap (PR_SET_TSC), which virtual time needs; use another host, or \
                     allow prctl in its sandbox"
@@ -106,10 +81,10 @@ unsafe fn install(
     }
     let page = Page::open(&config.shm).map_err(|e| e.to_string())?;
     page.init(&config.machine.slots.iter().flatten().map(|v| v.mips_milli).collect::<Vec<_>>());
-    let now = Instant { real_ns: host::real_ns(), tsc: interpose::raw_tsc() };
+    let now = Instant { real_ns: host::real_ns(), tsc: thread::raw_tsc() };
     let _ = TIMES.set(Times::new(now, program_code()));
     // QEMU installs plugins on the thread that becomes its main loop.
-    interpose::set_role(Role::Main);
+    ROLE.set(Role::Main);
     // SAFETY: the function only allocates a scoreboard.
     SCOREBOARD.store(unsafe { q::qemu_plugin_scoreboard_new(size_of::<Inline>()) }, Release);
     PLUGIN_ID.store(id, Relaxed);

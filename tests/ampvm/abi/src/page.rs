@@ -6,69 +6,33 @@ use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use serde_json::{Map, Value, json};
 
-use crate::{
-    Counters, Event, MAGIC, MAX_MIPS_MILLI, MAX_VCPUS, MIN_MIPS_MILLI, PAGE_BYTES, Shared, VERSION, Vcpu,
-};
+use crate::layout::{COUNTERS, MAGIC, MAX_VCPUS, PAGE_BYTES, Shared, VERSION, Vcpu, state};
 
 /// Reason why a page cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The file cannot be opened, sized or mapped.
-    Map(PathBuf, io::Error),
+    #[error("cannot map the shared page {path}: {1}", path = .0.display())]
+    Map(PathBuf, #[source] io::Error),
     /// The file is shorter than [`PAGE_BYTES`]; the second field is its length.
+    #[error("shared page {path} has {1} bytes; it needs {PAGE_BYTES}", path = .0.display())]
     TooShort(PathBuf, u64),
     /// No plugin has set the page up (yet).
+    #[error("the shared page is not set up; is QEMU running with the ampvm plugin and this page?")]
     NotReady,
     /// A plugin of this other layout version has set the page up.
+    #[error(
+        "the shared page has layout version {0}, this program needs {VERSION}; rebuild both from one tree"
+    )]
     WrongVersion(u32),
     /// The machine has no vCPU with the first number; it has as many as the second.
+    #[error("no vCPU {0}; this machine has 0 to {max}", max = .1.saturating_sub(1))]
     NoSuchVcpu(usize, usize),
-    /// The speed in MIPS/1000 is outside the accepted range.
-    BadSpeed(u32),
-}
-
-impl std::fmt::Display for PageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Map(path, e) => write!(f, "cannot map the shared page {}: {e}", path.display()),
-            Self::TooShort(path, len) => {
-                write!(f, "shared page {} has {len} bytes; it needs {PAGE_BYTES}", path.display())
-            }
-            Self::NotReady => {
-                write!(
-                    f,
-                    "the shared page is not set up; is QEMU running with the ampvm plugin and this page?"
-                )
-            }
-            Self::WrongVersion(v) => write!(
-                f,
-                "the shared page has layout version {v}, this program needs {VERSION}; rebuild both from one tree"
-            ),
-            Self::NoSuchVcpu(cpu, n) => {
-                write!(f, "no vCPU {cpu}; this machine has 0 to {}", n.saturating_sub(1))
-            }
-            Self::BadSpeed(mips_milli) => write!(
-                f,
-                "speed {} MIPS is outside {} to {} MIPS",
-                f64::from(*mips_milli) / 1e3,
-                f64::from(MIN_MIPS_MILLI) / 1e3,
-                MAX_MIPS_MILLI / 1000
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PageError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Map(_, e) => Some(e),
-            _ => None,
-        }
-    }
 }
 
 /// The page, mapped shared, and unmapped on drop.
@@ -133,9 +97,7 @@ impl Page {
         let header = &self.header;
         header.magic.store(0, Ordering::Relaxed);
         for (vcpu, mips) in self.vcpus.iter().zip(mips_milli) {
-            for counter in vcpu.counters() {
-                counter.store(0, Ordering::Relaxed);
-            }
+            vcpu.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
             vcpu.mips_milli.store(*mips, Ordering::Relaxed);
             vcpu.wanted_mips_milli.store(0, Ordering::Relaxed);
         }
@@ -167,18 +129,14 @@ impl Page {
         (self.header.nr_vcpus.load(Ordering::Relaxed) as usize).min(MAX_VCPUS)
     }
 
-    fn vcpu(&self, cpu: usize) -> Result<&Vcpu, PageError> {
-        let n = self.nr_vcpus();
-        self.vcpus.iter().take(n).nth(cpu).ok_or(PageError::NoSuchVcpu(cpu, n))
-    }
-
-    /// Return the counters of vCPU `cpu`, which are about a quantum old at most.
+    /// Return the part of vCPU `cpu`. Its counters are about a quantum old at most.
     ///
     /// # Errors
     ///
     /// [`PageError::NoSuchVcpu`].
-    pub fn counters(&self, cpu: usize) -> Result<Counters, PageError> {
-        Ok(self.vcpu(cpu)?.snapshot())
+    pub fn vcpu(&self, cpu: usize) -> Result<&Vcpu, PageError> {
+        let n = self.nr_vcpus();
+        self.vcpus.iter().take(n).nth(cpu).ok_or(PageError::NoSuchVcpu(cpu, n))
     }
 
     /// Cap the speed of vCPU `cpu` in MIPS/1000 from its next quantum on. As under thermal
@@ -186,13 +144,36 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// [`PageError::NoSuchVcpu`] or [`PageError::BadSpeed`].
+    /// [`PageError::NoSuchVcpu`].
     pub fn set_speed(&self, cpu: usize, mips_milli: u32) -> Result<(), PageError> {
-        if !(MIN_MIPS_MILLI..=MAX_MIPS_MILLI).contains(&mips_milli) {
-            return Err(PageError::BadSpeed(mips_milli));
-        }
         self.vcpu(cpu)?.mips_milli.store(mips_milli, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Return the whole page as one JSON object with these keys:
+    ///
+    /// * `state`: "light", "starting" or "modelling".
+    /// * `enabled`: whether the guest has virtual time enabled.
+    /// * `virtual_ns`: the virtual clock.
+    /// * `vcpus`: an array of objects with `cpu`, the names of [`COUNTERS`], and the two speeds of
+    ///   [`Vcpu`] as keys.
+    pub fn json(&self) -> serde_json::Value {
+        let speed = |speed: &AtomicU32| Value::from(speed.load(Ordering::Relaxed));
+        let vcpu = |(cpu, vcpu): (usize, &Vcpu)| {
+            let counters = vcpu.counters.iter().map(|counter| counter.load(Ordering::Relaxed).into());
+            let mut fields: Map<_, _> = COUNTERS.iter().map(ToString::to_string).zip(counters).collect();
+            fields.insert("cpu".into(), cpu.into());
+            fields.insert("mips_milli".into(), speed(&vcpu.mips_milli));
+            fields.insert("wanted_mips_milli".into(), speed(&vcpu.wanted_mips_milli));
+            Value::from(fields)
+        };
+        let state = self.header.state.load(Ordering::Relaxed) as usize;
+        json!({
+            "state": state::NAMES.get(state),
+            "enabled": self.header.enable.load(Ordering::Relaxed) != 0,
+            "virtual_ns": self.header.virtual_ns.load(Ordering::Relaxed),
+            "vcpus": self.vcpus.iter().take(self.nr_vcpus()).enumerate().map(vcpu).collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -210,40 +191,5 @@ impl Drop for Page {
         // SAFETY: `map` made this mapping, and all references to it end with self. A failure leaves
         // it mapped.
         let _ = unsafe { munmap(self.at.cast(), PAGE_BYTES) };
-    }
-}
-
-impl Vcpu {
-    fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.events.iter().chain([
-            &self.branch_misses,
-            &self.l2_hits,
-            &self.llc_hits,
-            &self.model_ns,
-            &self.remote_misses,
-            &self.queued_ns,
-        ])
-    }
-
-    /// Return a copy of all fields.
-    pub fn snapshot(&self) -> Counters {
-        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        let event = |e: Event| self.events.get(e as usize).map_or(0, get);
-        Counters {
-            instructions: event(Event::Instructions),
-            cycles: event(Event::Cycles),
-            stall_external: event(Event::StallExternal),
-            stall_internal: event(Event::StallInternal),
-            llc_misses: event(Event::LlcMisses),
-            transfers: event(Event::Transfers),
-            branch_misses: get(&self.branch_misses),
-            l2_hits: get(&self.l2_hits),
-            llc_hits: get(&self.llc_hits),
-            model_ns: get(&self.model_ns),
-            remote_misses: get(&self.remote_misses),
-            queued_ns: get(&self.queued_ns),
-            mips_milli: self.mips_milli.load(Ordering::Relaxed),
-            wanted_mips_milli: self.wanted_mips_milli.load(Ordering::Relaxed),
-        }
     }
 }

@@ -1,0 +1,333 @@
+//! Parser of the text that describes a machine.
+//!
+//! # Problem
+//!
+//! Scenarios, the demo, the command line and the plugin must use the same names for the same
+//! machines. A typing error must not lead to a strange measurement.
+//!
+//! # Approach
+//!
+//! A machine is a short text, `60:60:24:24,mem_ns=300`, or a preset, `2F2S,mem_ns=300`.
+//! [`Machine::parse`] is the only constructor. `Display` writes the text with the preset spelt out,
+//! and the plugin gets this form.
+//!
+//! # Invariants
+//!
+//! These are tested, most of them as properties.
+//!
+//! * Parsing the written form gives the same machine.
+//! * Slots are divided evenly among cores, caches, sockets and nodes.
+//! * The threads of a core are equal.
+//! * Each number is within the range that its message states.
+
+use std::str::FromStr;
+
+use crate::layout::{MAX_MIPS_MILLI, MAX_VCPUS};
+use crate::machine::{Geometry, LINE_BYTES, Machine, NR_STALLS, Penalty, VcpuSpec};
+use crate::presets::PRESETS;
+use crate::speed::{SpecError, milli};
+
+/// Lowest speed of a CPU, in thousandths of a MIPS. On a slower CPU the guest's own timer tick
+/// would take all of the time.
+const MIN_SPEC_MIPS_MILLI: u32 = 1_000;
+/// Longest penalty in ns. With a longer one a CPU would miss its own watchdogs.
+const MAX_PENALTY_NS: u32 = 1_000_000;
+/// Longest penalty in cycles.
+const MAX_PENALTY_CYCLES: u32 = 1_000_000;
+/// Maximum number of ways of a cache. The search for a victim is linear.
+const MAX_WAYS: usize = 32;
+const MAX_CACHE_BYTES: usize = 64 << 20;
+
+/// A default penalty.
+enum Usual {
+    /// Thousandths of a cycle of the fastest CPU. A slower core is usually also simpler, and a flush
+    /// or an L2 hit costs it less than its speed suggests. The penalty therefore shrinks in cycles
+    /// with the square root of the ratio of the speeds.
+    Milli(f64),
+    /// Nanoseconds at 60 MIPS, and their minimum. The penalty shrinks with the cycle of the fastest
+    /// CPU, down to a minimum that real machines need.
+    Ns(f64, f64),
+}
+
+/// Names and default penalties of the sources of stalls, in the order of [`crate::Stall`].
+const STALLS: [(&str, Usual); NR_STALLS] = [
+    ("branch", Usual::Milli(15_000.0)),
+    ("l2", Usual::Milli(3_000.0)),
+    ("llc", Usual::Ns(150.0, 15.0)),
+    ("mem", Usual::Ns(600.0, 80.0)),
+    ("remote", Usual::Ns(0.0, 0.0)),
+    ("transfer", Usual::Ns(0.0, 0.0)),
+];
+/// Speed to which the default penalties apply [MIPS].
+const BASE_MIPS: f64 = 60.0;
+/// Default length of a quantum in instructions of the fastest CPU, and the range of that default in
+/// us.
+const QUANTUM_INSNS: u32 = 12_000;
+const QUANTUM_US: std::ops::RangeInclusive<u32> = 20..=200;
+
+type Result<T> = std::result::Result<T, SpecError>;
+
+fn fail<T>(text: String) -> Result<T> {
+    Err(SpecError(text))
+}
+
+/// Keys in addition to `NAME_cycles` and `NAME_ns` of each source of stalls.
+const KEYS: [&str; 10] =
+    ["l1", "l2", "llc", "threads", "smt_share", "sockets", "llcs", "nodes", "bandwidth_mb_s", "quantum_us"];
+
+/// Return all keys.
+fn keys() -> Vec<String> {
+    let penalties = STALLS.iter().flat_map(|(name, _)| [format!("{name}_cycles"), format!("{name}_ns")]);
+    penalties.chain(KEYS.map(String::from)).collect()
+}
+
+/// The options of one text.
+struct Options<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Options<'a> {
+    fn read(parts: impl Iterator<Item = &'a str>) -> Result<Self> {
+        let mut list: Vec<(&str, &str)> = Vec::new();
+        for part in parts {
+            let Some((key, value)) = part.trim().split_once('=') else {
+                return fail(format!(
+                    "machine option \"{part}\" is not key=value; write for example mem_ns=300"
+                ));
+            };
+            if !keys().iter().any(|known| known == key) {
+                return fail(format!("machine option \"{key}\" is unknown; known: {}", keys().join(", ")));
+            }
+            // The user's value replaces that of a preset.
+            list.retain(|(known, _)| *known != key);
+            list.push((key, value));
+        }
+        Ok(Self(list))
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    fn number(&self, key: &str, least: u32, most: u32) -> Result<Option<u32>> {
+        self.get(key).map(|value| number(key, value, least, most)).transpose()
+    }
+
+    /// Return one penalty per slot from `NAME_cycles` or `NAME_ns`, which has one value or one per
+    /// slot.
+    fn penalties(&self, name: &str, slots: usize) -> Result<Option<Vec<Penalty>>> {
+        let (cycles, ns) = (format!("{name}_cycles"), format!("{name}_ns"));
+        let (key, value) = match (self.get(&cycles), self.get(&ns)) {
+            (None, None) => return Ok(None),
+            (Some(_), Some(_)) => {
+                return fail(format!("machine options {cycles} and {ns} exclude each other; keep one"));
+            }
+            (Some(value), None) => (&cycles, value),
+            (None, Some(value)) => (&ns, value),
+        };
+        let one = |text| match key == &ns {
+            true => number(key, text, 0, MAX_PENALTY_NS).map(Penalty::Ns),
+            false => match milli(text).filter(|milli| *milli <= MAX_PENALTY_CYCLES * 1000) {
+                Some(milli) => Ok(Penalty::Cycles { milli }),
+                None => fail(format!(
+                    "machine option {key}={text} is not a number of cycles, 0 to {MAX_PENALTY_CYCLES}"
+                )),
+            },
+        };
+        let list = value.split(':').map(one).collect::<Result<Vec<_>>>()?;
+        match list.as_slice() {
+            [single] => Ok(Some(vec![*single; slots])),
+            many if many.len() == slots => Ok(Some(list)),
+            many => fail(format!("machine option {key} has {} values; give one, or {slots}", many.len())),
+        }
+    }
+
+    fn geometry(&self, key: &str, bytes: usize, ways: usize) -> Result<Geometry> {
+        let Some(value) = self.get(key) else { return Ok(Geometry { bytes, ways }) };
+        let parsed = value.split_once('/').and_then(|(bytes, ways)| {
+            Some(Geometry { bytes: bytes.parse().ok()?, ways: ways.parse().ok()? })
+        });
+        let whole = |g: &Geometry| {
+            (1..=MAX_WAYS).contains(&g.ways)
+                && g.bytes <= MAX_CACHE_BYTES
+                && g.sets().is_power_of_two()
+                && g.sets() * g.ways * LINE_BYTES == g.bytes
+        };
+        match parsed.filter(whole) {
+            Some(geometry) => Ok(geometry),
+            None => fail(format!(
+                "machine option {key}={value} is not BYTES/WAYS with a power of two of 64-byte sets, e.g. {key}=65536/8"
+            )),
+        }
+    }
+}
+
+impl Machine {
+    /// Parse a machine's text: `MIPS[:MIPS...]` or a preset, then optional `,key=value`.
+    ///
+    /// [`SPEC_HELP`] explains speeds and keys.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the part that is wrong.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (first, rest) = text.split_once(',').unwrap_or((text, ""));
+        let preset = PRESETS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(first.trim()));
+        let full = preset.map_or(first.trim(), |(_, text, _)| text);
+        let (speeds, preset_options) = full.split_once(',').unwrap_or((full, ""));
+        let parts = preset_options.split(',').chain(rest.split(',')).filter(|part| !part.trim().is_empty());
+        let options = Options::read(parts)?;
+        let written: Vec<_> = options.0.iter().map(|(key, value)| format!(",{key}={value}")).collect();
+        let mips = parse_speeds(speeds)?;
+        Self::build(format!("{speeds}{}", written.concat()), &mips, &options)
+    }
+
+    fn build(text: String, mips: &[Option<u32>], options: &Options<'_>) -> Result<Self> {
+        let fastest = mips.iter().flatten().copied().max().unwrap_or(MIN_SPEC_MIPS_MILLI);
+        let quantum_us = options.number("quantum_us", 1, 10_000)?;
+        let nodes = options.number("nodes", 1, MAX_VCPUS as u32)?.unwrap_or(1) as usize;
+        let sockets = options.number("sockets", 1, MAX_VCPUS as u32)?.map_or(nodes, |n| n as usize);
+        let machine = Self {
+            text,
+            slots: slots(mips, fastest, options)?,
+            l1: options.geometry("l1", 8 << 10, 4)?,
+            l2: options.geometry("l2", 64 << 10, 8)?,
+            llc: options.geometry("llc", 256 << 10, 16)?,
+            sockets,
+            llcs: options.number("llcs", 1, MAX_VCPUS as u32)?.map_or(sockets, |n| n as usize),
+            nodes,
+            threads: options.number("threads", 1, 8)?.unwrap_or(1) as usize,
+            smt_share_permille: share(options.get("smt_share").unwrap_or("0.62"))?,
+            bandwidth_mb_s: options.number("bandwidth_mb_s", 0, 1_000_000)?.unwrap_or(0),
+            transfers: options.penalties("transfer", 1)?.is_some(),
+            quantum_ns: 1000 * quantum_us.unwrap_or_else(|| default_quantum_us(fastest)),
+        };
+        machine.check_topology()?;
+        Ok(machine)
+    }
+
+    fn check_topology(&self) -> Result<()> {
+        let slots = self.slots.len();
+        for (what, groups) in
+            [("node", self.nodes), ("socket", self.sockets), ("last-level cache", self.llcs)]
+        {
+            if !slots.is_multiple_of(groups * self.threads) {
+                return fail(format!(
+                    "{slots} CPUs cannot be dealt out to {groups} {what}(s) of {}-thread cores; their product must divide {slots}",
+                    self.threads
+                ));
+            }
+        }
+        if !self.sockets.is_multiple_of(self.nodes) || !self.llcs.is_multiple_of(self.sockets) {
+            return fail(format!(
+                "{} nodes, {} sockets and {} last-level caches do not nest; each number must be a multiple of the one before",
+                self.nodes, self.sockets, self.llcs
+            ));
+        }
+        for (number, core) in self.slots.chunks(self.threads).enumerate() {
+            let Some(Some(first)) = core.first() else {
+                return fail(format!(
+                    "core {number} has no first thread; only later threads can be left out with -"
+                ));
+            };
+            if core.iter().flatten().any(|thread| thread != first) {
+                return fail(format!(
+                    "the threads of core {number} differ; give siblings one speed and the same penalties"
+                ));
+            }
+        }
+        if self.cpus() < slots && self.nodes > 1 {
+            return fail("a machine with several nodes cannot leave threads out; drop - or nodes".into());
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Machine {
+    type Err = SpecError;
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+/// Return the CPUs of all slots.
+fn slots(mips: &[Option<u32>], fastest: u32, options: &Options<'_>) -> Result<Vec<Option<VcpuSpec>>> {
+    let cpu = |mips_milli| VcpuSpec { mips_milli, penalties: [Penalty::Ns(0); NR_STALLS] };
+    let mut slots: Vec<_> = mips.iter().map(|mips| mips.map(cpu)).collect();
+    for (stall, (name, default)) in STALLS.iter().enumerate() {
+        let given = options.penalties(name, slots.len())?.unwrap_or_default();
+        for (slot, cpu) in slots.iter_mut().enumerate() {
+            let Some(cpu) = cpu else { continue };
+            let penalty = given.get(slot).copied();
+            cpu.penalties[stall] = penalty.unwrap_or_else(|| default.at(cpu.mips_milli, fastest));
+        }
+    }
+    Ok(slots)
+}
+
+impl Usual {
+    /// Return the penalty of a CPU of this speed [MIPS/1000].
+    fn at(&self, mips_milli: u32, fastest: u32) -> Penalty {
+        let (speed, fastest) = (f64::from(mips_milli), f64::from(fastest));
+        match *self {
+            Self::Milli(milli) => {
+                Penalty::Cycles { milli: (milli * (speed / fastest).sqrt()).round() as u32 }
+            }
+            Self::Ns(base, least) => {
+                Penalty::Ns((base * BASE_MIPS * 1000.0 / fastest).clamp(least, base).round() as u32)
+            }
+        }
+    }
+}
+
+fn default_quantum_us(fastest_mips_milli: u32) -> u32 {
+    let us = u64::from(QUANTUM_INSNS) * 1000 / u64::from(fastest_mips_milli.max(1));
+    (us as u32).clamp(*QUANTUM_US.start(), *QUANTUM_US.end())
+}
+
+fn share(text: &str) -> Result<u32> {
+    match milli(text).filter(|permille| (1..=1000).contains(permille)) {
+        Some(permille) => Ok(permille),
+        None => fail(format!("machine option smt_share={text} is not a share, 0.001 to 1")),
+    }
+}
+
+fn number(key: &str, value: &str, least: u32, most: u32) -> Result<u32> {
+    match value.trim().parse().ok().filter(|n| (least..=most).contains(n)) {
+        Some(n) => Ok(n),
+        None => fail(format!("machine option {key}={value} is not a number from {least} to {most}")),
+    }
+}
+
+fn parse_speeds(text: &str) -> Result<Vec<Option<u32>>> {
+    let mut speeds = Vec::new();
+    for item in text.split(':') {
+        let (speed, count) = item.split_once('x').unwrap_or((item, "1"));
+        let count = number("repeat count", count, 1, MAX_VCPUS as u32)?;
+        let mips = match speed.trim() {
+            "-" => None,
+            _ => Some(parse_speed(speed, item, text)?),
+        };
+        speeds.extend(std::iter::repeat_n(mips, count as usize));
+    }
+    if speeds.len() > MAX_VCPUS {
+        return fail(format!("the machine has {} CPUs; at most {MAX_VCPUS} are possible", speeds.len()));
+    }
+    Ok(speeds)
+}
+
+fn parse_speed(speed: &str, item: &str, text: &str) -> Result<u32> {
+    match milli(speed) {
+        Some(mips) if (MIN_SPEC_MIPS_MILLI..=MAX_MIPS_MILLI).contains(&mips) => Ok(mips),
+        Some(_) => fail(format!(
+            "CPU speed \"{speed}\" is outside {} to {} MIPS",
+            MIN_SPEC_MIPS_MILLI / 1000,
+            MAX_MIPS_MILLI / 1000
+        )),
+        None => {
+            let names: Vec<_> = PRESETS.iter().map(|(name, ..)| *name).collect();
+            fail(format!(
+                "\"{item}\" in machine \"{text}\" is neither a speed in MIPS (such as 60) nor a preset ({})",
+                names.join(", ")
+            ))
+        }
+    }
+}
