@@ -1,5 +1,4 @@
-//! The VM's parts that this workspace builds: the QEMU plugin, and the program that starts the
-//! pacing without a module.
+//! The VM's parts that this workspace builds: the QEMU plugin, and the program `ampctl`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +10,12 @@ use anyhow::{Context as _, Result, bail};
 pub fn workspace() -> PathBuf {
     let relative = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     relative.canonicalize().unwrap_or(relative)
+}
+
+/// Return the directory `tests/ampvm` of the source tree.
+#[must_use]
+pub fn ampvm_folder() -> PathBuf {
+    workspace().join("tests/ampvm")
 }
 
 /// Return cargo's target directory for this workspace.
@@ -54,11 +59,5 @@ pub fn emulator() -> Result<Emulator> {
         bail!("building the QEMU plugin failed; cargo's messages are above");
     }
     let folder = target_folder().join("release");
-    let emulator = Emulator { plugin: folder.join("libampvm_plugin.so"), ampctl: folder.join("ampctl") };
-    for file in [&emulator.plugin, &emulator.ampctl] {
-        if !file.is_file() {
-            bail!("the build left no {}", file.display());
-        }
-    }
-    Ok(emulator)
+    Ok(Emulator { plugin: folder.join("libampvm_plugin.so"), ampctl: folder.join("ampctl") })
 }

@@ -23,7 +23,8 @@ pub const INTERRUPTED: i32 = 130;
 /// An error that determines the program's exit code.
 ///
 /// It can be anywhere in an `anyhow` chain; [`code_of`] finds it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct Coded {
     /// The exit code.
     pub code: i32,
@@ -31,48 +32,24 @@ pub struct Coded {
     pub message: String,
 }
 
-impl std::fmt::Display for Coded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Coded {}
-
 /// Return an error with its own exit code.
 #[must_use]
 pub fn coded(code: i32, message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Coded { code, message: message.into() })
 }
 
-/// Return the exit code of an error: the code of the first [`Coded`] in its chain, [`USAGE`] for a
-/// wrong machine specification, else [`RUNTIME`].
+/// Return the exit code of an error: the code of the first [`Coded`] in its chain, else
+/// [`RUNTIME`].
 #[must_use]
 pub fn code_of(error: &anyhow::Error) -> i32 {
-    for cause in error.chain() {
-        if let Some(coded) = cause.downcast_ref::<Coded>() {
-            return coded.code;
-        }
-        if cause.downcast_ref::<ampvm_abi::SpecError>().is_some() {
-            return USAGE;
-        }
-    }
-    RUNTIME
+    error.chain().find_map(|cause| cause.downcast_ref::<Coded>()).map_or(RUNTIME, |coded| coded.code)
 }
 
 /// Return true if a full file system caused the error.
 #[must_use]
 pub fn is_disk_full(error: &anyhow::Error) -> bool {
-    use std::io::{Error, ErrorKind::StorageFull};
-    let full = |cause: &Error| cause.kind() == StorageFull;
-    let page = |error: &ampvm_abi::PageError| match error {
-        ampvm_abi::PageError::Map(_, cause) => full(cause),
-        _ => false,
-    };
-    error.chain().any(|cause| {
-        cause.downcast_ref::<Error>().is_some_and(full)
-            || cause.downcast_ref::<ampvm_abi::PageError>().is_some_and(page)
-    })
+    let is_full = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::StorageFull;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@
 //! update the table.
 
 mod build;
-mod files;
 mod module;
 mod stock;
 mod table;
@@ -24,19 +23,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-pub use files::ampvm_folder;
-pub use table::{Entry, Table};
+pub use table::{Entry, Headers, Origin, Table};
 
 use crate::exit::{USAGE, coded};
-
-/// File system through which the guest accesses the host's files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSharing {
-    /// QEMU's own 9p server. The kernel needs 9p.
-    NineP,
-    /// The virtiofsd program. The kernel needs virtiofs.
-    Virtiofs,
-}
 
 /// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
@@ -45,12 +34,10 @@ pub struct Kernel {
     pub image: PathBuf,
     /// Path of its configuration, if that is available as a file.
     pub config: Option<PathBuf>,
-    /// How it accesses the host's files.
-    pub sharing: FileSharing,
-    /// The guest's PMU module for this kernel, if there is one.
-    pub module: Option<PathBuf>,
-    /// Reason for a missing module.
-    pub no_module: Option<String>,
+    /// True if it accesses the host's files through virtiofs, false for 9p.
+    pub virtiofs: bool,
+    /// The guest's PMU module for this kernel, or the reason why there is none.
+    pub module: Result<PathBuf, String>,
 }
 
 /// Check that `name` can be a kernel, before anything is installed, fetched or built for it.
@@ -83,31 +70,30 @@ pub fn ensure(name: &str) -> Result<Kernel> {
         return provide(entry);
     }
     let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
-    Ok(Kernel {
-        image,
-        config: None,
-        sharing: FileSharing::NineP,
-        module: None,
-        no_module: Some("a kernel given as a file has no module of ours".to_string()),
-    })
+    let module = Err("a kernel given as a file has no module of ours".to_string());
+    Ok(Kernel { image, config: None, virtiofs: false, module })
 }
 
 fn provide(entry: &Entry) -> Result<Kernel> {
-    let (folder, sharing) = match (&entry.source, &entry.release) {
-        (Some(source), _) => (build::ensure(&entry.name, source)?, FileSharing::NineP),
-        (None, Some(release)) => {
-            (stock::ensure(&entry.name, release, &entry.packages)?, FileSharing::Virtiofs)
+    let name = &entry.name;
+    let (folder, module) = match &entry.origin {
+        Origin::Built { source } => {
+            let folder = build::ensure(name, source)?;
+            let module = module::against_tree(name, &folder)?;
+            (folder, Ok(module))
         }
-        (None, None) => return Err(table::malformed(entry, "has neither source nor release")),
+        Origin::Debian { release, packages, module } => {
+            let module = match module {
+                Headers::Packages(headers) => Ok(module::against_headers(name, release, headers)?),
+                Headers::Missing(why) => Err(why.clone()),
+            };
+            (stock::ensure(name, release, packages)?, module)
+        }
     };
-    let image = folder.join("vmlinuz");
-    let config = Some(folder.join("config")).filter(|path| path.is_file());
-    let module = if let Some(release) = entry.release.as_deref().filter(|_| !entry.headers.is_empty()) {
-        Some(module::against_headers(&entry.name, release, &entry.headers)?)
-    } else if entry.source.is_some() {
-        Some(module::against_tree(&entry.name, &folder)?)
-    } else {
-        None
-    };
-    Ok(Kernel { image, config, sharing, module, no_module: entry.no_module.clone() })
+    Ok(Kernel {
+        image: folder.join("vmlinuz"),
+        config: Some(folder.join("config")).filter(|path| path.is_file()),
+        virtiofs: matches!(entry.origin, Origin::Debian { .. }),
+        module,
+    })
 }

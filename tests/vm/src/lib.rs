@@ -15,6 +15,7 @@ pub mod exit;
 pub mod guest;
 pub mod interrupt;
 pub mod kernels;
+mod launch;
 pub mod packages;
 pub mod ports;
 pub mod prepare;
@@ -24,7 +25,6 @@ pub mod progress;
 pub mod qemu;
 pub mod run_folder;
 pub mod runner;
-pub mod shared;
 pub mod tools;
 pub mod verdict;
 

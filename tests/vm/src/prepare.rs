@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ampvm_abi::Machine;
+use ampvm_abi::{Machine, SpeedChange};
 use anyhow::{Context as _, Result};
 
-use crate::kernels::{self, FileSharing, Kernel};
+use crate::build::{self, Emulator};
+use crate::kernels::{self, Kernel};
 use crate::packages::{self, Consent};
-use crate::runner::{Emulation, Vm};
-use crate::{build, qemu, tools};
+use crate::qemu::{self, Qemu};
+use crate::tools;
 
 /// Default size of the guest's memory in MiB.
 pub const MEMORY_MIB: u32 = 2048;
@@ -50,6 +51,39 @@ impl Wish {
     }
 }
 
+/// A VM that can run commands.
+#[derive(Clone, Debug)]
+pub struct Vm {
+    /// Path of the `virtme-run` program.
+    pub virtme_run: PathBuf,
+    /// The QEMU program.
+    pub qemu: Qemu,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Directory of the virtiofsd program, for kernels that access the host's files through it;
+    /// `None` for 9p.
+    pub virtiofsd: Option<PathBuf>,
+    /// The machine.
+    pub machine: Machine,
+    /// The emulation of unequal cores. Without it all vCPUs run as fast as the host allows.
+    pub emulator: Option<Emulator>,
+    /// Guest memory in MiB.
+    pub memory_mib: u32,
+    /// Maximum wall time of the command.
+    pub timeout: Duration,
+    /// Directory shared with the guest, writable on both sides; `OUT` in the guest.
+    pub out: PathBuf,
+    /// Parameters of the guest's module, without blanks.
+    pub module_params: Vec<String>,
+    /// Changes of speed while the command runs. The plugin makes them, by its own clock. The model
+    /// starts just before the command.
+    pub speed_changes: Vec<SpeedChange>,
+    /// Additional words on the kernel's command line.
+    pub kernel_args: Vec<String>,
+    /// True if the command's output is kept instead of passed on.
+    pub keep_output: bool,
+}
+
 /// Prepare the host and all parts of the VM.
 ///
 /// # Errors
@@ -57,48 +91,22 @@ impl Wish {
 pub fn vm(wish: &Wish) -> Result<Vm> {
     kernels::check(&wish.kernel)?;
     packages::ensure(wish.consent)?;
-    let virtme_run = tools::virtme_run()?;
     let kernel = kernels::ensure(&wish.kernel)?;
-    let mut vm = Vm {
-        virtme_run,
+    Ok(Vm {
+        virtme_run: tools::virtme_run()?,
         qemu: qemu::find()?,
-        virtiofsd: sharing_folder(&kernel)?,
-        kernel: kernel.image.clone(),
-        config: kernel.config.clone(),
+        virtiofsd: kernel.virtiofs.then(tools::virtiofsd_folder).transpose()?,
+        kernel,
         machine: wish.machine.clone(),
-        emulation: None,
+        emulator: wish.emulation.then(build::emulator).transpose()?,
         memory_mib: MEMORY_MIB,
         timeout: wish.timeout,
-        out: match &wish.out {
-            Some(folder) => folder.clone(),
-            None => new_run_folder()?,
-        },
-        env: Vec::new(),
+        out: wish.out.clone().map_or_else(new_run_folder, Ok)?,
         module_params: Vec::new(),
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),
         keep_output: false,
-    };
-    if wish.emulation {
-        emulate(&mut vm, &kernel)?;
-    }
-    Ok(vm)
-}
-
-fn sharing_folder(kernel: &Kernel) -> Result<Option<PathBuf>> {
-    match kernel.sharing {
-        FileSharing::NineP => Ok(None),
-        FileSharing::Virtiofs => tools::virtiofsd_folder().map(Some),
-    }
-}
-
-fn emulate(vm: &mut Vm, kernel: &Kernel) -> Result<()> {
-    let built = build::emulator()?;
-    // Programs in the guest use it to suspend the emulation or to read its counters.
-    vm.env.push(("AMPCTL".into(), built.ampctl.to_string_lossy().into_owned()));
-    vm.emulation =
-        Some(Emulation { plugin: built.plugin, module: kernel.module.clone(), starter: Some(built.ampctl) });
-    Ok(())
+    })
 }
 
 /// Create a directory for a run, and remove the oldest ones beyond the limit.

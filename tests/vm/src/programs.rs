@@ -1,7 +1,11 @@
 //! Programs of the host: where they are, and what they say of themselves.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context as _, Result};
 
 /// Return the path of a program in the search path, or `None`.
 #[must_use]
@@ -18,6 +22,16 @@ pub fn first_line(program: &Path, argument: &str) -> String {
     let output = Command::new(program).arg(argument).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     text.lines().next().unwrap_or_default().to_string()
+}
+
+/// Write an executable script.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_script(path: &Path, text: &str) -> Result<()> {
+    let written = fs::write(path, text);
+    let done = written.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
+    done.with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

@@ -22,25 +22,21 @@
 //! The guest sees the host's `/` read-only. `/tmp`, `/run` and other directories of state are empty
 //! in the guest.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use ampvm_abi::Machine;
+use ampvm_abi::Page;
 use anyhow::{Context as _, Result};
 
-use crate::guest::{self, Script};
+use crate::guest;
 use crate::interrupt;
 use crate::ports::{Port, Sink};
+use crate::prepare::Vm;
 use crate::process::Guest;
 use crate::progress::StatusLine;
-use crate::qemu::Qemu;
 use crate::run_folder::{RunFolder, Watched};
-use crate::shared::Shared;
 use crate::verdict::{Late, Verdict};
 
 /// Maximum number of boots per run. Only a failure of QEMU itself or of the boot causes another
@@ -57,65 +53,6 @@ const WATCH_PERIOD: Duration = Duration::from_millis(25);
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// Time limit for the end of QEMU after the end of the command.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
-
-/// The emulation of unequal cores.
-#[derive(Clone, Debug)]
-pub struct Emulation {
-    /// Path of the QEMU plugin.
-    pub plugin: PathBuf,
-    /// The guest's PMU module for this kernel, if it has one. The module starts the model when it
-    /// is loaded.
-    pub module: Option<PathBuf>,
-    /// Program that starts the model if there is no module.
-    pub starter: Option<PathBuf>,
-}
-
-/// A change of one vCPU's speed while the command runs. The plugin makes it, by its own clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpeedChange {
-    /// Virtual time since the start of the model, which is just before the start of the command.
-    pub after: Duration,
-    /// The vCPU.
-    pub vcpu: usize,
-    /// Its new speed in MIPS/1000.
-    pub mips_milli: u32,
-}
-
-/// A VM that can run commands.
-#[derive(Clone, Debug)]
-pub struct Vm {
-    /// Path of the `virtme-run` program.
-    pub virtme_run: PathBuf,
-    /// The QEMU program.
-    pub qemu: Qemu,
-    /// Path of the kernel image.
-    pub kernel: PathBuf,
-    /// The kernel's configuration, for programs in the guest that read it.
-    pub config: Option<PathBuf>,
-    /// Directory of the virtiofsd program, for kernels that access the host's files through it;
-    /// `None` for 9p.
-    pub virtiofsd: Option<PathBuf>,
-    /// The machine.
-    pub machine: Machine,
-    /// The emulation. Without it all vCPUs run as fast as the host allows.
-    pub emulation: Option<Emulation>,
-    /// Guest memory in MiB.
-    pub memory_mib: u32,
-    /// Maximum wall time of the command.
-    pub timeout: Duration,
-    /// Directory shared with the guest, writable on both sides; `OUT` in the guest.
-    pub out: PathBuf,
-    /// Additional environment variables of the command.
-    pub env: Vec<(String, String)>,
-    /// Parameters of the guest's module.
-    pub module_params: Vec<String>,
-    /// Changes of speed while the command runs.
-    pub speed_changes: Vec<SpeedChange>,
-    /// Additional words on the kernel's command line.
-    pub kernel_args: Vec<String>,
-    /// True if the command's output is kept instead of passed on.
-    pub keep_output: bool,
-}
 
 /// Result of a run.
 #[derive(Debug)]
@@ -159,7 +96,7 @@ impl Vm {
 
     fn run_once(&self, command: &[String]) -> Result<Outcome> {
         let run = self.prepare(command)?;
-        let shared = self.emulation.is_some().then(|| Shared::create(&run.shared())).transpose()?;
+        let page = self.emulator.is_some().then(|| Page::create(&run.shared())).transpose()?;
         let (out_sink, err_sink) =
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
         let line = Arc::new(StatusLine::default());
@@ -172,7 +109,7 @@ impl Vm {
             .context("cannot make a temporary directory")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
         let mut guest = Guest::start(launcher, &run.console())?;
-        let watched = self.watch(&mut guest, &run, shared.as_ref(), &line);
+        let watched = self.watch(&mut guest, &run, page.as_ref(), &line);
         line.wipe();
         guest.kill();
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
@@ -192,139 +129,17 @@ impl Vm {
         })
     }
 
-    fn prepare(&self, command: &[String]) -> Result<RunFolder> {
-        fs::create_dir_all(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
-        let out = self.out.canonicalize().with_context(|| format!("cannot open {}", self.out.display()))?;
-        let run = RunFolder { path: out.join(".vm") };
-        if run.path.exists() {
-            fs::remove_dir_all(&run.path).with_context(|| format!("cannot empty {}", run.path.display()))?;
-        }
-        fs::create_dir(&run.path).with_context(|| format!("cannot create {}", run.path.display()))?;
-        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let script = guest::script(&Script {
-            run: &run.path,
-            out: &out,
-            cwd: &cwd,
-            env: &self.env,
-            config: self.config.as_deref(),
-            module: self.emulation.as_ref().and_then(|emulation| emulation.module.as_deref()),
-            module_params: &self.module_params,
-            starter: self.emulation.as_ref().and_then(|emulation| emulation.starter.as_deref()),
-            command,
-        });
-        write(&run.path.join("guest.sh"), &script)?;
-        // virtme-run forks QEMU. With this script QEMU dies with virtme-run, which dies with this
-        // process. The script also preloads the plugin, because QEMU takes its clocks from it.
-        let qemu = run.path.join("qemu");
-        let preload = self.emulation.as_ref().map_or(String::new(), |emulation| {
-            let plugin = guest::quote(&emulation.plugin.to_string_lossy());
-            format!("env AMPVM_PLUGIN_API={} LD_PRELOAD={plugin} ", self.qemu.plugin_api)
-        });
-        write(
-            &qemu,
-            &format!(
-                "#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{} \"$@\"\n",
-                guest::quote(&self.qemu.path.to_string_lossy())
-            ),
-        )?;
-        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))
-            .context("cannot make a script executable")?;
-        Ok(run)
-    }
-
-    fn launcher(&self, run: &RunFolder, scratch: &Path, stdout: &str, stderr: &str) -> Result<Command> {
-        let out = run.path.parent().unwrap_or(Path::new("/"));
-        let script = run.path.join("guest.sh");
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
-        command.arg("--kimg").arg(&self.kernel);
-        command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
-        match &self.virtiofsd {
-            // virtme-run takes the first virtiofsd in the search path.
-            Some(folder) => command.env("PATH", prefixed_path(folder)),
-            None => command.arg("--force-9p"),
-        };
-        command.env("TMPDIR", scratch);
-        // The guest's console goes to standard error, which this process reads to detect panics.
-        command.arg("--show-boot-console");
-        command.arg("--qemu-bin").arg(run.path.join("qemu"));
-        command.arg("--rwdir").arg(out);
-        command.arg("--cpus").arg(self.machine.smp_args());
-        command.arg("--memory").arg(format!("{}M", self.memory_mib));
-        if self.machine.nodes > 1 {
-            command.args(self.numa_args());
-        }
-        command.arg("--script-sh").arg(format!("sh {}", guest::quote(&script.to_string_lossy())));
-        for word in KERNEL_ARGS.iter().copied().chain(self.kernel_args.iter().map(String::as_str)) {
-            command.arg("-a").arg(word);
-        }
-        command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));
-        let log = fs::File::create(run.launcher_log()).context("cannot write in the output directory")?;
-        command.stdin(Stdio::null()).stdout(log).stderr(Stdio::piped()).process_group(0);
-        Ok(command)
-    }
-
-    /// Return the memory of each node in MiB.
-    fn node_mib(&self) -> u32 {
-        self.memory_mib / self.machine.nodes as u32
-    }
-
-    /// Return virtme-run's options for the nodes. The nodes have equal parts of the memory and of
-    /// the CPUs, in order, and the same distance from each other.
-    fn numa_args(&self) -> Vec<String> {
-        let (nodes, cpus) = (self.machine.nodes, self.machine.cpus() / self.machine.nodes);
-        let node = |k: usize| format!("{}M,cpus={}-{}", self.node_mib(), k * cpus, (k + 1) * cpus - 1);
-        let pairs = (0..nodes)
-            .flat_map(|a| (a + 1..nodes).map(move |b| format!("src={a},dst={b},val={NUMA_DISTANCE}")));
-        let distances = pairs.flat_map(|pair| ["--numa-distance".to_string(), pair]);
-        (0..nodes).flat_map(|k| ["--numa".to_string(), node(k)]).chain(distances).collect()
-    }
-
-    fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
-        let mut args: Vec<String> = Vec::new();
-        let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
-        add("-device", "virtio-serial-pci,id=biasser".into());
-        for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)]
-        {
-            add("-chardev", format!("socket,id={id},path={socket},abstract=on,server=off"));
-            add("-device", format!("virtserialport,bus=biasser.0,chardev={id},name={port}"));
-        }
-        for device in self.machine.cpu_devices(CPU_MODEL) {
-            add("-device", device);
-        }
-        if let Some(emulation) = &self.emulation {
-            // The guest's date must not depend on the host either.
-            add("-rtc", "base=utc,clock=vm".into());
-            let shared = comma(&run.shared());
-            add(
-                "-plugin",
-                format!(
-                    "{},{}{},node_mib={},shm={shared}",
-                    comma(&emulation.plugin),
-                    self.machine.plugin_args(),
-                    throttle_args(&self.speed_changes),
-                    self.node_mib()
-                ),
-            );
-            add(
-                "-object",
-                format!("memory-backend-file,id=biasshm,size={},mem-path={shared},share=on", Shared::SIZE),
-            );
-            add("-device", "ivshmem-plain,memdev=biasshm".into());
-        }
-        args
-    }
-
     /// Wait until the command ends, a limit is exceeded, the guest ends, or the user presses
     /// Ctrl-C.
     fn watch(
         &self,
         guest: &mut Guest,
         run: &RunFolder,
-        shared: Option<&Shared>,
+        page: Option<&Page>,
         line: &StatusLine,
     ) -> Result<Watched> {
-        let virtual_time = || shared.map(Shared::virtual_time).unwrap_or_default();
+        let virtual_ns = |page: &Page| page.header.virtual_ns.load(Relaxed);
+        let virtual_time = || Duration::from_nanos(page.map_or(0, virtual_ns));
         let boot_limit = BOOT_LIMIT + BOOT_LIMIT_PER_VCPU * self.machine.cpus() as u32;
         let mut watched = Watched::default();
         let power_on = Instant::now();
@@ -359,7 +174,7 @@ impl Vm {
             if watched.late.is_some() {
                 return Ok(watched);
             }
-            if let (Some(start), Some(_), None) = (started, shared, ended)
+            if let (Some(start), Some(_), None) = (started, page, ended)
                 && !self.keep_output
                 && shown.elapsed() >= STATUS_PERIOD
             {
@@ -377,81 +192,9 @@ fn pace(virtual_time: Duration, wall: Duration) -> String {
     format!("{virtual_s:.1} s in the guest, {:.2} s of it a second", virtual_s / wall_s.max(0.001))
 }
 
-/// Return changes of speed as an argument of the QEMU plugin with a leading comma, or an empty text
-/// if there are none.
-fn throttle_args(changes: &[SpeedChange]) -> String {
-    let one = |change: &SpeedChange| {
-        format!("{}:{}@{}", change.vcpu, f64::from(change.mips_milli) / 1000.0, change.after.as_secs_f64())
-    };
-    let list: Vec<_> = changes.iter().map(one).collect();
-    if list.is_empty() { String::new() } else { format!(",throttle={}", list.join("+")) }
-}
-
-/// Distance between two nodes in the guest's SLIT. A node's distance to itself is 10.
-const NUMA_DISTANCE: u32 = 20;
-/// The CPU model that virtme-run requests from QEMU without KVM.
-const CPU_MODEL: &str = "max";
-
-/// Words on the guest kernel's command line.
-///
-/// | word | reason |
-/// |---|---|
-/// | `mitigations` | mitigations cost emulated instructions |
-/// | `tsc` | the TSC is the host's or derived from virtual time, and needs no watchdog |
-/// | `no_timer_check`, `psmouse.proto` | the timer check and the PS/2 probe take seconds |
-/// | `watchdog_thresh`, `rcu_cpu_stall_timeout` | the watchdogs must tolerate a slow host |
-/// | `random.trust_cpu` | the kernel need not collect entropy at boot |
-/// | `loglevel` | warnings reach the console |
-const KERNEL_ARGS: &[&str] = &[
-    // While the kernel sizes PCI BARs, QEMU 10 sends accesses of other CPUs to wrong devices. A
-    // lost write to the APIC stops a CPU's timer, and an assertion stops QEMU. The guest's script
-    // starts the other CPUs after the boot.
-    "maxcpus=1",
-    "mitigations=off",
-    "tsc=reliable",
-    "no_timer_check",
-    "psmouse.proto=exps",
-    "watchdog_thresh=30",
-    "rcupdate.rcu_cpu_stall_timeout=100",
-    "random.trust_cpu=on",
-    "loglevel=5",
-    // Debian's kernels would start with schedutil, the kernel that is built here with performance.
-    // Comparisons need the same governor.
-    "cpufreq.default_governor=performance",
-];
-
-/// Return the search path with `folder` as its first element.
-fn prefixed_path(folder: &Path) -> std::ffi::OsString {
-    let mut path = folder.as_os_str().to_os_string();
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
-    path
-}
-
-/// Return a path with its commas doubled, as in values of QEMU's options.
-fn comma(path: &Path) -> String {
-    path.to_string_lossy().replace(',', ",,")
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn changes_of_speed_reach_the_plugin() {
-        let change = |vcpu, mips_milli, after_ms| SpeedChange {
-            after: Duration::from_millis(after_ms),
-            vcpu,
-            mips_milli,
-        };
-        assert_eq!(throttle_args(&[]), "");
-        let changes = [change(0, 20_000, 3000), change(11, 12_500, 4250)];
-        assert_eq!(throttle_args(&changes), ",throttle=0:20@3+11:12.5@4.25");
-    }
 
     #[test]
     fn the_pace_is_guest_time_by_wall_time() {

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::cache;
-use crate::programs::{find_program, first_line};
+use crate::programs::{find_program, first_line, write_script};
 use crate::progress::{Step, run_logged};
 
 /// The virtme-ng release that the runner requires. Its options and ports change between releases.
@@ -34,9 +34,7 @@ pub fn virtme_run() -> Result<PathBuf> {
             folder.display()
         );
         let fresh = folder.join(format!(".virtme-run-{}", std::process::id()));
-        std::fs::write(&fresh, text).with_context(|| format!("cannot write {}", fresh.display()))?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&fresh, mode).context("cannot make a script executable")?;
+        write_script(&fresh, &text)?;
         std::fs::rename(&fresh, &launcher).context("cannot write in the cache directory")?;
     }
     Ok(launcher)

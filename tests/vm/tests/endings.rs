@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use bias_vm::prepare::{self, Wish};
-use bias_vm::runner::{Outcome, Vm};
+use bias_vm::prepare::{self, Vm, Wish};
+use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, exit};
 
 fn vm() -> Vm {

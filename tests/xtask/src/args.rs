@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ampvm_abi::SpeedChange;
 use bias_vm::Machine;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
@@ -77,7 +78,7 @@ pub struct VmArgs {
     /// thermal throttling. SECONDS is the guest's time since the start of the model, which is just
     /// before the start of the command.
     #[arg(long, value_name = "CPU:MIPS@S", conflicts_with = "no_emulation")]
-    pub throttle: Vec<String>,
+    pub throttle: Vec<SpeedChange>,
     /// Add a word to the guest kernel's command line (repeatable).
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub append: Vec<String>,

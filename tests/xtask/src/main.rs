@@ -10,7 +10,7 @@ mod vm;
 use std::process::exit;
 
 use anyhow::Result;
-use bias_vm::kernels::{self, Table};
+use bias_vm::kernels::{self, Headers, Origin, Table};
 use bias_vm::packages::{self, Consent};
 use bias_vm::tools;
 use clap::Parser as _;
@@ -77,9 +77,11 @@ fn kernel(names: &[String], consent: Consent) -> Result<i32> {
     let table = Table::load()?;
     if names.first().is_some_and(|name| name == "list") {
         for entry in &table.kernels {
-            let module =
-                entry.no_module.as_deref().map_or(String::new(), |why| format!("; no amp events: {why}"));
-            println!("{:<6} {}{module}", entry.name, entry.why);
+            print!("{:<6} {}", entry.name, entry.why);
+            match &entry.origin {
+                Origin::Debian { module: Headers::Missing(why), .. } => println!("; no amp events: {why}"),
+                _ => println!(),
+            }
         }
         return Ok(0);
     }
@@ -89,9 +91,9 @@ fn kernel(names: &[String], consent: Consent) -> Result<i32> {
     for name in if names.is_empty() { &all } else { names } {
         let kernel = kernels::ensure(name)?;
         println!("{name} {}", kernel.image.display());
-        match (&kernel.module, &kernel.no_module) {
-            (Some(module), _) => println!("{name} {}", module.display()),
-            (None, why) => println!("{name} no module: {}", why.as_deref().unwrap_or("none is known")),
+        match &kernel.module {
+            Ok(module) => println!("{name} {}", module.display()),
+            Err(why) => println!("{name} no module: {why}"),
         }
     }
     Ok(0)

@@ -6,7 +6,7 @@ use anyhow::Result;
 use bias_vm::exit::{USAGE, coded};
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Wish};
-use bias_vm::runner::{Outcome, SpeedChange};
+use bias_vm::runner::Outcome;
 
 use crate::args::VmArgs;
 
@@ -15,8 +15,9 @@ const DEFAULT_HYBRID: [&str; 3] = ["cpufreq=1", "itmt=1", "asym=1"];
 
 /// Run the command and return the exit code.
 pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
-    let speed_changes =
-        args.throttle.iter().map(|text| speed_change(text, args)).collect::<Result<Vec<_>>>()?;
+    if let Some(change) = args.throttle.iter().find(|change| change.cpu >= args.machine.cpus()) {
+        return Err(coded(USAGE, format!("--throttle {change} names a CPU that the machine lacks")));
+    }
     let mut vm = prepare::vm(&Wish {
         kernel: args.kernel.clone(),
         machine: args.machine.clone(),
@@ -27,16 +28,11 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     })?;
     vm.memory_mib = args.memory;
     vm.kernel_args.clone_from(&args.append);
-    vm.speed_changes = speed_changes;
+    vm.speed_changes.clone_from(&args.throttle);
     if args.default_hybrid {
-        if vm.emulation.as_ref().is_none_or(|emulation| emulation.module.is_none()) {
-            return Err(coded(
-                USAGE,
-                format!(
-                    "--default-hybrid needs the guest's module, and there is none for kernel {}; 6.12 has one",
-                    args.kernel
-                ),
-            ));
+        if let Err(why) = &vm.kernel.module {
+            let message = format!("--default-hybrid needs the guest's module: {why}; kernel 6.12 has one");
+            return Err(coded(USAGE, message));
         }
         vm.module_params = DEFAULT_HYBRID.map(String::from).to_vec();
     }
@@ -60,31 +56,4 @@ pub fn report(outcome: &Outcome) -> i32 {
         outcome.out.display()
     );
     outcome.verdict.code()
-}
-
-/// Parse `CPU:MIPS@SECONDS`.
-fn speed_change(text: &str, args: &VmArgs) -> Result<SpeedChange> {
-    let parse = || -> Option<(usize, f64, f64)> {
-        let (cpu, rest) = text.split_once(':')?;
-        let (mips, seconds) = rest.split_once('@')?;
-        Some((cpu.parse().ok()?, mips.parse().ok()?, seconds.parse().ok()?))
-    };
-    let cpus = args.machine.cpus();
-    match parse() {
-        Some((vcpu, mips, seconds))
-            if vcpu < cpus && (1.0..=10_000.0).contains(&mips) && (0.0..=86_400.0).contains(&seconds) =>
-        {
-            Ok(SpeedChange {
-                after: Duration::from_secs_f64(seconds),
-                vcpu,
-                mips_milli: (mips * 1000.0).round() as u32,
-            })
-        }
-        _ => Err(coded(
-            USAGE,
-            format!(
-                "--throttle \"{text}\" is not CPU:MIPS@SECONDS with a CPU below {cpus} and 1 to 10000 MIPS"
-            ),
-        )),
-    }
 }

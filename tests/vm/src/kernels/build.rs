@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::files::ampvm_folder;
 use crate::apt::{Apt, Suites};
+use crate::build::ampvm_folder;
 use crate::cache;
 use crate::progress::{Step, run_logged};
 

@@ -14,10 +14,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::files::{ampvm_folder, contents};
 use crate::apt::{Apt, Suites};
+use crate::build::ampvm_folder;
 use crate::cache;
 use crate::guest::quote;
+use crate::programs::write_script;
 use crate::progress::{Step, run_logged};
 
 /// Version of the steps below. Increment it when a change of the steps changes their result.
@@ -30,6 +31,23 @@ const NEWER_COMPILER: &[&str] = &["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"];
 
 fn sources() -> PathBuf {
     ampvm_folder().join("guest")
+}
+
+/// Return name and content of each file directly in `folder`, sorted by path, as parts of a cache
+/// key.
+fn contents(folder: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .filter_map(|file| file.ok().map(|file| file.path()))
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    let mut parts = Vec::new();
+    for file in files {
+        parts.push(file.file_name().unwrap_or_default().as_encoded_bytes().to_vec());
+        parts.push(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    Ok(parts)
 }
 
 fn key(of: &[&str]) -> Result<String> {
@@ -132,9 +150,7 @@ fn repair_tools(root: &Path) -> Result<()> {
                     quote(&libraries.to_string_lossy()),
                     quote(&real.to_string_lossy())
                 );
-                fs::write(&tool, text).with_context(|| format!("cannot write {}", tool.display()))?;
-                fs::set_permissions(&tool, fs::Permissions::from_mode(0o755))
-                    .context("cannot make a tool executable")?;
+                write_script(&tool, &text)?;
             }
         }
     }

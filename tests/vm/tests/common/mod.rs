@@ -5,8 +5,8 @@
 mod loads;
 
 use bias_vm::guest::quote;
-use bias_vm::prepare::{self, Wish};
-use bias_vm::runner::{Outcome, Vm};
+use bias_vm::prepare::{self, Vm, Wish};
+use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, build};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,76 @@
+#!/bin/sh
+# Runs in the guest: finds the output ports, starts the emulation, runs the command "$@" and records
+# how it ended. guest.rs sets the arguments and the variables VM_*, OUT, AMPCTL and AMP_PMU.
+for port in /sys/class/virtio-ports/*; do
+	read -r name <"$port/name" || continue
+	case $name in
+	"$VM_PORT_OUT") exec >"/dev/${port##*/}" ;;
+	"$VM_PORT_ERR") exec 2>"/dev/${port##*/}" ;;
+	esac
+done
+exec </dev/null
+
+finish() {
+	# Power off at once: an orderly shutdown takes seconds and nothing here needs it.
+	echo 1 >/proc/sys/kernel/sysrq
+	echo o >/proc/sysrq-trigger
+	sleep 60
+}
+
+fail() {
+	echo "$1" >"$VM_RUN/$VM_FAILED"
+	finish
+}
+
+# The kernel starts with one CPU; see KERNEL_ARGS. A CPU that the command line forbids stays off.
+# A start waits for many grace periods of RCU, which are short if expedited.
+echo 1 >/sys/kernel/rcu_expedited
+for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
+	[ "$(cat "$cpu")" = 1 ] || echo 1 >"$cpu"
+done 2>/dev/null
+echo 0 >/sys/kernel/rcu_expedited
+
+# QEMU now and then leaves a CPU without a timer, and a task that sleeps there never wakes. Find out
+# now, from whichever CPU this is.
+mkdir -p /run/bias
+cpus=0
+for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
+	cpus=$((cpus + 1))
+	(taskset -c "${cpu##*/cpu}" sleep 0.02; echo >>/run/bias/timers) &
+done
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	[ "$(wc -l </run/bias/timers)" -ge "$cpus" ] && break
+	[ "$try" = 20 ] && fail "$VM_NO_TIMER"
+	sleep 0.1
+done 2>/dev/null
+
+# State directories become writable; what is written is lost with the guest.
+mkdir -p /run/bias/upper /run/bias/work
+mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null ||
+	mount -t tmpfs state /var/lib
+export OUT AMPCTL AMP_PMU HOME="${HOME:-/root}" XDG_CACHE_HOME=/run/bias/cache XDG_STATE_HOME=/run/bias/state
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
+
+# libbpf reads the configuration for schedulers that depend on kernel options. Without it they do
+# not load.
+if [ -n "$VM_CONFIG" ] && ! [ -e /proc/config.gz ]; then
+	mkdir -p /run/bias/boot
+	cp "$VM_CONFIG" "/run/bias/boot/config-$(uname -r)" && mount --bind /run/bias/boot /boot
+fi
+
+if [ -n "$AMP_PMU" ]; then
+	# The parameters are separated by blanks.
+	# shellcheck disable=SC2086
+	insmod "$AMP_PMU" $VM_PARAMS 2>"$VM_RUN/insmod.log" ||
+		fail "the guest refuses the PMU module: $(cat "$VM_RUN/insmod.log")"
+elif [ -n "$AMPCTL" ]; then
+	"$AMPCTL" start >"$VM_RUN/start.log" 2>&1 || fail "cannot start the emulation: $(cat "$VM_RUN/start.log")"
+fi
+
+cd "$VM_CWD" 2>/dev/null || cd /
+echo started >"$VM_RUN/$VM_STARTED"
+"$@"
+echo $? >"$VM_RUN/$VM_EXIT_CODE.new"
+mv "$VM_RUN/$VM_EXIT_CODE.new" "$VM_RUN/$VM_EXIT_CODE"
+finish

@@ -1,0 +1,194 @@
+//! The command line of virtme-run and QEMU for a VM.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ampvm_abi::PAGE_BYTES;
+use anyhow::{Context as _, Result};
+
+use crate::guest;
+use crate::prepare::Vm;
+use crate::programs::write_script;
+use crate::run_folder::RunFolder;
+
+/// Distance between two nodes in the guest's SLIT. A node's distance to itself is 10.
+const NUMA_DISTANCE: u32 = 20;
+/// The CPU model that virtme-run requests from QEMU without KVM.
+const CPU_MODEL: &str = "max";
+
+/// Words on the guest kernel's command line.
+///
+/// | word | reason |
+/// |---|---|
+/// | `mitigations` | mitigations cost emulated instructions |
+/// | `tsc` | the TSC is the host's or derived from virtual time, and needs no watchdog |
+/// | `no_timer_check`, `psmouse.proto` | the timer check and the PS/2 probe take seconds |
+/// | `watchdog_thresh`, `rcu_cpu_stall_timeout` | the watchdogs must tolerate a slow host |
+/// | `random.trust_cpu` | the kernel need not collect entropy at boot |
+/// | `loglevel` | warnings reach the console |
+const KERNEL_ARGS: &[&str] = &[
+    // While the kernel sizes PCI BARs, QEMU 10 sends accesses of other CPUs to wrong devices. A
+    // lost write to the APIC stops a CPU's timer, and an assertion stops QEMU. The guest's script
+    // starts the other CPUs after the boot.
+    "maxcpus=1",
+    "mitigations=off",
+    "tsc=reliable",
+    "no_timer_check",
+    "psmouse.proto=exps",
+    "watchdog_thresh=30",
+    "rcupdate.rcu_cpu_stall_timeout=100",
+    "random.trust_cpu=on",
+    "loglevel=5",
+    // Debian's kernels would start with schedutil, the kernel that is built here with performance.
+    // Comparisons need the same governor.
+    "cpufreq.default_governor=performance",
+];
+
+impl Vm {
+    /// Fill the run's directory with the scripts that guest and host run.
+    pub(crate) fn prepare(&self, command: &[String]) -> Result<RunFolder> {
+        fs::create_dir_all(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
+        let out = self.out.canonicalize().with_context(|| format!("cannot open {}", self.out.display()))?;
+        let run = RunFolder { path: out.join(".vm") };
+        if run.path.exists() {
+            fs::remove_dir_all(&run.path).with_context(|| format!("cannot empty {}", run.path.display()))?;
+        }
+        fs::create_dir(&run.path).with_context(|| format!("cannot create {}", run.path.display()))?;
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let path =
+            |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        let emulator = self.emulator.as_ref();
+        let variables = [
+            ("VM_RUN", path(Some(&run.path))),
+            ("OUT", path(Some(&out))),
+            ("VM_CWD", path(Some(&cwd))),
+            ("VM_CONFIG", path(self.kernel.config.as_deref())),
+            ("VM_PARAMS", self.module_params.join(" ")),
+            ("AMP_PMU", path(emulator.and(self.kernel.module.as_deref().ok()))),
+            ("AMPCTL", path(emulator.map(|emulator| emulator.ampctl.as_path()))),
+        ];
+        let script = guest::script(&variables, command);
+        write_script(&run.path.join("guest.sh"), &script)?;
+        // virtme-run forks QEMU. With this script QEMU dies with virtme-run, which dies with this
+        // process. The script also preloads the plugin, because QEMU takes its clocks from it.
+        let preload = emulator.map_or(String::new(), |emulator| {
+            let plugin = guest::quote(&emulator.plugin.to_string_lossy());
+            format!("env AMPVM_PLUGIN_API={} LD_PRELOAD={plugin} ", self.qemu.plugin_api)
+        });
+        let qemu = guest::quote(&self.qemu.path.to_string_lossy());
+        let text = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{qemu} \"$@\"\n");
+        write_script(&run.path.join("qemu"), &text)?;
+        Ok(run)
+    }
+
+    /// Return the command that runs the VM. `scratch` is for temporary files, `stdout` and `stderr`
+    /// are the sockets of [`crate::ports`].
+    pub(crate) fn launcher(
+        &self,
+        run: &RunFolder,
+        scratch: &Path,
+        stdout: &str,
+        stderr: &str,
+    ) -> Result<Command> {
+        let out = run.path.parent().unwrap_or(Path::new("/"));
+        let script = run.path.join("guest.sh");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
+        command.arg("--kimg").arg(&self.kernel.image);
+        command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
+        match &self.virtiofsd {
+            // virtme-run takes the first virtiofsd in the search path.
+            Some(folder) => command.env("PATH", prefixed_path(folder)),
+            None => command.arg("--force-9p"),
+        };
+        command.env("TMPDIR", scratch);
+        // The guest's console goes to standard error, which this process reads to detect panics.
+        command.arg("--show-boot-console");
+        command.arg("--qemu-bin").arg(run.path.join("qemu"));
+        command.arg("--rwdir").arg(out);
+        command.arg("--cpus").arg(self.machine.smp_args());
+        command.arg("--memory").arg(format!("{}M", self.memory_mib));
+        if self.machine.nodes > 1 {
+            command.args(self.numa_args());
+        }
+        command.arg("--script-sh").arg(format!("sh {}", guest::quote(&script.to_string_lossy())));
+        for word in KERNEL_ARGS.iter().copied().chain(self.kernel_args.iter().map(String::as_str)) {
+            command.arg("-a").arg(word);
+        }
+        command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));
+        let log = fs::File::create(run.launcher_log()).context("cannot write in the output directory")?;
+        command.stdin(Stdio::null()).stdout(log).stderr(Stdio::piped()).process_group(0);
+        Ok(command)
+    }
+
+    /// Return the memory of each node in MiB.
+    fn node_mib(&self) -> u32 {
+        self.memory_mib / self.machine.nodes as u32
+    }
+
+    /// Return virtme-run's options for the nodes. The nodes have equal parts of the memory and of
+    /// the CPUs, in order, and the same distance from each other.
+    fn numa_args(&self) -> Vec<String> {
+        let (nodes, cpus) = (self.machine.nodes, self.machine.cpus() / self.machine.nodes);
+        let node = |k: usize| format!("{}M,cpus={}-{}", self.node_mib(), k * cpus, (k + 1) * cpus - 1);
+        let pairs = (0..nodes)
+            .flat_map(|a| (a + 1..nodes).map(move |b| format!("src={a},dst={b},val={NUMA_DISTANCE}")));
+        let distances = pairs.flat_map(|pair| ["--numa-distance".to_string(), pair]);
+        (0..nodes).flat_map(|k| ["--numa".to_string(), node(k)]).chain(distances).collect()
+    }
+
+    fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
+        let mut args: Vec<String> = Vec::new();
+        let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
+        add("-device", "virtio-serial-pci,id=biasser".into());
+        for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)]
+        {
+            add("-chardev", format!("socket,id={id},path={socket},abstract=on,server=off"));
+            add("-device", format!("virtserialport,bus=biasser.0,chardev={id},name={port}"));
+        }
+        for device in self.machine.cpu_devices(CPU_MODEL) {
+            add("-device", device);
+        }
+        if let Some(emulator) = &self.emulator {
+            // The guest's date must not depend on the host either.
+            add("-rtc", "base=utc,clock=vm".into());
+            let shared = comma(&run.shared());
+            let changes: Vec<_> = self.speed_changes.iter().map(ToString::to_string).collect();
+            let throttles = match changes.join("+") {
+                none if none.is_empty() => none,
+                some => format!(",throttle={some}"),
+            };
+            add(
+                "-plugin",
+                format!(
+                    "{},{}{},node_mib={},shm={shared}",
+                    comma(&emulator.plugin),
+                    self.machine.plugin_args(),
+                    throttles,
+                    self.node_mib()
+                ),
+            );
+            add(
+                "-object",
+                format!("memory-backend-file,id=biasshm,size={},mem-path={shared},share=on", PAGE_BYTES),
+            );
+            add("-device", "ivshmem-plain,memdev=biasshm".into());
+        }
+        args
+    }
+}
+
+/// Return the search path with `folder` as its first element.
+fn prefixed_path(folder: &Path) -> std::ffi::OsString {
+    let mut path = folder.as_os_str().to_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    path
+}
+
+/// Return a path with its commas doubled, as in values of QEMU's options.
+fn comma(path: &Path) -> String {
+    path.to_string_lossy().replace(',', ",,")
+}
