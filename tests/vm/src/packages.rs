@@ -64,6 +64,7 @@ const PACKAGES: &[Package] = &[
     package("libclang1-19", "/usr/lib/llvm-19/lib/libclang-19.so.1", "reads the C headers for Rust"),
     package("stress-ng", "stress-ng", "load in the stress scenarios"),
     package("meson", "meson", "the packagers' build, tested like everything else"),
+    package("shellcheck", "shellcheck", "checks the scripts of the scenarios"),
 ];
 
 /// Whether the installation needs the user's consent.

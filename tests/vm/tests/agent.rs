@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Expectations, PRETEND, Scenario};
+use common::{Expectations, Scenario};
 
 fn scenario() -> Scenario {
     Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
@@ -12,17 +12,13 @@ fn scenario() -> Scenario {
 
 /// Return the time for which the process is stopped [s]. BIAS_VM_STOP_S sets a longer one for runs
 /// by hand.
-fn stop_s() -> u64 {
-    std::env::var("BIAS_VM_STOP_S").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
+fn stop_s() -> String {
+    std::env::var("BIAS_VM_STOP_S").unwrap_or_else(|_| "3".into())
 }
 
 #[test]
 fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
-    let results = scenario().run(&format!(
-        "{PRETEND}\nkeep control $BENCH control --scheduler-cmd \"nice -n -20 $SCHED\" --stop {} --clients 1000 --flood 5\n\
-         cat /sys/kernel/sched_ext/state >$OUT/state\n",
-        stop_s()
-    ));
+    let results = scenario().run("agent_control", &[&stop_s()]);
     eprintln!("{:#}", results.json("control"));
     let mut expect = Expectations::default();
     let told = results.json("control")["told"].as_str().unwrap().to_owned();
@@ -46,42 +42,9 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
     expect.judge();
 }
 
-const RELOADS: &str = r#"
-set +e
-config=/run/scx_bias.toml
-slice() { $BIAS status --json | sed -n 's/.*"slice_us": \([0-9]*\).*/\1/p'; }
-enabled() { for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done; }
-answers() { for i in $(seq 100); do $BIAS status >/dev/null 2>&1 && break; sleep 0.1; done; }
-printf 'slice_us = 20000\nlog_level = "info"\n' >$config
-setsid $BIAS --config $config --capacity-file /run/capacity.json --slice-min-us 2000 >$OUT/log 2>&1 </dev/null & bias=$!
-enabled; answers
-slice >$OUT/first
-printf 'slice_us = 5000\nno_bias = true\n' >$config
-$BIAS reload --json >$OUT/reload.json; echo $? >$OUT/reload.code
-slice >$OUT/second
-# Each would be refused at a start, too; the last contradicts the command line.
-for text in 'slice_us = "5ms"' 'slice_ms = 5' 'slice_us = 1000' 'slice_us = '; do
-  echo "$text" >$config
-  $BIAS reload 2>&1 >/dev/null | sed 's/^/err /' >>$OUT/broken
-  $BIAS reload >/dev/null 2>&1; echo "code $? $(slice)" >>$OUT/broken
-done
-chmod o+w $config; echo 'slice_us = 6000' >$config
-$BIAS reload >/dev/null 2>>$OUT/open; echo $? >>$OUT/open; chmod o-w $config
-echo 'slice_us = 7000' >$config; kill -HUP $bias
-for i in $(seq 100); do [ "$(slice)" = 7000 ] && break; sleep 0.1; done
-slice >$OUT/third
-stat -c '%a' /run/scx/root /run/scx/root/stats >$OUT/modes
-setpriv --reuid 65534 --clear-groups $BIAS status >$OUT/other.out 2>$OUT/other.err; echo $? >$OUT/other.code
-setpriv --reuid 65534 --clear-groups $BIAS reload >>$OUT/other.out 2>>$OUT/other.err; echo $? >>$OUT/other.code
-grep -h -E '^(CapEff|CapPrm|CapBnd|CapInh|NoNewPrivs)' /proc/$bias/task/*/status | sort -u >$OUT/rights
-ls /proc/$bias/task | wc -l >$OUT/threads
-kill -TERM $bias; wait $bias; echo $? >$OUT/end.code
-cat /sys/kernel/sched_ext/state >$OUT/state
-"#;
-
 #[test]
 fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
-    let results = scenario().run(&format!("{PRETEND}\n{RELOADS}"));
+    let results = scenario().run("agent_reload", &[]);
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     let slices = [text("first"), text("second"), text("third")];
@@ -142,23 +105,10 @@ fn expect_few_rights(expect: &mut Expectations, rights: &str) {
     expect.at_least("different rights", f64::from(seen), 5.0);
 }
 
-/// The capabilities that the service's unit leaves must be enough to load, to answer requests and
-/// to end. The masked file is the one that ProtectKernelTunables hides.
-const CONFINED: &str = r#"
-set +e
-mount --bind /dev/null /proc/kallsyms
-setpriv --bounding-set=-all,+bpf,+perfmon,+sys_nice,+setpcap --inh-caps=-all --no-new-privs \
-  $BIAS --capacity-file /run/capacity.json >$OUT/log 2>&1 </dev/null & bias=$!
-for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-cat /sys/kernel/sched_ext/state >$OUT/state
-for i in $(seq 100); do $BIAS status >$OUT/status 2>&1 && break; sleep 0.1; done
-kill -TERM $bias; wait $bias; echo $? >$OUT/code
-"#;
-
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn the_rights_that_the_unit_leaves_are_enough() {
-    let results = scenario().run(&format!("{PRETEND}\n{CONFINED}"));
+    let results = scenario().run("agent_confined", &[]);
     let mut expect = Expectations::default();
     expect.holds(&format!("loads: {}", results.text("log")), results.text("state").trim() == "enabled");
     let status = results.text("status");
@@ -167,27 +117,9 @@ fn the_rights_that_the_unit_leaves_are_enough() {
     expect.judge();
 }
 
-/// The reader of standard output closes it after a line, and two cgroups have a limit.
-const ALONE: &str = r#"
-set +e
-cg=/sys/fs/cgroup
-[ -e $cg/cgroup.controllers ] || mount -t cgroup2 none $cg
-echo +cpu >$cg/cgroup.subtree_control; mkdir $cg/web $cg/db $cg/free
-echo '50000 100000' >$cg/web/cpu.max; echo '10000 100000' >$cg/db/cpu.max
-mkfifo /run/out
-$BIAS --capacity-file /run/capacity.json --stats 0.2 >/run/out 2>$OUT/log & bias=$!
-head -1 /run/out >$OUT/line
-for i in $(seq 300); do $BIAS status >$OUT/status 2>/dev/null && break; sleep 0.1; done
-sleep 3
-cat /sys/kernel/sched_ext/state >$OUT/state
-$BIAS check >$OUT/check
-kill -TERM $bias; wait $bias; echo $? >$OUT/code
-exit 0
-"#;
-
 #[test]
 fn a_closed_output_ends_nothing_and_limits_that_do_not_hold_are_told() {
-    let results = scenario().run(&format!("{PRETEND}\n{ALONE}"));
+    let results = scenario().run("agent_alone", &[]);
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     expect.holds(&format!("a line was read: {}", text("line")), !text("line").is_empty());

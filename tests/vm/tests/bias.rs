@@ -9,18 +9,9 @@ mod common;
 
 use common::{Expectations, Scenario};
 
-const MIXES: &str = r#"
-MIX="mix --solo $OUT/solo.json --warmup 1"
-under four $MIX --tasks 2compute+2chase --seconds 4 --rounds 3
-under eight $MIX --tasks 4compute+4chase --seconds 6
-under phases $MIX --tasks 4phases:4000 --seconds 8
-SCHED="$SCHED --no-bias"
-under blind $MIX --tasks 2compute+2chase --seconds 4 --rounds 3
-"#;
-
 #[test]
 fn tasks_are_placed_by_what_they_stall_on() {
-    let results = Scenario::emulated("6.12", "2F2S", 8).run(MIXES);
+    let results = Scenario::emulated("6.12", "2F2S", 8).run("bias_mixes", &[]);
     let mut expect = Expectations::default();
     let stp = |name| results.number(name, "/stp");
     // Compute on fast and chase on slow CPUs gives 3.90. The default's mean is 3.4, and equal
@@ -43,53 +34,12 @@ fn tasks_are_placed_by_what_they_stall_on() {
     expect.judge();
 }
 
-/// The script measures no time, so it runs unpaced. The counters still count.
-const LUCK: &str = r#"
-"$AMPCTL" stop
-cat >/run/capacity.json <<END
-{"version": 1, "cpus": [
- {"cpu": 0, "cost_permille": [2500, 1580, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
- {"cpu": 2, "cost_permille": [1600, 1300, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}
-END
-$BIAS --capacity-file /run/capacity.json >$OUT/bias.log 2>&1 &
-bias=$!
-for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-cat /sys/kernel/sched_ext/state >$OUT/before
-seq_before=$(cat /sys/kernel/sched_ext/enable_seq)
-(i=0; while [ $i -lt 2000 ]; do true & i=$((i + 1)); done; wait) &
-forks=$!
-$BENCH mix --tasks 2compute+2chase+2mixed:60 --seconds 8 --warmup 0.2 --solo /run/solo.json --fast-cpus 1 --json >$OUT/mix.json 2>$OUT/mix.err &
-mix=$!
-# The only fast CPU goes and comes back, tasks are tied to one class and set free.
-for round in 1 2 3; do
-  echo 0 >/sys/devices/system/cpu/cpu1/online; sleep 0.5
-  echo 1 >/sys/devices/system/cpu/cpu1/online; sleep 0.3
-  for cpus in 1 0,3 2 0-3; do
-    for task in $(pgrep -P $mix); do taskset -apc $cpus $task >/dev/null 2>&1; done
-    sleep 0.2
-  done
-done
-wait $forks; echo $? >$OUT/forks
-wait $mix; echo $? >$OUT/mix.code
-wait $forks; echo $? >$OUT/forks
-wait $mix; echo $? >$OUT/mix.code
-# The CPU that was away counts again.
-$BIAS status --json >$OUT/back.before.json
-$BENCH work compute --seconds 2 --cpu 1 >/dev/null
-$BIAS status --json >$OUT/back.after.json
-timeout 5 $BIAS --monitor 1 2>/dev/null | tail -1 >$OUT/stats
-cat /sys/kernel/sched_ext/state >$OUT/after
-[ "$(cat /sys/kernel/sched_ext/enable_seq)" = "$seq_before" ] && echo same >$OUT/seq || echo other >$OUT/seq
-kill -INT $bias; wait $bias; echo $? >$OUT/code
-dmesg | grep -E 'BUG|Oops|runnable task stall|sched_ext:.*(error|disabled.*[^)]$)' >$OUT/complaints || true
-"#;
-
 /// Check that no task is lost and the scheduler stays, on a machine with three speeds: the only
 /// fast CPU goes offline and returns, many forks run, and tasks are tied to one class.
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn bad_luck_costs_no_task_and_not_the_scheduler() {
-    let results = Scenario::emulated("6.12", "24:60:36:24", 4).run(LUCK);
+    let results = Scenario::emulated("6.12", "24:60:36:24", 4).run("bias_luck", &[]);
     let mut expect = Expectations::default();
     for (file, state) in [
         ("before", "enabled"),

@@ -9,37 +9,10 @@ use common::{Expectations, Scenario};
 /// Limit of `docs/evaluation.md` [instructions per second]: 0.2 % of a real core.
 const MOST_PER_S: f64 = 5e6;
 
-/// The tasks start and the scheduler loads unpaced, because 200 starts at this pace would take
-/// minutes.
-const SCRIPT: &str = r#"
-calibrate
-"$AMPCTL" stop
-$SCHED >>$OUT/sched.log 2>&1 &
-scheduler=$!
-for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-cost() {
-  "$AMPCTL" start
-  sleep 5
-  keep $1 $BENCH cost --pid $scheduler --seconds 10
-  $BIAS status --json >$OUT/$1.status.json
-  "$AMPCTL" stop
-}
-for i in $(seq 197); do sleep 1000 & tasks="$tasks $!"; done
-for i in 1 2 3; do $BENCH work compute --seconds 1000 >/dev/null & tasks="$tasks $!"; done
-sleep 3
-cost asleep
-kill $tasks; tasks=
-for i in $(seq 200); do $BENCH work compute --seconds 1000 >/dev/null & tasks="$tasks $!"; done
-sleep 3
-cost busy
-kill $tasks
-kill -INT $scheduler; wait $scheduler; echo $? >$OUT/code
-"#;
-
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn the_agent_costs_next_to_nothing() {
-    let results = Scenario::emulated("6.12", "30:30:30:30:12:12:12:12", 9).run(SCRIPT);
+    let results = Scenario::emulated("6.12", "30:30:30:30:12:12:12:12", 9).run("cost", &[]);
     let mut expect = Expectations::default();
     for name in ["asleep", "busy"] {
         let threads = results.number(name, "/threads");

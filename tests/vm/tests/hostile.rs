@@ -15,34 +15,6 @@ use bias_vm::{build, exit};
 /// Times from the start to Ctrl-C: during the search for tools, the build of the machine, the boot
 /// and the command.
 const CTRL_C_MS: [u64; 6] = [100, 500, 1500, 4000, 8000, 13_000];
-/// Program that runs its arguments under a seccomp(2) filter: prctl(PR_SET_TSC) fails with EPERM,
-/// as in some containers.
-const NO_TRAP: &str = r"
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-int main(int argc, char **argv)
-{
-	struct sock_filter code[] = {
-		LOAD(nr),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_prctl, 0, 3),
-		LOAD(args[0]),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_TSC, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog filter = {sizeof(code) / sizeof(*code), code};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		return 99;
-	execv(argv[1], argv + 1);
-	return 98;
-}
-";
 
 /// Return the program of `cargo xtask`, and build it if needed.
 fn xtask() -> PathBuf {
@@ -135,8 +107,8 @@ fn a_full_disk_is_named() {
 fn a_host_that_lets_no_rdtsc_trap_is_named() {
     let (xtask, temporary) = (xtask(), tempfile::tempdir().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let (source, filter) = (folder.path().join("no_trap.c"), folder.path().join("no_trap"));
-    fs::write(&source, NO_TRAP).unwrap();
+    let (source, filter) =
+        (build::workspace().join("tests/vm/tests/no_trap.c"), folder.path().join("no_trap"));
     assert!(Command::new("cc").arg("-o").args([&filter, &source]).status().unwrap().success());
     let program = xtask.to_string_lossy();
     let output = command(temporary.path(), &filter, &[&program, "vm", "--", "true"]).output().unwrap();

@@ -7,20 +7,6 @@ mod common;
 
 use common::{Expectations, Results, Scenario};
 
-/// Leave the CPU time in 3 s of a task and of two busy kernel threads, all bound to CPU 1 [ns].
-const KTHREADS: &str = r#"
-/run/loads spin 1 100 1 >/dev/null & user=$!
-echo 1:2 >/sys/module/amp_pmu/parameters/kthreads
-sleep 1
-busy=$(grep -l '^amp_busy/1$' /proc/[0-9]*/comm | sed 's|/comm||')
-task=$(grep -L "^$user " /proc/$user/task/*/stat | sed 's|/stat||')
-ran() { for folder in $task $busy; do read -r ns rest <"$folder/schedstat"; printf '%s ' "$ns"; done; }
-before=$(ran); sleep 3; after=$(ran)
-echo "$before $after" | awk '{printf "{\"ran_ns\": [%.0f, %.0f, %.0f]}\n", $4 - $1, $5 - $2, $6 - $3}' >"$OUT/thirds.json"
-echo 0 >/sys/module/amp_pmu/parameters/kthreads
-kill $user
-"#;
-
 fn expect_thirds(results: &Results, expect: &mut Expectations) {
     let ran = |at: usize| results.number("thirds", &format!("/ran_ns/{at}"));
     let all: f64 = (0..3).map(ran).sum();
@@ -54,7 +40,7 @@ fn expect_short_waits(results: &Results, expect: &mut Expectations) {
 fn real_time_and_kernel_threads_take_a_cpu() {
     let bursts =
         |under: &str| BURSTS.map(|run| format!("loads {under}-bursts{run} fifo 4 2 1 5 15\n")).concat();
-    let under = format!("loads spinning fifo 4 5 1 1 0\n{}{KTHREADS}", bursts("bias"));
+    let under = format!("loads spinning fifo 4 5 1 1 0\n{}. \"${{0%/*}}/kthreads.sh\"", bursts("bias"));
     let results = Scenario::emulated("6.12", "60x4", 5).loads(&bursts("default"), &under);
     let mut expect = Expectations::default();
     let spinning = results.number("spinning", "/least_over_mean");

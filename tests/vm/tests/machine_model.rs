@@ -138,12 +138,8 @@ fn speeds_are_the_same_on_a_busy_host() {
 #[ignore = "minutes more: cargo xtask test --full"]
 fn speed_ratios_are_those_of_the_model() {
     // One boot serves three ratios: each CPU against the first.
-    let results = Scenario::emulated("6.12", "60:54:36:24", 4).run(
-        r#"
-for cpu in 1 2 3; do
-  keep ratio$cpu $BENCH ratio --cpus 0,$cpu --kinds compute,chase,stalled
-done
-"#,
+    let results = Scenario::emulated("6.12", "60:54:36:24", 4).shell(
+        "for cpu in 1 2 3; do keep ratio$cpu $BENCH ratio --cpus 0,$cpu --kinds compute,chase,stalled; done",
     );
     let mut expect = Expectations::default();
     for (cpu, ratio) in [(1, 60.0 / 54.0), (2, 60.0 / 36.0), (3, 60.0 / 24.0)] {
@@ -183,14 +179,14 @@ fn classes_and_costs(table: &Value) -> (Vec<String>, Vec<u64>) {
     (cpus.iter().map(class).collect(), cpus.iter().map(cost).collect())
 }
 
-const CALIBRATE: &str = "keep table $BIAS calibrate --force\n";
+const CALIBRATE: &str = "keep table $BIAS calibrate --force";
 
 /// Threads of a busy core have 0.62 of their speed, and a miss takes the same time as on an idle
 /// core.
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_prices_siblings() {
-    let results = Scenario::emulated("6.12", "60x4,threads=2,smt_share=0.62", 3).run(CALIBRATE);
+    let results = Scenario::emulated("6.12", "60x4,threads=2,smt_share=0.62", 3).shell(CALIBRATE);
     let mut expect = Expectations::default();
     for cpu in 0..4 {
         let factor = |k: u32| results.number("table", &format!("/cpus/{cpu}/shared_permille/{k}"));
@@ -204,7 +200,7 @@ fn calibration_prices_siblings() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_finds_two_classes() {
-    let results = Scenario::emulated("6.12", "2F2S", 3).run(CALIBRATE);
+    let results = Scenario::emulated("6.12", "2F2S", 3).shell(CALIBRATE);
     let mut expect = Expectations::default();
     let (classes, costs) = classes_and_costs(&results.json("table"));
     expect.holds(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
@@ -217,7 +213,7 @@ fn calibration_finds_two_classes() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn calibration_orders_cpus_that_are_nearly_alike() {
-    let results = Scenario::emulated("6.12", "NEAR", 3).run(CALIBRATE);
+    let results = Scenario::emulated("6.12", "NEAR", 3).shell(CALIBRATE);
     let mut expect = Expectations::default();
     let (_, costs) = classes_and_costs(&results.json("table"));
     expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
@@ -227,16 +223,7 @@ fn calibration_orders_cpus_that_are_nearly_alike() {
 /// Calibrate four equal CPUs several times. Different work before each calibration leaves other
 /// pages free and other lines in the caches.
 fn one_class_each_time(calibrations: usize) {
-    let script = r#"
-for run in $(seq RUNS); do
-  for cpu in 0 2; do "$BENCH" work stream --seconds 0.2 --cpu $cpu --json >/dev/null & done
-  "$BENCH" work chase --seconds 0.$run --cpu 1 --json >/dev/null || exit
-  wait
-  keep table$run $BIAS calibrate --force
-done
-"#;
-    let script = script.replace("RUNS", &calibrations.to_string());
-    let results = Scenario::emulated("6.12", "SYM", 8).run(&script);
+    let results = Scenario::emulated("6.12", "SYM", 8).run("one_class", &[&calibrations.to_string()]);
     let mut expect = Expectations::default();
     for run in 1..=calibrations {
         let (classes, costs) = classes_and_costs(&results.json(&format!("table{run}")));

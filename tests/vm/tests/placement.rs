@@ -9,26 +9,6 @@ mod common;
 
 use common::{Expectations, Results, Scenario};
 
-const MIXES: &str = r#"
-MIX="mix --solo $OUT/solo.json"
-keep four_default $BENCH $MIX --tasks 4compute --seconds 10
-keep eight_default $BENCH $MIX --tasks 4compute+4chase --seconds 10
-under one $MIX --tasks 1compute --seconds 3 --rounds 2
-under two $MIX --tasks 2compute --seconds 3 --rounds 2
-under four $MIX --tasks 4compute --seconds 10
-under eight $MIX --tasks 4compute+4chase --seconds 10
-keep exec "$BIAS" exec -n 2 --capacity-file /run/capacity.json -- $BENCH $MIX --tasks 2compute --seconds 2
-under interactive run interactive+4compute --solo $OUT/solo.json --stretch 5 --seconds 6
-"#;
-
-const PINGPONG: &str = "
-under pinned pingpong --cpu 0
-SCHED=\"$SCHED --no-bias\"
-under pinned_blind pingpong --cpu 0
-under free pingpong
-under pairs pingpong --pairs 4
-";
-
 fn expect_placement(results: &Results, expect: &mut Expectations) {
     let share = |name| results.number(name, "/fast_share");
     expect.at_least("1 compute task: share of run time on fast CPUs", share("one"), 0.98);
@@ -61,7 +41,7 @@ fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
 
 #[test]
 fn placement_and_overhead_on_6_12() {
-    let results = Scenario::emulated("6.12", "2F2S", 6).run(&format!("{MIXES}{PINGPONG}"));
+    let results = Scenario::emulated("6.12", "2F2S", 6).run("placement", &["pingpong"]);
     let mut expect = Expectations::default();
     expect_placement(&results, &mut expect);
     expect_cheap_switches(&results, &mut expect);
@@ -71,7 +51,7 @@ fn placement_and_overhead_on_6_12() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn placement_on_7_3() {
-    let results = Scenario::emulated("7.3", "2F2S", 6).run(MIXES);
+    let results = Scenario::emulated("7.3", "2F2S", 6).run("placement", &[]);
     let mut expect = Expectations::default();
     expect_placement(&results, &mut expect);
     expect.judge();

@@ -16,60 +16,6 @@ const THROTTLED: f64 = 20.0;
 /// Longest time until the table has followed [ms].
 const TABLE_MS: f64 = 3000.0;
 
-/// `load OPTIONS...` loads the scheduler at full speed and then paces the machine again. `look
-/// NAME` records the status and a second of the tasks' activity. `speed NAME CPU MIPS` changes a
-/// speed and waits for as long as the table and the tasks may take.
-const STEPS: &str = r#"
-set +e
-now() { date +%s%3N; }
-calibrate
-load() {
-  "$AMPCTL" stop
-  $SCHED "$@" >>$OUT/bias.log 2>&1 & bias=$!
-  for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-  for i in $(seq 100); do $BIAS status >/dev/null 2>&1 && break; sleep 0.1; done
-  "$AMPCTL" start
-}
-unload() { kill $tasks; wait $tasks 2>/dev/null; kill -INT $bias; wait $bias || echo "$?" >>$OUT/codes; tasks=""; }
-task() { name=$1; shift; "$@" >/dev/null 2>&1 & echo $! >$OUT/$name.pid; tasks="$tasks $!"; }
-look() { $BIAS top --json --count 1 --interval 1 >$OUT/$1.top.json; $BIAS status --json >$OUT/$1.status.json; }
-speed() { now >$OUT/$1.at; "$AMPCTL" speed $2 $3; sleep 5; look $1; }
-where() { awk '{print $39}' /proc/$(cat $OUT/$1.pid)/stat; }
-: >$OUT/codes
-work="$BENCH work --seconds 120"
-cost() { awk '{print $14 + $15}' /proc/$bias/stat; }
-
-load
-for i in 1 2; do task compute$i $work compute; task chase$i $work chase; done
-sleep 5; look mix.before
-cost >$OUT/cost.begin; now >$OUT/cost.begin.at
-speed mix.down 0 20
-speed mix.up 0 60
-cost >$OUT/cost.end; now >$OUT/cost.end.at
-unload
-
-load
-task alone $work compute
-sleep 5; look alone.before
-home=$(where alone); other=$((1 - home)); echo $home >$OUT/home
-speed alone.down $home 20
-speed alone.up $home 60
-speed alone.back $other 20
-"$AMPCTL" speed $other 60
-unload
-
-load --no-bias
-task first taskset 1 $work compute
-task second taskset 4 $work compute
-sleep 4
-speed blind.down 1 20
-taskset -p f $(cat $OUT/second.pid) >/dev/null
-sleep 1; look blind.freed
-speed blind.up 1 60
-unload
-dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
-"#;
-
 /// Return the entry of a CPU in the status recorded as `name`: execute cost relative to the best
 /// CPU, and class.
 fn entry(results: &Results, name: &str, cpu: usize) -> (f64, String) {
@@ -174,7 +120,7 @@ fn expect_blind(expect: &mut Expectations, results: &Results) {
 
 #[test]
 fn the_table_follows_a_throttled_cpu_and_the_tasks_follow_the_table() {
-    let results = Scenario::emulated("6.12", "2F2S", 6).run(STEPS);
+    let results = Scenario::emulated("6.12", "2F2S", 6).run("recal", &[]);
     let mut expect = Expectations::default();
     expect_mix(&mut expect, &results);
     expect_alone(&mut expect, &results);
@@ -185,31 +131,9 @@ fn the_table_follows_a_throttled_cpu_and_the_tasks_follow_the_table() {
     expect.judge();
 }
 
-/// The slow CPUs are offline when the table is made. A task keeps one of them busy from the moment
-/// that it comes online.
-const LATE: &str = r#"
-set +e
-online() { for cpu in 2 3; do echo $1 >/sys/devices/system/cpu/cpu$cpu/online; done; }
-status() { $BIAS status --json >$OUT/$1.status.json; }
-unmeasured() { $BIAS status --json | tr -d ' \n' | grep -o '"unmeasured":\[[^]]*\]'; }
-"$AMPCTL" stop; online 0; "$AMPCTL" start
-calibrate
-"$AMPCTL" stop
-$SCHED >$OUT/bias.log 2>&1 & bias=$!
-for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-for i in $(seq 100); do $BIAS status >/dev/null 2>&1 && break; sleep 0.1; done
-online 1
-"$AMPCTL" start
-taskset 4 $BENCH work --seconds 120 compute >/dev/null 2>&1 & task=$!
-for i in $(seq 150); do [ $(grep -c 'which came online later, is measured' $OUT/bias.log) = 2 ] && break; sleep 0.2; done
-sleep 5; unmeasured >$OUT/told; status followed
-kill $task; kill -INT $bias; wait $bias; echo $? >$OUT/code
-dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true
-"#;
-
 #[test]
 fn slow_cpus_that_come_online_later_are_measured() {
-    let results = Scenario::emulated("6.12", "2F2S", 4).run(LATE);
+    let results = Scenario::emulated("6.12", "2F2S", 4).run("recal_late", &[]);
     let mut expect = Expectations::default();
     let log = results.text("bias.log");
     expect

@@ -4,17 +4,7 @@
 
 mod common;
 
-use common::{Expectations, PRETEND, Scenario};
-
-/// Recorded after the scheduler has ended: the state, complaints of the kernel, and tasks left in
-/// the class.
-const AFTERWARDS: &str = r#"
-cat /sys/kernel/sched_ext/state >$OUT/state
-# 6.12's deadline server warns now and then when a CPU goes offline under load, whatever the scheduler (running_bw).
-dmesg | grep -vE 'WARNING: .* at (task_non_contending|inactive_task_timer)[+]' | grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints || true
-# Field 41 of stat is the policy, counted after the name in parentheses; 7 is SCHED_EXT.
-cat /proc/[0-9]*/task/*/stat 2>/dev/null | sed 's/.*) //' | awk '$39 == 7' >$OUT/left || true
-"#;
+use common::{Expectations, Scenario};
 
 fn scenario(kernel: &str) -> Scenario {
     Scenario::plain(kernel, "SYM", 9, "--capacity-file /run/capacity.json")
@@ -23,7 +13,7 @@ fn scenario(kernel: &str) -> Scenario {
 fn storm(kernel: &str) {
     let seconds = from_environment("BIAS_VM_STORM_S", 10);
     let results =
-        scenario(kernel).run(&format!("{PRETEND}\nunder storm storm --seconds {seconds}\n{AFTERWARDS}"));
+        scenario(kernel).run("survival", &["under", "storm", "storm", "--seconds", &seconds.to_string()]);
     let mut expect = Expectations::default();
     let report = results.json("storm");
     expect.holds("no failure", report["failures"].as_array().is_some_and(Vec::is_empty));
@@ -58,9 +48,7 @@ fn from_environment(name: &str, default: u64) -> u64 {
 fn killed_and_unplugged(kernel: &str) {
     // Loading with busy tasks takes 10 s on two host cores, so the default is a few kills.
     let kills = from_environment("BIAS_VM_KILLS", 2);
-    let results = scenario(kernel).run(&format!(
-        "{PRETEND}\nkeep survive $BENCH survive --scheduler-cmd \"nice -n -20 $SCHED\" --kills {kills} --hotplug 1 --hotplugs 3\n{AFTERWARDS}"
-    ));
+    let results = scenario(kernel).run("survival", &["survive", &kills.to_string()]);
     let mut expect = Expectations::default();
     let report = results.json("survive");
     expect.holds("every kill was survived", report["kills"].as_u64() == Some(kills));
@@ -106,8 +94,7 @@ fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
 
 /// Check that the one object loads, schedules and unloads.
 fn loads(kernel: &str) {
-    let results =
-        scenario(kernel).run(&format!("{PRETEND}\nunder work work compute --seconds 1\n{AFTERWARDS}"));
+    let results = scenario(kernel).run("survival", &["under", "work", "work", "compute", "--seconds", "1"]);
     let mut expect = Expectations::default();
     expect_clean(&results, &mut expect);
     expect.judge();

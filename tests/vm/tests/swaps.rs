@@ -10,80 +10,15 @@ mod common;
 use common::{Expectations, Results, Scenario};
 use std::collections::BTreeMap;
 
-/// `load OPTIONS...` loads the scheduler unpaced. `worst NAME ROUNDS` confines two tasks that
-/// compute to slow CPUs and two that chase to fast ones. After 3 s of each round it releases them
-/// all, and leaves a trace of the next two seconds. `unload NAME` leaves the results.
-const TOOLS: &str = r#"
-calibrate
-load() {
-  "$AMPCTL" stop
-  $SCHED "$@" >>$OUT/sched.log 2>&1 &
-  scheduler=$!
-  for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-  "$AMPCTL" start
-}
-unload() {
-  $BIAS swaps --json >$OUT/$1.swaps.json; $BIAS swaps >$OUT/$1.swaps.txt
-  $BIAS status --json >$OUT/$1.status.json
-  cat /sys/kernel/sched_ext/state >$OUT/$1.state
-  "$AMPCTL" stop
-  kill -INT $scheduler; wait $scheduler; echo $? >$OUT/$1.code
-}
-CGROUPS=/sys/fs/cgroup
-TRACING=/sys/kernel/tracing
-into() { sh -c 'echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift; exec "$@"' sh "$@" >/dev/null & tasks="$tasks $!"; }
-traced() {
-  [ -d $TRACING/events ] || mount -t tracefs tracefs $TRACING
-  echo 0 >$TRACING/tracing_on
-  echo mono >$TRACING/trace_clock; echo 8192 >$TRACING/buffer_size_kb
-  echo 'prev_comm ~ "bias-bench*" || next_comm ~ "bias-bench*"' >$TRACING/events/sched/sched_switch/filter
-  echo 1 >$TRACING/events/sched/sched_switch/enable
-}
-worst() {
-  traced
-  echo +cpuset >$CGROUPS/cgroup.subtree_control; mkdir -p $CGROUPS/slow $CGROUPS/fast
-  for round in $(seq $2); do
-    tasks=; computing=
-    echo 2-3 >$CGROUPS/slow/cpuset.cpus; echo 0-1 >$CGROUPS/fast/cpuset.cpus
-    for i in 1 2; do
-      into slow $BENCH work compute --seconds 5; computing="$computing $!"
-      into fast $BENCH work chase --seconds 5
-    done
-    sleep 3
-    echo >$TRACING/trace; echo 1 >$TRACING/tracing_on
-    echo 0-3 >$CGROUPS/slow/cpuset.cpus; echo 0-3 >$CGROUPS/fast/cpuset.cpus
-    # Without a process, which would disturb what is measured.
-    echo free >$TRACING/trace_marker
-    wait $tasks
-    echo 0 >$TRACING/tracing_on
-    { echo computing $computing; cat $TRACING/trace; } >$OUT/$1.$round.trace
-  done
-}
-"#;
-
 /// Return the rounds of the worst placement. BIAS_VM_ROUNDS sets more for runs by hand.
 fn rounds() -> usize {
     std::env::var("BIAS_VM_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
 }
 
-/// Return the script without other load.
-fn alone_script() -> String {
-    let rounds = rounds();
-    format!("{TOOLS}\nload --no-pull\nworst alone {rounds}\nunload alone\n{COMPLAINTS}")
+/// Run a part of `guest/swaps.sh`.
+fn run(part: &str, minutes: u64) -> Results {
+    Scenario::emulated("6.12", "2F2S", minutes).run("swaps", &[part, &rounds().to_string()])
 }
-
-/// Return the script with a shell that starts a program ten times a second, which takes a fifth of
-/// a CPU at this pace. A part without swaps follows.
-fn beside_script() -> String {
-    let rounds = rounds();
-    format!(
-        "{TOOLS}\nload --no-pull\n(while :; do sleep 0.1; done) & shell=$!\nworst beside {rounds}\nkill $shell\nunload beside\n\
-         load --no-pull --no-swap\nworst none 1\nunload none\n{COMPLAINTS}"
-    )
-}
-
-const COMPLAINTS: &str =
-    "dmesg | grep -E 'BUG|Oops|WARNING|runnable task stall|sched_ext:.*error' >$OUT/complaints || true\n";
 
 /// Time after which a placement counts as stable [ms].
 const STAYED_MS: f64 = 300.0;
@@ -164,7 +99,7 @@ fn clean(results: &Results, expect: &mut Expectations, name: &str) {
 
 #[test]
 fn swaps_alone_mend_the_worst_placement() {
-    let results = Scenario::emulated("6.12", "2F2S", 5).run(&alone_script());
+    let results = run("alone", 5);
     let mut expect = Expectations::default();
     judge_worst(&results, &mut expect, "alone");
     expect.judge();
@@ -173,7 +108,7 @@ fn swaps_alone_mend_the_worst_placement() {
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
-    let results = Scenario::emulated("6.12", "2F2S", 6).run(&beside_script());
+    let results = run("beside", 6);
     let mut expect = Expectations::default();
     judge_worst(&results, &mut expect, "beside");
     let none = results.number("none.status", "/statistics/moved");
@@ -210,25 +145,10 @@ fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
 }
 
-/// Tasks of both kinds live for a fraction of a second, so the agent plans for tasks that end. The
-/// script measures no time, so it runs unpaced.
-const SHORT: &str = r#"
-load --no-pull --swap-interval-ms 20 --window-instructions 10000
-"$AMPCTL" stop
-for lane in 1 2 3 4; do
-  (i=0; while [ $i -lt 25 ]; do $BENCH work compute --seconds 0.3 >/dev/null; $BENCH work chase --seconds 0.3 >/dev/null; i=$((i + 1)); done) &
-  lanes="$lanes $!"
-done
-for lane in $lanes; do wait $lane; done
-sleep 4
-"$AMPCTL" start
-unload short
-"#;
-
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn tasks_that_end_before_their_turn_disturb_nothing() {
-    let results = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + SHORT + COMPLAINTS));
+    let results = run("short", 5);
     let mut expect = Expectations::default();
     eprintln!("{}", results.text("short.swaps.txt"));
     let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
@@ -248,16 +168,10 @@ fn tasks_that_end_before_their_turn_disturb_nothing() {
     expect.judge();
 }
 
-const STEADY: &str = r#"
-load
-$BENCH mix --solo $OUT/solo.json --warmup 1 --tasks 3compute+1chase+2mixed:50 --seconds 20 --json >$OUT/mix.json || exit
-unload steady
-"#;
-
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn a_steady_mix_is_left_in_peace() {
-    let results = Scenario::emulated("6.12", "2F2S", 5).run(&(TOOLS.to_owned() + STEADY));
+    let results = run("steady", 5);
     let mut expect = Expectations::default();
     let asked = results.number("steady.swaps", "/summary/tally/asked");
     expect.at_most("swaps a second", asked / 20.0, 2.0);

@@ -15,25 +15,13 @@ struct Budget {
     programs: BTreeMap<String, u32>,
 }
 
-/// Load once, unpaced, because the script measures no time.
-const SCRIPT: &str = r#"
-"$AMPCTL" stop
-printf '{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
-{"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}' >/run/table.json
-$BIAS --capacity-file /run/table.json -v >$OUT/bias.log 2>&1 &
-bias=$!
-for i in $(seq 600); do [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break; sleep 0.1; done
-cat /sys/kernel/sched_ext/state >$OUT/state
-kill -INT $bias; wait $bias
-"#;
-
 /// Check the programs on one kernel. `counted` means that the guest has counters, with which the
 /// counting programs load, too.
 fn stays_within_budget(kernel: &str, counted: bool) {
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
     let budget: Budget = toml::from_str(&text).unwrap();
-    let results = Scenario::emulated(kernel, "2F2S", 3).run(SCRIPT);
+    let results = Scenario::emulated(kernel, "2F2S", 3).run("verifier", &[]);
     let mut expect = Expectations::default();
     expect.holds("loaded", results.text("state").trim() == "enabled");
     let log = results.text("bias.log");

@@ -1,6 +1,7 @@
 //! `cargo xtask lint`.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -12,7 +13,9 @@ pub fn run() -> Result<i32> {
     let mut failed = if prose()? { Vec::new() } else { vec!["prose"] };
     let mut check = |name: &'static str, command: &mut Command| -> Result<()> {
         eprintln!("xtask: {name} ...");
-        let status = command.status().with_context(|| format!("cannot run {name}"))?;
+        let status = command
+            .status()
+            .with_context(|| format!("cannot run {name}; is it installed? See cargo xtask setup"))?;
         if !status.success() {
             failed.push(name);
         }
@@ -21,12 +24,11 @@ pub fn run() -> Result<i32> {
     check("rustfmt", cargo().args(["fmt", "--all", "--check"]))?;
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     check("clippy", cargo().args(clippy))?;
-    let mut sources = Vec::new();
-    for folder in ["bpf", "lib/include", "tests"] {
-        c_sources(&workspace().join(folder), &mut sources)?;
-    }
     let clang_format = bias_vm::tools::clang_format()?;
-    check("clang-format", Command::new(clang_format).args(["--dry-run", "--Werror"]).args(&sources))?;
+    let c_files = sources(&["*.c", "*.h"])?;
+    check("clang-format", in_tree(clang_format).args(["--dry-run", "--Werror"]).args(&c_files))?;
+    let scripts = sources(&["*.sh"])?;
+    check("shellcheck", in_tree("shellcheck").args(["-x", "--severity=warning"]).args(&scripts))?;
     match find_program("cargo-deny") {
         Some(_) => check(
             "cargo-deny",
@@ -47,13 +49,8 @@ pub fn run() -> Result<i32> {
 /// Check the comments and documents of all files that git tracks. Return true if they are fine.
 fn prose() -> Result<bool> {
     eprintln!("xtask: prose ...");
-    let listed = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(workspace())
-        .output()
-        .context("cannot run git")?;
     let mut clean = true;
-    for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|name| !name.is_empty()) {
+    for name in &sources(&[])? {
         // The glossary names the words that it replaces.
         if name == "docs/glossary.md" {
             continue;
@@ -67,15 +64,20 @@ fn prose() -> Result<bool> {
     Ok(clean)
 }
 
-/// The project's C files below a folder.
-fn c_sources(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
-        if path.is_dir() {
-            c_sources(&path, into)?;
-        } else if path.extension().is_some_and(|extension| extension == "c" || extension == "h") {
-            into.push(path);
-        }
-    }
-    Ok(())
+/// Return the files of the tree that git does not ignore and that match one of the patterns.
+fn sources(patterns: &[&str]) -> Result<Vec<String>> {
+    let mut git = in_tree("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]).args(patterns);
+    let listed = git.output().context("cannot run git")?;
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    // A file that was removed may still be listed.
+    let exists = |name: &&str| !name.is_empty() && workspace().join(name).exists();
+    Ok(names.split('\0').filter(exists).map(String::from).collect())
+}
+
+/// Return a command that runs in the root of the tree.
+fn in_tree(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(workspace());
+    command
 }

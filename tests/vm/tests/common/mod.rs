@@ -4,7 +4,6 @@
 
 mod loads;
 
-use bias_vm::guest::quote;
 use bias_vm::prepare::{self, Vm, Wish};
 use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, build};
@@ -13,47 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Table of two fast and two slow CPUs, for the plain VM, whose CPUs are in fact all alike.
-pub const PRETEND: &str = r#"
-cat >/run/capacity.json <<END
-{"version": 1, "cpus": [
- {"cpu": 0, "cost_permille": [1000, 1000, 1000]}, {"cpu": 1, "cost_permille": [1000, 1000, 1000]},
- {"cpu": 2, "cost_permille": [2500, 1580, 1000]}, {"cpu": 3, "cost_permille": [2500, 1580, 1000]}]}
-END
-"#;
-
 /// Slice of scx_bias in the emulating VM, which stretches time about fifty-fold. Context switches
 /// at the default slice would use up most of the time.
 pub const SLICE_US: u32 = 50_000;
 /// Wall-clock seconds of the timeout per minute that a scenario takes on a host of usual speed.
 /// Some hosts are half as fast, and the timeout must end hangs only.
 const SECONDS_A_MINUTE: u64 = 150;
-
-/// Return the shell definitions that every script begins with: $BENCH, $BIAS (the programs), $SCHED
-/// (a scheduler command) and `keep NAME COMMAND...`. The latter leaves COMMAND's JSON in
-/// $OUT/NAME.json, and ends the script if COMMAND fails.
-fn prelude(scheduler_options: &str, slice_us: Option<u32>) -> String {
-    // Loading takes ten seconds in the emulation that are not measured, so it runs unpaced. The
-    // scheduler cannot calibrate then, and gets the table of a calibration at the pace of the
-    // machine.
-    let (slice, under, calibrate) = match slice_us {
-        Some(us) => (
-            format!("--slice-us {us} --capacity-file /run/capacity.json"),
-            "under --unpaced-load",
-            "calibrate() { [ -e /run/capacity.json ] || \"$BIAS\" calibrate --output /run/capacity.json >/dev/null || exit; }\n",
-        ),
-        None => (String::new(), "under", "calibrate() { :; }\n"),
-    };
-    let release = build::target_folder().join("release");
-    let program = |name: &str| quote(&release.join(name).to_string_lossy());
-    format!(
-        "BENCH={}\nBIAS={}\nSCHED=\"$BIAS {slice} {scheduler_options}\"\n\
-         keep() {{\n  name=$1; shift\n  \"$@\" --json >\"$OUT/$name.json\" || {{ code=$?; echo \"FAILED: $name ($code)\" >&2; exit $code; }}\n}}\n\
-         {calibrate}under() {{ calibrate; name=$1; shift; keep \"$name\" \"$BENCH\" {under} --scheduler-cmd \"$SCHED\" -- \"$@\"; }}\n",
-        program("bias-bench"),
-        program("scx_bias"),
-    )
-}
 
 /// Build the programs under test, optimised. This is quick if they are current.
 fn programs() {
@@ -107,17 +71,36 @@ impl Scenario {
 
     /// Measure these figures of `tests/ampvm/guest/figures.c`. Each leaves a document of its name.
     pub fn figures(&self, names: &[&str]) -> Results {
-        compile_figures(&self.vm.out);
+        let guest = build::ampvm_folder().join("guest");
+        compile(&guest, &["figures.c"], &self.vm.out.join("figures"));
         let list = names.join(" ");
-        self.run(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
+        self.shell(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
     }
 
-    /// Run the script. Fail the test unless the script ends with 0.
-    pub fn run(&self, script: &str) -> Results {
-        let path = self.vm.out.join("scenario.sh");
-        std::fs::write(&path, prelude(self.scheduler_options, self.slice_us) + script).unwrap();
-        let path = path.canonicalize().unwrap().to_string_lossy().into_owned();
-        let outcome = self.vm.run(&["sh".to_string(), path]).unwrap();
+    /// Run a short text with the definitions of `guest/common.sh`.
+    pub fn shell(&self, text: &str) -> Results {
+        self.run("shell", &[text])
+    }
+
+    /// Run `guest/SCRIPT.sh` with these arguments. Fail the test unless it ends with 0.
+    pub fn run(&self, script: &str, args: &[&str]) -> Results {
+        let release = build::target_folder().join("release");
+        let program = |name: &str| release.join(name).to_string_lossy().into_owned();
+        let bias = program("scx_bias");
+        let slice = self
+            .slice_us
+            .map_or(String::new(), |us| format!("--slice-us {us} --capacity-file /run/capacity.json"));
+        let mut command = vec![
+            "env".to_string(),
+            format!("BENCH={}", program("bias-bench")),
+            format!("SCHED={bias} {slice} {}", self.scheduler_options),
+            format!("BIAS={bias}"),
+            format!("UNPACED={}", if self.slice_us.is_some() { "--unpaced-load" } else { "" }),
+            "sh".to_string(),
+            format!("{}/tests/guest/{script}.sh", env!("CARGO_MANIFEST_DIR")),
+        ];
+        command.extend(args.iter().map(ToString::to_string));
+        let outcome = self.vm.run(&command).unwrap();
         assert_eq!(
             outcome.verdict,
             Verdict::Ended(0),
@@ -134,12 +117,11 @@ impl Scenario {
     }
 }
 
-/// Build the program that measures the machine in the guest.
-fn compile_figures(folder: &Path) {
-    let guest = build::workspace().join("tests/ampvm/guest");
+/// Build a program for the guest.
+fn compile(folder: &Path, sources: &[&str], program: &Path) {
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    cc.args(["-O2", "-static", "-I"]).arg(&guest).arg(guest.join("figures.c"));
-    assert!(cc.arg("-o").arg(folder.join("figures")).status().unwrap().success(), "figures.c does not build");
+    cc.args(["-O2", "-static", "-pthread"]).args(sources.iter().map(|name| folder.join(name)));
+    assert!(cc.arg("-o").arg(program).status().unwrap().success(), "{sources:?} do not build");
 }
 
 /// Output of a script.

@@ -1,0 +1,7 @@
+#!/bin/sh
+# agent_control.sh STOP_S: stop the agent, flood it, and kill it.
+. "${0%/*}/common.sh"
+
+pretend
+keep control "$BENCH" control --scheduler-cmd "nice -n -20 $SCHED" --stop "$1" --clients 1000 --flood 5
+cat /sys/kernel/sched_ext/state >$OUT/state

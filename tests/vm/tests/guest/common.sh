@@ -1,0 +1,78 @@
+# shellcheck shell=sh
+# Sourced by the scripts of the scenarios, which run in the guest. tests/common/mod.rs sets these
+# variables:
+#   BENCH, BIAS  the programs
+#   SCHED        a scheduler command
+#   UNPACED      option of `bias-bench under`, if the scheduler must load while virtual time is
+#                suspended: loading takes ten seconds there that are not measured
+#   OUT          directory for results
+
+# keep NAME COMMAND...: leave COMMAND's JSON in $OUT/NAME.json, and end the script if it fails.
+keep() {
+	name=$1
+	shift
+	"$@" --json >"$OUT/$name.json" || {
+		code=$?
+		echo "FAILED: $name ($code)" >&2
+		exit $code
+	}
+}
+
+# Calibrate once, at the pace of the machine: the scheduler cannot do so when it loads.
+calibrate() {
+	[ -z "$UNPACED" ] || [ -e /run/capacity.json ] ||
+		"$BIAS" calibrate --output /run/capacity.json >/dev/null || exit
+}
+
+# under NAME COMMAND...: keep what `bias-bench COMMAND` measures under the scheduler.
+under() {
+	calibrate
+	name=$1
+	shift
+	keep "$name" "$BENCH" under $UNPACED --scheduler-cmd "$SCHED" -- "$@"
+}
+
+# table COSTS...: a capacity table. COSTS are the three costs of a CPU, separated by commas.
+table() {
+	cpu=0
+	separator=
+	printf '{"version": 1, "cpus": ['
+	for costs in "$@"; do
+		printf '%s{"cpu": %s, "cost_permille": [%s]}' "$separator" $cpu "$costs"
+		cpu=$((cpu + 1))
+		separator=', '
+	done
+	printf ']}\n'
+}
+
+# A table of two fast and two slow CPUs, for the plain VM, whose CPUs are in fact all alike, and for
+# scripts that do not measure time.
+pretend() {
+	table 1000,1000,1000 1000,1000,1000 2500,1580,1000 2500,1580,1000 >/run/capacity.json
+}
+
+# wait_state STATE: wait for up to a minute until sched_ext is enabled or disabled.
+wait_state() {
+	for _ in $(seq 600); do
+		[ "$(cat /sys/kernel/sched_ext/state)" = "$1" ] && break
+		sleep 0.1
+	done
+}
+
+# Wait for up to half a minute until scx_bias answers. It does so when it has switched.
+wait_answer() {
+	for _ in $(seq 300); do
+		$BIAS status >/dev/null 2>&1 && break
+		sleep 0.1
+	done
+}
+
+# Mount the cgroup file system where it is missing.
+mount_cgroups() {
+	[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 none /sys/fs/cgroup
+}
+
+# complaints [PATTERN]: record what the kernel complained of.
+complaints() {
+	dmesg | grep -E "${1:-BUG|Oops|WARNING|runnable task stall|sched_ext:.*error}" >"$OUT/complaints" || true
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Two cgroups have weights 100 and 300, and as many busy tasks as requested. The script leaves the
+# CPU time of each in 6 s.
+. "${0%/*}/common.sh"
+
+table 1000,1000,1000 1000,1000,1000 1000,1000,1000 1000,1000,1000 >/run/capacity.json
+cd /sys/fs/cgroup || exit; echo +cpu >cgroup.subtree_control; mkdir -p light heavy; echo 300 >heavy/cpu.weight
+$SCHED >$OUT/sched.log 2>&1 &
+scheduler=$!
+wait_state enabled
+spin() { sh -c "echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift 1; exec \"\$@\"" sh "$@" >/dev/null & }
+usage() { sed -n 's/^usage_usec //p' /sys/fs/cgroup/$1/cpu.stat; }
+# NAME: the groups' CPU time over 6 s, after 2 s in which every task has found its place.
+shares() {
+	sleep 2; l=$(usage light); h=$(usage heavy); sleep 6
+	echo "{\"light\": $(($(usage light) - l)), \"heavy\": $(($(usage heavy) - h))}" >$OUT/$1.json
+	wait_all
+}
+wait_all() { for pid in $(cat light/cgroup.procs heavy/cgroup.procs); do while [ -d /proc/$pid ]; do sleep 0.1; done; done; }
+work() { spin "$1" "$BENCH" work compute --seconds 9 $2; }
+work light "--cpu 1"; work heavy "--cpu 1"; work heavy "--cpu 1"
+shares pinned
+for _ in 1 2 3 4; do work light; work heavy; done
+shares free
+# NAME: nice 0 and nice 5 on one CPU.
+nices() {
+	nice -n 5 "$BENCH" work compute --seconds 8 --cpu 1 --json >$OUT/$1-5.json & five=$!
+	"$BENCH" work compute --seconds 8 --cpu 1 --json >$OUT/$1-0.json & zero=$!
+	wait $five; wait $zero
+}
+nices quiet
+# Beside a task of next to no weight and one of much, each alone on a CPU, and one of another scheduling class that takes theirs away at times.
+taskset -c 2 chrt -i 0 sh -c 'while :; do :; done' & alone=$!
+taskset -c 3 nice -n -15 sh -c 'while :; do :; done' & alone="$alone $!"
+taskset -c 1 chrt -f 1 sh -c 'while :; do i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); done; sleep 0.1; done' & fifo=$!
+nices beside
+kill $alone $fifo
+kill -INT $scheduler; wait $scheduler
+cat /sys/kernel/sched_ext/state >$OUT/state

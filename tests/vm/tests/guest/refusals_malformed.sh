@@ -1,0 +1,7 @@
+#!/bin/sh
+# A kernel that describes its functions wrongly.
+. "${0%/*}/common.sh"
+
+$BIAS check --json >$OUT/check.json; echo $? >$OUT/check.code
+$BIAS >$OUT/load.out 2>$OUT/load.err; echo $? >$OUT/load.code
+cat /sys/kernel/sched_ext/state >$OUT/state
