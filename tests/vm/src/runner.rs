@@ -36,8 +36,8 @@ use crate::ports::{Port, Sink};
 use crate::prepare::Vm;
 use crate::process::Guest;
 use crate::progress::StatusLine;
-use crate::run_folder::{RunFolder, Watched};
-use crate::verdict::{Late, Verdict};
+use crate::run_folder::RunFolder;
+use crate::verdict::{Late, Verdict, judge};
 
 /// Maximum number of boots per run. Only a failure of QEMU itself or of the boot causes another
 /// one.
@@ -53,6 +53,19 @@ const WATCH_PERIOD: Duration = Duration::from_millis(25);
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// Time limit for the end of QEMU after the end of the command.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(10);
+
+/// Observations of the watch.
+#[derive(Default)]
+struct Watched {
+    /// Wall time from power-on to the start of the command.
+    boot: Duration,
+    /// Wall time from start to end of the command.
+    command: Duration,
+    /// Virtual time from start to end of the command: its duration by the guest's clocks.
+    virtual_time: Duration,
+    /// The limit that was exceeded, if any.
+    late: Option<Late>,
+}
 
 /// Result of a run.
 #[derive(Debug)]
@@ -80,7 +93,7 @@ pub struct Outcome {
 impl Vm {
     /// Run `command` until it or the guest ends. If QEMU fails before the command starts, boot
     /// again: the command has had no effect yet, and QEMU fails occasionally during a boot. See
-    /// [`RunFolder::early_failure`].
+    /// [`crate::verdict::Evidence::early_failure`].
     ///
     /// # Errors
     /// The run is impossible or interrupted: the output directory is not writable, virtme-run does
@@ -114,8 +127,9 @@ impl Vm {
         guest.kill();
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
         let watched = watched?;
+        let evidence = run.evidence(watched.late);
         Ok(Outcome {
-            verdict: run.judge(&watched),
+            verdict: judge(&evidence),
             boot: watched.boot,
             command: watched.command,
             virtual_time: watched.virtual_time,
@@ -123,9 +137,7 @@ impl Vm {
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             console: run.console(),
             out: self.out.clone(),
-            early_failure: run.early_failure().or_else(|| {
-                matches!(watched.late, Some(Late::Boot(_))).then(|| "it hung while booting".to_string())
-            }),
+            early_failure: evidence.early_failure(),
         })
     }
 

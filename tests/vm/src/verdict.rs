@@ -8,6 +8,7 @@
 //! failure with an explanation. Most explanations include the last lines of the console.
 
 use crate::exit;
+use crate::guest::NO_TIMER;
 
 /// Maximum number of console lines in an explanation.
 const CONSOLE_LINES: usize = 12;
@@ -15,6 +16,7 @@ const CONSOLE_LINES: usize = 12;
 const LINE_CHARS: usize = 160;
 /// Explanation of a full disk, to which the guest cannot write the command's exit code.
 pub const DISK_FULL: &str = "the disk of the output directory is full: free some space, or give a directory on another disk with --out";
+
 /// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
@@ -26,21 +28,46 @@ pub enum Late {
 
 /// The evidence that a run left behind.
 #[derive(Default)]
-pub struct Evidence<'a> {
+pub struct Evidence {
     /// True if the guest recorded that the command is about to start.
     pub started: bool,
-    /// The reason why the guest could not start the command.
-    pub failed: Option<&'a str>,
+    /// The reason why the guest could not start the command, or an empty text.
+    pub failed: String,
     /// The command's exit code.
     pub exit_code: Option<i32>,
     /// The limit that was exceeded, if any.
     pub late: Option<Late>,
     /// Text of the guest's console.
-    pub console: &'a str,
+    pub console: String,
     /// Output of virtme-run and QEMU.
-    pub launcher: &'a str,
+    pub launcher: String,
     /// True if the output directory's file system has no space left.
     pub disk_full: bool,
+}
+
+impl Evidence {
+    /// Return how QEMU itself or the boot failed before the command started, if it did. One such
+    /// failure is an assertion in QEMU, another a CPU without a timer. A crash shows as a guest that
+    /// booted and ended without a message from the guest or the launcher.
+    #[must_use]
+    pub fn early_failure(&self) -> Option<String> {
+        if self.started {
+            return None;
+        }
+        if matches!(self.late, Some(Late::Boot(_))) {
+            return Some("it hung while booting".to_string());
+        }
+        let known = |line: &&str| line.starts_with("qemu-system") && line.contains("Assertion");
+        if let Some(line) = self.console.lines().find(known) {
+            return Some(line.to_string());
+        }
+        if self.failed.contains(NO_TIMER) {
+            return Some(self.failed.trim().to_string());
+        }
+        let silent = self.launcher.trim().is_empty() && self.failed.is_empty();
+        let crashed = silent && self.console.contains("BIOS-") && !self.console.contains("Kernel panic");
+        crashed.then(|| "QEMU crashed while the guest booted".to_string())
+    }
 }
 
 /// How a run ended.
@@ -80,12 +107,12 @@ impl Verdict {
 
 /// Judge a run from its evidence.
 #[must_use]
-pub fn judge(evidence: &Evidence<'_>) -> Verdict {
-    if let Some(reason) = evidence.failed {
-        return Verdict::SetUpFailed(reason.trim().to_string());
+pub fn judge(evidence: &Evidence) -> Verdict {
+    if !evidence.failed.is_empty() {
+        return Verdict::SetUpFailed(evidence.failed.trim().to_string());
     }
-    if let Some(line) = panic_line(evidence.console) {
-        return Verdict::Panicked(format!("{line}\n{}", tail("console", evidence.console)));
+    if let Some(line) = panic_line(&evidence.console) {
+        return Verdict::Panicked(format!("{line}\n{}", tail("console", &evidence.console)));
     }
     if let (Some(code), None) = (evidence.exit_code, evidence.late) {
         return Verdict::Ended(code);
@@ -96,21 +123,21 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     match evidence.late {
         Some(Late::Boot(seconds)) => Verdict::Hung(format!(
             "the guest did not start the command within {seconds} s\n{}",
-            tail("console", evidence.console)
+            tail("console", &evidence.console)
         )),
         Some(Late::Command(seconds)) => Verdict::Hung(format!(
             "the command did not end within {seconds} s of real time (raise --timeout if it needs longer)\n{}",
-            tail("console", evidence.console)
+            tail("console", &evidence.console)
         )),
         None if evidence.started => Verdict::Panicked(format!(
             "the guest went away before the command ended: it powered off, reset, or QEMU was killed\n{}\n{}",
-            tail("console", evidence.console),
-            tail("QEMU", evidence.launcher)
+            tail("console", &evidence.console),
+            tail("QEMU", &evidence.launcher)
         )),
         None => Verdict::SetUpFailed(format!(
             "QEMU ended before the command started\n{}\n{}",
-            tail("QEMU", evidence.launcher),
-            tail("console", evidence.console)
+            tail("QEMU", &evidence.launcher),
+            tail("console", &evidence.console)
         )),
     }
 }
@@ -143,7 +170,7 @@ fn tail(name: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ended(code: i32) -> Evidence<'static> {
+    fn ended(code: i32) -> Evidence {
         Evidence { started: true, exit_code: Some(code), ..Evidence::default() }
     }
 
@@ -156,17 +183,17 @@ mod tests {
     #[test]
     fn a_panic_is_named_even_if_a_code_arrived() {
         let console = "[ 1.0] Kernel panic - not syncing: sysrq triggered crash\n[ 1.1] Rebooting";
-        let verdict = judge(&Evidence { console, ..ended(0) });
+        let verdict = judge(&Evidence { console: console.into(), ..ended(0) });
         assert_eq!(verdict.code(), exit::VM_PANIC);
         assert!(verdict.explanation().is_some_and(|text| text.contains("sysrq triggered crash")));
         let lockup = "Kernel panic - not syncing: softlockup: hung tasks";
-        let verdict = judge(&Evidence { console: lockup, ..Evidence::default() });
+        let verdict = judge(&Evidence { console: lockup.into(), ..Evidence::default() });
         assert!(verdict.explanation().is_some_and(|text| text.contains("no progress")));
     }
 
     #[test]
     fn a_full_disk_explains_a_code_that_never_arrived() {
-        let full = |evidence: Evidence<'static>| judge(&Evidence { disk_full: true, ..evidence });
+        let full = |evidence: Evidence| judge(&Evidence { disk_full: true, ..evidence });
         assert_eq!(full(ended(3)), Verdict::Ended(3));
         let verdict = full(Evidence { started: true, ..Evidence::default() });
         assert_eq!(verdict, Verdict::SetUpFailed(DISK_FULL.into()));
@@ -180,10 +207,32 @@ mod tests {
         assert_ne!(boot, command);
         let gone = judge(&Evidence { started: true, ..Evidence::default() });
         assert_eq!(gone.code(), exit::VM_PANIC);
-        let never = judge(&Evidence { launcher: "no such plugin", ..Evidence::default() });
+        let never = judge(&Evidence { launcher: "no such plugin".into(), ..Evidence::default() });
         assert_eq!(never.code(), exit::VM_SETUP);
         assert!(never.explanation().is_some_and(|text| text.contains("no such plugin")));
-        let failed = judge(&Evidence { failed: Some("insmod: bad\n"), ..Evidence::default() });
+        let failed = judge(&Evidence { failed: "insmod: bad\n".into(), ..Evidence::default() });
         assert_eq!(failed, Verdict::SetUpFailed("insmod: bad".into()));
+    }
+
+    #[test]
+    fn qemus_own_failures_are_known_until_the_command_starts() {
+        let early = |console: &str, failed: &str| {
+            Evidence { console: console.into(), failed: failed.into(), ..Evidence::default() }.early_failure()
+        };
+        let booted = "[    0.0] BIOS-e820: usable\n[    6.8] amp_pmu: loading\n";
+        assert_eq!(early("[    0.1] booting\n", ""), None);
+        assert_eq!(
+            early("[ 1.7] 9pnet_virtio: no channels available for device\n", ""),
+            None,
+            "every boot from 9p"
+        );
+        assert!(early("qemu-system-x86_64: msix.c:228: f: Assertion `x' failed.\n", "").is_some());
+        assert!(early(booted, "").is_some_and(|why| why.contains("crashed")));
+        assert_eq!(early(booted, "no module\n"), None, "another boot would not help");
+        assert!(early(booted, &format!("{NO_TIMER}\n")).is_some_and(|why| why.contains("no timer")));
+        let panicked = format!("{booted}[    7.0] Kernel panic - not syncing: x\n");
+        assert_eq!(early(&panicked, ""), None, "a guest that panicked is not QEMU's fault");
+        let started = Evidence { started: true, console: booted.into(), ..Evidence::default() };
+        assert_eq!(started.early_failure(), None, "from then on it is the command's affair");
     }
 }
