@@ -3,7 +3,7 @@
  * Measurements inside the guest of the figures that the asymmetric VM's model
  * predicts.
  *
- *     cc -O2 -static figures.c -o figures
+ *     cc -O2 -static -I ../guest figures.c measure.c -o figures
  *     figures execute      an integer loop on each CPU
  *     figures smt          CPUs 0 and 1, siblings: each alone, then both
  *     figures memory       a chase over local, remote, interleaved memory
@@ -17,57 +17,18 @@
  * thus be computed by hand.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <linux/mempolicy.h>
-#include <linux/perf_event.h>
-#include <sched.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "amp_shared.h"
+#include "measure.h"
 
 #define MAX_TASKS 8
-#define LINE	  64
-/* 1.5 times the last-level cache. In a cyclic chase, each line misses. */
-#define BUFFER_BYTES (384 << 10)
-#define SETUP_NS     200e6
-/* Flag that the first task to end sets in its word, so that no task waits. */
-#define DONE (1ull << 63)
 
-/* Each task has lines of its own, because the figures count shared lines. */
-struct __attribute__((aligned(LINE))) task {
-	int cpu;
-	void (*run)(struct task *t, long steps);
-	long chunk; /* steps between two reads of the clock */
-	int nodes;  /* mask of its buffer's nodes; 0: no buffer */
-	volatile uint64_t *word;
-	uint64_t turn; /* ping-pong: parity of the word at which it may run */
-	char *buffer;
-	void *at;
-
-	/* Results of the window only. */
-	double steps;
-	double ns;
-	double cpu_ns; /* without the time that kernel threads took */
-	double event[AMP_NR_EVENTS];
-};
-
-static struct task *tasks; /* shared with the children that run them */
 static volatile uint64_t *words;
-static double window_ns = 300e6;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "figures: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static void put(const char *name, int number, double value)
 {
@@ -78,185 +39,6 @@ static void put(const char *name, int number, double value)
 		snprintf(suffix, sizeof(suffix), "%d", number);
 	printf("%s\n  \"%s%s\": %.6g", separator, name, suffix, value);
 	separator = ",";
-}
-
-static double clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1e9 + t.tv_nsec;
-}
-
-static double now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-static void sleep_until(double ns)
-{
-	struct timespec t = {ns / 1e9, (long long)ns % 1000000000};
-
-	if (now_ns() > ns)
-		die("the tasks were not ready in time");
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-}
-
-/* Loops. The comment of each gives the instructions of a step. */
-
-/* 10 instructions */
-static void execute(struct task *t, long steps)
-{
-	asm volatile("1: .rept 8\n add $3, %%rax\n .endr\n dec %0\n jnz 1b" : "+r"(steps) : : "rax", "cc");
-}
-
-/* 3 instructions and a miss */
-static void chase(struct task *t, long steps)
-{
-	asm volatile("1: mov (%1), %1\n dec %0\n jnz 1b" : "+r"(steps), "+r"(t->at) : : "memory", "cc");
-}
-
-/* 4 instructions and a miss */
-static void stream(struct task *t, long steps)
-{
-	char *p = t->at;
-
-	asm volatile("1: mov (%1), %%eax\n add $64, %1\n dec %0\n jnz 1b"
-		     : "+r"(steps), "+r"(p)
-		     :
-		     : "rax", "memory", "cc");
-	t->at = p < t->buffer + BUFFER_BYTES ? p : t->buffer;
-}
-
-/* 3 instructions and a write of a line that others may hold */
-static void add(struct task *t, long steps)
-{
-	asm volatile("1: lock addq $1, (%1)\n dec %0\n jnz 1b" : "+r"(steps) : "r"(t->word) : "memory", "cc");
-}
-
-/* A handover, with 5 us of work at 60 MIPS before the next one */
-static void pingpong(struct task *t, long steps)
-{
-	while (steps-- > 0) {
-		while ((*t->word & (1 | DONE)) == !t->turn)
-			;
-		execute(t, 30);
-		*t->word += 1;
-	}
-}
-
-/*
- * Open a group of all events on a task (0: this one) on any CPU. Return the
- * leader.
- */
-static int open_group(pid_t pid)
-{
-	struct perf_event_attr attr = {.size = sizeof(attr), .read_format = PERF_FORMAT_GROUP};
-	FILE *f = fopen("/sys/bus/event_source/devices/amp/type", "r");
-	int leader = -1;
-
-	if (!f || fscanf(f, "%u", &attr.type) != 1)
-		die("no PMU named amp; load amp_pmu.ko");
-	fclose(f);
-	for (attr.config = 0; attr.config < AMP_NR_EVENTS; attr.config++) {
-		int fd = syscall(SYS_perf_event_open, &attr, pid, -1, leader, 0);
-
-		if (fd < 0)
-			die("perf_event_open");
-		if (leader < 0)
-			leader = fd;
-	}
-	return leader;
-}
-
-/* Add @sign times the group's counts to @event. */
-static void add_group(int fd, double *event, int sign)
-{
-	uint64_t buf[1 + AMP_NR_EVENTS];
-
-	if (read(fd, buf, sizeof(buf)) != sizeof(buf))
-		die("read of a group");
-	for (int e = 0; e < AMP_NR_EVENTS; e++)
-		event[e] += sign * (double)buf[1 + e];
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("sched_setaffinity");
-}
-
-/* Create a buffer on the task's nodes with a random cycle through it. */
-static void make_buffer(struct task *t)
-{
-	enum { LINES = BUFFER_BYTES / LINE };
-	unsigned long mask = t->nodes;
-	static size_t order[LINES];
-
-	t->buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (t->buffer == MAP_FAILED)
-		die("mmap");
-	/* Kernels without NUMA have one node and no mbind. */
-	if (syscall(SYS_mbind, t->buffer, BUFFER_BYTES, MPOL_INTERLEAVE, &mask, 8 * sizeof(mask), 0) &&
-	    errno != ENOSYS)
-		die("mbind");
-	for (size_t i = 0; i < LINES; i++)
-		order[i] = i;
-	for (size_t i = LINES - 1; i > 0; i--) {
-		size_t j = random() % (i + 1), swap = order[i];
-
-		order[i] = order[j];
-		order[j] = swap;
-	}
-	for (size_t i = 0; i < LINES; i++)
-		*(void **)(t->buffer + order[i] * LINE) = t->buffer + order[(i + 1) % LINES] * LINE;
-	t->at = t->buffer;
-}
-
-static void measure(struct task *t, double start)
-{
-	int fd;
-
-	pin(t->cpu);
-	fd = open_group(0);
-	if (t->nodes)
-		make_buffer(t);
-	sleep_until(start);
-	/* Let queues fill and caches empty before the window. */
-	while (now_ns() < start + window_ns / 8)
-		t->run(t, t->chunk);
-	add_group(fd, t->event, -1);
-	t->cpu_ns = -clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	t->ns = -now_ns();
-	do {
-		t->run(t, t->chunk);
-		t->steps += t->chunk;
-	} while (now_ns() < start + window_ns);
-	t->ns += now_ns();
-	t->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	add_group(fd, t->event, 1);
-	if (t->word)
-		*t->word |= DONE;
-}
-
-/* Run the first @count tasks at the same time, each on its CPU. */
-static void together(int count)
-{
-	double start = now_ns() + SETUP_NS;
-	int status;
-
-	for (int i = 0; i < count; i++)
-		if (fork() == 0) {
-			measure(&tasks[i], start);
-			_exit(0);
-		}
-	while (wait(&status) > 0)
-		if (status)
-			exit(1);
 }
 
 static double step_ns(const struct task *t)
@@ -401,22 +183,25 @@ static double put_transfers(const char *name, int count, double rate)
 
 static void figure_transfers(void)
 {
-	double rate;
+	/* The distance of the tasks' words in words of eight bytes. */
+	static const struct {
+		const char *name;
+		int count, stride;
+	} counters[] = {{"padded", 2, LINE}, {"falsely", 2, 1}, {"counter2", 2, 0}, {"counter4", 4, 0}};
+	double rate = 0;
 
-	for (int i = 0; i < 2; i++)
-		writer(i, add, 2000, i * LINE);
-	rate = put_transfers("padded", 2, 0);
-	for (int i = 0; i < 2; i++)
-		writer(i, add, 2000, i);
-	put_transfers("falsely", 2, rate);
-	for (int i = 0; i < 2; i++)
-		writer(i, add, 2000, 2 * LINE);
-	put_transfers("counter2", 2, rate);
-	for (int i = 0; i < 4; i++)
-		writer(i, add, 2000, 3 * LINE);
-	put_transfers("counter4", 4, rate);
+	for (int c = 0; c < 4; c++) {
+		double own;
+
+		for (int i = 0; i < counters[c].count; i++)
+			writer(i, add, 10000, 2 * c * LINE + i * counters[c].stride);
+		own = put_transfers(counters[c].name, counters[c].count, rate);
+		rate = c ? rate : own;
+	}
+	/* The kernel's transfers weigh more if those of the tasks are few. */
+	window_ns = 600e6;
 	for (int i = 0; i < 2; i++) {
-		writer(i, pingpong, 8, 4 * LINE);
+		writer(i, pingpong, 8, 8 * LINE);
 		tasks[i].turn = i;
 	}
 	put_transfers("pingpong", 2, rate);
@@ -472,15 +257,6 @@ static void figure_sleep(void)
 	put("slept_s", -1, (now_ns() - start) / 1e9);
 }
 
-static void *shared(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (p == MAP_FAILED)
-		die("mmap");
-	return p;
-}
-
 static const struct figure {
 	const char *name;
 	void (*run)(void);
@@ -497,7 +273,7 @@ int main(int argc, char **argv)
 	if (mlockall(MCL_CURRENT))
 		die("mlockall");
 	tasks = shared(MAX_TASKS * sizeof(*tasks));
-	words = shared(8 * LINE * sizeof(*words));
+	words = shared(9 * LINE * sizeof(*words));
 	for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++)
 		if (argc == 2 && !strcmp(argv[1], figures[i].name)) {
 			figures[i].run();

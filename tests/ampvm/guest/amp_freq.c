@@ -13,15 +13,8 @@
  * lower of this speed and the host's cap. A speed in MIPS/1000 is the clock in
  * kHz.
  *
- * Heat is a cap by the host. The guest is not informed, as with hardware that
- * throttles itself: the frequency files keep showing the requested speed.
- *
  * Limits
- * There is no frequency invariance: x86 reads APERF and MPERF for it, and TCG
- * guests lack both. Utilisation is therefore not scaled by the clock, schedutil
- * uses its formula for such machines, and there is no energy-aware scheduling.
- * Turbo, shared clock domains, voltages and the time of a switch are not
- * modelled.
+ * ../README.md, "Hybrids", lists what is not modelled.
  */
 #include <linux/cpufreq.h>
 #include <linux/math64.h>

@@ -9,16 +9,8 @@
  *
  * Approach
  * intel_pstate derives these from the figures of its cores. This file derives
- * them from the nominal speeds in the shared page. Nominal is the speed when
- * the module is loaded. A cap that the host sets later is heat, and the kernel
- * does not learn of it.
- *
- *     cpufreq  a driver with a policy for each CPU (amp_freq.c)
- *     itmt     priorities for asymmetric packing (SD_ASYM_PACKING)
- *     asym     capacities (SD_ASYM_CPUCAPACITY, misfit tasks, scaled load)
- *
- * With itmt and asym, capacities replace the packing if no core has siblings.
- * With siblings, only the packing is used. That is intel_pstate's rule.
+ * them from the nominal speeds in the shared page; see "Hybrids" in
+ * ../README.md.
  *
  * Modules cannot link to these kernel functions. This module serves a test lab,
  * so it finds kallsyms_lookup_name() with a kprobe and the functions with that.

@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::loads::RUNS;
 use common::{Expectations, Results, Scenario};
 
 fn expect_thirds(results: &Results, expect: &mut Expectations) {
@@ -16,17 +17,11 @@ fn expect_thirds(results: &Results, expect: &mut Expectations) {
     expect.at_least("all three: seconds of 3", all / 1e9, 2.7);
 }
 
-/// Runs of bursts under each scheduler. The default's longest waits are those of a burst (5.4 ms)
-/// or of a tick (10.2 ms), depending on the state of its load balancing. One run therefore says
+/// Compare runs of bursts under each scheduler. The default's longest waits are those of a burst (5.4
+/// ms) or of a tick (10.2 ms), depending on the state of its load balancing. One run therefore says
 /// little, and the worst of the default's runs is the bound.
-const BURSTS: [u32; 3] = [1, 2, 3];
-
 fn expect_short_waits(results: &Results, expect: &mut Expectations) {
-    let waits = |under: &str| {
-        let mut waits = BURSTS.map(|run| results.number(&format!("{under}-bursts{run}"), "/wait_p999_us"));
-        waits.sort_by(f64::total_cmp);
-        waits
-    };
+    let waits = |under: &str| results.of_runs(&format!("{under}-bursts"), "/wait_p999_us");
     let (default, bias) = (waits("default"), waits("bias"));
     let what =
         format!("bursts: median p99.9 of waits {bias:?} over the worst of the default's {default:?} [us]");
@@ -39,7 +34,7 @@ fn expect_short_waits(results: &Results, expect: &mut Expectations) {
 #[test]
 fn real_time_and_kernel_threads_take_a_cpu() {
     let bursts =
-        |under: &str| BURSTS.map(|run| format!("loads {under}-bursts{run} fifo 4 2 1 5 15\n")).concat();
+        |under: &str| RUNS.map(|run| format!("loads {under}-bursts{run} fifo 4 2 1 5 15\n")).concat();
     let under = format!("loads spinning fifo 4 5 1 1 0\n{}. \"${{0%/*}}/kthreads.sh\"", bursts("bias"));
     let results = Scenario::emulated("6.12", "60x4", 5).loads(&bursts("default"), &under);
     let mut expect = Expectations::default();

@@ -7,21 +7,14 @@
 
 mod common;
 
-use common::{Expectations, Results, Scenario};
-
-const RUNS: [u32; 3] = [1, 2, 3];
+use common::loads::RUNS;
+use common::{Expectations, Scenario};
 
 const TIMED: &str = "240x4,quantum_us=20";
 
 /// Return the loads with timers of 2, 2.5, 3 and 3.5 ms on an idle machine.
 fn timers(under: &str) -> String {
     RUNS.map(|run| format!("loads {under}-timers{run} cyclic 4 300\n")).concat()
-}
-
-fn sorted(results: &Results, under: &str, pointer: &str) -> [f64; 3] {
-    let mut values = RUNS.map(|run| results.number(&format!("{under}-timers{run}"), pointer));
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 #[test]
@@ -31,7 +24,7 @@ fn waiters_are_as_early_as_under_the_default() {
     let results = Scenario::emulated("6.12", TIMED, 5).loads(&both("default"), &under);
     let mut expect = Expectations::default();
     expect.at_least_default(&results, "pipeline", "/blocks_per_s", 0.98);
-    let most_us = |under: &str| sorted(&results, under, "/most_us");
+    let most_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/most_us");
     let (default, bias) = (most_us("default"), most_us("bias"));
     // The default's longest delay varies from 0.1 to 7 ms. It is therefore the bound from 1.5 ms on
     // only.
@@ -47,7 +40,7 @@ fn waiters_are_as_early_as_under_the_default() {
 #[ignore = "missed: 1.05 of the default's mean, at most 1"]
 fn timers_are_on_average_as_early_as_under_the_default() {
     let results = Scenario::emulated("6.12", TIMED, 3).compared(timers);
-    let mean_us = |under: &str| sorted(&results, under, "/mean_us");
+    let mean_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/mean_us");
     let (default, bias) = (mean_us("default"), mean_us("bias"));
     let mut expect = Expectations::default();
     let what = format!("median of means {bias:?} against default {default:?} [us]");

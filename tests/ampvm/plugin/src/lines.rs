@@ -22,6 +22,10 @@
 //! of the same line directly after it are one access: a write. In addition, the first access to a
 //! line that others hold is a transfer.
 //!
+//! Accesses of two CPUs that conflict cause at least one transfer, in this quantum or at the next
+//! access: `w * a / (a + w)` is at least 1 if neither is 0, and so is `r * b / (b + r)` of a CPU
+//! that only reads.
+//!
 //! Accesses of a CPU that holds a line alone are not counted. When another CPU writes the line, the
 //! former holder may still use it. Its accesses in the next quantum are therefore counted as well,
 //! as those of a CPU without the line.
@@ -170,8 +174,10 @@ fn transfers(holders: u64, users: &[(usize, Use)]) -> Vec<(usize, u64)> {
         // The first access is certainly a transfer if this CPU has no copy or writes a line with
         // other holders.
         let first = holders & !own != 0 && (holders & own == 0 || w > 0 && a == 0);
-        let expected = share(r, b, r + w) + share(w, a, w);
-        (*cpu, expected.max(if first { 1000 } else { 0 }).min((r + w) * 1000))
+        let at_least = |milli: u64, conflict: bool| milli.max(if conflict { 1000 } else { 0 });
+        let reads = at_least(share(r, b, r + w), r > 0 && b > 0 && w == 0);
+        let expected = reads + at_least(share(w, a, w), w > 0 && a > 0);
+        (*cpu, at_least(expected, first).min((r + w) * 1000))
     };
     users.iter().map(one).collect()
 }
@@ -210,6 +216,14 @@ mod tests {
             assert!(
                 transfers((1 << n) - 1, &users).iter().all(|(_, milli)| *milli == 1_000_000 * (n - 1) / n)
             );
+        }
+    }
+
+    /// The waiting CPU may have read the word any number of times before or after the write.
+    #[test]
+    fn a_handover_is_two_transfers_however_often_the_other_cpu_looks() {
+        for looks in [1, 2, 10, 1000] {
+            assert_eq!(transfers(3, &[(0, used(5, 1)), (1, used(looks, 0))]), [(0, 1000), (1, 1000)]);
         }
     }
 

@@ -20,6 +20,18 @@ impl Scenario {
     }
 }
 
+/// Runs of a load whose figures vary.
+pub const RUNS: [u32; 3] = [1, 2, 3];
+
+impl Results {
+    /// Return the numbers at `pointer` in the documents LOAD1 to LOAD3, sorted.
+    pub fn of_runs(&self, load: &str, pointer: &str) -> [f64; 3] {
+        let mut values = RUNS.map(|run| self.number(&format!("{load}{run}"), pointer));
+        values.sort_by(f64::total_cmp);
+        values
+    }
+}
+
 impl Expectations {
     /// Expect that the kernel has not ended the scheduler.
     pub fn lasts(&mut self, results: &Results) {

@@ -2,7 +2,7 @@
 //! leaves JSON documents in a directory.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod loads;
+pub mod loads;
 
 use bias_vm::prepare::{self, Vm, Wish};
 use bias_vm::runner::Outcome;
@@ -69,10 +69,10 @@ impl Scenario {
         }
     }
 
-    /// Measure these figures of `tests/ampvm/guest/figures.c`. Each leaves a document of its name.
+    /// Measure these figures of `tests/ampvm/figures`. Each leaves a document of its name.
     pub fn figures(&self, names: &[&str]) -> Results {
-        let guest = build::ampvm_folder().join("guest");
-        compile(&guest, &["figures.c"], &self.vm.out.join("figures"));
+        let sources = build::ampvm_folder().join("figures");
+        compile(&sources, &["figures.c", "measure.c"], &self.vm.out.join("figures"));
         let list = names.join(" ");
         self.shell(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
     }
@@ -120,7 +120,8 @@ impl Scenario {
 /// Build a program for the guest.
 fn compile(folder: &Path, sources: &[&str], program: &Path) {
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    cc.args(["-O2", "-static", "-pthread"]).args(sources.iter().map(|name| folder.join(name)));
+    cc.args(["-O2", "-static", "-pthread", "-I"]).arg(build::ampvm_folder().join("guest"));
+    cc.args(sources.iter().map(|name| folder.join(name)));
     assert!(cc.arg("-o").arg(program).status().unwrap().success(), "{sources:?} do not build");
 }
 
