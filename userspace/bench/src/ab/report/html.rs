@@ -5,84 +5,89 @@
 //!
 //! # Approach
 //! Inline SVG and one style sheet. Colours follow the verdict, and adapt to light, dark and print.
-//! Losses are listed before gains, in the same size. Every name that came from a file is escaped.
+//! Losses are listed before gains, in the same size. The template library escapes every name.
 //!
 //! # Limits
 //! The page cannot filter or sort, because that would need a script.
 
-use super::markup::{escape, sentence};
 use super::{Report, Row, Series, format, rows, svg, text};
 use crate::ab::metric::{self, Direction};
 use crate::ab::stats::Verdict;
-use std::fmt::Write;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
 /// Return the complete page.
 pub(super) fn of(report: &Report) -> String {
-    let title = escape(&format!("{} on {}", report.arms().join(", "), report.run.machine));
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>{title}, against {}</h1>\n",
-        escape(&report.run.baseline)
-    );
-    for warning in &report.warnings {
-        let _ = writeln!(out, "<p class=\"warning\">{}</p>", escape(warning));
-    }
-    let _ = writeln!(out, "<p class=\"summary\">{}.</p>", escape(&text::summary(report)));
-    out += &outcomes(report);
-    out += &facts(report);
-    out += &diversity(report);
-    out += &metrics(report);
-    out += "<h2>All comparisons</h2>\n";
-    out += &table(report);
-    out + HOW_TO_READ + "</body>\n</html>\n"
-}
-
-const HOW_TO_READ: &str = "<h2>How to read this</h2>\n\
-<p>A <em>change</em> is the arm over the baseline: the Hodges-Lehmann estimate from paired blocks with its 95 % interval. \
-<em>p</em> is that of a sign-flip test, adjusted after Holm over the metrics of an arm and cell. <em>Better</em>, <em>worse</em> and \
-<em>differs</em> need p below 0.05, an interval beyond zero, and an estimate beyond the dead zone (the grey band); \
-<em>same</em> needs the whole interval inside the dead zone. Everything else is inconclusive: more blocks may decide it. \
-Squares are losses, diamonds gains, hollow circles undecided; arrow heads point to what lies beyond the axis.</p>\n";
-
-/// Return losses and gains, side by side in the same size.
-fn outcomes(report: &Report) -> String {
-    let list = |title: &str, verdict: Verdict| {
-        let rows: Vec<&Row> = report.rows.iter().filter(|r| r.verdict == verdict).collect();
-        let mut out = format!(
-            "<section class=\"outcome {}\"><h2>{title}: {}</h2>\n<ul>\n",
-            svg::class(verdict),
-            rows.len()
-        );
-        for row in &rows {
-            let _ = writeln!(out, "<li>{}</li>", escape(&sentence(row)));
+    let title = format!("{} on {}", report.arms().join(", "), report.run.machine);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (title) ", against " (report.run.baseline) }
+                @for warning in &report.warnings { p.warning { (warning) } }
+                p.summary { (text::summary(report)) "." }
+                div.outcomes {
+                    (outcome(report, "Worse", Verdict::Worse))
+                    (outcome(report, "Better", Verdict::Better))
+                }
+                h2 { "What it ran on" }
+                table.facts {
+                    @for (name, value) in report.facts() { tr { th { (name) } td { (value) } } }
+                }
+                (diversity(report))
+                (metrics(report))
+                h2 { "All comparisons" }
+                (table(report))
+                (how_to_read())
+            }
         }
-        if rows.is_empty() {
-            out += "<li>none</li>\n";
-        }
-        out + "</ul></section>\n"
     };
-    format!(
-        "<div class=\"outcomes\">\n{}{}</div>\n",
-        list("Worse", Verdict::Worse),
-        list("Better", Verdict::Better)
-    )
+    page.into_string()
 }
 
-fn facts(report: &Report) -> String {
-    let mut out = String::from("<h2>What it ran on</h2>\n<table class=\"facts\">\n");
-    for (name, value) in report.facts() {
-        let _ = writeln!(out, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
+fn how_to_read() -> Markup {
+    html! {
+        h2 { "How to read this" }
+        p {
+            "A " em { "change" } " is the arm over the baseline: the Hodges-Lehmann estimate from paired blocks with its 95 % interval. "
+            em { "p" } " is that of a sign-flip test, adjusted after Holm over the metrics of an arm and cell. "
+            em { "Better" } ", " em { "worse" } " and " em { "differs" }
+            " need p below 0.05, an interval beyond zero, and an estimate beyond the dead zone (the grey band); "
+            em { "same" } " needs the whole interval inside the dead zone. Everything else is inconclusive: more blocks may decide it. "
+            "Squares are losses, diamonds gains, hollow circles undecided; arrow heads point to what lies beyond the axis."
+        }
     }
-    out + "</table>\n"
+}
+
+/// Return the rows with this verdict as a list.
+fn outcome(report: &Report, title: &str, verdict: Verdict) -> Markup {
+    let rows: Vec<&Row> = report.rows.iter().filter(|r| r.verdict == verdict).collect();
+    html! {
+        section class={ "outcome " (svg::class(verdict)) } {
+            h2 { (title) ": " (rows.len()) }
+            ul {
+                @for row in &rows { li { (text::sentence(row)) } }
+                @if rows.is_empty() { li { "none" } }
+            }
+        }
+    }
+}
+
+/// Return a figure with its title.
+fn figure(title: &str, plot: impl Fn(&str) -> Markup) -> Markup {
+    html! { figure { figcaption { (title) } (plot(title)) } }
 }
 
 /// Return plots of the gain in throughput against diversity, one per arm and machine, for cells
 /// with a diversity.
-fn diversity(report: &Report) -> String {
+fn diversity(report: &Report) -> Markup {
     let cell_of = |row: &Row| report.run.cells.iter().find(|c| c.name == row.cell);
     let mut machines: Vec<Option<&str>> = Vec::new();
     for cell in &report.run.cells {
@@ -90,7 +95,7 @@ fn diversity(report: &Report) -> String {
             machines.push(cell.machine.as_deref());
         }
     }
-    let mut out = String::new();
+    let mut figures = Vec::new();
     for (arm, &machine) in report.arms().iter().flat_map(|arm| machines.iter().map(move |m| (*arm, m))) {
         let rows =
             report.rows.iter().filter(|r| r.arm == arm && r.metric == "stp" && r.change.ratio.is_some());
@@ -101,52 +106,55 @@ fn diversity(report: &Report) -> String {
             let label = report.arm_label(arm);
             let place = machine.map(|m| format!(" on {m}")).unwrap_or_default();
             let title = format!("Gain in throughput (stp) of {label} versus diversity{place}");
-            let plot = svg::diversity(&title, &points, rows::dead_zone(&report.run));
-            let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
+            let dead_zone = rows::dead_zone(&report.run);
+            figures.push(figure(&title, |title| svg::diversity(title, &points, dead_zone)));
         }
     }
-    if out.is_empty() { out } else { format!("<h2>Gain versus diversity</h2>\n{out}") }
+    html! {
+        @if !figures.is_empty() { h2 { "Gain versus diversity" } }
+        @for figure in figures { (figure) }
+    }
 }
 
 /// Return one section per metric: a forest plot of all arms and cells, and the raw samples behind
 /// it.
-fn metrics(report: &Report) -> String {
+fn metrics(report: &Report) -> Markup {
     let mut names: Vec<&str> = report.rows.iter().map(|r| r.metric.as_str()).collect();
     names.sort_by(|a, b| metric::order(a).cmp(&metric::order(b)));
     names.dedup();
-    names.into_iter().map(|name| metric_section(report, name)).collect()
+    html! { @for name in names { (metric_section(report, name)) } }
 }
 
-fn metric_section(report: &Report, name: &str) -> String {
+fn metric_section(report: &Report, name: &str) -> Markup {
     let known = metric::of(name);
     let better = match known.direction {
         Direction::Higher => "right is better",
         Direction::Lower => "left is better",
         Direction::Neutral => "neither way is better",
     };
-    let unit = if known.unit.is_empty() { String::new() } else { format!(" ({})", known.unit) };
-    let mut out = format!(
-        "<section class=\"metric\"><h2>{}{unit}</h2>\n<p>{} {better}.</p>\n",
-        escape(name),
-        escape(known.about)
-    );
+    let unit = in_parentheses(known.unit);
     let all = report.rows.iter().chain(&report.means);
     let labelled: Vec<(String, &Row)> = all
         .filter(|r| r.metric == name)
         .map(|r| (format!("{} · {}", r.cell, report.arm_label(&r.arm)), r))
         .collect();
     let title = format!("{name}: change against {}", report.run.baseline);
-    let plot = svg::forest(&title, &labelled, rows::dead_zone(&report.run));
-    let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
-    for cell in cells_with(report, name) {
-        let of = |s: &&Series| s.metric == name && s.cell == cell;
-        let series: Vec<(String, &Series)> =
-            report.series.iter().filter(of).map(|s| (report.arm_label(&s.arm), s)).collect();
-        let title = format!("{name} in {cell}: every sample{unit}");
-        let plot = svg::strip(&title, &series);
-        let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{plot}</figure>\n", escape(&title));
+    html! {
+        section.metric {
+            h2 { (name) (unit) }
+            p { (known.about) " " (better) "." }
+            (figure(&title, |title| svg::forest(title, &labelled, rows::dead_zone(&report.run))))
+            @for cell in cells_with(report, name) {
+                @let of = |s: &&Series| s.metric == name && s.cell == cell;
+                @let series = report.series.iter().filter(of).map(|s| (report.arm_label(&s.arm), s)).collect::<Vec<_>>();
+                (figure(&format!("{name} in {cell}: every sample{unit}"), |title| svg::strip(title, &series)))
+            }
+        }
     }
-    out + "</section>\n"
+}
+
+fn in_parentheses(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" ({unit})") }
 }
 
 fn cells_with<'a>(report: &'a Report, metric: &str) -> Vec<&'a str> {
@@ -156,27 +164,30 @@ fn cells_with<'a>(report: &'a Report, metric: &str) -> Vec<&'a str> {
     cells
 }
 
-fn table(report: &Report) -> String {
-    let mut out = String::from(
-        "<table class=\"rows\">\n<thead><tr><th>arm</th><th>cell</th><th>metric</th><th>baseline</th>\
-         <th>arm</th><th>change</th><th>p</th><th>verdict</th><th>blocks</th></tr></thead>\n<tbody>\n",
-    );
-    for row in report.rows.iter().chain(&report.means) {
-        let unit = if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) };
-        let note = row.note.as_ref().map_or(String::new(), |note| format!(": {}", escape(note)));
-        let cells = [
-            escape(&report.arm_label(&row.arm)),
-            escape(&row.cell),
-            escape(&row.metric) + &unit,
-            format::sig_or_dash(row.baseline_median),
-            format::sig_or_dash(row.arm_median),
-            row.change.text(),
-            escape(&format::p_value(row.p_holm)),
-            format!("<span class=\"{}\">{}</span>{note}", svg::class(row.verdict), row.verdict.name()),
-            row.blocks.to_string(),
-        ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-        let _ = writeln!(out, "<tr>{cells}</tr>");
+fn table(report: &Report) -> Markup {
+    const COLUMNS: [&str; 9] =
+        ["arm", "cell", "metric", "baseline", "arm", "change", "p", "verdict", "blocks"];
+    html! {
+        table.rows {
+            thead { tr { @for column in COLUMNS { th { (column) } } } }
+            tbody {
+                @for row in report.rows.iter().chain(&report.means) {
+                    tr {
+                        td { (report.arm_label(&row.arm)) }
+                        td { (row.cell) }
+                        td { (row.metric) (in_parentheses(&row.unit)) }
+                        td { (format::sig_or_dash(row.baseline_median)) }
+                        td { (format::sig_or_dash(row.arm_median)) }
+                        td { (row.change.text()) }
+                        td { (format::p_value(row.p_holm)) }
+                        td {
+                            span class=(svg::class(row.verdict)) { (row.verdict.name()) }
+                            @if let Some(note) = &row.note { ": " (note) }
+                        }
+                        td { (row.blocks) }
+                    }
+                }
+            }
+        }
     }
-    out + "</tbody></table>\n"
 }

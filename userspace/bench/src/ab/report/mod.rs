@@ -22,7 +22,6 @@ pub mod gate;
 #[cfg(test)]
 mod golden;
 pub mod html;
-mod markup;
 mod model;
 mod rows;
 mod svg;

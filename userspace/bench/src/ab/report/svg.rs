@@ -6,10 +6,10 @@
 //! arrow head, never left out.
 
 use super::format::{change, sig};
-use super::markup::{escape, sentence};
+use super::text::sentence;
 use super::{Row, Series};
 use crate::ab::stats::Verdict;
-use std::fmt::Write;
+use maud::{Markup, html};
 
 const WIDTH: f64 = 860.0;
 /// Left edge of the plot. The labels are to the left of it.
@@ -68,20 +68,28 @@ pub(super) fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn open(height: f64, title: &str) -> String {
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>\n",
-        escape(title)
-    )
+/// Return a complete plot.
+fn plot(height: f64, title: &str, content: Markup) -> Markup {
+    html! {
+        svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label=(title) {
+            title { (title) }
+            (content)
+        }
+    }
 }
 
-fn text(x: f64, y: f64, anchor: &str, content: &str) -> String {
-    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(content))
+/// Return a coordinate as text.
+fn px(x: f64) -> String {
+    format!("{x:.1}")
+}
+
+fn text(x: f64, y: f64, anchor: &str, content: &str) -> Markup {
+    html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) { (content) } }
 }
 
 /// Return a label to the left of the plot. A long label is shortened in the middle, because both
 /// ends of a name say most.
-fn label(y: f64, content: &str) -> String {
+fn label(y: f64, content: &str) -> Markup {
     let letters: Vec<char> = content.chars().collect();
     let short = if letters.len() > LABEL {
         let half = LABEL / 2;
@@ -93,120 +101,126 @@ fn label(y: f64, content: &str) -> String {
     text(LEFT - 10.0, y + 4.0, "end", &short)
 }
 
-fn line(class: &str, [x1, y1, x2, y2]: [f64; 4]) -> String {
-    format!("<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n")
+fn line(class: &str, [x1, y1, x2, y2]: [f64; 4]) -> Markup {
+    html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} }
+}
+
+fn circle(class: &str, x: f64, y: f64, radius: f64) -> Markup {
+    html! { circle class=(class) cx=(px(x)) cy=(px(y)) r=(radius) {} }
+}
+
+/// Return a filled polygon with corners relative to a point.
+fn polygon(class: &str, x: f64, y: f64, corners: &[(f64, f64)]) -> Markup {
+    let points: Vec<String> = corners.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
+    html! { polygon class={ "mark " (class) } points=(points.join(" ")) {} }
+}
+
+/// Return the dead zone as a rectangle with these left, upper, right and lower edges.
+fn zone([x1, y1, x2, y2]: [f64; 4]) -> Markup {
+    html! { rect.zone x=(px(x1)) y=(px(y1)) width=(px(x2 - x1)) height=(px(y2 - y1)) {} }
 }
 
 /// Return the mark of an estimate: a square for a loss, a diamond for a gain, otherwise a circle.
 /// The circle is hollow if the verdict is inconclusive or missing.
-fn mark(x: f64, y: f64, verdict: Verdict) -> String {
+fn mark(x: f64, y: f64, verdict: Verdict) -> Markup {
     let class = class(verdict);
-    let polygon = |points: [(f64, f64); 4]| {
-        let points: Vec<String> =
-            points.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
-        format!("<polygon class=\"mark {class}\" points=\"{}\"/>\n", points.join(" "))
-    };
     match verdict {
-        Verdict::Worse => polygon([(-5.0, -5.0), (5.0, -5.0), (5.0, 5.0), (-5.0, 5.0)]),
-        Verdict::Better => polygon([(0.0, -6.5), (6.5, 0.0), (0.0, 6.5), (-6.5, 0.0)]),
-        _ => format!("<circle class=\"mark {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"/>\n"),
+        Verdict::Worse => polygon(class, x, y, &[(-5.0, -5.0), (5.0, -5.0), (5.0, 5.0), (-5.0, 5.0)]),
+        Verdict::Better => polygon(class, x, y, &[(0.0, -6.5), (6.5, 0.0), (0.0, 6.5), (-6.5, 0.0)]),
+        _ => circle(&format!("mark {class}"), x, y, 4.5),
     }
 }
 
 /// Return an arrow head at the end of an axis that points to a value beyond it.
-fn beyond(x: f64, y: f64, right: bool, class: &str) -> String {
+fn beyond(x: f64, y: f64, right: bool, class: &str) -> Markup {
     let tip = if right { 7.0 } else { -7.0 };
-    format!(
-        "<polygon class=\"mark {class}\" points=\"{x:.1},{:.1} {:.1},{y:.1} {x:.1},{:.1}\"/>\n",
-        y - 5.0,
-        x + tip,
-        y + 5.0
-    )
+    polygon(class, x, y, &[(0.0, -5.0), (tip, 0.0), (0.0, 5.0)])
+}
+
+/// Return the class of a grid line at this ratio.
+fn grid(ratio: f64) -> &'static str {
+    if ratio == 1.0 { "zero" } else { "grid" }
 }
 
 /// Return a plot of ratios with their intervals and the dead zone, one line per row.
-pub(super) fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> String {
+pub(super) fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> Markup {
     let ends = rows.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();
     let axis = Axis::of_ratios(ends, dead_zone, LEFT, RIGHT - 10.0);
     let bottom = 8.0 + rows.len() as f64 * ROW_HEIGHT;
-    let mut out = open(bottom + 24.0, title);
-    let zone = dead_zone.ln_1p();
-    let _ = writeln!(
-        out,
-        "<rect class=\"zone\" x=\"{:.1}\" y=\"4\" width=\"{:.1}\" height=\"{:.1}\"/>",
-        axis.at(-zone),
-        axis.at(zone) - axis.at(-zone),
-        bottom - 4.0
-    );
-    for ratio in axis.ticks() {
-        let x = axis.at(ratio.ln());
-        out += &line(if ratio == 1.0 { "zero" } else { "grid" }, [x, 4.0, x, bottom]);
-        out += &text(x, bottom + 14.0, "middle", &change(ratio));
-    }
-    for (i, (name, row)) in rows.iter().enumerate() {
-        let y = 8.0 + (i as f64 + 0.5) * ROW_HEIGHT;
-        out += &label(y, name);
-        out += &forest_row(&axis, y, row);
-    }
-    out + "</svg>\n"
+    let dead = dead_zone.ln_1p();
+    let content = html! {
+        (zone([axis.at(-dead), 4.0, axis.at(dead), bottom]))
+        @for ratio in axis.ticks() {
+            @let x = axis.at(ratio.ln());
+            (line(grid(ratio), [x, 4.0, x, bottom]))
+            (text(x, bottom + 14.0, "middle", &change(ratio)))
+        }
+        @for (i, (name, row)) in rows.iter().enumerate() {
+            @let y = 8.0 + (i as f64 + 0.5) * ROW_HEIGHT;
+            (label(y, name))
+            (forest_row(&axis, y, row))
+        }
+    };
+    plot(bottom + 24.0, title, content)
 }
 
-fn forest_row(axis: &Axis, y: f64, row: &Row) -> String {
+fn forest_row(axis: &Axis, y: f64, row: &Row) -> Markup {
     let Some(ratio) = row.change.ratio else {
         return text(LEFT + 4.0, y + 4.0, "start", row.note.as_deref().unwrap_or("no figure"));
     };
     let class = class(row.verdict);
-    let mut out = String::new();
-    if let Some((low, high)) = row.change.interval() {
-        let (low, high) = (low.ln(), high.ln());
-        out += &line(&format!("whisker {class}"), [axis.at(low), y, axis.at(high), y]);
-        for end in [low, high].into_iter().filter(|end| !axis.holds(*end)) {
-            out += &beyond(axis.at(end), y, end > 0.0, class);
+    html! {
+        g {
+            title { (sentence(row)) }
+            @if let Some((low, high)) = row.change.interval() {
+                (line(&format!("whisker {class}"), [axis.at(low.ln()), y, axis.at(high.ln()), y]))
+                @for end in [low.ln(), high.ln()].into_iter().filter(|end| !axis.holds(*end)) {
+                    (beyond(axis.at(end), y, end > 0.0, class))
+                }
+            }
+            @if axis.holds(ratio.ln()) {
+                (mark(axis.at(ratio.ln()), y, row.verdict))
+            } @else {
+                (beyond(axis.at(ratio.ln()), y, ratio > 1.0, class))
+            }
         }
     }
-    if axis.holds(ratio.ln()) {
-        out += &mark(axis.at(ratio.ln()), y, row.verdict);
-    } else {
-        out += &beyond(axis.at(ratio.ln()), y, ratio > 1.0, class);
-    }
-    format!("<g><title>{}</title>\n{out}</g>\n", escape(&sentence(row)))
 }
 
 /// Return a plot of all raw samples of a cell and metric, one line per arm, with the median of each
 /// arm.
-pub(super) fn strip(title: &str, series: &[(String, &Series)]) -> String {
+pub(super) fn strip(title: &str, series: &[(String, &Series)]) -> Markup {
     let finite = || series.iter().flat_map(|(_, s)| &s.values).copied().filter(|v| v.is_finite());
     let (from, to) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
     let (from, to) = if from <= to { (from, to) } else { (0.0, 1.0) };
     let pad = ((to - from) * 0.02).max(from.abs() * 1e-6).max(1e-12);
     let axis = Axis { from: from - pad, to: to + pad, low: LEFT, high: RIGHT - 10.0 };
     let bottom = 4.0 + series.len() as f64 * ROW_HEIGHT;
-    let mut out = open(bottom + 20.0, title);
-    for (i, (name, series)) in series.iter().enumerate() {
-        let y = 4.0 + (i as f64 + 0.5) * ROW_HEIGHT;
-        out += &label(y, name);
-        out += &line("grid", [LEFT, y, RIGHT, y]);
-        for (j, value) in series.values.iter().enumerate() {
-            let spread = y + (j % 5) as f64 * 2.0 - 4.0;
-            match value.is_finite() {
-                true => {
-                    let x = axis.at(*value);
-                    let _ = writeln!(out, "<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{spread:.1}\" r=\"2\"/>");
+    let content = html! {
+        @for (i, (name, series)) in series.iter().enumerate() {
+            @let y = 4.0 + (i as f64 + 0.5) * ROW_HEIGHT;
+            (label(y, name))
+            (line("grid", [LEFT, y, RIGHT, y]))
+            @for (j, value) in series.values.iter().enumerate() {
+                @let spread = y + (j % 5) as f64 * 2.0 - 4.0;
+                @if value.is_finite() {
+                    (circle("dot", axis.at(*value), spread, 2.0))
+                } @else {
+                    (beyond(RIGHT, spread, true, "infinite"))
                 }
-                false => out += &beyond(RIGHT, spread, true, "infinite"),
+            }
+            @if let Some(median) = crate::metrics::median(&series.values).filter(|m| m.is_finite()) {
+                (line("median", [axis.at(median), y - 8.0, axis.at(median), y + 8.0]))
             }
         }
-        if let Some(median) = crate::metrics::median(&series.values).filter(|m| m.is_finite()) {
-            out += &line("median", [axis.at(median), y - 8.0, axis.at(median), y + 8.0]);
-        }
-    }
-    out += &text(LEFT, bottom + 14.0, "start", &sig(from));
-    out += &text(RIGHT - 10.0, bottom + 14.0, "end", &sig(to));
-    out + "</svg>\n"
+        (text(LEFT, bottom + 14.0, "start", &sig(from)))
+        (text(RIGHT - 10.0, bottom + 14.0, "end", &sig(to)))
+    };
+    plot(bottom + 20.0, title, content)
 }
 
 /// Return a plot of one arm's gain against the diversity of the tasks of its cells.
-pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> String {
+pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> Markup {
     const HEIGHT: f64 = 280.0;
     let ends = points.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();
     let y_axis = Axis::of_ratios(ends, dead_zone, HEIGHT - 40.0, 10.0);
@@ -215,35 +229,29 @@ pub(super) fn diversity(title: &str, points: &[(f64, &Row)], dead_zone: f64) -> 
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (d, _)| (min.min(*d), max.max(*d)));
     let pad = ((max - min) * 0.05).max(0.01);
     let x_axis = Axis { from: min - pad, to: max + pad, low: 80.0, high: RIGHT };
-    let mut out = open(HEIGHT, title);
-    let zone = dead_zone.ln_1p();
-    let _ = writeln!(
-        out,
-        "<rect class=\"zone\" x=\"80\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-        y_axis.at(zone),
-        RIGHT - 80.0,
-        y_axis.at(-zone) - y_axis.at(zone)
-    );
-    for ratio in y_axis.ticks() {
-        let y = y_axis.at(ratio.ln());
-        out += &line(if ratio == 1.0 { "zero" } else { "grid" }, [80.0, y, RIGHT, y]);
-        out += &text(74.0, y + 4.0, "end", &change(ratio));
-    }
-    for (diversity, row) in points {
-        let x = x_axis.at(*diversity);
-        let _ = writeln!(out, "<g><title>{}</title>", escape(&sentence(row)));
-        if let Some((low, high)) = row.change.interval() {
-            let class = format!("whisker {}", class(row.verdict));
-            out += &line(&class, [x, y_axis.at(low.ln()), x, y_axis.at(high.ln())]);
+    let dead = dead_zone.ln_1p();
+    let content = html! {
+        (zone([80.0, y_axis.at(dead), RIGHT, y_axis.at(-dead)]))
+        @for ratio in y_axis.ticks() {
+            @let y = y_axis.at(ratio.ln());
+            (line(grid(ratio), [80.0, y, RIGHT, y]))
+            (text(74.0, y + 4.0, "end", &change(ratio)))
         }
-        if let Some(ratio) = row.change.ratio {
-            out += &mark(x, y_axis.at(ratio.ln()), row.verdict);
+        @for (diversity, row) in points {
+            @let x = x_axis.at(*diversity);
+            g {
+                title { (sentence(row)) }
+                @if let Some((low, high)) = row.change.interval() {
+                    @let class = format!("whisker {}", class(row.verdict));
+                    (line(&class, [x, y_axis.at(low.ln()), x, y_axis.at(high.ln())]))
+                }
+                @if let Some(ratio) = row.change.ratio { (mark(x, y_axis.at(ratio.ln()), row.verdict)) }
+            }
+            (text(x, HEIGHT - 24.0, "middle", &sig(*diversity)))
         }
-        out += "</g>\n";
-        out += &text(x, HEIGHT - 24.0, "middle", &sig(*diversity));
-    }
-    out += &text((80.0 + RIGHT) / 2.0, HEIGHT - 6.0, "middle", "diversity of the tasks");
-    out + "</svg>\n"
+        (text((80.0 + RIGHT) / 2.0, HEIGHT - 6.0, "middle", "diversity of the tasks"))
+    };
+    plot(HEIGHT, title, content)
 }
 
 #[cfg(test)]
@@ -271,8 +279,8 @@ mod tests {
     fn samples_all_alike_or_all_infinite_can_be_drawn() {
         for values in [vec![2.0; 4], vec![0.0; 4], vec![f64::INFINITY; 4]] {
             let series = Series { cell: "c".into(), metric: "m".into(), arm: "a".into(), values };
-            let svg = strip("t", &[("a".into(), &series)]);
-            assert!(!svg.contains("NaN") && !svg.contains("inf,") && svg.ends_with("</svg>\n"));
+            let svg = strip("t", &[("a".into(), &series)]).into_string();
+            assert!(!svg.contains("NaN") && !svg.contains("inf,") && svg.ends_with("</svg>"));
         }
     }
 }

@@ -53,6 +53,15 @@ pub(super) fn summary(report: &Report) -> String {
     format!("{} comparisons: {}", report.rows.len(), counts.join(", "))
 }
 
+/// Return a row as one sentence.
+pub(super) fn sentence(row: &Row) -> String {
+    let change = row.change.text();
+    let p = format::p_value(row.p_holm);
+    let note = row.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+    let Row { arm, cell, metric, .. } = row;
+    format!("{arm}, {cell}, {metric}: {change}, p {p}, {}{note}", row.verdict.name())
+}
+
 fn table(rows: &[&Row]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_style(TableComponent::HeaderLines, '─');
