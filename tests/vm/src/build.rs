@@ -5,6 +5,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+/// Arguments of cargo for the programs that scenarios run: those that a user installs, and the
+/// torture tests.
+pub const PROGRAMS: [&str; 6] = ["-p", "scx_bias", "-p", "bias-bench", "-p", "bias_torture"];
+
 /// Return the root of the source tree.
 #[must_use]
 pub fn workspace() -> PathBuf {

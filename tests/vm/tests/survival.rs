@@ -12,8 +12,7 @@ fn scenario(kernel: &str) -> Scenario {
 
 fn storm(kernel: &str) {
     let seconds = from_environment("BIAS_VM_STORM_S", 10);
-    let results =
-        scenario(kernel).run("survival", &["under", "storm", "storm", "--seconds", &seconds.to_string()]);
+    let results = scenario(kernel).run("survival", &["storm", &seconds.to_string()]);
     let mut expect = Expectations::default();
     let report = results.json("storm");
     expect.holds("no failure", report["failures"].as_array().is_some_and(Vec::is_empty));

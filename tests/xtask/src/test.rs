@@ -77,9 +77,9 @@ fn prepare_kernels(all: bool) -> Result<()> {
     Ok(())
 }
 
-/// Build the programs that a user installs, with optimisation. The scenarios run these programs.
+/// Build the programs that the scenarios run, with optimisation.
 pub fn programs() -> Result<()> {
-    must("the programs", cargo().args(["build", "--locked", "--release"]))?;
+    must("the programs", cargo().args(["build", "--locked", "--release"]).args(build::PROGRAMS))?;
     build::emulator().map(|_| ())
 }
 

@@ -15,8 +15,6 @@ const KNOWN: &[&str] = &[
     "userspace/agent: pmu/mod.rs pmu/probe.rs",
     "userspace/agent: recal/late.rs recal/mod.rs recal/report.rs",
     "userspace/agent: swaps/follow.rs swaps/mod.rs",
-    "userspace/bench: cli.rs cli/ab.rs cli/commands.rs",
-    "userspace/bench: storm/changes.rs storm/mod.rs",
 ];
 
 #[derive(Default)]

@@ -13,22 +13,26 @@
 //! that the kernel does for it in kernel threads.
 
 use crate::counters::ProcessInstructions;
+use crate::options::{Printable, seconds};
 use crate::{Error, Result, sched::SchedExt};
+use clap::Args;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// Process and length of a measurement.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Pid of the process.
+#[derive(Debug, Clone, Args)]
+pub struct CostOptions {
+    /// Pid of the process, e.g. a scheduler's agent
+    #[arg(long)]
     pub pid: u32,
-    /// Length of the measurement.
+    /// Seconds to count. Must be many times the period of the process's activity
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     pub time: Duration,
 }
 
 /// Figures of the process.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct CostReport {
     /// Format of this report.
     pub schema: &'static str,
     /// Pid of the process.
@@ -51,8 +55,8 @@ pub struct Report {
 ///
 /// # Errors
 /// The process does not exist, it ends meanwhile, or there is no counter.
-pub fn run(options: &Options) -> Result<Report> {
-    let Options { pid, time } = *options;
+pub fn run(options: &CostOptions) -> Result<CostReport> {
+    let CostOptions { pid, time } = *options;
     let mut counters = ProcessInstructions::open(pid)?;
     let name = name_of(pid)?;
     let (before, begun) = (counters.read()?, Instant::now());
@@ -61,7 +65,7 @@ pub fn run(options: &Options) -> Result<Report> {
     if name_of(pid)? != name {
         return Err(Error::Runtime(format!("process {pid}, {name}, has become another one meanwhile")));
     }
-    Ok(Report {
+    Ok(CostReport {
         schema: "bias-bench.cost/1",
         pid,
         name,
@@ -80,9 +84,8 @@ fn name_of(pid: u32) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-impl Report {
-    /// Return the report as a line of text.
-    pub fn text(&self) -> String {
+impl Printable for CostReport {
+    fn text(&self) -> String {
         format!(
             "{} ({}), {} threads: {:.3} million instructions a second over {:.1} s\n",
             self.name,
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_there_is_told() {
-        let gone = Options { pid: u32::MAX - 1, time: Duration::from_millis(1) };
+        let gone = CostOptions { pid: u32::MAX - 1, time: Duration::from_millis(1) };
         let error = run(&gone).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("no process 4294967294"), "{error}");

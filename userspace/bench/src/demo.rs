@@ -4,44 +4,38 @@
 //! like gains. Solo rates are measured once and used for both sides. Each figure is written to the
 //! output file as soon as it is known, so an interrupted run keeps its figures.
 
-use crate::mix::{self, Report};
+use crate::mix::{self, MixReport, RoundOptions};
+use crate::options::{Printable, SchedulerOptions};
 use crate::progress::Progress;
 use crate::sched::{self, SchedExt};
 use crate::solo::Solo;
 use crate::spec::{CpuList, Kind, Mix};
 use crate::{Error, Result};
+use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// The mixes shown by default.
-pub const DEFAULT_MIXES: &str = "1compute,2compute,4compute,4compute+4chase";
+use std::path::{Path, PathBuf};
 
 /// Scheduler, mixes and times of a demonstration.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Command that loads the scheduler and stays in the foreground.
-    pub scheduler: String,
-    /// Longest time that the scheduler may take to load.
-    pub timeout: Duration,
-    /// The mixes.
+#[derive(Debug, Clone, Args)]
+pub struct DemoOptions {
+    /// The scheduler to compare with the default.
+    #[command(flatten)]
+    pub scheduler: SchedulerOptions,
+    /// The mixes, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1compute,2compute,4compute,4compute+4chase")]
     pub mixes: Vec<Mix>,
-    /// Measured window of each mix.
-    pub window: Duration,
-    /// Time before the window.
-    pub warmup: Duration,
-    /// Rounds of each mix; medians are shown.
-    pub rounds: usize,
-    /// CPUs that count as fast. None means to find them by probing.
-    pub fast: Option<CpuList>,
-    /// File for the JSON report.
+    /// Times and repetitions.
+    #[command(flatten)]
+    pub rounds: RoundOptions,
+    /// File for the JSON report; demo.json in the directory $OUT if that is set, else none
+    #[arg(long)]
     pub out: Option<PathBuf>,
 }
 
 /// Both sides of every mix.
 #[derive(Debug, Clone, Serialize)]
-pub struct Comparison {
+pub struct DemoReport {
     /// Format of this report.
     pub schema: &'static str,
     /// True once everything was measured.
@@ -55,13 +49,13 @@ pub struct Comparison {
     /// Solo rates that all progress refers to.
     pub solo: Solo,
     /// Each mix under the default scheduler.
-    pub default: Vec<Report>,
+    pub default: Vec<MixReport>,
     /// Each mix under the other scheduler.
-    pub other: Vec<Report>,
+    pub other: Vec<MixReport>,
 }
 
 /// Run both sides.
-pub fn run(options: &Options) -> Result<Comparison> {
+pub fn run(options: &DemoOptions) -> Result<DemoReport> {
     let kernel = SchedExt::system();
     // Fail before a minute of measurements if there is nothing to compare with.
     if kernel.state()? != "disabled" {
@@ -70,13 +64,15 @@ pub fn run(options: &Options) -> Result<Comparison> {
     }
     let mut progress = Progress::new(2 + 2 * options.mixes.len() as u64);
     progress.stage("speed of every CPU, and of each kind of work alone");
-    let mut solo = Solo::probe(options.fast.as_ref())?;
+    let mut solo = Solo::probe(options.rounds.fast_cpus.as_ref())?;
     let kinds: Vec<Kind> = options.mixes.iter().flat_map(Mix::kinds).collect();
     solo.add(&kinds)?;
-    let mut result = Comparison {
+    let in_out = || std::env::var_os("OUT").map(|folder| PathBuf::from(folder).join("demo.json"));
+    let file = options.out.clone().or_else(in_out);
+    let mut result = DemoReport {
         schema: "bias-bench.demo/1",
         complete: false,
-        command: options.scheduler.clone(),
+        command: options.scheduler.scheduler_cmd.clone(),
         scheduler: None,
         emulated: crate::counters::available(),
         solo: solo.clone(),
@@ -85,45 +81,33 @@ pub fn run(options: &Options) -> Result<Comparison> {
     };
     for one in &options.mixes {
         progress.stage(&format!("{one} under the default scheduler"));
-        result.default.push(mix::run_with(&mix_options(options, one), &solo)?);
-        result.save(options)?;
+        result.default.push(mix::run_with(one, &options.rounds, &solo)?);
+        result.save(file.as_deref())?;
     }
-    progress.stage(&format!("loading {}", options.scheduler));
+    progress.stage(&format!("loading {}", options.scheduler.scheduler_cmd));
     // Loading is not part of what is shown, and takes a minute at the emulation's pace.
-    sched::under(kernel, &options.scheduler, options.timeout, true, |loaded| {
+    sched::under(kernel, &options.scheduler, true, |loaded| {
         result.scheduler = Some(loaded.name().to_string());
         for one in &options.mixes {
             progress.stage(&format!("{one} under {}", loaded.name()));
-            result.other.push(mix::run_with(&mix_options(options, one), &solo)?);
-            result.save(options)?;
+            result.other.push(mix::run_with(one, &options.rounds, &solo)?);
+            result.save(file.as_deref())?;
         }
         Ok(())
     })?;
     result.complete = true;
-    result.save(options)?;
+    result.save(file.as_deref())?;
     Ok(result)
 }
 
-fn mix_options(options: &Options, mix: &Mix) -> mix::Options {
-    mix::Options {
-        mix: mix.clone(),
-        window: options.window,
-        warmup: options.warmup,
-        rounds: options.rounds,
-        solo: None,
-        fast: None,
-    }
-}
-
-impl Comparison {
-    fn save(&self, options: &Options) -> Result<()> {
-        let Some(path) = &options.out else { return Ok(()) };
+impl DemoReport {
+    fn save(&self, file: Option<&Path>) -> Result<()> {
+        let Some(path) = file else { return Ok(()) };
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::failed("writing the report", e))?;
         std::fs::write(path, text + "\n").map_err(|e| Error::failed(path.display(), e))
     }
 
-    /// Return the table, 80 columns wide, with a legend.
-    pub fn text(&self) -> String {
+    fn table(&self) -> Table {
         let other = self.scheduler.as_deref().unwrap_or(&self.command);
         let mut table = Table::new();
         table.load_preset(comfy_table::presets::NOTHING);
@@ -148,7 +132,7 @@ impl Comparison {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        format!("{table}\n{}", self.legend())
+        table
     }
 
     fn legend(&self) -> String {
@@ -163,6 +147,13 @@ impl Comparison {
                     does on hardware. Compare placement here, not latency or overhead.\n";
         }
         out
+    }
+}
+
+impl Printable for DemoReport {
+    /// Return the table, 80 columns wide, with a legend.
+    fn text(&self) -> String {
+        format!("{}\n{}", self.table(), self.legend())
     }
 }
 
@@ -204,8 +195,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn report(stp: f64, unfairness: f64) -> Report {
-        Report {
+    fn report(stp: f64, unfairness: f64) -> MixReport {
+        MixReport {
             schema: "",
             mix: "4compute+4chase".into(),
             scheduler: String::new(),
@@ -249,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_table_fits_80_columns() {
-        let comparison = Comparison {
+        let comparison = DemoReport {
             schema: "",
             complete: true,
             command: String::new(),

@@ -1,5 +1,5 @@
 //! Workloads with known behaviour, and measurements on them: speed ratios of CPUs, progress of
-//! mixes of tasks, the cost of a context switch, and the survival of tasks under constant change.
+//! mixes of tasks, and the cost of a context switch.
 //!
 //! The library has three layers. Each one uses only itself and the layers above it:
 //!
@@ -7,18 +7,16 @@
 //!   accepts), [`error`];
 //! * the machine: [`cpus`] (online CPUs, pinning), [`counters`] (stall counters), [`shared`] and
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
-//!   a scheduler), [`emulation`] (the VM's clocks), [`cgroup`], [`files`], [`progress`];
+//!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
 //! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`cost`],
-//!   [`demo`], [`storm`], [`survive`], [`control`], and the comparison of schedulers, [`ab`]. Each
-//!   takes plain options and returns a serialisable report. [`cli`] binds them to the command line.
+//!   [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the command line
+//!   fills, and returns a serialisable report. [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
-pub mod cgroup;
 pub mod cli;
-pub mod control;
 pub mod cost;
-mod counters;
+pub mod counters;
 pub mod cpus;
 pub mod demo;
 pub mod emulation;
@@ -28,6 +26,7 @@ pub mod measure;
 pub mod metrics;
 pub mod mix;
 pub mod once;
+pub mod options;
 pub mod pingpong;
 pub mod progress;
 pub mod ratio;
@@ -35,8 +34,6 @@ pub mod sched;
 pub mod shared;
 pub mod solo;
 pub mod spec;
-pub mod storm;
-pub mod survive;
 pub mod task;
 pub mod work;
 

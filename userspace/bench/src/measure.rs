@@ -17,7 +17,7 @@ pub enum Until {
 
 /// Figures of a workload that ran alone.
 #[derive(Debug, Clone, Serialize)]
-pub struct Sample {
+pub struct WorkSample {
     /// CPU that it ran on last.
     pub cpu: usize,
     /// Steps done.
@@ -32,7 +32,7 @@ pub struct Sample {
     pub counters: Option<Counts>,
 }
 
-impl Sample {
+impl WorkSample {
     /// Return the units per second of wall time.
     pub fn units_per_s(&self) -> f64 {
         self.units as f64 * 1e9 / (self.wall_ns as f64).max(1.0)
@@ -46,7 +46,7 @@ impl Sample {
 
 /// Run a workload in this process, pinned to `cpu` if that is given. The first step comes before
 /// the measured time.
-pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
+pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<WorkSample> {
     let _pinned = cpu.map(cpus::Pinned::to).transpose()?;
     let mut work = work::build(kind);
     work.step();
@@ -69,7 +69,7 @@ pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<Sample> {
     }
     let cpu_ns = task::cpu_time_ns() - cpu_before;
     let after = counters.as_mut().map(ThreadCounters::read).transpose()?;
-    Ok(Sample {
+    Ok(WorkSample {
         cpu: cpus::current(),
         steps,
         units,

@@ -1,29 +1,49 @@
 //! A mix: tasks that run at the same time, and the progress of each.
 
+use crate::options::{Printable, rounds, seconds};
 use crate::solo::{self, Solo};
 use crate::spec::{CpuList, Kind, Mix};
 use crate::task::{Group, Stay, TaskWindow};
 use crate::{Error, Result, metrics, sched::SchedExt};
+use clap::Args;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Tasks, times and repetitions of a run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The tasks.
-    pub mix: Mix,
-    /// Length of the measured window of each round.
-    pub window: Duration,
-    /// Time before the window, in which the tasks run unmeasured.
-    pub warmup: Duration,
-    /// Repetitions, each with new processes.
-    pub rounds: usize,
-    /// File of solo rates, see [`solo::load_or_measure`].
+/// Tasks of a run, and how they are measured.
+#[derive(Debug, Clone, Args)]
+pub struct MixOptions {
+    /// Tasks, e.g. 2compute+2chase; a missing count means 1
+    #[arg(long)]
+    pub tasks: Mix,
+    /// Times and repetitions.
+    #[command(flatten)]
+    pub rounds: RoundOptions,
+    /// File of solo rates: read if it exists, else measured and written. Share it between the runs
+    /// of one boot, so that all are relative to the same rates. Without it every run measures its
+    /// own (about 2 s)
+    #[arg(long)]
     pub solo: Option<PathBuf>,
-    /// CPUs that count as fast. None means to find them by probing.
-    pub fast: Option<CpuList>,
+}
+
+/// Times and repetitions of a mix.
+#[derive(Debug, Clone, Args)]
+pub struct RoundOptions {
+    /// Seconds measured per round. Fairness shows only over a time that is many times the
+    /// scheduler's slice
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds, default_value = "4")]
+    pub window: Duration,
+    /// Seconds before each measurement. Raise it for schedulers that have to learn how tasks behave
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.5")]
+    pub warmup: Duration,
+    /// Repetitions, each with new processes; medians are reported. Placement varies by chance, so
+    /// use several
+    #[arg(long, default_value = "1", value_parser = rounds)]
+    pub rounds: u16,
+    /// CPUs that count as fast; found by probing unless given
+    #[arg(long)]
+    pub fast_cpus: Option<CpuList>,
 }
 
 /// One task of one round.
@@ -61,7 +81,7 @@ pub struct TaskReport {
 
 /// One round.
 #[derive(Debug, Clone, Serialize)]
-pub struct Round {
+pub struct MixRound {
     /// Length of the window, seconds of wall clock.
     pub wall_s: f64,
     /// Sum of progress.
@@ -81,7 +101,7 @@ pub struct Round {
 
 /// All rounds of a mix under one scheduler.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct MixReport {
     /// Format of this report.
     pub schema: &'static str,
     /// The mix.
@@ -93,7 +113,7 @@ pub struct Report {
     /// Solo rates that progress refers to.
     pub solo: Solo,
     /// Every round.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<MixRound>,
     /// Median over the rounds of the sum of progress.
     pub stp: f64,
     /// Median over the rounds of the mean slowdown.
@@ -105,30 +125,30 @@ pub struct Report {
 }
 
 /// Measure solo rates where they are missing, then run the rounds.
-pub fn run(options: &Options) -> Result<Report> {
-    let kinds = options.mix.kinds();
-    let solo = solo::load_or_measure(options.solo.as_deref(), &kinds, options.fast.as_ref())?;
-    run_with(options, &solo)
+pub fn run(options: &MixOptions) -> Result<MixReport> {
+    let kinds = options.tasks.kinds();
+    let fast_cpus = options.rounds.fast_cpus.as_ref();
+    let solo = solo::load_or_measure(options.solo.as_deref(), &kinds, fast_cpus)?;
+    run_with(&options.tasks, &options.rounds, &solo)
 }
 
-/// Run the rounds with known solo rates. This ignores the solo file and the fast CPUs of the
-/// options.
-pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
-    let kinds = options.mix.tasks();
+/// Run the rounds with known solo rates, which also name the fast CPUs.
+pub fn run_with(mix: &Mix, options: &RoundOptions, solo: &Solo) -> Result<MixReport> {
+    let kinds = mix.tasks();
     let scheduler = SchedExt::system().active().unwrap_or_else(|| "default".into());
     let mut rounds = Vec::new();
-    for _ in 0..options.rounds.max(1) {
+    for _ in 0..options.rounds {
         let window = Group::start(&kinds, &[])?.measure(options.warmup, options.window)?;
         let wall_s = window.wall_ns as f64 / 1e9;
         rounds.push(evaluate(&kinds, &window.tasks, wall_s, solo)?);
     }
-    let median = |of: fn(&Round) -> f64| {
+    let median = |of: fn(&MixRound) -> f64| {
         let values: Vec<f64> = rounds.iter().map(of).collect();
         metrics::median(&values).unwrap_or(f64::NAN)
     };
-    Ok(Report {
+    Ok(MixReport {
         schema: "bias-bench.mix/1",
-        mix: options.mix.to_string(),
+        mix: mix.to_string(),
         scheduler,
         fast_cpus: solo.fast_cpus.clone(),
         solo: solo.clone(),
@@ -141,7 +161,7 @@ pub fn run_with(options: &Options, solo: &Solo) -> Result<Report> {
 }
 
 /// Compute a round's figures from the work of the tasks in `wall_s` seconds.
-pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> Result<Round> {
+pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> Result<MixRound> {
     let mut reports = Vec::new();
     for (kind, task) in kinds.iter().zip(tasks) {
         let progress = metrics::progress(task.units as f64 / wall_s, solo.rate(kind)?);
@@ -173,7 +193,7 @@ pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: 
     let cpu_s = metrics::sum(reports.iter().map(|task| task.cpu_s));
     let fast_s = metrics::sum(reports.iter().map(|task| task.cpu_s * task.fast_share));
     let right: Vec<f64> = reports.iter().filter_map(|task| task.right_share).collect();
-    Ok(Round {
+    Ok(MixRound {
         wall_s,
         stp: metrics::stp(&progress),
         antt: metrics::antt(&progress).unwrap_or(f64::NAN),
@@ -203,9 +223,8 @@ fn settled_ms(stays: &[Stay], fast_cpus: &[usize]) -> Vec<f64> {
     changes.filter_map(settled).collect()
 }
 
-impl Report {
-    /// Return the report as text: each round's tasks and figures.
-    pub fn text(&self) -> String {
+impl Printable for MixReport {
+    fn text(&self) -> String {
         let mut out = format!("{} under {}, fast CPUs {:?}\n", self.mix, self.scheduler, self.fast_cpus);
         for round in &self.rounds {
             let _ = writeln!(out, "  task         progress  slowdown  on fast  CPU s  moves  switches");

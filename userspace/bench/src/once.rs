@@ -6,44 +6,51 @@
 use crate::ab::metric;
 use crate::ab::report::format::sig;
 use crate::ab::workload::{self, Env};
+use crate::options::{Printable, factor, rounds, seconds};
 use crate::sched::SchedExt;
 use crate::{Error, Result, metrics, solo};
+use clap::Args;
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Workload, times and repetitions of a run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Text form of the workload.
+#[derive(Debug, Clone, Args)]
+pub struct OnceOptions {
+    /// The workload, e.g. interactive+4compute, groups:2, barrier:4:static
     pub cell: String,
-    /// Length of the measured window of each round.
+    /// Seconds measured per round. Rare events, and thus high percentiles, need long windows
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds, default_value = "2")]
     pub window: Duration,
-    /// Time before the window, in which the tasks run unmeasured.
+    /// Seconds before the measurement. Raise it for schedulers that have to learn how tasks behave
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.5")]
     pub warmup: Duration,
-    /// Repetitions, each with new processes.
-    pub rounds: usize,
-    /// Factor on the workload's own periods.
+    /// Repetitions, each with new processes; medians are reported
+    #[arg(long, default_value = "1", value_parser = rounds)]
+    pub rounds: u16,
+    /// Factor on the workload's own periods. 5 suits the asymmetric VM with slices of 50 ms, 1
+    /// suits hardware
+    #[arg(long, value_parser = factor, default_value = "1")]
     pub stretch: f64,
-    /// File of solo rates, see [`solo::load_or_measure`].
+    /// File of solo rates, as for `mix`
+    #[arg(long)]
     pub solo: Option<PathBuf>,
 }
 
 /// One round.
 #[derive(Debug, Clone, Serialize)]
-pub struct Round {
+pub struct OnceRound {
     /// Metrics by name.
     pub metrics: BTreeMap<String, f64>,
     /// Raw figures.
-    pub detail: Value,
+    pub detail: serde_json::Value,
 }
 
 /// All rounds.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct OnceReport {
     /// Format of this report.
     pub schema: &'static str,
     /// The workload.
@@ -55,14 +62,14 @@ pub struct Report {
     /// Medians over the rounds.
     pub metrics: BTreeMap<String, f64>,
     /// Every round.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<OnceRound>,
 }
 
 /// Measure solo rates where the workload needs them, then run the rounds.
 ///
 /// # Errors
 /// The text is no workload, a program is missing, or the workload itself fails.
-pub fn run(options: &Options) -> Result<Report> {
+pub fn run(options: &OnceOptions) -> Result<OnceReport> {
     let workload = workload::parse(&options.cell).map_err(Error::Usage)?;
     if let Some(missing) = workload.missing() {
         return Err(Error::Usage(missing));
@@ -76,11 +83,11 @@ pub fn run(options: &Options) -> Result<Report> {
         pins: None,
     };
     let mut rounds = Vec::new();
-    for _ in 0..options.rounds.max(1) {
+    for _ in 0..options.rounds {
         let outcome = workload.run(&env)?;
-        rounds.push(Round { metrics: outcome.metrics, detail: outcome.detail });
+        rounds.push(OnceRound { metrics: outcome.metrics, detail: outcome.detail });
     }
-    Ok(Report {
+    Ok(OnceReport {
         schema: "bias-bench.run/1",
         cell: workload.name(),
         scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
@@ -91,7 +98,7 @@ pub fn run(options: &Options) -> Result<Report> {
 }
 
 /// Return the median of every metric that every round has.
-fn medians(rounds: &[Round]) -> BTreeMap<String, f64> {
+fn medians(rounds: &[OnceRound]) -> BTreeMap<String, f64> {
     let Some(first) = rounds.first() else { return BTreeMap::new() };
     let of = |name: &String| {
         let values: Option<Vec<f64>> = rounds.iter().map(|round| round.metrics.get(name).copied()).collect();
@@ -100,9 +107,9 @@ fn medians(rounds: &[Round]) -> BTreeMap<String, f64> {
     first.metrics.keys().filter_map(of).collect()
 }
 
-impl Report {
-    /// Return the report as text: one line per metric with its median and the rounds' values.
-    pub fn text(&self) -> String {
+impl Printable for OnceReport {
+    /// Return one line per metric, with its median and the rounds' values.
+    fn text(&self) -> String {
         let mut out =
             format!("{} under {}, median of {} round(s)\n", self.cell, self.scheduler, self.rounds.len());
         let mut names: Vec<&String> = self.metrics.keys().collect();
@@ -121,9 +128,16 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn options(cell: &str) -> Options {
+    fn options(cell: &str) -> OnceOptions {
         let ms = Duration::from_millis;
-        Options { cell: cell.into(), window: ms(100), warmup: ms(10), rounds: 3, stretch: 1.0, solo: None }
+        OnceOptions {
+            cell: cell.into(),
+            window: ms(100),
+            warmup: ms(10),
+            rounds: 3,
+            stretch: 1.0,
+            solo: None,
+        }
     }
 
     #[test]

@@ -21,8 +21,10 @@
 //! Without the amp PMU, only the time of a switch is reported.
 
 use crate::counters::MachineInstructions;
+use crate::options::{Printable, rounds};
 use crate::task::spawn;
 use crate::{Error, Result, cpus, metrics, sched::SchedExt};
+use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, pipe, read, write};
@@ -36,22 +38,28 @@ const WARMUP_ROUND_TRIPS: u32 = 100;
 /// Round trips of each pair in a round of [`run_for`]. A round is long compared with reading the
 /// counters, and short compared with a window.
 const SHORT_ROUND_TRIPS: u32 = 250;
+
 /// Pairs, switches and rounds of a run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Pairs at the same time.
-    pub pairs: usize,
-    /// CPU to pin every process to.
+#[derive(Debug, Clone, Args)]
+pub struct PingpongOptions {
+    /// Pairs of processes at the same time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub pairs: u16,
+    /// CPU for all processes; the scheduler decides unless given
+    #[arg(long)]
     pub cpu: Option<usize>,
-    /// Switches of a round, all pairs together; rounded up to whole round trips of every pair.
+    /// Switches per round, all pairs together, rounded up to whole round trips of every pair. More
+    /// switches reduce the noise
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub switches: u32,
-    /// Number of rounds.
-    pub rounds: usize,
+    /// Rounds. Reported are the mean of the middle half for instructions, and the median for times
+    #[arg(long, default_value = "3", value_parser = rounds)]
+    pub rounds: u16,
 }
 
 /// One round.
 #[derive(Debug, Clone, Serialize)]
-pub struct Round {
+pub struct SwitchRound {
     /// Switches made.
     pub switches: u64,
     /// Wall time, nanoseconds.
@@ -64,7 +72,7 @@ pub struct Round {
 
 /// All rounds.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct PingpongReport {
     /// Format of this report.
     pub schema: &'static str,
     /// The sched_ext scheduler that was active, or "default".
@@ -78,14 +86,14 @@ pub struct Report {
     /// Median over the rounds of wall time per switch, nanoseconds.
     pub ns_per_switch: f64,
     /// Every round.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<SwitchRound>,
 }
 
 /// Run all rounds.
-pub fn run(options: &Options) -> Result<Report> {
-    let mut session = Session::open(options.pairs, options.cpu)?;
+pub fn run(options: &PingpongOptions) -> Result<PingpongReport> {
+    let mut session = Match::open(options.pairs.into(), options.cpu)?;
     let round_trips = options.switches.div_ceil(2 * session.pairs as u32).max(1);
-    for _ in 0..options.rounds.max(1) {
+    for _ in 0..options.rounds {
         session.round(round_trips)?;
     }
     Ok(session.report())
@@ -93,8 +101,13 @@ pub fn run(options: &Options) -> Result<Report> {
 
 /// Run short rounds until `window` is over, after an unmeasured `warmup`, instead of a fixed number
 /// of switches.
-pub fn run_for(pairs: usize, cpu: Option<usize>, warmup: Duration, window: Duration) -> Result<Report> {
-    let mut session = Session::open(pairs, cpu)?;
+pub fn run_for(
+    pairs: usize,
+    cpu: Option<usize>,
+    warmup: Duration,
+    window: Duration,
+) -> Result<PingpongReport> {
+    let mut session = Match::open(pairs, cpu)?;
     let start = Instant::now();
     while start.elapsed() < warmup {
         session.table()?.play(SHORT_ROUND_TRIPS)?;
@@ -107,20 +120,20 @@ pub fn run_for(pairs: usize, cpu: Option<usize>, warmup: Duration, window: Durat
 }
 
 /// Counters, and the rounds so far.
-struct Session {
+struct Match {
     pairs: usize,
     cpu: Option<usize>,
     counters: Option<MachineInstructions>,
-    rounds: Vec<Round>,
+    rounds: Vec<SwitchRound>,
 }
 
-impl Session {
+impl Match {
     fn open(pairs: usize, cpu: Option<usize>) -> Result<Self> {
         if let Some(cpu) = cpu {
             cpus::require_online(&[cpu])?;
         }
         let counters = MachineInstructions::open(&cpus::online()?.0)?;
-        Ok(Session { pairs: pairs.max(1), cpu, counters, rounds: Vec::new() })
+        Ok(Match { pairs: pairs.max(1), cpu, counters, rounds: Vec::new() })
     }
 
     /// Start a table of players, and play until all are past their start.
@@ -140,16 +153,16 @@ impl Session {
         let after = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
         let counted = after.zip(before).map(|(after, before)| after.saturating_sub(before));
         let switches = 2 * u64::from(round_trips) * self.pairs as u64;
-        self.rounds.push(Round::of(switches, wall_ns, counted));
+        self.rounds.push(SwitchRound::of(switches, wall_ns, counted));
         Ok(())
     }
 
     /// Summarise the rounds.
-    fn report(self) -> Report {
+    fn report(self) -> PingpongReport {
         let rounds = self.rounds;
         let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
         let ns: Vec<f64> = rounds.iter().map(|r| r.wall_ns as f64 / r.switches as f64).collect();
-        Report {
+        PingpongReport {
             schema: "bias-bench.pingpong/1",
             scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
             pairs: self.pairs,
@@ -161,10 +174,10 @@ impl Session {
     }
 }
 
-impl Round {
+impl SwitchRound {
     fn of(switches: u64, wall_ns: u64, instructions: Option<u64>) -> Self {
         let instructions_per_switch = instructions.map(|all| all as f64 / switches as f64);
-        Round { switches, wall_ns, instructions, instructions_per_switch }
+        SwitchRound { switches, wall_ns, instructions, instructions_per_switch }
     }
 }
 
@@ -252,9 +265,8 @@ fn second(cpu: Option<usize>, from: &OwnedFd, to: &OwnedFd) -> u8 {
     1
 }
 
-impl Report {
-    /// Return the report as text.
-    pub fn text(&self) -> String {
+impl Printable for PingpongReport {
+    fn text(&self) -> String {
         let place = self.cpu.map_or("free".into(), |cpu| format!("all on CPU {cpu}"));
         let mut out = format!("{} pair(s), {place}, under {}\n", self.pairs, self.scheduler);
         for round in &self.rounds {
@@ -277,7 +289,7 @@ mod tests {
 
     #[test]
     fn every_pair_plays_and_whole_round_trips_are_counted() {
-        let report = run(&Options { pairs: 3, cpu: None, switches: 100, rounds: 2 }).unwrap();
+        let report = run(&PingpongOptions { pairs: 3, cpu: None, switches: 100, rounds: 2 }).unwrap();
         assert_eq!(report.rounds.len(), 2);
         // 100 switches over 3 pairs make 17 round trips each.
         assert!(report.rounds.iter().all(|r| r.switches == 2 * 17 * 3));
@@ -286,7 +298,7 @@ mod tests {
 
     #[test]
     fn all_instructions_count_whatever_the_machine_did_before() {
-        assert_eq!(Round::of(100, 500_000_000, Some(700_000)).instructions_per_switch, Some(7000.0));
-        assert_eq!(Round::of(100, 1, None).instructions_per_switch, None);
+        assert_eq!(SwitchRound::of(100, 500_000_000, Some(700_000)).instructions_per_switch, Some(7000.0));
+        assert_eq!(SwitchRound::of(100, 1, None).instructions_per_switch, None);
     }
 }

@@ -5,24 +5,32 @@
 //! frequency of each CPU comes from its compute rounds, the cycles from the rounds of the work
 //! itself.
 
-use crate::measure::{self, Sample, Until};
+use crate::measure::{self, Until, WorkSample};
+use crate::options::{Printable, rounds, seconds};
 use crate::spec::{CpuList, Kind};
 use crate::{Error, Result, cpus, metrics};
+use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
 /// CPUs, kinds and rounds of a comparison.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The two CPUs. A ratio is the time on the second divided by the time on the first.
+#[derive(Debug, Clone, Args)]
+pub struct RatioOptions {
+    /// The two CPUs, e.g. 0,2. A ratio is the time on the second over the time on the first
+    #[arg(long)]
     pub cpus: CpuPair,
-    /// Kinds of work.
+    /// Kinds of work, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "compute,chase,stalled")]
     pub kinds: Vec<Kind>,
-    /// Rounds of each kind on each CPU.
-    pub rounds: usize,
-    /// Length of a round.
+    /// Rounds of each kind on each CPU, interleaved. More rounds give steadier medians and take
+    /// proportionally longer
+    #[arg(long, default_value = "5", value_parser = rounds)]
+    pub rounds: u16,
+    /// Seconds of a round. Longer rounds average out interrupts better, shorter ones the machine's
+    /// drift
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds, default_value = "0.4")]
     pub time: Duration,
 }
 
@@ -46,7 +54,7 @@ impl std::str::FromStr for CpuPair {
 
 /// One kind of work on one CPU.
 #[derive(Debug, Clone, Serialize)]
-pub struct Side {
+pub struct CpuSide {
     /// The CPU.
     pub cpu: usize,
     /// Median over the rounds of CPU time per unit of work, nanoseconds.
@@ -61,7 +69,7 @@ pub struct Side {
     /// Share of cycles stalled inside the core; null without counters.
     pub stall_internal: Option<f64>,
     /// Every round.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<WorkSample>,
 }
 
 /// One kind of work on both CPUs.
@@ -77,12 +85,12 @@ pub struct KindRatio {
     /// Prediction from the counters; null without counters.
     pub predicted_ratio: Option<f64>,
     /// The two CPUs.
-    pub sides: [Side; 2],
+    pub sides: [CpuSide; 2],
 }
 
 /// All kinds.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct RatioReport {
     /// Format of this report.
     pub schema: &'static str,
     /// Each kind, in the order of the options.
@@ -90,15 +98,15 @@ pub struct Report {
 }
 
 /// Run the rounds. Kind `compute` always runs, because it gives the frequencies.
-pub fn run(options: &Options) -> Result<Report> {
+pub fn run(options: &RatioOptions) -> Result<RatioReport> {
     let CpuPair(a, b) = options.cpus;
     cpus::require_online(&[a, b])?;
     let mut kinds = options.kinds.clone();
     if !kinds.contains(&Kind::Compute) {
         kinds.insert(0, Kind::Compute);
     }
-    let mut samples: BTreeMap<(Kind, usize), Vec<Sample>> = BTreeMap::new();
-    for round in 0..options.rounds.max(1) {
+    let mut samples: BTreeMap<(Kind, usize), Vec<WorkSample>> = BTreeMap::new();
+    for round in 0..options.rounds {
         for &kind in &kinds {
             let order = if round % 2 == 0 { [a, b] } else { [b, a] };
             for cpu in order {
@@ -110,24 +118,24 @@ pub fn run(options: &Options) -> Result<Report> {
     }
     let side = |kind, cpu| {
         let samples = samples.get(&(kind, cpu)).cloned().unwrap_or_default();
-        Side::of(cpu, samples).ok_or_else(|| Error::failed("ratio", "no samples"))
+        CpuSide::of(cpu, samples).ok_or_else(|| Error::failed("ratio", "no samples"))
     };
     let frequencies = [side(Kind::Compute, a)?.cycles_per_ns(), side(Kind::Compute, b)?.cycles_per_ns()];
     let ratio = |&kind: &Kind| Ok(KindRatio::of(kind, [side(kind, a)?, side(kind, b)?], frequencies));
     let kinds = options.kinds.iter().map(ratio).collect::<Result<_>>()?;
-    Ok(Report { schema: "bias-bench.ratio/1", kinds })
+    Ok(RatioReport { schema: "bias-bench.ratio/1", kinds })
 }
 
-impl Side {
-    fn of(cpu: usize, samples: Vec<Sample>) -> Option<Self> {
-        let median = |of: &dyn Fn(&Sample) -> Option<f64>| {
+impl CpuSide {
+    fn of(cpu: usize, samples: Vec<WorkSample>) -> Option<Self> {
+        let median = |of: &dyn Fn(&WorkSample) -> Option<f64>| {
             let values: Option<Vec<f64>> = samples.iter().map(of).collect();
             metrics::median(&values?)
         };
         let counted = |of: fn(&crate::counters::Counts) -> f64| {
-            move |s: &Sample| s.counters.as_ref().map(|c| metrics::share(of(c), c.cycles as f64))
+            move |s: &WorkSample| s.counters.as_ref().map(|c| metrics::share(of(c), c.cycles as f64))
         };
-        Some(Side {
+        Some(CpuSide {
             cpu,
             ns_per_unit: median(&|s| Some(s.ns_per_unit()))?,
             ns_per_instruction: median(&|s| {
@@ -147,8 +155,8 @@ impl Side {
 }
 
 impl KindRatio {
-    fn of(kind: Kind, sides: [Side; 2], frequencies: [Option<f64>; 2]) -> Self {
-        let over = |of: fn(&Side) -> f64| metrics::share(of(&sides[1]), of(&sides[0]));
+    fn of(kind: Kind, sides: [CpuSide; 2], frequencies: [Option<f64>; 2]) -> Self {
+        let over = |of: fn(&CpuSide) -> f64| metrics::share(of(&sides[1]), of(&sides[0]));
         let predicted = |i: usize| Some(sides[i].cycles_per_unit? / frequencies[i]?);
         KindRatio {
             kind: kind.to_string(),
@@ -163,9 +171,8 @@ impl KindRatio {
     }
 }
 
-impl Report {
-    /// Return the report as a table.
-    pub fn text(&self) -> String {
+impl Printable for RatioReport {
+    fn text(&self) -> String {
         let mut out = String::from("kind          ratio  per insn  predicted  external  internal\n");
         let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.3}"));
         let percent = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.1}%", x * 100.0));
@@ -191,18 +198,20 @@ mod tests {
     use super::*;
     use crate::counters::Counts;
 
-    fn sample(cpu: usize, units: u64, cpu_ns: u64, cycles: u64) -> Sample {
+    fn sample(cpu: usize, units: u64, cpu_ns: u64, cycles: u64) -> WorkSample {
         let counters =
             Some(Counts { instructions: cycles, cycles, stall_external: cycles / 2, ..Counts::default() });
-        Sample { cpu, steps: 1, units, wall_ns: cpu_ns, cpu_ns, counters }
+        WorkSample { cpu, steps: 1, units, wall_ns: cpu_ns, cpu_ns, counters }
     }
 
     #[test]
     fn prediction_is_cycles_over_frequency() {
         // The CPUs have 0.06 and 0.024 cycles per ns. The work takes 60 cycles per unit on the
         // first and 36 on the second.
-        let sides =
-            [Side::of(0, vec![sample(0, 10, 10_000, 600)]), Side::of(2, vec![sample(2, 10, 15_000, 360)])];
+        let sides = [
+            CpuSide::of(0, vec![sample(0, 10, 10_000, 600)]),
+            CpuSide::of(2, vec![sample(2, 10, 15_000, 360)]),
+        ];
         let ratio = KindRatio::of(Kind::Branchy, sides.map(Option::unwrap), [Some(0.06), Some(0.024)]);
         assert!((ratio.ratio - 1.5).abs() < 1e-12);
         assert!((ratio.predicted_ratio.unwrap() - 1.5).abs() < 1e-12);
@@ -211,8 +220,8 @@ mod tests {
 
     #[test]
     fn without_counters_there_is_no_prediction() {
-        let bare = Sample { counters: None, ..sample(0, 10, 1000, 0) };
-        let side = Side::of(0, vec![bare]).unwrap();
+        let bare = WorkSample { counters: None, ..sample(0, 10, 1000, 0) };
+        let side = CpuSide::of(0, vec![bare]).unwrap();
         assert_eq!((side.cycles_per_unit, side.stall_external, side.cycles_per_ns()), (None, None, None));
     }
 

@@ -18,6 +18,7 @@
 //! The command must stay in the foreground.
 
 use crate::emulation::Emulation;
+use crate::options::SchedulerOptions;
 use crate::{Error, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
@@ -316,15 +317,14 @@ fn is_by_sigint(status: ExitStatus) -> bool {
 /// the CPUs while it starts, because it would find them all alike.
 pub fn under<T>(
     kernel: SchedExt,
-    command: &str,
-    timeout: Duration,
+    scheduler: &SchedulerOptions,
     unpaced: bool,
     measure: impl FnOnce(&Loaded) -> Result<T>,
 ) -> Result<T> {
     let emulation = if unpaced { Emulation::find() } else { None };
     let suspend = || emulation.as_ref().map(Emulation::suspend).transpose();
     let suspended = suspend()?;
-    let mut loaded = Loaded::start(kernel, command, timeout)?;
+    let mut loaded = Loaded::start(kernel, &scheduler.scheduler_cmd, scheduler.load_timeout)?;
     drop(suspended);
     let result = measure(&loaded);
     // A scheduler that vanished explains a failed measurement better than the failure itself.

@@ -21,8 +21,9 @@ const SECONDS_A_MINUTE: u64 = 150;
 
 /// Build the programs under test, optimised. This is quick if they are current.
 fn programs() {
-    let status = build::cargo().args(["build", "--quiet", "--locked", "--release"]).status().unwrap();
-    assert!(status.success(), "the programs do not build");
+    let mut cargo = build::cargo();
+    cargo.args(["build", "--quiet", "--locked", "--release"]).args(build::PROGRAMS);
+    assert!(cargo.status().unwrap().success(), "the programs do not build");
 }
 
 /// A guest to run one script in.
@@ -93,6 +94,7 @@ impl Scenario {
         let mut command = vec![
             "env".to_string(),
             format!("BENCH={}", program("bias-bench")),
+            format!("TORTURE={}", program("bias-torture")),
             format!("SCHED={bias} {slice} {}", self.scheduler_options),
             format!("BIAS={bias}"),
             format!("UNPACED={}", if self.slice_us.is_some() { "--unpaced-load" } else { "" }),

@@ -3,5 +3,5 @@
 . "${0%/*}/common.sh"
 
 pretend
-keep control "$BENCH" control --scheduler-cmd "nice -n -20 $SCHED" --stop "$1" --clients 1000 --flood 5
+keep control "$TORTURE" control --scheduler-cmd "nice -n -20 $SCHED" --stop "$1" --clients 1000 --flood 5
 cat /sys/kernel/sched_ext/state >$OUT/state

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Sourced by the scripts of the scenarios, which run in the guest. tests/common/mod.rs sets these
 # variables:
-#   BENCH, BIAS  the programs
+#   BENCH, TORTURE, BIAS  the programs
 #   SCHED        a scheduler command
 #   UNPACED      option of `bias-bench under`, if the scheduler must load while virtual time is
 #                suspended: loading takes ten seconds there that are not measured

@@ -7,13 +7,14 @@ MIX="$BENCH mix --solo $OUT/solo.json --warmup 1 --tasks 2compute+2chase --secon
 $MIX --json >$OUT/default.json || exit
 mkfifo /run/hold
 
-# poor NAME HOLD-OPTIONS PARAMETERS...: the PMU anew with PARAMETERS; somebody holds counters of it (unless the options are "-").
+# poor NAME HOLD-OPTIONS PARAMETERS...: load the PMU with PARAMETERS. Unless the options are "-",
+# another program holds counters of it.
 poor() {
 	name=$1; hold=$2; shift 2
 	rmmod amp_pmu && insmod "$AMP_PMU" "$@" || exit 91
 	"$AMPCTL" stop
 	if [ "$hold" != - ]; then
-		$BENCH hold-counters $hold </run/hold 2>>$OUT/hold.log &
+		$TORTURE hold-counters $hold </run/hold 2>>$OUT/hold.log &
 		exec 9>/run/hold
 	fi
 	$BIAS --capacity-file /run/capacity.json --slice-us 50000 >$OUT/$name.log 2>&1 &

@@ -1,11 +1,16 @@
 #!/bin/sh
-# survival.sh COMMAND...: run `survive KILLS` or a command of common.sh, and record what is left
+# survival.sh COMMAND...: run `storm SECONDS` or `survive KILLS`, and record what is left
 # afterwards: the state, complaints of the kernel, and tasks left in the class.
 . "${0%/*}/common.sh"
 
+# storm SECONDS: let tasks of many kinds change all that they can.
+storm() {
+	keep storm "$TORTURE" storm --scheduler-cmd "$SCHED" --seconds "$1"
+}
+
 # survive KILLS: kill the scheduler and unplug CPUs.
 survive() {
-	keep survive "$BENCH" survive --scheduler-cmd "nice -n -20 $SCHED" --kills "$1" --hotplug 1 --hotplugs 3
+	keep survive "$TORTURE" survive --scheduler-cmd "nice -n -20 $SCHED" --kills "$1" --hotplug 1 --hotplugs 3
 }
 
 pretend

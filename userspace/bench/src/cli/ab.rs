@@ -1,10 +1,7 @@
-//! The A/B commands: ab, report, compare, list.
+//! The A/B commands: ab, report, compare.
 
-use super::commands::print;
 use super::meter::Meter;
-use super::*;
 use crate::ab::arms::Arm;
-use crate::ab::metric::Direction;
 use crate::ab::plan::{Cell, Plan};
 use crate::ab::report::Report;
 use crate::ab::report::gate::Gates;
@@ -12,11 +9,15 @@ use crate::ab::runner::BUDGET_USED;
 use crate::ab::sample::Run;
 use crate::ab::session::{self, Options};
 use crate::ab::vm::Vm;
-use crate::ab::{boot, compare, metric, suites, workload};
+use crate::ab::{boot, compare, suites};
+use crate::options::{Output, seconds};
 use crate::sched::SchedExt;
-use std::path::Path;
+use crate::{Error, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Compare schedulers on the same workloads, in repeated blocks, with intervals and verdicts
 ///
@@ -132,13 +133,6 @@ pub(super) struct CompareArgs {
     /// causes
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// List suites, workloads and metrics, with units and which direction is better
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
     #[command(flatten)]
     output: Output,
 }
@@ -275,7 +269,7 @@ fn gap(run: &Run) -> Option<&str> {
 fn shown(dir: &Path, output: &Output) -> Result<Report> {
     let report = Report::from_dir(dir)?;
     // Printing comes first because it also works on a full disk and in a read-only directory.
-    print(output, &report, || report.text() + &files(dir))?;
+    output.print_as(&report, || report.text() + &files(dir))?;
     report.write(dir)?;
     Ok(report)
 }
@@ -293,51 +287,8 @@ impl ReportArgs {
 impl CompareArgs {
     pub(super) fn run(&self) -> Result<()> {
         let comparison = compare::compare_dirs(&self.before, &self.after, self.force)?;
-        print(&self.output, &comparison, || comparison.text())
+        self.output.print_as(&comparison, || comparison.text())
     }
-}
-
-impl ListArgs {
-    pub(super) fn run(&self) -> Result<()> {
-        let suites: Vec<_> = suites::SUITES
-            .iter()
-            .map(|s| serde_json::json!({"name": s.name, "about": s.about, "minutes": s.minutes, "machines": s.machines, "plan": (s.plan)()}))
-            .collect();
-        let document =
-            serde_json::json!({"suites": suites, "workloads": workload::list(), "metrics": metric::METRICS});
-        print(&self.output, &document, list_text)
-    }
-}
-
-fn list_text() -> String {
-    use std::fmt::Write;
-    let mut out = String::from("Suites (--suite)\n");
-    for suite in &suites::SUITES {
-        let _ = writeln!(
-            out,
-            "  {:12} {} ({} min of the VM's time for two arms; {})",
-            suite.name,
-            suite.about,
-            suite.minutes,
-            suite.machines.join(", ")
-        );
-        let cells: Vec<String> = (suite.plan)().cells.into_iter().map(|cell| cell.workload).collect();
-        let _ = writeln!(out, "  {:12}   {}", "", cells.join("  "));
-    }
-    out += "\nWorkloads (--cells)\n";
-    for workload in workload::list() {
-        let _ = writeln!(out, "  {:26} {}", workload.syntax, workload.measures);
-    }
-    out += "\nMetrics (name, unit, better)\n";
-    for metric in metric::METRICS {
-        let better = match metric.direction {
-            Direction::Higher => "higher",
-            Direction::Lower => "lower",
-            Direction::Neutral => "",
-        };
-        let _ = writeln!(out, "  {:26} {:5} {:7} {}", metric.name, metric.unit, better, metric.about);
-    }
-    out
 }
 
 /// Return the command line that repeats this run, with its seed.

@@ -19,11 +19,15 @@ const GOOD: &str = "trap 'echo disabled >state; exit 0' INT; echo 4 >enable_seq;
      while :; do sleep 0.05; done";
 const LONG: Duration = Duration::from_secs(20);
 
+fn options(scheduler_cmd: String) -> SchedulerOptions {
+    SchedulerOptions { scheduler_cmd, load_timeout: LONG }
+}
+
 #[test]
 fn loads_measures_and_unloads() {
     let (dir, kernel) = fake("disabled\n");
-    let command = script(&dir, GOOD);
-    let state = under(kernel.clone(), &command, LONG, false, |_| kernel.state()).unwrap();
+    let scheduler = options(script(&dir, GOOD));
+    let state = under(kernel.clone(), &scheduler, false, |_| kernel.state()).unwrap();
     assert_eq!(state, "enabled");
     assert_eq!(kernel.state().unwrap(), "disabled");
 }
@@ -99,7 +103,7 @@ fn one_that_is_thrown_out_midway_spoils_the_measurement() {
         std::fs::write(dir.path().join("state"), "disabled").unwrap();
         Ok(())
     };
-    let error = under(kernel.clone(), &command, LONG, false, thrown_out).unwrap_err();
+    let error = under(kernel.clone(), &options(command), false, thrown_out).unwrap_err();
     assert!(error.to_string().contains("thrown out"), "{error}");
     let (dir, kernel) = fake("disabled");
     let command = script(&dir, GOOD);
@@ -107,7 +111,7 @@ fn one_that_is_thrown_out_midway_spoils_the_measurement() {
         std::fs::write(dir.path().join("enable_seq"), "6").unwrap();
         Ok(())
     };
-    let error = under(kernel, &command, LONG, false, replaced).unwrap_err();
+    let error = under(kernel, &options(command), false, replaced).unwrap_err();
     assert!(error.to_string().contains("replaced"), "{error}");
 }
 

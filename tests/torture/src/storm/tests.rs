@@ -1,17 +1,20 @@
 //! Storms that pass, and storms that must fail.
 
 use super::*;
+use bias_bench::options::Printable;
 
 #[test]
 fn a_short_storm_passes_and_every_kind_of_worker_worked() {
-    let options = Options {
+    let options = StormOptions {
+        scheduler_cmd: None,
+        load_timeout: Duration::ZERO,
         time: Duration::from_millis(1500),
         seed: 7,
         stall_limit: Duration::from_secs(30),
-        stress_ng: false,
+        no_stress_ng: true,
     };
     let report = run(&options).unwrap();
-    assert!(report.passed(), "{}", report.text());
+    assert!(report.failures.is_empty(), "{}", report.text());
     for what in ["forks", "execs", "futex wake-ups", "affinity changes", "signals handled"] {
         assert!(report.counts[what] > 0, "{what}: {}", report.text());
     }

@@ -1,6 +1,6 @@
 //! stress-ng during the storm, where it is installed: churn from an independent program.
 
-use crate::{Error, Result, files};
+use bias_bench::{Error, Result, files};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

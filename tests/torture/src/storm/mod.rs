@@ -21,22 +21,33 @@
 //! permission, no cgroup v2) count as 0, and the report names them.
 
 mod changes;
+mod children;
+mod futex;
+mod report;
+mod slots;
 mod stress_ng;
 mod workers;
 
+use crate::attributes;
 use crate::cgroup::Pair;
-use crate::shared::Shared;
-use crate::task::spawn;
-use crate::work::Xorshift;
-use crate::{Error, Result, cpus};
+use bias_bench::options::{SchedulerOptions, seconds};
+use bias_bench::sched::{self, SchedExt};
+use bias_bench::shared::Shared;
+use bias_bench::task::spawn;
+use bias_bench::{Error, Result, cpus};
+use changes::Changes;
+use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use serde::Serialize;
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+use report::{StormReport, WorkerReport};
+use slots::{Control, WorkerSlot};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use workers::{Control, Role, WorkerSlot};
+use workers::Role;
 
 /// Pause between two changes.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -48,48 +59,28 @@ const DRIVER_NICE: i32 = -15;
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Length and settings of a storm.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Length of the storm.
-    pub time: Duration,
-    /// Seed of the order of changes; 0 takes one from the clock.
-    pub seed: u64,
-    /// Longest time without progress of a worker. More is a failure.
-    pub stall_limit: Duration,
-    /// Run stress-ng at the same time, if it is installed.
-    pub stress_ng: bool,
-}
-
-/// Figures of one worker.
-#[derive(Debug, Clone, Serialize)]
-pub struct WorkerReport {
-    /// Role of the worker.
-    pub role: &'static str,
-    /// Pid of the worker.
-    pub pid: i32,
-    /// Rounds of its work.
-    pub progress: u64,
-    /// Longest observed time without progress, seconds.
-    pub longest_gap_s: f64,
-}
-
-/// Figures of a storm.
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// Format of this report.
-    pub schema: &'static str,
-    /// Seed of the order of changes.
-    pub seed: u64,
-    /// Length, seconds.
-    pub seconds: f64,
-    /// Successful changes and events by kind.
-    pub counts: BTreeMap<&'static str, u64>,
-    /// Kinds of change that this machine did not allow, with the reason.
-    pub skipped: Vec<String>,
-    /// Every worker.
-    pub workers: Vec<WorkerReport>,
-    /// Failures; empty if the storm passed.
-    pub failures: Vec<String>,
+#[derive(Debug, Clone, Args)]
+pub struct StormOptions {
+    /// Command that loads a scheduler for the storm, as for `survive`. Without it the storm runs
+    /// under whatever is active
+    #[arg(long, value_name = "COMMAND")]
+    scheduler_cmd: Option<String>,
+    /// Seconds until the kernel must report that scheduler enabled
+    #[arg(long, value_parser = seconds, default_value = "60", value_name = "SECONDS")]
+    load_timeout: Duration,
+    /// Seconds of churn
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    time: Duration,
+    /// Seed of the order of changes, to repeat a run; 0 takes one from the clock
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Seconds without progress after which a task counts as lost. A lower limit finds shorter
+    /// stalls, but on a slow or overloaded machine it also reports harmless waits
+    #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS")]
+    stall_limit: Duration,
+    /// Do not run stress-ng at the same time (it runs where it is installed)
+    #[arg(long)]
+    no_stress_ng: bool,
 }
 
 /// The workers and the figures about them. Dropping it kills and reaps those that still run.
@@ -97,9 +88,8 @@ struct Storm {
     control: Shared<Control>,
     slots: Shared<WorkerSlot>,
     workers: Vec<Worker>,
-    cgroups: Option<Pair>,
-    online: Vec<usize>,
-    random: Xorshift,
+    pids: Vec<Pid>,
+    changes: Changes,
     counts: BTreeMap<&'static str, u64>,
     skipped: Vec<String>,
     failures: Vec<String>,
@@ -115,28 +105,36 @@ struct Worker {
     ended: bool,
 }
 
-/// Run a storm. It passed if the report's `failures` are empty.
-pub fn run(options: &Options) -> Result<Report> {
+/// Run a storm, under the scheduler of the options if there is one. It passed if the report's
+/// `failures` are empty.
+pub fn run(options: &StormOptions) -> Result<StormReport> {
+    let Some(scheduler_cmd) = options.scheduler_cmd.clone() else { return rage(options) };
+    let scheduler = SchedulerOptions { scheduler_cmd, load_timeout: options.load_timeout };
+    sched::under(SchedExt::system(), &scheduler, false, |_| rage(options))
+}
+
+fn rage(options: &StormOptions) -> Result<StormReport> {
     let seed = if options.seed == 0 { clock_seed() } else { options.seed };
     let mut storm = Storm::start(seed)?;
-    let stress = if options.stress_ng { stress_ng::start(options.time)? } else { None };
-    if options.stress_ng && stress.is_none() {
+    let stress = if options.no_stress_ng { None } else { stress_ng::start(options.time)? };
+    if !options.no_stress_ng && stress.is_none() {
         storm.skipped.push("stress-ng: not installed".into());
     }
     // With nice 0 the driver would rarely run among so busy workers.
     let me = nix::unistd::getpid();
-    changes::set_nice(me, DRIVER_NICE);
+    attributes::set_nice(me, DRIVER_NICE);
     let start = Instant::now();
     let mut watched = start;
     while start.elapsed() < options.time && storm.failures.is_empty() {
-        storm.change();
+        let (name, done) = storm.changes.make(&storm.pids);
+        storm.count(name, u64::from(done));
         std::thread::sleep(PAUSE);
         if watched.elapsed() > WATCH {
             storm.watch(options.stall_limit);
             watched = Instant::now();
         }
     }
-    changes::set_nice(me, 0);
+    attributes::set_nice(me, 0);
     storm.end();
     if let Some(stress) = stress {
         match stress.finish() {
@@ -161,20 +159,20 @@ impl Storm {
             control: Shared::new(1)?,
             slots: Shared::new(roles.len())?,
             workers: Vec::new(),
-            cgroups: None,
-            online,
-            random: Xorshift::new(seed),
+            pids: Vec::new(),
+            changes: Changes { random: ChaCha8Rng::seed_from_u64(seed), online, cgroups: None },
             counts: BTreeMap::new(),
             skipped: Vec::new(),
             failures: Vec::new(),
         };
         match Pair::create() {
-            Ok(pair) => storm.cgroups = Some(pair),
+            Ok(pair) => storm.changes.cgroups = Some(pair),
             Err(why) => storm.skipped.push(format!("cgroup moves: {why}")),
         }
         for (i, &role) in roles.iter().enumerate() {
             let (control, slots) = (&storm.control.all()[0], storm.slots.all());
             let pid = spawn(|| workers::live(role, i, control, slots))?;
+            storm.pids.push(pid);
             let now = Instant::now();
             storm.workers.push(Worker {
                 pid,
@@ -222,14 +220,7 @@ impl Storm {
     /// Undo all changes, ask the workers to stop, and reap every one.
     fn end(&mut self) {
         for worker in self.workers.iter().filter(|worker| !worker.ended) {
-            // A worker whose changes cannot be undone may still end in time, which is enough.
-            let _ = kill(worker.pid, Signal::SIGCONT);
-            let _ = cpus::set_affinity(worker.pid, &self.online);
-            changes::set_nice(worker.pid, 0);
-            changes::set_policy(worker.pid, false);
-            if let Some(pair) = &self.cgroups {
-                let _ = pair.move_to(worker.pid, 2);
-            }
+            self.changes.undo(worker.pid);
         }
         self.control.all()[0].stop.store(1, Relaxed);
         let deadline = Instant::now() + END_TIMEOUT;
@@ -256,12 +247,16 @@ impl Storm {
         }
     }
 
-    fn report(mut self, seed: u64, time: Duration) -> Report {
+    fn report(mut self, seed: u64, time: Duration) -> StormReport {
         let slots = self.slots.all();
-        let sum = |of: fn(&WorkerSlot) -> u64| slots.iter().map(of).sum();
-        let (forks, execs): (u64, u64) = (sum(|s| s.forks.load(Relaxed)), sum(|s| s.execs.load(Relaxed)));
-        let (wakes, errors): (u64, u64) = (sum(|s| s.wakes.load(Relaxed)), sum(|s| s.errors.load(Relaxed)));
-        let signals: u64 = sum(|s| s.signals.load(Relaxed));
+        let sum = |of: fn(&WorkerSlot) -> &AtomicU64| slots.iter().map(|s| of(s).load(Relaxed)).sum::<u64>();
+        let counts = [
+            ("forks", sum(|s| &s.forks)),
+            ("execs", sum(|s| &s.execs)),
+            ("futex wake-ups", sum(|s| &s.wakes)),
+            ("signals handled", sum(|s| &s.signals)),
+        ];
+        let errors = sum(|s| &s.errors);
         let worker = |(w, slot): (&Worker, &WorkerSlot)| WorkerReport {
             role: w.role.name(),
             pid: w.pid.as_raw(),
@@ -269,17 +264,15 @@ impl Storm {
             longest_gap_s: w.longest_gap.as_secs_f64(),
         };
         let workers = self.workers.iter().zip(slots).map(worker).collect();
-        for (name, n) in
-            [("forks", forks), ("execs", execs), ("futex wake-ups", wakes), ("signals handled", signals)]
-        {
+        for (name, n) in counts {
             self.count(name, n);
         }
         if errors > 0 {
             self.failures
                 .push(format!("{errors} grandchildren failed, or ended with a code they did not return"));
         }
-        Report {
-            schema: "bias-bench.storm/1",
+        StormReport {
+            schema: "bias-torture.storm/1",
             seed,
             seconds: time.as_secs_f64(),
             counts: std::mem::take(&mut self.counts),
@@ -320,40 +313,6 @@ fn describe(pid: Pid) -> String {
         |line: &&str| ["State", "Cpus_allowed_list", "voluntary"].iter().any(|w| line.starts_with(w));
     let lines: Vec<&str> = status.lines().filter(wanted).collect();
     format!("{}, wchan {}", lines.join(", ").replace('\t', " "), read("wchan"))
-}
-
-impl Report {
-    /// Return true if the storm had no failures.
-    pub fn passed(&self) -> bool {
-        self.failures.is_empty()
-    }
-
-    /// Return an error that names the first failure, if there is one.
-    pub fn verdict(&self) -> Result<()> {
-        match self.failures.first() {
-            None => Ok(()),
-            Some(first) => Err(Error::Runtime(format!(
-                "{} failure(s), the first: {first}; repeat with --seed {}",
-                self.failures.len(),
-                self.seed
-            ))),
-        }
-    }
-
-    /// Return the report as text.
-    pub fn text(&self) -> String {
-        let counts: String = self.counts.iter().map(|(name, n)| format!("  {n:8} {name}\n")).collect();
-        let skipped: String = self.skipped.iter().map(|why| format!("  skipped  {why}\n")).collect();
-        let failures: String = self.failures.iter().map(|why| format!("  FAILED   {why}\n")).collect();
-        let gap = self.workers.iter().map(|w| w.longest_gap_s).fold(0.0, f64::max);
-        format!(
-            "storm of {:.1} s, seed {}, {} workers, longest time without progress {gap:.1} s\n\
-             {counts}{skipped}{failures}",
-            self.seconds,
-            self.seed,
-            self.workers.len()
-        )
-    }
 }
 
 #[cfg(test)]

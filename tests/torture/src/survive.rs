@@ -8,11 +8,13 @@
 //!
 //! A scheduler may restart itself when a CPU comes or goes, but it must be enabled again in time.
 
-use crate::progress::Progress;
-use crate::sched::{Loaded, SchedExt};
-use crate::spec::Mix;
-use crate::task::Group;
-use crate::{Error, Result, cpus};
+use bias_bench::options::{Printable, SchedulerOptions, seconds};
+use bias_bench::progress::Progress;
+use bias_bench::sched::{Loaded, SchedExt};
+use bias_bench::spec::Mix;
+use bias_bench::task::Group;
+use bias_bench::{Error, Result, cpus};
+use clap::Args;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -20,27 +22,30 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(20);
 
 /// Scheduler, tasks and events of a test.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Command that loads the scheduler and stays in the foreground.
-    pub scheduler: String,
-    /// Longest time that the scheduler may take to load, or to return after hotplug.
-    pub timeout: Duration,
-    /// Number of times to load and kill the scheduler.
-    pub kills: u32,
-    /// CPU to take offline and bring back under load.
-    pub hotplug: Option<usize>,
-    /// Number of times to take the CPU offline.
-    pub hotplugs: u32,
-    /// Longest time without progress of a task after an event. More is a failure.
-    pub stall_limit: Duration,
-    /// The tasks.
-    pub tasks: Mix,
+#[derive(Debug, Clone, Args)]
+pub struct SurviveOptions {
+    #[command(flatten)]
+    scheduler: SchedulerOptions,
+    /// Times to load the scheduler and kill it with SIGKILL. Each costs the time that loading takes
+    #[arg(long, default_value_t = 20)]
+    kills: u32,
+    /// CPU to take offline and bring back under load; none unless given. CPU 0 often cannot
+    #[arg(long, value_name = "CPU")]
+    hotplug: Option<usize>,
+    /// Times to take it offline
+    #[arg(long, default_value_t = 3)]
+    hotplugs: u32,
+    /// The tasks that must survive. More tasks reach more DSQs and states
+    #[arg(long, default_value = "4compute+2chase+1branchy+1stream")]
+    tasks: Mix,
+    /// Seconds without progress after an event that count as a failure
+    #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS")]
+    stall_limit: Duration,
 }
 
 /// Figures of a test without failures. A failed test has no report.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct SurviveReport {
     /// Format of this report.
     pub schema: &'static str,
     /// Number of times that the scheduler was killed.
@@ -56,12 +61,12 @@ pub struct Report {
 }
 
 /// Run all kills and hotplugs. Fail at the first error.
-pub fn run(options: &Options) -> Result<Report> {
+pub fn run(options: &SurviveOptions) -> Result<SurviveReport> {
     let kinds = options.tasks.tasks();
     let group = Group::start(&kinds, &[])?;
     group.work();
-    let mut report = Report {
-        schema: "bias-bench.survive/1",
+    let mut report = SurviveReport {
+        schema: "bias-torture.survive/1",
         kills: 0,
         hotplugs: 0,
         tasks: kinds.len(),
@@ -84,11 +89,11 @@ pub fn run(options: &Options) -> Result<Report> {
         for _ in 0..options.hotplugs {
             progress.stage("taking a CPU offline and bringing it back");
             let offline = Offline::take(cpu)?;
-            loaded.wait_enabled(options.timeout)?;
+            loaded.wait_enabled(options.scheduler.load_timeout)?;
             all_progress(&group, options, &mut report, "taking a CPU offline under")?;
             drop(offline);
             cpus::require_online(&[cpu])?;
-            loaded.wait_enabled(options.timeout)?;
+            loaded.wait_enabled(options.scheduler.load_timeout)?;
             all_progress(&group, options, &mut report, "bringing a CPU back under")?;
             report.hotplugs += 1;
         }
@@ -98,15 +103,20 @@ pub fn run(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-fn load(options: &Options, report: &mut Report) -> Result<Loaded> {
-    let start = Instant::now();
-    let loaded = Loaded::start(SchedExt::system(), &options.scheduler, options.timeout)?;
+fn load(options: &SurviveOptions, report: &mut SurviveReport) -> Result<Loaded> {
+    let (scheduler, start) = (&options.scheduler, Instant::now());
+    let loaded = Loaded::start(SchedExt::system(), &scheduler.scheduler_cmd, scheduler.load_timeout)?;
     report.longest_load_s = report.longest_load_s.max(start.elapsed().as_secs_f64());
     Ok(loaded)
 }
 
 /// Wait until every task has done some work since the call.
-fn all_progress(group: &Group, options: &Options, report: &mut Report, after: &str) -> Result<()> {
+fn all_progress(
+    group: &Group,
+    options: &SurviveOptions,
+    report: &mut SurviveReport,
+    after: &str,
+) -> Result<()> {
     let before = group.units();
     let start = Instant::now();
     loop {
@@ -146,9 +156,8 @@ impl Drop for Offline {
     }
 }
 
-impl Report {
-    /// Return the report as a line of text.
-    pub fn text(&self) -> String {
+impl Printable for SurviveReport {
+    fn text(&self) -> String {
         format!(
             "{} tasks survived {} kills of the scheduler and {} times hotplug; longest wait for progress {:.2} s, \
              longest load {:.2} s\n",
@@ -161,10 +170,12 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn options(stall_limit: Duration) -> Options {
-        Options {
-            scheduler: String::new(),
-            timeout: Duration::from_secs(1),
+    fn options(stall_limit: Duration) -> SurviveOptions {
+        SurviveOptions {
+            scheduler: SchedulerOptions {
+                scheduler_cmd: String::new(),
+                load_timeout: Duration::from_secs(1),
+            },
             kills: 0,
             hotplug: None,
             hotplugs: 0,
@@ -173,8 +184,8 @@ mod tests {
         }
     }
 
-    fn report() -> Report {
-        Report { schema: "", kills: 0, hotplugs: 0, tasks: 0, longest_gap_s: 0.0, longest_load_s: 0.0 }
+    fn report() -> SurviveReport {
+        SurviveReport { schema: "", kills: 0, hotplugs: 0, tasks: 0, longest_gap_s: 0.0, longest_load_s: 0.0 }
     }
 
     #[test]
@@ -185,7 +196,7 @@ mod tests {
         let error = all_progress(&group, &options, &mut report(), "nothing").unwrap_err();
         assert!(error.to_string().contains("task 0 made no progress"), "{error}");
         group.work();
-        let patient = Options { stall_limit: Duration::from_secs(30), ..options };
+        let patient = SurviveOptions { stall_limit: Duration::from_secs(30), ..options };
         all_progress(&group, &patient, &mut report(), "start").unwrap();
         group.finish().unwrap();
     }

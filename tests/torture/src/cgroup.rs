@@ -1,6 +1,6 @@
 //! Two cgroups to move tasks between, on a machine with a writable cgroup v2 hierarchy.
 
-use crate::{Error, Result};
+use bias_bench::{Error, Result};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,8 @@ impl Pair {
         // Weights need the controller. A kernel without it still moves tasks.
         let _ = std::fs::write(root.join("cgroup.subtree_control"), "+cpu");
         let pid = std::process::id();
-        let pair = Pair { dirs: ["a", "b"].map(|name| root.join(format!("bias-bench-{pid}-{name}"))), root };
+        let pair =
+            Pair { dirs: ["a", "b"].map(|name| root.join(format!("bias-torture-{pid}-{name}"))), root };
         for dir in &pair.dirs {
             std::fs::create_dir(dir)
                 .map_err(|e| Error::Kernel(format!("creating {}: {e}", dir.display())))?;

@@ -1,11 +1,10 @@
 //! The workers of a storm.
 
-use crate::shared::SharedZero;
-use crate::spec::Kind;
-use crate::task::spawn;
-use crate::work::{self, Step};
+use super::slots::{Control, WorkerSlot};
+use super::{children, futex};
+use bias_bench::spec::Kind;
+use bias_bench::work;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use nix::sys::wait::{WaitStatus, waitpid};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
@@ -44,33 +43,6 @@ pub(super) fn roles(cpus: usize) -> Vec<Role> {
     groups.iter().flat_map(|&(role, n)| std::iter::repeat_n(role, n)).collect()
 }
 
-/// Request to all workers to end.
-#[derive(Default)]
-#[repr(C)]
-pub(super) struct Control {
-    pub(super) stop: AtomicU64,
-}
-
-/// Figures that a worker publishes.
-#[derive(Default)]
-#[repr(C, align(64))]
-pub(super) struct WorkerSlot {
-    pub(super) progress: AtomicU64,
-    pub(super) forks: AtomicU64,
-    pub(super) execs: AtomicU64,
-    pub(super) wakes: AtomicU64,
-    pub(super) signals: AtomicU64,
-    pub(super) errors: AtomicU64,
-    /// The player of a futex pair that plays next: 0 is the even one, 1 the odd one. Used in the
-    /// slot of the even player only.
-    turn: AtomicU32,
-}
-
-// SAFETY: the field is an atomic, and valid when zero.
-unsafe impl SharedZero for Control {}
-// SAFETY: the fields are atomics only, and valid when zero.
-unsafe impl SharedZero for WorkerSlot {}
-
 /// Signals that this process has handled.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
@@ -99,7 +71,7 @@ pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerS
                 std::thread::sleep(Duration::from_millis(1));
                 work.step() > 0
             }
-            Role::Forker => bear(slot, round, &mut *work),
+            Role::Forker => bear(slot, round),
             Role::Futex => play(slot, &slots[index & !1].turn, (index & 1) as u32),
         };
         slot.progress.fetch_add(u64::from(worked), Relaxed);
@@ -109,7 +81,7 @@ pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerS
 }
 
 /// Fork or run one child and reap it. Return true if it ended with the expected exit code.
-fn bear(slot: &WorkerSlot, round: u64, work: &mut dyn Step) -> bool {
+fn bear(slot: &WorkerSlot, round: u64) -> bool {
     let well = if round.is_multiple_of(4) {
         slot.execs.fetch_add(1, Relaxed);
         let quiet = || Stdio::null();
@@ -117,55 +89,25 @@ fn bear(slot: &WorkerSlot, round: u64, work: &mut dyn Step) -> bool {
         status.is_ok_and(|status| status.success())
     } else {
         slot.forks.fetch_add(1, Relaxed);
-        let code = (round % 100) as u8 + 1;
-        let child = spawn(|| {
-            work.step();
-            code
-        });
-        child.is_ok_and(|pid| reaped_with(pid, code))
+        children::ends_with((round % 100) as u8 + 1)
     };
     slot.errors.fetch_add(u64::from(!well), Relaxed);
     well
-}
-
-fn reaped_with(pid: nix::unistd::Pid, code: u8) -> bool {
-    loop {
-        match waitpid(pid, None) {
-            Err(nix::errno::Errno::EINTR) => {}
-            Ok(WaitStatus::Exited(_, found)) => return found == i32::from(code),
-            _ => return false,
-        }
-    }
 }
 
 /// Play one move of futex ping-pong. Return true if this player could move. It waits at most 100
 /// ms, to notice the stop.
 fn play(slot: &WorkerSlot, turn: &AtomicU32, me: u32) -> bool {
     if turn.load(SeqCst) != me {
-        futex_wait(turn, 1 - me, Duration::from_millis(100));
+        futex::wait(turn, 1 - me, Duration::from_millis(100));
     }
     if turn.load(SeqCst) != me {
         return false;
     }
     turn.store(1 - me, SeqCst);
-    futex_wake(turn);
+    futex::wake(turn);
     slot.wakes.fetch_add(1, Relaxed);
     true
-}
-
-/// Sleep while `word` is `value`, until a wakeup, a signal, or the timeout.
-fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) {
-    let spec = nix::sys::time::TimeSpec::from(timeout);
-    let timeout: *const nix::libc::timespec = spec.as_ref();
-    // SAFETY: both pointers are valid for the call, which writes through neither. The futex is not
-    // of the private kind, because processes share the word.
-    unsafe { nix::libc::syscall(nix::libc::SYS_futex, word.as_ptr(), nix::libc::FUTEX_WAIT, value, timeout) };
-}
-
-/// Wake all waiters on `word`.
-fn futex_wake(word: &AtomicU32) {
-    // SAFETY: the pointer is valid and only names the word.
-    unsafe { nix::libc::syscall(nix::libc::SYS_futex, word.as_ptr(), nix::libc::FUTEX_WAKE, i32::MAX) };
 }
 
 #[cfg(test)]

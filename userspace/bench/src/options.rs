@@ -1,0 +1,128 @@
+//! Options that several commands share, and the output of reports.
+//!
+//! A measurement declares its options once, as a struct that clap parses. Its fields' comments are
+//! the help texts.
+
+use crate::{Error, Result};
+use clap::Args;
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Parse a positive number of seconds, up to a day.
+pub fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let value = text.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
+    value
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("'{text}' is not a number of seconds up to 86400"))
+}
+
+/// Parse a positive factor, up to 10 000.
+pub fn factor(text: &str) -> std::result::Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|f| (0.001..=10_000.0).contains(f));
+    value.ok_or_else(|| format!("'{text}' is not a factor from 0.001 to 10000"))
+}
+
+/// Parse a number of rounds, 1 to 1000.
+pub fn rounds(text: &str) -> std::result::Result<u16, String> {
+    let value = text.parse::<u16>().ok().filter(|n| (1..=1000).contains(n));
+    value.ok_or_else(|| format!("'{text}' is not a number of rounds from 1 to 1000"))
+}
+
+/// The scheduler that a command loads.
+#[derive(Debug, Clone, Args)]
+pub struct SchedulerOptions {
+    /// Command that loads a sched_ext scheduler and stays in the foreground, e.g. "scx_bias". No
+    /// shell stays around it; to set a variable write "env NAME=value scx_bias"
+    #[arg(long, value_name = "COMMAND")]
+    pub scheduler_cmd: String,
+    /// Seconds until the kernel must report it enabled. Big schedulers need a minute or two in the
+    /// VM
+    #[arg(long, value_parser = seconds, default_value = "60", value_name = "SECONDS")]
+    pub load_timeout: Duration,
+}
+
+/// A result that a command prints: text for a reader, or its fields as JSON.
+pub trait Printable: Serialize {
+    /// Return the result as text that ends with a newline.
+    fn text(&self) -> String;
+}
+
+/// Form of the output.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Output {
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Output {
+    /// Print a result to standard output.
+    pub fn print<T: Printable>(&self, result: &T) -> Result<()> {
+        self.print_as(result, || result.text())
+    }
+
+    /// Print a document, or a text in its place, to standard output. A closed pipe is no error.
+    pub fn print_as<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) -> Result<()> {
+        let body = if self.json {
+            serde_json::to_string_pretty(document).map_err(|e| Error::failed("writing JSON", e))? + "\n"
+        } else {
+            text()
+        };
+        match std::io::stdout().write_all(body.as_bytes()) {
+            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::failed("standard output", e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The options of a measurement, and the form of its output.
+#[derive(Debug, Args)]
+pub struct Measurement<T: Args> {
+    #[command(flatten)]
+    options: T,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl<T: Args> Measurement<T> {
+    /// Measure with these options, and print the result.
+    pub fn print<R: Printable>(&self, run: impl FnOnce(&T) -> Result<R>) -> Result<R> {
+        let result = run(&self.options)?;
+        self.output.print(&result)?;
+        Ok(result)
+    }
+}
+
+/// End a program: print its error, and return its exit code.
+pub fn end(program: &str, result: Result<u8>) -> ExitCode {
+    result.map_or_else(
+        |error| {
+            eprintln!("{program}: {error}");
+            ExitCode::from(error.exit_code())
+        },
+        ExitCode::from,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_positive_and_finite() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["0", "-1", "nan", "inf", "1e9", "x", ""] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rounds_have_both_ends() {
+        assert_eq!((rounds("1"), rounds("1000")), (Ok(1), Ok(1000)));
+        for bad in ["0", "1001", "-1", "1.5", ""] {
+            assert!(rounds(bad).is_err(), "{bad}");
+        }
+    }
+}
