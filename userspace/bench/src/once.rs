@@ -5,6 +5,7 @@
 
 use crate::ab::metric;
 use crate::ab::report::format::sig;
+use crate::ab::sample::Measured;
 use crate::ab::workload::{self, Env};
 use crate::options::{Printable, factor, rounds, seconds};
 use crate::sched::SchedExt;
@@ -39,15 +40,6 @@ pub struct OnceOptions {
     pub solo: Option<PathBuf>,
 }
 
-/// One round.
-#[derive(Debug, Clone, Serialize)]
-pub struct OnceRound {
-    /// Metrics by name.
-    pub metrics: BTreeMap<String, f64>,
-    /// Raw figures.
-    pub detail: serde_json::Value,
-}
-
 /// All rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct OnceReport {
@@ -62,7 +54,7 @@ pub struct OnceReport {
     /// Medians over the rounds.
     pub metrics: BTreeMap<String, f64>,
     /// Every round.
-    pub rounds: Vec<OnceRound>,
+    pub rounds: Vec<Measured>,
 }
 
 /// Measure solo rates where the workload needs them, then run the rounds.
@@ -84,8 +76,7 @@ pub fn run(options: &OnceOptions) -> Result<OnceReport> {
     };
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
-        let outcome = workload.run(&env)?;
-        rounds.push(OnceRound { metrics: outcome.metrics, detail: outcome.detail });
+        rounds.push(workload.run(&env)?);
     }
     Ok(OnceReport {
         schema: "bias-bench.run/1",
@@ -98,7 +89,7 @@ pub fn run(options: &OnceOptions) -> Result<OnceReport> {
 }
 
 /// Return the median of every metric that every round has.
-fn medians(rounds: &[OnceRound]) -> BTreeMap<String, f64> {
+fn medians(rounds: &[Measured]) -> BTreeMap<String, f64> {
     let Some(first) = rounds.first() else { return BTreeMap::new() };
     let of = |name: &String| {
         let values: Option<Vec<f64>> = rounds.iter().map(|round| round.metrics.get(name).copied()).collect();

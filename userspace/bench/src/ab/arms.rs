@@ -34,7 +34,7 @@ const HYBRID: &str = "default-hybrid";
 /// Effect of an arm on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ArmKind {
     /// The kernel's own scheduler, with free tasks.
     Default,
     /// The kernel's own scheduler, in a kernel that knows of its unequal cores.
@@ -57,13 +57,13 @@ pub struct Arm {
     /// Name in samples and reports.
     pub name: String,
     /// Effect of the arm.
-    pub kind: Kind,
+    pub kind: ArmKind,
 }
 
 impl Arm {
     /// Return the arm that all others are compared with by default.
     pub fn baseline() -> Self {
-        Arm { name: "default".into(), kind: Kind::Default }
+        Arm { name: "default".into(), kind: ArmKind::Default }
     }
 
     /// Parse `default`, `default-hybrid`, `best-static`, `worst-static`, `scx_bias`, `NAME=scx_bias
@@ -83,21 +83,21 @@ impl Arm {
             (_, Some("")) => return Err(format!("arm '{name}' has no command; write NAME='COMMAND'")),
             (_, Some(command)) => {
                 stretched(command, 1.0)?;
-                Kind::Command(with_slice(command))
+                ArmKind::Command(with_slice(command))
             }
             // An A/A comparison is written as the same arm under two names.
-            ("default", None) => Kind::Default,
-            ("best-static", None) => Kind::BestStatic,
-            ("worst-static", None) => Kind::WorstStatic,
+            ("default", None) => ArmKind::Default,
+            ("best-static", None) => ArmKind::BestStatic,
+            ("worst-static", None) => ArmKind::WorstStatic,
             // The host's own configuration of scx_bias must not influence the comparison.
-            ("scx_bias", None) => Kind::Command(with_slice("scx_bias --no-config")),
-            (HYBRID, None) => Kind::DefaultHybrid,
+            ("scx_bias", None) => ArmKind::Command(with_slice("scx_bias --no-config")),
+            (HYBRID, None) => ArmKind::DefaultHybrid,
             (other, None) if other.strip_prefix(HYBRID).is_some_and(|rest| rest.starts_with('-')) => {
-                Kind::DefaultHybrid
+                ArmKind::DefaultHybrid
             }
-            (other, None) if other.starts_with("default-") => Kind::Default,
+            (other, None) if other.starts_with("default-") => ArmKind::Default,
             (other, None) => match other.strip_prefix("eater-").map(str::parse) {
-                Some(Ok(permille @ 1..=500)) => Kind::Eater(permille),
+                Some(Ok(permille @ 1..=500)) => ArmKind::Eater(permille),
                 Some(_) => {
                     return Err(format!(
                         "'{other}': an eater takes 1 to 500 thousandths of every CPU, e.g. eater-30"
@@ -118,7 +118,9 @@ impl Arm {
         match &self.kind {
             // `parse` has checked the command. A command from an edited file may still be wrong.
             // Use it unchanged then.
-            Kind::Command(command) => Some(stretched(command, stretch).unwrap_or_else(|_| command.clone())),
+            ArmKind::Command(command) => {
+                Some(stretched(command, stretch).unwrap_or_else(|_| command.clone()))
+            }
             _ => None,
         }
     }
@@ -126,14 +128,14 @@ impl Arm {
     /// Return true if the arm's time constants follow the stretch factor.
     pub fn has_knob(&self) -> bool {
         match &self.kind {
-            Kind::Command(command) => command.contains('{'),
+            ArmKind::Command(command) => command.contains('{'),
             _ => true,
         }
     }
 
     /// Return true if the arm pins the tasks of mixes. Such an arm can run mixes only.
     pub fn is_static(&self) -> bool {
-        matches!(self.kind, Kind::BestStatic | Kind::WorstStatic)
+        matches!(self.kind, ArmKind::BestStatic | ArmKind::WorstStatic)
     }
 }
 
@@ -196,19 +198,19 @@ mod tests {
 
     #[test]
     fn known_arms_and_commands() {
-        assert_eq!(Arm::parse("default").unwrap().kind, Kind::Default);
-        assert_eq!(Arm::parse("default-2").unwrap().kind, Kind::Default);
+        assert_eq!(Arm::parse("default").unwrap().kind, ArmKind::Default);
+        assert_eq!(Arm::parse("default-2").unwrap().kind, ArmKind::Default);
         for (name, kind) in [
-            ("default-hybrid", Kind::DefaultHybrid),
-            ("default-hybrid-2", Kind::DefaultHybrid),
-            ("default-hybrids", Kind::Default),
+            ("default-hybrid", ArmKind::DefaultHybrid),
+            ("default-hybrid-2", ArmKind::DefaultHybrid),
+            ("default-hybrids", ArmKind::Default),
         ] {
             assert_eq!(Arm::parse(name).unwrap().kind, kind, "{name}");
         }
         let hybrid = Arm::parse("default-hybrid").unwrap();
         assert!(hybrid.has_knob() && !hybrid.is_static() && hybrid.command(1.0).is_none());
         assert!(Arm::parse("worst-static").unwrap().is_static());
-        assert_eq!(Arm::parse("eater-30").unwrap().kind, Kind::Eater(30));
+        assert_eq!(Arm::parse("eater-30").unwrap().kind, ArmKind::Eater(30));
         let ours = Arm::parse("scx_bias").unwrap();
         assert_eq!(ours.command(5.0).unwrap(), "scx_bias --no-config --slice-us 50000");
         let own = Arm::parse("v2=/opt/scx_bias --slice-us 3 --x").unwrap();

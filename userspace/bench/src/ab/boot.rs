@@ -6,7 +6,7 @@
 //! [`PROGRESS`].
 
 use super::plan::Plan;
-use super::runner::{self, Job, Outcome, Progress, Sink};
+use super::runner::{self, BootProgress, Job, Outcome, Sink};
 use super::sample::Sample;
 use super::stage::Machine;
 use super::store::{self, Store};
@@ -45,12 +45,12 @@ pub fn read_task(path: &Path) -> Result<Task> {
 /// A sink that appends to the run's samples and passes progress on.
 pub struct Recorder<'a> {
     store: Store,
-    progress: &'a mut dyn FnMut(&Progress),
+    progress: &'a mut dyn FnMut(&BootProgress),
 }
 
 impl<'a> Recorder<'a> {
     /// Open the run in `folder` to append to its samples.
-    pub fn open(folder: &Path, progress: &'a mut dyn FnMut(&Progress)) -> Result<Self> {
+    pub fn open(folder: &Path, progress: &'a mut dyn FnMut(&BootProgress)) -> Result<Self> {
         Ok(Recorder { store: Store::open(folder)?.0, progress })
     }
 }
@@ -60,7 +60,7 @@ impl Sink for Recorder<'_> {
         self.store.append(sample)
     }
 
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &BootProgress) {
         (self.progress)(progress);
     }
 
@@ -74,9 +74,9 @@ pub fn carry_out(
     task: &Task,
     folder: &Path,
     interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&BootProgress),
 ) -> Result<Outcome> {
-    progress(&Progress {
+    progress(&BootProgress {
         boot: task.job.boot,
         block: task.job.blocks.first().copied().unwrap_or(0),
         done: 0,
@@ -99,7 +99,7 @@ pub fn carry_out(
 pub fn main(task: &Path, folder: &Path) -> Result<()> {
     let task = read_task(task)?;
     let interrupted = AtomicBool::new(false);
-    let mut tell = |progress: &Progress| {
+    let mut tell = |progress: &BootProgress| {
         if let Ok(line) = serde_json::to_string(progress) {
             // A missing reader is no reason to stop.
             let _ = writeln!(std::io::stdout(), "{PROGRESS}{line}");

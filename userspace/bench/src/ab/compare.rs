@@ -48,12 +48,12 @@ pub struct Comparison {
     /// Conditions in which the runs differ although they should not. Empty unless forced.
     pub differences: Vec<String>,
     /// One row per arm, cell and metric.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedRow>,
 }
 
 /// Comparison of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ComparedRow {
     /// The arm in the old run.
     pub old_arm: String,
     /// The arm in the new run.
@@ -169,7 +169,13 @@ fn matching_arms(old: &Run, new: &Run) -> Result<Vec<(String, String)>> {
 }
 
 /// Return the rows of one cell whose metrics are judged together.
-fn family(old: &Stored, new: &Stored, [old_arm, new_arm]: [&str; 2], cell: &str, neutral: bool) -> Vec<Row> {
+fn family(
+    old: &Stored,
+    new: &Stored,
+    [old_arm, new_arm]: [&str; 2],
+    cell: &str,
+    neutral: bool,
+) -> Vec<ComparedRow> {
     let pairs_of = |stored: &Stored, arm: &str, name: &str| {
         let baseline = stored.run.baseline.as_str();
         let question = Question { cell, name, metric: metric::of(name), arm, baseline };
@@ -195,7 +201,7 @@ fn family(old: &Stored, new: &Stored, [old_arm, new_arm]: [&str; 2], cell: &str,
     let adjusted = holm::adjust(&p_values);
     let row = |((metric, blocks, d), p_holm): ((String, [usize; 2], Difference), Option<f64>)| {
         let direction = metric::of(&metric).direction;
-        Row {
+        ComparedRow {
             old_arm: old_arm.into(),
             new_arm: new_arm.into(),
             cell: cell.into(),
@@ -264,12 +270,13 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Cell, tests::sample};
+    use super::super::sample::{RunCell, tests::sample};
     use super::*;
 
     /// Return a run whose arm has the ratio `gain` to the baseline.
     fn stored(arm: &str, gain: f64, drift: f64, seed: u64) -> Stored {
-        let cells = vec![Cell { name: "c".into(), workload: "mix".into(), machine: None, diversity: None }];
+        let cells =
+            vec![RunCell { name: "c".into(), workload: "mix".into(), machine: None, diversity: None }];
         let run = Run { arms: vec!["default".into(), arm.into()], cells, seed, ..Run::default() };
         let mut samples = Vec::new();
         for block in 0..10u32 {
@@ -312,7 +319,7 @@ mod tests {
         let old = stored("a", 1.0, 1.0, 1);
         let mut new = stored("a", 1.0, 1.0, 2);
         new.run.kernel = "7.0".into();
-        new.run.cells.push(Cell { name: "d".into(), ..Cell::default() });
+        new.run.cells.push(RunCell { name: "d".into(), ..RunCell::default() });
         let error = compare(&old, &new, false).unwrap_err().to_string();
         assert!(error.contains("the kernel is '' in one and '7.0'") && error.contains("cell d"), "{error}");
         let forced = compare(&old, &new, true).unwrap();

@@ -75,7 +75,7 @@ struct Domain {
 
 /// The source of joules of this machine.
 #[derive(Debug)]
-pub struct Meter {
+pub struct EnergyMeter {
     source: Source,
     stat: PathBuf,
     begun: Instant,
@@ -91,7 +91,7 @@ pub struct Reading {
     counts: BTreeMap<usize, u64>,
 }
 
-impl Meter {
+impl EnergyMeter {
     /// Find the best source below `root`, which is `/` except in tests.
     pub fn find(root: &Path, solo: &Solo) -> Self {
         let (domains, note) = match domains(&root.join("sys/class/powercap")) {
@@ -102,7 +102,7 @@ impl Meter {
             ),
         };
         let source = if domains.is_empty() { Source::Model(speeds(solo)) } else { Source::Counters(domains) };
-        Meter { source, stat: root.join("proc/stat"), begun: Instant::now(), note }
+        EnergyMeter { source, stat: root.join("proc/stat"), begun: Instant::now(), note }
     }
 
     /// Read the source.

@@ -12,10 +12,10 @@
 //! Even large mixes therefore have few assignments.
 //!
 //! SMT siblings share a core. A task whose sibling CPU is busy makes its kind's shared progress
-//! ([`Progress`]), and a task that has its core to itself makes the whole one. The best placement
-//! of a class first takes a thread of each core, and then the siblings of as few cores as possible.
-//! The cores that stay whole go to the tasks that lose most from a busy sibling. The worst
-//! placement does the opposite.
+//! ([`KindProgress`]), and a task that has its core to itself makes the whole one. The best
+//! placement of a class first takes a thread of each core, and then the siblings of as few cores as
+//! possible. The cores that stay whole go to the tasks that lose most from a busy sibling. The
+//! worst placement does the opposite.
 //!
 //! # Invariants
 //! * In both placements, no CPU idles while another has two tasks of the mix. The worst placement
@@ -34,7 +34,7 @@ mod cores;
 mod progress;
 
 pub(super) use progress::classes;
-pub use progress::{Class, Classes, Progress};
+pub use progress::{Class, Classes, KindProgress};
 
 use crate::spec::Kind;
 use cores::{Order, Side};
@@ -55,7 +55,7 @@ pub struct Placement {
 pub fn extremes(
     tasks: &[Kind],
     classes: &Classes,
-    progress: &Progress,
+    progress: &KindProgress,
 ) -> Result<(Placement, Placement), String> {
     let mut kinds: Vec<(Kind, usize)> = Vec::new();
     for kind in tasks {

@@ -20,10 +20,9 @@
 
 use super::arms::Arm;
 use super::order;
-use super::sample::{SAMPLE_SCHEMA, Sample};
+use super::sample::{Measured, SAMPLE_SCHEMA, Sample};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -32,15 +31,6 @@ use std::time::Duration;
 pub const BUDGET_USED: &str = "the time budget is used up";
 /// Reason why a run is incomplete after an interrupt.
 pub const INTERRUPTED: &str = "interrupted";
-
-/// Result of one run of a cell.
-#[derive(Debug, Clone, Default)]
-pub struct Measured {
-    /// Metrics by name.
-    pub metrics: BTreeMap<String, f64>,
-    /// Raw figures behind the metrics.
-    pub detail: Value,
-}
 
 /// The machine, as the runner sees it.
 pub trait Stage {
@@ -70,14 +60,14 @@ pub trait Sink {
     /// Store one sample.
     fn sample(&mut self, sample: &Sample) -> Result<()>;
     /// Report the current step, as a message and as a basis for the time left.
-    fn progress(&mut self, progress: &Progress);
+    fn progress(&mut self, progress: &BootProgress);
     /// End a block. All samples so far must survive a crash.
     fn block_end(&mut self) -> Result<()>;
 }
 
 /// Progress of a boot's work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct BootProgress {
     /// Index of the boot.
     pub boot: u32,
     /// Index of the block within the boot.
@@ -301,7 +291,7 @@ impl Boot<'_> {
         let left = self.job.blocks.len().saturating_sub(self.outcome.blocks_done as usize);
         let this = self.done - (self.done / a_block.max(1)) * a_block;
         let total = (self.done + left * a_block).saturating_sub(this);
-        sink.progress(&Progress { boot: self.job.boot, block, done: self.done, total, what });
+        sink.progress(&BootProgress { boot: self.job.boot, block, done: self.done, total, what });
     }
 }
 

@@ -32,15 +32,15 @@ pub(super) fn difference(runs: (&Run, &Run), plans: Option<(&Plan, &Plan)>) -> O
 }
 
 /// Return the settings with their old and new values.
-fn pairs(old: Vec<Setting>, new: Vec<Setting>) -> impl Iterator<Item = (&'static str, String, String)> {
+fn pairs(old: Vec<Named>, new: Vec<Named>) -> impl Iterator<Item = (&'static str, String, String)> {
     old.into_iter().zip(new).map(|((what, old), (_, new))| (what, old, new))
 }
 
 /// Name of a setting and its value.
-type Setting = (&'static str, String);
+type Named = (&'static str, String);
 
 /// Return the settings of a run that its samples depend on.
-fn of_run(run: &Run) -> Vec<Setting> {
+fn of_run(run: &Run) -> Vec<Named> {
     let cells = run.cells.iter().map(|cell| {
         cell.name.clone() + &cell.diversity.map_or_else(String::new, |d| format!(" (diversity {d})"))
     });
@@ -58,7 +58,7 @@ fn of_run(run: &Run) -> Vec<Setting> {
 }
 
 /// Return the settings that only the plan holds.
-fn of_plan(plan: &Plan) -> Vec<Setting> {
+fn of_plan(plan: &Plan) -> Vec<Named> {
     let windows: Vec<String> = (0..plan.cells.len()).map(|cell| seconds(plan.window(cell))).collect();
     vec![
         ("arms", plan.arms.join(", ")),

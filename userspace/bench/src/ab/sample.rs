@@ -28,6 +28,15 @@ pub const RUN_SCHEMA: &str = "bias-bench.run/2";
 /// Visits of each arm in a block: one in the forward order, one in the reverse order.
 const VISITS_PER_ARM: usize = 2;
 
+/// Result of one run of a cell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Metrics by registry name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Raw figures that help to explain the metrics.
+    pub detail: serde_json::Value,
+}
+
 /// Result of one cell in one visit: a line of `samples.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -82,7 +91,7 @@ pub struct Run {
     /// Name of the arm that the others are judged against.
     pub baseline: String,
     /// The cells.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<RunCell>,
     /// Planned boots, of all machines together.
     pub boots: u32,
     /// Planned blocks per boot.
@@ -147,7 +156,7 @@ impl Default for Run {
 /// A cell of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cell {
+pub struct RunCell {
     /// Name in the samples.
     pub name: String,
     /// Name of the workload.
@@ -193,10 +202,10 @@ pub struct Tally {
 }
 
 /// Samples of one attempt by (visit, arm, cell). Of samples with equal keys, the last one counts.
-type Attempt<'a> = BTreeMap<(u32, &'a str, &'a str), &'a Sample>;
+type Visits<'a> = BTreeMap<(u32, &'a str, &'a str), &'a Sample>;
 
-fn attempts(samples: &[Sample]) -> BTreeMap<(u32, u32), BTreeMap<u32, Attempt<'_>>> {
-    let mut blocks: BTreeMap<(u32, u32), BTreeMap<u32, Attempt<'_>>> = BTreeMap::new();
+fn attempts(samples: &[Sample]) -> BTreeMap<(u32, u32), BTreeMap<u32, Visits<'_>>> {
+    let mut blocks: BTreeMap<(u32, u32), BTreeMap<u32, Visits<'_>>> = BTreeMap::new();
     for s in samples {
         let attempt = blocks.entry((s.boot, s.block)).or_default().entry(s.attempt).or_default();
         attempt.insert((s.visit, s.arm.as_str(), s.cell.as_str()), s);
@@ -206,7 +215,7 @@ fn attempts(samples: &[Sample]) -> BTreeMap<(u32, u32), BTreeMap<u32, Attempt<'_
 
 /// Return true if the attempt has two arms or more, and every arm has two visits of every expected
 /// cell.
-fn is_complete(attempt: &Attempt<'_>, cells: &BTreeSet<&str>) -> bool {
+fn is_complete(attempt: &Visits<'_>, cells: &BTreeSet<&str>) -> bool {
     let mut visits: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut arms = BTreeSet::new();
     for &(_, arm, cell) in attempt.keys() {

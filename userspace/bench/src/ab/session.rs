@@ -21,9 +21,9 @@
 
 use super::boot::{self, Task};
 use super::plan::Plan;
-use super::runner::{BUDGET_USED, Job, Outcome, Progress};
+use super::runner::{BUDGET_USED, BootProgress, Job, Outcome};
 use super::same::difference;
-use super::sample::{self, Cell, Host, Run};
+use super::sample::{self, Host, Run, RunCell};
 use super::store::{self, Store};
 use super::vm::Vm;
 use crate::{Error, Result};
@@ -37,7 +37,7 @@ const BOOT_RETRIES: usize = 2;
 
 /// Plan, machine and destination of a run.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SessionOptions {
     /// The plan, already checked.
     pub plan: Plan,
     /// The VM, or None for this machine.
@@ -57,7 +57,11 @@ pub struct Options {
 }
 
 /// Run the missing blocks of all boots and pass on their progress.
-pub fn run(options: &Options, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Run> {
+pub fn run(
+    options: &SessionOptions,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&BootProgress),
+) -> Result<Run> {
     let mut session = Session::open(options)?;
     let result = session.boots(interrupted, progress);
     if let Err(e) = &result {
@@ -71,7 +75,7 @@ pub fn run(options: &Options, interrupted: &AtomicBool, progress: &mut dyn FnMut
 }
 
 struct Session<'a> {
-    options: &'a Options,
+    options: &'a SessionOptions,
     run: Run,
     store: Store,
     begun: Instant,
@@ -80,7 +84,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn open(options: &'a Options) -> Result<Self> {
+    fn open(options: &'a SessionOptions) -> Result<Self> {
         let mut run = describe(options)?;
         let begun = Instant::now();
         if !options.resume || !options.out.join(store::RUN_FILE).exists() {
@@ -109,7 +113,7 @@ impl<'a> Session<'a> {
         Ok(Session { options, run, store, begun, boots_s: (0.0, 0.0) })
     }
 
-    fn boots(&mut self, interrupted: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
+    fn boots(&mut self, interrupted: &AtomicBool, progress: &mut dyn FnMut(&BootProgress)) -> Result<()> {
         let plan = &self.options.plan;
         for boot in 0..plan.all_boots() {
             let (blocks, tried) = self.missing(boot)?;
@@ -151,7 +155,7 @@ impl<'a> Session<'a> {
         &self,
         task: Task,
         interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&BootProgress),
     ) -> Result<Outcome> {
         let Some(vm) = &self.options.vm else {
             return boot::carry_out(&task, &self.options.out, interrupted, progress);
@@ -201,7 +205,7 @@ impl<'a> Session<'a> {
     }
 }
 
-fn describe(options: &Options) -> Result<Run> {
+fn describe(options: &SessionOptions) -> Result<Run> {
     let plan = &options.plan;
     let arms = plan.arms().map_err(Error::Usage)?;
     let workloads = plan.workloads().map_err(Error::Usage)?;
@@ -224,7 +228,7 @@ fn describe(options: &Options) -> Result<Run> {
             .cells
             .iter()
             .zip(workloads.iter().zip(names))
-            .map(|(cell, (workload, named))| Cell {
+            .map(|(cell, (workload, named))| RunCell {
                 name: named,
                 workload: name(&workload.name()),
                 machine: cell.machine.clone(),

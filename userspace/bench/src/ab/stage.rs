@@ -24,14 +24,15 @@
 //! On a real machine the stage cannot detect other load. The order of the blocks and the statistics
 //! must absorb it.
 
-use super::arms::{Arm, Kind as ArmKind};
+use super::arms::{Arm, ArmKind};
 use super::eaters::Eaters;
 use super::energy;
 use super::hybrid::Hybrid;
 use super::knobs::Knobs;
-use super::placement::{self, Progress};
+use super::placement::{self, KindProgress};
 use super::plan::Plan;
-use super::runner::{Measured, Stage};
+use super::runner::Stage;
+use super::sample::Measured;
 use super::usage::{Counting, Usage};
 use super::workload::{Env, Workload};
 use crate::emulation::Emulation;
@@ -63,14 +64,14 @@ pub struct Machine<'a> {
     workloads: Vec<Box<dyn Workload>>,
     solo: Solo,
     /// What static arms place by. Empty without such an arm.
-    progress: Progress,
+    progress: KindProgress,
     emulation: Option<Emulation>,
     loaded: Option<(String, Loaded)>,
     knobs: Option<Knobs>,
     eaters: Option<(u32, Eaters)>,
     hybrid: Option<Hybrid>,
     counting: Option<Counting>,
-    meter: Option<energy::Meter>,
+    meter: Option<energy::EnergyMeter>,
     /// Path of scx_bias's capacity table, measured before scx_bias is first loaded.
     table: Option<String>,
     begun: Instant,
@@ -123,7 +124,7 @@ impl<'a> Machine<'a> {
             plan,
             workloads,
             solo,
-            progress: Progress::default(),
+            progress: KindProgress::default(),
             emulation,
             loaded: None,
             knobs: None,
@@ -140,13 +141,13 @@ impl<'a> Machine<'a> {
             cpus: cpus::online()?.0.len(),
         };
         if plan.energy {
-            let meter = energy::Meter::find(Path::new("/"), &machine.solo);
+            let meter = energy::EnergyMeter::find(Path::new("/"), &machine.solo);
             meter.note.iter().for_each(|note| eprintln!("bias-bench: {note}"));
             machine.meter = Some(meter);
         }
         if statics {
             let classes = placement::classes(&machine.solo)?;
-            machine.progress = Progress::measure(&machine.solo, &classes, &kinds)?;
+            machine.progress = KindProgress::measure(&machine.solo, &classes, &kinds)?;
         }
         Ok(machine)
     }
@@ -296,19 +297,19 @@ impl Stage for Machine<'_> {
             stretch: self.plan.stretch,
             pins: pins.as_deref(),
         };
-        let energy = self.meter.as_ref().map(energy::Meter::read).transpose()?;
+        let energy = self.meter.as_ref().map(energy::EnergyMeter::read).transpose()?;
         let (used, begun) = (self.usage(), Instant::now());
-        let outcome = self.workloads[cell].run(&env).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?;
+        let workload = &self.workloads[cell];
+        let mut measured = workload.run(&env).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?;
         let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
-        let energy = energy.zip(self.meter.as_ref().map(energy::Meter::read).transpose()?);
-        let mut detail = outcome.detail;
-        if let (Some(placement), Some(object)) = (placement, detail.as_object_mut()) {
+        let energy = energy.zip(self.meter.as_ref().map(energy::EnergyMeter::read).transpose()?);
+        if let (Some(placement), Some(object)) = (placement, measured.detail.as_object_mut()) {
             object.insert("pins".into(), placement.pins.into());
             object.insert("predicted_stp".into(), placement.stp.into());
         }
-        let mut metrics = outcome.metrics;
+        let metrics = &mut measured.metrics;
         if let Some((meter, (before, after))) = self.meter.as_ref().zip(energy) {
-            metrics.extend(meter.metrics(&before, &after, &metrics));
+            metrics.extend(meter.metrics(&before, &after, metrics));
         }
         if let Some((before, after)) = used.zip(used_since) {
             let used = after.since(&before);
@@ -318,7 +319,7 @@ impl Stage for Machine<'_> {
                 metrics.insert("bpf_permille".into(), permille(used.bpf_ns));
             }
         }
-        Ok(Measured { metrics, detail })
+        Ok(measured)
     }
 
     fn check(&mut self) -> Result<()> {

@@ -8,7 +8,7 @@
 //! The VM needs a checkout of the project, because it is built from it. Without one, use --host.
 
 use super::boot::{PROGRESS, Task, outcome_file};
-use super::runner::{INTERRUPTED, Outcome, Progress};
+use super::runner::{BootProgress, INTERRUPTED, Outcome};
 use super::store;
 use crate::{Error, Result, files};
 use nix::sys::signal::{Signal, killpg};
@@ -81,7 +81,7 @@ impl Vm {
         task: &Task,
         folder: &Path,
         interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&BootProgress),
     ) -> Result<Outcome> {
         let folder = folder.canonicalize().map_err(|e| Error::failed(folder.display(), e))?;
         let boot = task.job.boot;
@@ -125,7 +125,7 @@ impl Running {
         &mut self,
         mut log: std::fs::File,
         interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&BootProgress),
     ) -> Result<Option<i32>> {
         let (sender, lines) = mpsc::channel();
         let stdout = self.child.stdout.take();
@@ -140,7 +140,7 @@ impl Running {
         });
         loop {
             match lines.recv_timeout(POLL) {
-                Ok(line) => match line.strip_prefix(PROGRESS).map(serde_json::from_str::<Progress>) {
+                Ok(line) => match line.strip_prefix(PROGRESS).map(serde_json::from_str::<BootProgress>) {
                     Some(Ok(step)) => progress(&step),
                     // A full disk also shows where samples are written.
                     _ => drop(writeln!(log, "{line}")),

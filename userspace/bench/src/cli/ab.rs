@@ -7,7 +7,7 @@ use crate::ab::report::Report;
 use crate::ab::report::gate::Gates;
 use crate::ab::runner::BUDGET_USED;
 use crate::ab::sample::Run;
-use crate::ab::session::{self, Options};
+use crate::ab::session::{self, SessionOptions};
 use crate::ab::vm::Vm;
 use crate::ab::{boot, compare, suites};
 use crate::options::{Output, seconds};
@@ -214,7 +214,7 @@ impl AbArgs {
     pub(super) fn run(&self) -> Result<u8> {
         let plan = self.plan()?;
         let seed = self.seed.unwrap_or_else(seed_from_clock);
-        let options = Options {
+        let options = SessionOptions {
             vm: self.machine(&plan)?,
             seed,
             seed_is_chosen: self.seed.is_some(),

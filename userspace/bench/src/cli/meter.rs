@@ -1,6 +1,6 @@
 //! Progress of a comparison on standard error, with an estimate of the time left.
 
-use crate::ab::runner::Progress as Step;
+use crate::ab::runner::BootProgress;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Instant;
@@ -28,7 +28,7 @@ impl Meter {
     }
 
     /// Show the current step.
-    pub(super) fn show(&mut self, step: &Step) {
+    pub(super) fn show(&mut self, step: &BootProgress) {
         let total = step.total.max(1) as f64;
         let share =
             ((f64::from(step.boot) + step.done as f64 / total) / f64::from(self.boots)).clamp(0.0, 1.0);

@@ -7,27 +7,22 @@
 //! The asymmetric VM models no flush. Its misses come from a buffer larger than the last-level
 //! cache. Processors other than x86-64 and AArch64 only increment.
 
-use super::Step;
+use super::{CacheLine, Step};
 
 /// Lines in one step. A unit is one line.
 const LINES: usize = 256;
 
-/// One cache line, of which one word is used.
-#[repr(align(64))]
-#[derive(Clone, Default)]
-struct Line(u64);
-
 /// The buffer, and the start of the next step.
 pub(super) struct CacheStress {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     at: usize,
 }
 
 impl CacheStress {
     /// Make a buffer of `set_bytes`, rounded down to whole steps, at least one.
     pub(super) fn new(set_bytes: usize) -> Self {
-        let steps = (set_bytes / (LINES * size_of::<Line>())).max(1);
-        CacheStress { lines: vec![Line::default(); steps * LINES], at: 0 }
+        let steps = (set_bytes / (LINES * size_of::<CacheLine>())).max(1);
+        CacheStress { lines: vec![CacheLine::default(); steps * LINES], at: 0 }
     }
 }
 
@@ -45,7 +40,7 @@ impl Step for CacheStress {
 
 /// Write the line back and drop it from all caches.
 #[inline(always)]
-fn flush(line: &mut Line) {
+fn flush(line: &mut CacheLine) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: flushing a line changes no value, and the pointer is to a live object. Every x86-64
     // has the instruction (SSE2).

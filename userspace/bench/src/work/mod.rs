@@ -39,6 +39,7 @@ mod step;
 mod stream;
 mod swp;
 
+use step::CacheLine;
 pub use step::Step;
 pub(crate) use step::{Xorshift, opaque, opaque_f64};
 
@@ -71,10 +72,6 @@ pub fn build_nth(kind: &Kind, index: usize) -> Box<dyn Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    pub use step::Step;
-    pub(crate) use step::{Xorshift, opaque, opaque_f64};
-
-    use crate::spec::Kind;
 
     #[test]
     fn every_kind_counts_the_same_units_each_step() {

@@ -55,6 +55,11 @@ pub(crate) fn opaque_f64(x: f64) -> f64 {
     std::hint::black_box(x)
 }
 
+/// One cache line, of which one word is used.
+#[repr(align(64))]
+#[derive(Clone, Default)]
+pub(super) struct CacheLine(pub(super) u64);
+
 /// A small generator of pseudo-random numbers (xorshift, period 2^64 - 1), for sets and for
 /// unpredictable branches. It is not fit for statistics or secrets.
 #[derive(Debug, Clone)]

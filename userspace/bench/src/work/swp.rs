@@ -11,7 +11,7 @@
 //! least-recently-used cache.
 
 use super::chase::{Chase, cycle};
-use super::{Step, compute, float, opaque};
+use super::{CacheLine, Step, compute, float, opaque};
 
 /// Per percent of a step: rounds of the CPU function, and accesses of each memory function. 100 %
 /// is about 20 000 cycles.
@@ -35,15 +35,11 @@ impl Registers {
     }
 }
 
-/// One cache line of data, of which one word is used.
-#[repr(align(64))]
-struct Line(u64);
-
 /// The sets of both memory functions.
 struct Memory {
     /// Order of the lines. It contains each line once.
     pattern: Vec<u32>,
-    data: Vec<Line>,
+    data: Vec<CacheLine>,
     at: usize,
     sum: u64,
     chase: Chase,
@@ -53,10 +49,10 @@ impl Memory {
     /// Give half of `set_bytes` to each function. The pattern is part of the first half.
     fn new(set_bytes: usize) -> Self {
         let half = set_bytes / 2;
-        let lines = (half / (size_of::<Line>() + size_of::<u32>())).max(1);
+        let lines = (half / (size_of::<CacheLine>() + size_of::<u32>())).max(1);
         Memory {
             pattern: cycle(lines, 0x1d1).into_iter().map(|line| line as u32).collect(),
-            data: (0..lines as u64).map(Line).collect(),
+            data: (0..lines as u64).map(CacheLine).collect(),
             at: 0,
             sum: 0,
             chase: Chase::new(half, 0),

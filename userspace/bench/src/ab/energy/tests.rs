@@ -24,8 +24,8 @@ impl Fake {
         self.put(&format!("sys/class/powercap/{folder}/max_energy_range_uj"), "1000000000\n");
     }
 
-    fn meter(&self) -> Meter {
-        Meter::find(self.0.path(), &unequal(&[]))
+    fn meter(&self) -> EnergyMeter {
+        EnergyMeter::find(self.0.path(), &unequal(&[]))
     }
 }
 
@@ -37,7 +37,7 @@ fn stat(idle: [u64; 2]) -> String {
 }
 
 /// Return a reading with an exact time.
-fn read(meter: &Meter, ms: u64) -> Reading {
+fn read(meter: &EnergyMeter, ms: u64) -> Reading {
     Reading { at: Duration::from_millis(ms), ..meter.read().unwrap() }
 }
 
@@ -137,7 +137,7 @@ fn this_machine_has_a_source() {
         cpu_speed: crate::cpus::online().unwrap().0.iter().map(|&cpu| (cpu, 1.0)).collect(),
         ..unequal(&[])
     };
-    let meter = Meter::find(Path::new("/"), &solo);
+    let meter = EnergyMeter::find(Path::new("/"), &solo);
     let before = meter.read().unwrap();
     std::thread::sleep(Duration::from_millis(30));
     let found = meter.metrics(&before, &meter.read().unwrap(), &known("stp", 1.0));

@@ -1,6 +1,6 @@
 //! The cores of one class: which of its tasks have a core to themselves.
 
-use super::{Class, Classes, Progress};
+use super::{Class, Classes, KindProgress};
 use crate::spec::Kind;
 
 /// The way in which the tasks of a class occupy its cores.
@@ -61,7 +61,7 @@ impl<'a> Side<'a> {
         class: Class,
         order: Order,
         kinds: &[(Kind, usize)],
-        progress: &Progress,
+        progress: &KindProgress,
         tasks: usize,
     ) -> Self {
         let (cores, cpus) = (classes.cores(class), classes.cpus(class));

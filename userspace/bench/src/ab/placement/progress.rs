@@ -52,14 +52,14 @@ impl Classes {
 
 /// Progress of each kind of task, where 1 is a task alone on a fast CPU.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Progress {
+pub struct KindProgress {
     /// Alone on a slow core.
     pub slow: BTreeMap<Kind, f64>,
     /// On a core whose other CPUs are busy, by class.
     pub shared: BTreeMap<(Class, Kind), f64>,
 }
 
-impl Progress {
+impl KindProgress {
     /// Measure the kinds on a slow core, and with busy siblings on a core of each class that has
     /// any.
     pub fn measure(solo: &Solo, classes: &Classes, kinds: &[Kind]) -> Result<Self> {

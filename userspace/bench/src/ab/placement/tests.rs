@@ -12,11 +12,11 @@ fn classes(fast: &[usize], slow: &[usize]) -> Classes {
     Classes { fast: cores(fast), slow: cores(slow) }
 }
 
-fn kinds() -> (Kind, Kind, Progress) {
+fn kinds() -> (Kind, Kind, KindProgress) {
     let chase: Kind = "chase".parse().unwrap();
     let slow = BTreeMap::from([(Kind::Compute, 0.4), (chase, 0.86)]);
     let shared = BTreeMap::from([((Class::Fast, Kind::Compute), 0.62), ((Class::Fast, chase), 0.95)]);
-    (Kind::Compute, chase, Progress { slow, shared })
+    (Kind::Compute, chase, KindProgress { slow, shared })
 }
 
 fn best(tasks: &[Kind], fast: &[usize], slow: &[usize]) -> Placement {
@@ -88,7 +88,8 @@ fn the_core_that_stays_whole_goes_to_the_task_that_loses_most() {
 #[test]
 fn kinds_that_were_not_measured_prefer_whole_cores() {
     let (compute, chase, _) = kinds();
-    let (best, worst) = extremes(&[compute, chase], &classes(&[2, 2], &[]), &Progress::default()).unwrap();
+    let (best, worst) =
+        extremes(&[compute, chase], &classes(&[2, 2], &[]), &KindProgress::default()).unwrap();
     assert_eq!((best.pins, best.stp), (vec![0, 2], 2.0));
     assert_eq!((worst.pins, worst.stp), (vec![0, 1], 2.0 * SHARED_DEFAULT));
 }
@@ -100,7 +101,7 @@ fn a_core_is_of_one_class() {
 }
 
 /// Predict the progress of a placement with at most one task per CPU, from its CPUs alone.
-fn predicted(tasks: &[Kind], pins: &[usize], classes: &Classes, progress: &Progress) -> f64 {
+fn predicted(tasks: &[Kind], pins: &[usize], classes: &Classes, progress: &KindProgress) -> f64 {
     let of = |(kind, cpu): (&Kind, &usize)| {
         let class = if classes.fast.concat().contains(cpu) { Class::Fast } else { Class::Slow };
         let core = classes.cores(class).iter().find(|core| core.contains(cpu)).unwrap();
@@ -142,13 +143,13 @@ fn mix(a: usize, b: usize) -> Vec<Kind> {
     std::iter::repeat_n(compute, a).chain(std::iter::repeat_n(chase, b)).collect()
 }
 
-fn any_progress() -> impl Strategy<Value = Progress> {
+fn any_progress() -> impl Strategy<Value = KindProgress> {
     prop::array::uniform6(0.1f64..1.0).prop_map(|p| {
         let (compute, chase, _) = kinds();
         let slow = BTreeMap::from([(compute, p[0]), (chase, p[1])]);
         let keys =
             [Class::Fast, Class::Slow].into_iter().flat_map(|class| [(class, compute), (class, chase)]);
-        Progress { slow, shared: keys.zip(p[2..].iter().copied()).collect() }
+        KindProgress { slow, shared: keys.zip(p[2..].iter().copied()).collect() }
     })
 }
 

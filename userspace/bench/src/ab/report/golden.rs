@@ -2,7 +2,7 @@
 //! rewrites the expected files.
 
 use super::Report;
-use crate::ab::sample::{Cell, Host, Run, Sample, tests::sample};
+use crate::ab::sample::{Host, Run, RunCell, Sample, tests::sample};
 use std::path::Path;
 
 /// Return reproducible "noise" of up to ±1, without a pattern that blocks could share.
@@ -13,8 +13,12 @@ fn wobble(i: u32) -> f64 {
 }
 
 fn run() -> Run {
-    let cell =
-        |name: &str, diversity| Cell { name: name.into(), workload: "mix".into(), machine: None, diversity };
+    let cell = |name: &str, diversity| RunCell {
+        name: name.into(),
+        workload: "mix".into(),
+        machine: None,
+        diversity,
+    };
     Run {
         suite: "quick".into(),
         seed: 42,

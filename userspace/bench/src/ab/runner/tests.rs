@@ -56,7 +56,7 @@ impl Stage for Scripted {
         }
         self.runs += 1;
         self.diary.push(format!("{}{cell}", arm.name));
-        Ok(Measured { metrics: BTreeMap::from([("stp".into(), 1.0)]), detail: Value::Null })
+        Ok(Measured { metrics: BTreeMap::from([("stp".into(), 1.0)]), ..Measured::default() })
     }
 
     fn check(&mut self) -> Result<()> {
@@ -94,7 +94,7 @@ impl Stage for Scripted {
 struct Kept {
     samples: Vec<Sample>,
     ends: usize,
-    last: Option<Progress>,
+    last: Option<BootProgress>,
 }
 
 impl Sink for Kept {
@@ -102,7 +102,7 @@ impl Sink for Kept {
         self.samples.push(sample.clone());
         Ok(())
     }
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &BootProgress) {
         assert!(progress.done < progress.total, "{progress:?}");
         self.last = Some(progress.clone());
     }
@@ -115,7 +115,7 @@ impl Sink for Kept {
 fn job(arms: &[&str], blocks: usize) -> Job {
     let arms = arms
         .iter()
-        .map(|name| Arm { name: (*name).into(), kind: super::super::arms::Kind::Default })
+        .map(|name| Arm { name: (*name).into(), kind: super::super::arms::ArmKind::Default })
         .collect();
     Job {
         seed: 1,

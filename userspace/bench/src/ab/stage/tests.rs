@@ -1,4 +1,4 @@
-use super::super::runner::{self, INTERRUPTED, Job, Outcome, Progress, Sink};
+use super::super::runner::{self, BootProgress, INTERRUPTED, Job, Outcome, Sink};
 use super::super::sample::Sample;
 use super::*;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ impl Sink for Nowhere {
     fn sample(&mut self, _: &Sample) -> Result<()> {
         Ok(())
     }
-    fn progress(&mut self, _: &Progress) {}
+    fn progress(&mut self, _: &BootProgress) {}
     fn block_end(&mut self) -> Result<()> {
         Ok(())
     }

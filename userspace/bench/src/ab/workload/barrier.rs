@@ -17,7 +17,7 @@
 //! not comparable with it.
 
 use super::team::{self, TeamBarrier, TeamWork};
-use super::{Description, Env, Outcome, Workload, count, outcome, series};
+use super::{Description, Env, Measured, Workload, count, measured, series};
 use crate::Result;
 use crate::spec::Kind;
 use crate::work::{self, Step};
@@ -85,7 +85,7 @@ impl Workload for Barrier {
         format!("barrier:{}{schedule}", self.threads)
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let region = Loop {
             schedule: self.schedule,
             threads: self.threads,
@@ -95,7 +95,7 @@ impl Workload for Barrier {
         let (times, dropped) = team::run(&region, self.threads, env.warmup, env.window)?;
         let mut detail = series::detail(&times, dropped);
         detail["barriers"] = json!(if self.schedule == Schedule::None { region.barriers } else { 1 });
-        outcome(series::spread(&times)?, detail)
+        measured(series::spread(&times)?, detail)
     }
 }
 
@@ -109,7 +109,7 @@ struct Loop {
 }
 
 /// State of one thread.
-struct Member {
+struct Waiter {
     number: usize,
     work: Box<dyn Step>,
 }
@@ -132,14 +132,14 @@ impl Loop {
 }
 
 impl TeamWork for Loop {
-    type Member = Member;
+    type Member = Waiter;
 
-    fn join(&self, number: usize) -> Member {
-        Member { number, work: work::build(&Kind::Compute) }
+    fn join(&self, number: usize) -> Waiter {
+        Waiter { number, work: work::build(&Kind::Compute) }
     }
 
-    fn repeat(&self, member: &mut Member, barrier: &TeamBarrier) {
-        let Member { number, work } = member;
+    fn repeat(&self, member: &mut Waiter, barrier: &TeamBarrier) {
+        let Waiter { number, work } = member;
         if self.schedule == Schedule::None {
             for _ in 0..self.barriers {
                 short_delay();

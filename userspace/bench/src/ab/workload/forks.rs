@@ -13,7 +13,7 @@
 //! schedulers.
 
 use super::child::{Child, Fault};
-use super::{Description, Env, Outcome, Workload, optional_count, outcome};
+use super::{Description, Env, Measured, Workload, measured, optional_count};
 use crate::shared::Shared;
 use crate::{Result, cpus, task};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -59,7 +59,7 @@ impl Workload for Forks {
             .then(|| format!("{PROGRAM} is not there; install the package coreutils"))
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let forkers = self.forkers.unwrap_or(cpus::online()?.0.len());
         // The first cell is the request to stop. The others are the numbers of children of each
         // forker.
@@ -76,7 +76,7 @@ impl Workload for Forks {
         children.into_iter().try_for_each(|child| child.wait(Duration::ZERO))?;
         let wall_s = (end - start).as_secs_f64();
         let metrics = [("throughput_per_s".to_string(), (after - before) as f64 / wall_s)].into();
-        outcome(metrics, json!({ "forkers": forkers, "births": after - before, "wall_s": wall_s }))
+        measured(metrics, json!({ "forkers": forkers, "births": after - before, "wall_s": wall_s }))
     }
 }
 

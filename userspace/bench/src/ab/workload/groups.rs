@@ -19,7 +19,7 @@
 
 use super::child::{Child, Fault, readable};
 use super::series;
-use super::{Description, Env, Outcome, Workload, count, outcome};
+use super::{Description, Env, Measured, Workload, count, measured};
 use crate::{Error, Result};
 use nix::unistd::{pipe, read, write};
 use serde_json::json;
@@ -64,7 +64,7 @@ impl Workload for Groups {
         format!("groups:{}", self.0)
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let hall = Hall::open(self.0)?;
         let start = Instant::now();
         while hall.batch()? < LIMIT && start.elapsed() < env.warmup {}
@@ -76,7 +76,7 @@ impl Workload for Groups {
         let metrics = series::spread(&times)?.into_iter().filter(|(name, _)| name == "time_ms").collect();
         let mut detail = series::detail(&times, 0);
         detail["messages"] = json!(self.0 * SIDE * SIDE * ROUNDS);
-        outcome(metrics, detail)
+        measured(metrics, detail)
     }
 }
 

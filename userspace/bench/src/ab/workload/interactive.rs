@@ -20,7 +20,7 @@
 
 use super::child::{Child, Fault};
 use super::series::{self, SharedSeries};
-use super::{Description, Env, Outcome, Workload, count, mix, outcome};
+use super::{Description, Env, Measured, Workload, count, measured, mix};
 use crate::shared::Shared;
 use crate::spec::{Kind, Mix};
 use crate::{Result, work};
@@ -80,7 +80,7 @@ impl Workload for Interactive {
         self.batch.kinds()
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let kinds = self.batch.tasks();
         let period = env.stretched(Duration::from_micros(self.period_us as u64));
         let length = mix::whole_periods(env.window, &kinds);
@@ -95,7 +95,7 @@ impl Workload for Interactive {
         let batch = mix::figures(&kinds, &window, env.solo)?;
         let (mut metrics, interactive) = series::latency(&latencies.values(), latencies.dropped())?;
         metrics.extend(batch.metrics.into_iter().filter(|(name, _)| name == "stp"));
-        outcome(metrics, json!({ "interactive": interactive, "batch": batch.detail }))
+        measured(metrics, json!({ "interactive": interactive, "batch": batch.detail }))
     }
 }
 

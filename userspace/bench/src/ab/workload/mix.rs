@@ -15,7 +15,7 @@
 //! # Limits
 //! The window is rounded up to whole periods of `phases` tasks.
 
-use super::{Description, Env, Outcome, Workload, outcome};
+use super::{Description, Env, Measured, Workload, measured};
 use crate::solo::Solo;
 use crate::spec::{self, Kind};
 use crate::task::{Group, Window};
@@ -45,16 +45,16 @@ pub const DESCRIPTION: Description = Description {
 
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mix(pub spec::Mix);
+pub struct MixCell(pub spec::Mix);
 
-impl Mix {
+impl MixCell {
     /// Parse the text form.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
-        text.parse().map(Mix)
+        text.parse().map(MixCell)
     }
 }
 
-impl Workload for Mix {
+impl Workload for MixCell {
     fn name(&self) -> String {
         self.0.to_string()
     }
@@ -63,7 +63,7 @@ impl Workload for Mix {
         self.0.kinds()
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let kinds = self.0.tasks();
         let group = start(&kinds, env)?;
         let window = group.measure(env.warmup, whole_periods(env.window, &kinds))?;
@@ -92,7 +92,7 @@ pub(super) fn whole_periods(window: Duration, kinds: &[Kind]) -> Duration {
 }
 
 /// Return the metrics of the tasks' work in a window.
-pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Outcome> {
+pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Measured> {
     let wall_s = window.wall_ns as f64 / 1e9;
     let round = mix::evaluate(kinds, &window.tasks, wall_s, solo)?;
     let mut progress = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Ou
         metrics.insert(format!("fast_share_{kind}"), metrics::share(fast_s, cpu_s));
     }
     let detail = serde_json::to_value(&round).map_err(|e| Error::failed("the detail of a mix", e))?;
-    outcome(metrics, detail)
+    measured(metrics, detail)
 }
 
 #[cfg(test)]

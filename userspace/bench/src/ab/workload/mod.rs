@@ -36,10 +36,10 @@ mod triad;
 mod types;
 mod wakeup;
 
-pub use mix::Mix;
-pub use types::{Description, Env, Outcome, Workload};
+pub use types::{Description, Env, Workload};
 
-use types::{count, optional_count, outcome};
+use super::sample::Measured;
+use types::{count, measured, optional_count};
 
 /// Return the descriptions of all workloads.
 pub fn list() -> Vec<Description> {
@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
         "barrier" => barrier::Barrier::parse(rest).map(boxed),
         "triad" => triad::Triad::parse(rest).map(boxed),
         "tool" => tool::Tool::parse(rest).map(boxed),
-        _ => return mix::Mix::parse(text).map(boxed).map_err(|why| unknown(text, &why)),
+        _ => return mix::MixCell::parse(text).map(boxed).map_err(|why| unknown(text, &why)),
     };
     let syntax = || {
         let known = list().into_iter().filter(|known| known.name.split(':').next() == Some(head));

@@ -1,12 +1,12 @@
 //! Pipe ping-pong as a cell: `pingpong`, `pingpong:4`, `pingpong:2@0`. See [`crate::pingpong`].
 //!
-//! This module also has the [`Meter`], which counts the instructions of the whole machine less
-//! those of the idle machine.
+//! This module also has the [`InstructionMeter`], which counts the instructions of the whole
+//! machine less those of the idle machine.
 //!
 //! # Limits
 //! Without the amp PMU the only metric is the rate of switches, which depends on the host.
 
-use super::{Description, Env, Outcome, Workload, count, outcome};
+use super::{Description, Env, Measured, Workload, count, measured};
 use crate::counters::MachineInstructions;
 use crate::{Error, Result, cpus, pingpong};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Workload for Pingpong {
         cpus::require_online(&[self.cpu?]).err().map(|error| error.to_string())
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let report = pingpong::run_for(self.pairs, self.cpu, env.warmup, env.window)?;
         let mut metrics = BTreeMap::from([("throughput_per_s".to_string(), 1e9 / report.ns_per_switch)]);
         if let Some(instructions) = report.instructions_per_switch {
@@ -62,7 +62,7 @@ impl Workload for Pingpong {
         let mut detail = serde_json::to_value(&report).map_err(failed)?;
         // Keep only the number of rounds, because there may be hundreds of short ones.
         detail["rounds"] = serde_json::json!(report.rounds.len());
-        outcome(metrics, detail)
+        measured(metrics, detail)
     }
 }
 
@@ -93,19 +93,19 @@ fn least(rates: &[f64]) -> f64 {
 
 /// Counter of the instructions that the machine executes beyond those of the idle machine. Has no
 /// effect without the amp PMU.
-pub(super) struct Meter {
+pub(super) struct InstructionMeter {
     counters: Option<MachineInstructions>,
     idle_per_s: f64,
     before: u64,
     start: Instant,
 }
 
-impl Meter {
+impl InstructionMeter {
     /// Open the counters and measure the idle machine. This takes a second if there are counters.
     pub(super) fn open() -> Result<Self> {
         let mut counters = MachineInstructions::open(&cpus::online()?.0)?;
         let idle_per_s = counters.as_mut().map(idle_rate).transpose()?.unwrap_or(0.0);
-        Ok(Meter { counters, idle_per_s, before: 0, start: Instant::now() })
+        Ok(InstructionMeter { counters, idle_per_s, before: 0, start: Instant::now() })
     }
 
     /// Begin to count.

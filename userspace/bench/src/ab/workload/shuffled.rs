@@ -24,7 +24,7 @@
 //! to correct a bad start does worse than in a long run. With more tasks than CPUs, several tasks
 //! start on the same CPU.
 
-use super::{Description, Env, Outcome, Workload, count, mix};
+use super::{Description, Env, Measured, Workload, count, mix};
 use crate::spec::{Kind, Mix};
 use crate::task::Group;
 use crate::work::Xorshift;
@@ -77,7 +77,7 @@ impl Workload for Shuffled {
         self.batch.kinds()
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let kinds = self.batch.tasks();
         let cpus = cpus::online()?.0;
         let period = Duration::from_millis(self.period_ms as u64);

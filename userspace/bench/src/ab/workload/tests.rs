@@ -37,7 +37,7 @@ fn solo(kinds: &[Kind]) -> Solo {
     }
 }
 
-fn run_briefly(text: &str) -> Outcome {
+fn run_briefly(text: &str) -> Measured {
     let workload = parse(text).unwrap();
     let solo = solo(&workload.kinds());
     let env = Env {

@@ -17,7 +17,7 @@
 //! threads are separate allocations.
 
 use super::team::{self, TeamBarrier, TeamWork};
-use super::{Description, Env, Outcome, Workload, count, outcome, series};
+use super::{Description, Env, Measured, Workload, count, measured, series};
 use crate::Result;
 use crate::spec::{DEFAULT_CHASE_BYTES, parse_bytes};
 use crate::work::opaque_f64;
@@ -72,13 +72,13 @@ impl Workload for Triad {
         }
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let (times, dropped) = team::run(self, self.threads, env.warmup, env.window)?;
         let metrics = series::spread(&times)?;
         let bytes = ARRAYS_TOUCHED * self.threads * self.part() * size_of::<f64>();
         let mut detail = series::detail(&times, dropped);
         detail["megabytes_per_s"] = json!(bytes as f64 / 1e3 / metrics["time_ms"]);
-        outcome(metrics, detail)
+        measured(metrics, detail)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The interface of the workloads, and the parts of it that they share.
 
+use crate::ab::sample::Measured;
 use crate::solo::Solo;
 use crate::spec::Kind;
 use crate::{Error, Result};
@@ -34,15 +35,6 @@ impl Env<'_> {
     }
 }
 
-/// Result of one run of a cell.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// Metrics by registry name. All are finite.
-    pub metrics: BTreeMap<String, f64>,
-    /// Raw figures that help to explain the metrics.
-    pub detail: Value,
-}
-
 /// A program that can run under an arm.
 pub trait Workload: fmt::Debug {
     /// Return the text form, which [`parse`] reads.
@@ -60,7 +52,7 @@ pub trait Workload: fmt::Debug {
     }
 
     /// Run the workload once.
-    fn run(&self, env: &Env) -> Result<Outcome>;
+    fn run(&self, env: &Env) -> Result<Measured>;
 }
 
 /// Description of a workload, for users who choose one.
@@ -93,9 +85,9 @@ pub(super) fn count(text: &str, range: std::ops::RangeInclusive<usize>) -> Optio
 }
 
 /// Check that all metrics are finite, because only finite ones can be compared.
-pub(super) fn outcome(metrics: BTreeMap<String, f64>, detail: Value) -> Result<Outcome> {
+pub(super) fn measured(metrics: BTreeMap<String, f64>, detail: Value) -> Result<Measured> {
     match metrics.iter().find(|(_, value)| !value.is_finite()) {
         Some((name, value)) => Err(Error::failed(name, format!("{value} is no result; lengthen the window"))),
-        None => Ok(Outcome { metrics, detail }),
+        None => Ok(Measured { metrics, detail }),
     }
 }

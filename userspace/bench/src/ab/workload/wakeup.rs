@@ -19,9 +19,9 @@
 //! A worker that is still busy at its next request is skipped. The detail shows how often (`busy`).
 
 use super::child::{Child, Fault};
-use super::pingpong::Meter;
+use super::pingpong::InstructionMeter;
 use super::series::{self, SharedSeries};
-use super::{Description, Env, Outcome, Workload, optional_count, outcome};
+use super::{Description, Env, Measured, Workload, measured, optional_count};
 use crate::measure::{self, Until};
 use crate::shared::Shared;
 use crate::spec::Kind;
@@ -108,11 +108,11 @@ impl Workload for Wakeup {
         self.workers.map_or("wakeup".into(), |n| format!("wakeup:{n}"))
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let workers = self.workers.unwrap_or(cpus::online()?.0.len());
         let latencies = (0..workers).map(|_| SharedSeries::new(CAPACITY)).collect::<Result<Vec<_>>>()?;
         let board = Board { cells: Shared::new(3)?, latencies };
-        let mut meter = Meter::open()?;
+        let mut meter = InstructionMeter::open()?;
         let per_step = instructions_per_step()?;
         let period = env.stretched(PERIOD);
         let child = Child::start(|| message(&board, period))?;
@@ -140,7 +140,7 @@ impl Workload for Wakeup {
         detail["busy"] = json!(board.busy().load(Relaxed));
         detail["instructions"] = json!(instructions);
         detail["instructions_per_step"] = json!(per_step);
-        outcome(metrics, detail)
+        measured(metrics, detail)
     }
 }
 

@@ -21,7 +21,7 @@
 mod parse;
 
 use super::child::{Program, die_with_parent, readable};
-use super::{Description, Env, Outcome, Workload, outcome};
+use super::{Description, Env, Measured, Workload, measured};
 use crate::{Error, Result, cpus, files, metrics};
 use nix::unistd::{AccessFlags, access, pipe, read};
 use serde_json::json;
@@ -206,7 +206,7 @@ impl Workload for Tool {
         self.program().is_none().then(|| self.not_there())
     }
 
-    fn run(&self, env: &Env) -> Result<Outcome> {
+    fn run(&self, env: &Env) -> Result<Measured> {
         let program = self.program().ok_or_else(|| Error::Usage(self.not_there()))?;
         let seconds = env.window.as_secs_f64().round().max(1.0) as u64;
         let cpus = cpus::online()?.0.len();
@@ -239,7 +239,7 @@ impl Workload for Tool {
         };
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let detail = json!({ "program": name, "arguments": arguments, "figures": figures });
-        outcome(BTreeMap::from([(metric.to_string(), value)]), detail)
+        measured(BTreeMap::from([(metric.to_string(), value)]), detail)
     }
 }
 
