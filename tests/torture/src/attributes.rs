@@ -10,6 +10,9 @@ use rand::{Rng, RngExt};
 pub(crate) enum Policy {
     Other,
     Batch,
+    Idle,
+    /// SCHED_FIFO with the lowest priority.
+    Fifo,
 }
 
 /// Set a thread's nice value. Return false if this is not permitted.
@@ -20,11 +23,13 @@ pub(crate) fn set_nice(tid: Pid, nice: i32) -> bool {
 
 /// Set a thread's policy. Return false if this is not permitted.
 pub(crate) fn set_policy(tid: Pid, policy: Policy) -> bool {
-    let policy = match policy {
-        Policy::Other => libc::SCHED_OTHER,
-        Policy::Batch => libc::SCHED_BATCH,
+    let (policy, sched_priority) = match policy {
+        Policy::Other => (libc::SCHED_OTHER, 0),
+        Policy::Batch => (libc::SCHED_BATCH, 0),
+        Policy::Idle => (libc::SCHED_IDLE, 0),
+        Policy::Fifo => (libc::SCHED_FIFO, 1),
     };
-    let parameters = libc::sched_param { sched_priority: 0 };
+    let parameters = libc::sched_param { sched_priority };
     // SAFETY: the structure is valid and outlives the call.
     unsafe { libc::sched_setscheduler(tid.as_raw(), policy, &parameters) == 0 }
 }

@@ -23,6 +23,7 @@ fn storm(kernel: &str) {
         "forks",
         "execs",
         "futex wake-ups",
+        "changes of threads",
         "stress-ng runs",
     ] {
         expect.at_least(what, report["counts"][what].as_f64().unwrap_or(0.0), 1.0);

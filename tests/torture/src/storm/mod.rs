@@ -8,9 +8,10 @@
 //! # Approach
 //! Workers of several kinds (see [`workers`]) publish their progress. The driver picks a random
 //! worker and a random change, hundreds of times a second, and watches that every worker still
-//! makes progress. At the end it undoes all changes and asks the workers to stop, and every worker
-//! must end. The random seed is printed and can be given. It repeats the order of changes, but not
-//! their timing.
+//! makes progress. Some workers also change the attributes of their own threads (see [`race`]). At
+//! the end the driver undoes all changes and asks the workers to stop, and every worker must end.
+//! The random seed is printed and can be given. It repeats the order of changes, but not their
+//! timing.
 //!
 //! A storm fails if a worker makes no progress for the stall limit, does not end, or reports an
 //! error: a lost grandchild or a wrong exit code.
@@ -23,6 +24,7 @@
 mod changes;
 mod children;
 mod futex;
+mod race;
 mod report;
 mod slots;
 mod stress_ng;
@@ -171,7 +173,7 @@ impl Storm {
         }
         for (i, &role) in roles.iter().enumerate() {
             let (control, slots) = (&storm.control.all()[0], storm.slots.all());
-            let pid = spawn(|| workers::live(role, i, control, slots))?;
+            let pid = spawn(|| workers::live(role, i, seed, control, slots))?;
             storm.pids.push(pid);
             let now = Instant::now();
             storm.workers.push(Worker {
@@ -255,6 +257,8 @@ impl Storm {
             ("execs", sum(|s| &s.execs)),
             ("futex wake-ups", sum(|s| &s.wakes)),
             ("signals handled", sum(|s| &s.signals)),
+            ("thread lives", sum(|s| &s.lives)),
+            ("changes of threads", sum(|s| &s.races)),
         ];
         let errors = sum(|s| &s.errors);
         let worker = |(w, slot): (&Worker, &WorkerSlot)| WorkerReport {

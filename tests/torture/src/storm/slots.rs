@@ -20,6 +20,9 @@ pub(super) struct WorkerSlot {
     pub wakes: AtomicU64,
     pub signals: AtomicU64,
     pub errors: AtomicU64,
+    /// Lives of threads that a racer has begun, and changes that it has made to them.
+    pub lives: AtomicU64,
+    pub races: AtomicU64,
     /// The player of a futex pair that plays next: 0 is the even one, 1 the odd one. Used in the
     /// slot of the even player only.
     pub turn: AtomicU32,

@@ -15,7 +15,9 @@ fn a_short_storm_passes_and_every_kind_of_worker_worked() {
     };
     let report = run(&options).unwrap();
     assert!(report.failures.is_empty(), "{}", report.text());
-    for what in ["forks", "execs", "futex wake-ups", "affinity changes", "signals handled"] {
+    for what in
+        ["forks", "execs", "futex wake-ups", "affinity changes", "signals handled", "changes of threads"]
+    {
         assert!(report.counts[what] > 0, "{what}: {}", report.text());
     }
 }

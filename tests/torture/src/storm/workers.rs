@@ -1,7 +1,7 @@
 //! The workers of a storm.
 
 use super::slots::{Control, WorkerSlot};
-use super::{children, futex};
+use super::{children, futex, race};
 use bias_bench::spec::Kind;
 use bias_bench::work;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -21,6 +21,8 @@ pub(super) enum Role {
     Forker,
     /// Plays ping-pong with its partner, the next or previous worker, by futex.
     Futex,
+    /// Has short-lived threads whose scheduling attributes other threads change, see [`race`].
+    Racer,
 }
 
 impl Role {
@@ -31,6 +33,7 @@ impl Role {
             Role::Sleeper => "sleeper",
             Role::Forker => "forker",
             Role::Futex => "futex player",
+            Role::Racer => "racer",
         }
     }
 }
@@ -39,7 +42,13 @@ impl Role {
 /// worker is ever alone. Futex players come first, so that partners are at indices 2k and 2k+1.
 pub(super) fn roles(cpus: usize) -> Vec<Role> {
     let n = cpus.clamp(2, 32);
-    let groups = [(Role::Futex, n / 2 * 2), (Role::Spinner, n), (Role::Sleeper, n / 2), (Role::Forker, 2)];
+    let groups = [
+        (Role::Futex, n / 2 * 2),
+        (Role::Spinner, n),
+        (Role::Sleeper, n / 2),
+        (Role::Forker, 2),
+        (Role::Racer, n.div_ceil(4)),
+    ];
     groups.iter().flat_map(|&(role, n)| std::iter::repeat_n(role, n)).collect()
 }
 
@@ -59,8 +68,14 @@ pub(super) fn handle_signals() -> nix::Result<()> {
 }
 
 /// Run a worker until the stop. Return its exit code.
-pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerSlot]) -> u8 {
+pub(super) fn live(role: Role, index: usize, seed: u64, control: &Control, slots: &[WorkerSlot]) -> u8 {
     let slot = &slots[index];
+    if role == Role::Racer {
+        return race::run(seed ^ index as u64, slot, &|| {
+            slot.signals.store(HANDLED.load(Relaxed), Relaxed);
+            control.stop.load(Relaxed) != 0
+        });
+    }
     let mut work = work::build(&Kind::Compute);
     let mut round = 0u64;
     while control.stop.load(Relaxed) == 0 {
@@ -73,6 +88,7 @@ pub(super) fn live(role: Role, index: usize, control: &Control, slots: &[WorkerS
             }
             Role::Forker => bear(slot, round),
             Role::Futex => play(slot, &slots[index & !1].turn, (index & 1) as u32),
+            Role::Racer => false,
         };
         slot.progress.fetch_add(u64::from(worked), Relaxed);
         slot.signals.store(HANDLED.load(Relaxed), Relaxed);
