@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod classes;
 pub mod costs;
+pub mod cpuset;
 pub mod ffi;
 pub mod model;
 pub mod pick;

@@ -60,8 +60,41 @@ fn noise_does_not_put_two_threads_on_one_core() {
     assert_eq!(numbers(&table, &[0, 1, 2, 3, 4, 5, 6, 7], &EXECUTE, 5), [5, 7, 0, 3, 4]);
 }
 
+/// Return `table` with this execute factor of siblings.
+fn sharing(mut table: CapacityTable, factor: u32) -> CapacityTable {
+    table.cpus.iter_mut().for_each(|cpu| cpu.shared_permille[0] = factor);
+    table
+}
+
 #[test]
-fn a_slower_core_comes_after_a_sibling_unless_whole_cores_are_asked_for() {
+fn a_sibling_ranks_by_the_work_that_it_adds_to_its_core() {
+    // A further thread adds 2/1.6 - 1 = a quarter of a core.
+    let table = |slow| sharing(smt(&[1000, 1000, slow, slow], 4), 1600);
+    assert_eq!(numbers(&table(1100), &[0, 1, 2, 3], &EXECUTE, 4), [0, 2, 1, 3]);
+    assert_eq!(numbers(&table(3900), &[0, 1, 2, 3], &EXECUTE, 3), [0, 2, 1]);
+    assert_eq!(numbers(&table(4100), &[0, 1, 2, 3], &EXECUTE, 3), [0, 1, 2]);
+    // Memory latency does not change with a busy sibling.
+    let external = Rule { by: RankBy::Component(Component::External), ..EXECUTE };
+    let mut far = table(1000);
+    far.cpus[2..].iter_mut().for_each(|cpu| cpu.cost_permille[2] = 1100);
+    assert_eq!(numbers(&far, &[0, 1, 2, 3], &external, 3), [0, 1, 2]);
+    // A sibling that adds nothing ranks last, and a whole core of any cost before it.
+    let useless = sharing(smt(&[1000, 1000, 64_000, 64_000], 4), 2000);
+    assert_eq!(numbers(&useless, &[0, 1, 2, 3], &EXECUTE, 4), [0, 2, 1, 3]);
+}
+
+#[test]
+fn a_thread_of_a_shared_core_is_the_least_useful() {
+    // Other programs fill the machine: a thread does 1/1.6 of the work of a whole core.
+    let mut table = sharing(smt(&[1500, 1500, 2000, 2000], 4), 1600);
+    (table.cpus[3].core, table.cpus[2].shared_permille, table.cpus[3].shared_permille) =
+        (3, [1000; 3], [1000; 3]);
+    let rule = Rule { order: Order::LeastUseful, ..EXECUTE };
+    assert_eq!(numbers(&table, &[0, 1, 2, 3], &rule, 4), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_slower_core_comes_after_a_sibling_that_loses_nothing_unless_whole_cores_are_asked_for() {
     let table = smt(&[1000, 1000, 1100, 1100], 4);
     let all = [0, 1, 2, 3];
     assert_eq!(numbers(&table, &all, &EXECUTE, 3), [0, 1, 2]);
@@ -97,17 +130,19 @@ fn costs() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// Generate a machine with 1 or 2 CPUs per core, 1 to 4 cores per cache, and 1 or 2 caches per
+/// Generate a machine with 1 to 3 CPUs per core, 1 to 4 cores per cache, and 1 or 2 caches per
 /// node.
 fn machine(cost: impl Strategy<Value = u32>) -> impl Strategy<Value = CapacityTable> {
-    let cpu = (prop::array::uniform3(cost), any::<bool>());
-    (prop::collection::vec(cpu, 1..25), 1u32..3, 1u32..5, 1u32..3).prop_map(|(cpus, smt, cores, llcs)| {
+    let factor = prop_oneof![Just(1000u32), 1000u32..2500];
+    let cpu = (prop::array::uniform3(cost), prop::array::uniform3(factor), any::<bool>());
+    (prop::collection::vec(cpu, 1..25), 1u32..4, 1u32..5, 1u32..3).prop_map(|(cpus, smt, cores, llcs)| {
         let first = |cpu: u32, size: u32| cpu / size * size;
-        let cpus = (0..).zip(cpus).map(|(cpu, (cost, slow))| CpuCapacity {
+        let cpus = (0..).zip(cpus).map(|(cpu, (cost, shared, slow))| CpuCapacity {
             core: first(cpu, smt),
             llc: first(cpu, smt * cores),
             node: cpu / (smt * cores * llcs),
             class: if slow { Class::Slow } else { Class::Fast },
+            shared_permille: if smt == 1 { [1000; 3] } else { shared },
             ..entry(cpu, cost)
         });
         CapacityTable { cpus: cpus.collect() }
@@ -138,6 +173,22 @@ fn choice(cost: impl Strategy<Value = u32>) -> impl Strategy<Value = (CapacityTa
         let some = subsequence(all.clone(), 1..=all.len()).prop_shuffle();
         (Just(table), some)
     })
+}
+
+/// Return the cost of `entry` by `rule` while these CPUs are in use [permille].
+fn cost_beside(table: &CapacityTable, rule: &Rule, entry: &CpuCapacity, used: &[&CpuCapacity]) -> u32 {
+    let threads = table.core(entry.core).count() as u32;
+    let begun = used.iter().any(|other| other.core == entry.core && other.cpu != entry.cpu);
+    rule.by.cost_permille(match rule.order {
+        Order::LeastUseful if threads > 1 => entry.shared_cost_permille(),
+        Order::Fastest if begun => entry.added_cost_permille(threads),
+        _ => entry.cost_permille,
+    })
+}
+
+/// Return true if `worse` does not exceed `better` by the resolution.
+fn tied(better: u32, worse: u32) -> bool {
+    better == worse || u64::from(worse) * 100 < u64::from(better) * 101
 }
 
 fn fitting<'a>(table: &'a CapacityTable, allowed: &[u32], rule: &Rule) -> Vec<&'a CpuCapacity> {
@@ -179,12 +230,44 @@ proptest! {
             if picked.contains(&out) || rule.whole_cores && cores.contains(&out.core) {
                 continue;
             }
-            for taken in &picked {
-                let (out, taken) = (rule.by.cost_permille(out), rule.by.cost_permille(taken));
+            let out = cost_beside(&table, &rule, out, &picked);
+            for (at, taken) in picked.iter().enumerate() {
+                let taken = cost_beside(&table, &rule, taken, &picked[..at]);
                 let (better, worse) = if rule.order == Order::Fastest { (out, taken) } else { (taken, out) };
-                prop_assert!(worse * 100 < better * 101, "{better} left out for {worse}");
+                prop_assert!(tied(better, worse), "{better} left out for {worse}");
             }
         }
+    }
+
+    /// Every set of as many CPUs has less throughput, or more by less than the resolution.
+    #[test]
+    fn no_other_cpus_do_more_work(
+        cores in prop::collection::vec((1000u32..5000, 1000u32..2500), 1..6), count in 1usize..10,
+    ) {
+        let cpus = (0..).zip(cores.iter().flat_map(|core| [core, core])).map(|(cpu, (cost, factor))| CpuCapacity {
+            core: cpu / 2 * 2,
+            shared_permille: [*factor, 1000, 1000],
+            ..entry(cpu, [*cost, 1000, 1000])
+        });
+        let table = CapacityTable { cpus: cpus.collect() };
+        let all: Vec<u32> = (0..table.cpus.len() as u32).collect();
+        let Ok(picked) = pick(&table, &all, &EXECUTE, NonZeroUsize::new(count)) else { return Ok(()) };
+        let throughput = |cpus: u32| -> f64 {
+            (0..cores.len() as u32).map(|core| {
+                let (cost, factor) = cores[core as usize];
+                match (cpus >> (core * 2) & 3).count_ones() {
+                    0 => 0.0,
+                    1 => 1e3 / f64::from(cost),
+                    _ => 2e6 / f64::from(cost) / f64::from(factor),
+                }
+            }).sum()
+        };
+        let mine = throughput(picked.iter().map(|entry| 1 << entry.cpu).sum());
+        let sets = (0u32..1 << table.cpus.len()).filter(|set| set.count_ones() as usize == count);
+        // Factors above two lose throughput; the rule does not tell one such core from another.
+        let losing = cores.iter().any(|(_, factor)| *factor > 1980);
+        let best = sets.map(throughput).fold(0.0, f64::max);
+        prop_assert!(losing || best < mine * 1.0101, "{best} {mine} {picked:?}");
     }
 
     #[test]
@@ -192,9 +275,9 @@ proptest! {
         let rule = Rule { whole_cores: true, ..rule };
         for taken in pick(&table, &allowed, &rule, None).unwrap_or_default() {
             for sibling in fitting(&table, &allowed, &rule).into_iter().filter(|entry| entry.core == taken.core) {
-                let (sibling, taken) = (rule.by.cost_permille(sibling), rule.by.cost_permille(taken));
+                let [sibling, taken] = [sibling, taken].map(|entry| cost_beside(&table, &rule, entry, &[]));
                 let (better, worse) = if rule.order == Order::Fastest { (sibling, taken) } else { (taken, sibling) };
-                prop_assert!(worse * 100 < better * 101, "{better} left out for {worse}");
+                prop_assert!(tied(better, worse), "{better} left out for {worse}");
             }
         }
     }
@@ -215,9 +298,10 @@ proptest! {
     }
 
     #[test]
-    fn of_equal_cpus_whole_cores_come_first_and_caches_are_filled((table, allowed) in choice(1000u32..1010)) {
+    fn of_equal_cpus_whole_cores_come_first_and_caches_are_filled((table, allowed) in choice(1000u32..1010), factor in 1000u32..2500) {
+        let table = sharing(table, factor);
         let ranked = pick(&table, &allowed, &EXECUTE, None).unwrap();
-        let (mut used, mut siblings) = (Used::default(), false);
+        let (mut used, mut siblings) = (Used::of(&table), false);
         for (at, entry) in ranked.iter().enumerate() {
             let sibling = used.cores.contains(&entry.core);
             prop_assert!(sibling || !siblings, "a whole core after a sibling: {ranked:?}");
@@ -231,8 +315,9 @@ proptest! {
 
     #[test]
     fn from_the_other_end_a_core_is_filled_before_another_is_begun((table, allowed) in choice(1000u32..1010)) {
+        let table = sharing(table, 1000);
         let ranked = pick(&table, &allowed, &Rule { order: Order::LeastUseful, ..EXECUTE }, None).unwrap();
-        let mut used = Used::default();
+        let mut used = Used::of(&table);
         for (at, entry) in ranked.iter().enumerate() {
             let begins = !used.cores.contains(&entry.core);
             let waits = |later: &&CpuCapacity| used.cores.contains(&later.core);

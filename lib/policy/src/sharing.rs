@@ -12,7 +12,7 @@
 //!
 //! The throughput that each adds decides between a further thread of a fast core and a whole slow
 //! core. With t threads at a factor s the core does t/s. So a further thread adds (t/s - 1) / (t -
-//! 1) of a fast core.
+//! 1) of a fast core. The cost of the added work is the cost alone divided by this share.
 //!
 //! # Invariants
 //!
@@ -24,6 +24,7 @@
 //! All siblings do the same work when the factor is measured. Different work shares a core with
 //! less loss.
 
+use crate::cpuset::CpuSet;
 use crate::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity, SHARED_MAX, SHARED_NONE};
 
 /// Factors of CPUs with siblings that were not measured [permille]. Two executing threads together
@@ -60,6 +61,53 @@ impl CpuCapacity {
             let cost = u64::from(self.cost_permille[k]) * u64::from(self.shared_permille[k]) / 1000;
             u32::try_from(cost).unwrap_or(u32::MAX)
         })
+    }
+
+    /// Return the costs of the work that a further thread adds to this CPU's core, which has
+    /// `threads` CPUs and a busy sibling [permille of the best CPU]. `u32::MAX` is the cost of a
+    /// thread that adds none.
+    #[must_use]
+    pub fn added_cost_permille(&self, threads: u32) -> [u32; COMPONENTS] {
+        let threads = u64::from(threads.max(2));
+        std::array::from_fn(|k| {
+            let shared = u64::from(self.shared_permille[k]);
+            let added = (threads * 1000).saturating_sub(shared);
+            let cost = u64::from(self.cost_permille[k]) * (threads - 1) * shared;
+            cost.checked_div(added).and_then(|cost| u32::try_from(cost).ok()).unwrap_or(u32::MAX)
+        })
+    }
+}
+
+/// The busy CPUs of each core, from which the cost in force follows: the shared one while a sibling
+/// is busy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// Core and number of each busy CPU, in ascending order.
+    busy: Vec<(u32, u32)>,
+}
+
+impl Sharing {
+    /// Take the CPUs of `busy`.
+    #[must_use]
+    pub fn new(cpus: &[CpuCapacity], busy: &CpuSet) -> Self {
+        let cpus = cpus.iter().filter(|entry| busy.contains(entry.cpu));
+        let mut busy: Vec<(u32, u32)> = cpus.map(|entry| (entry.core, entry.cpu)).collect();
+        busy.sort_unstable();
+        Self { busy }
+    }
+
+    /// Return true if another CPU of the core of `entry` is busy.
+    #[must_use]
+    pub fn is_shared(&self, entry: &CpuCapacity) -> bool {
+        let first = self.busy.partition_point(|(core, _)| *core < entry.core);
+        let of_core = self.busy[first..].iter().take_while(|(core, _)| *core == entry.core);
+        of_core.into_iter().any(|(_, cpu)| *cpu != entry.cpu)
+    }
+
+    /// Return the costs of a CPU that are in force [permille of the best CPU].
+    #[must_use]
+    pub fn cost_permille(&self, entry: &CpuCapacity) -> [u32; COMPONENTS] {
+        if self.is_shared(entry) { entry.shared_cost_permille() } else { entry.cost_permille }
     }
 }
 

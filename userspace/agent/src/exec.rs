@@ -16,6 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::store::CapacityFile;
 use crate::topology::{MachineIdentity, Topology};
 use bias_policy::pick::{Order, RankBy, Rule, TooFew, pick};
+use bias_policy::sharing::Sharing;
 use bias_policy::table::{CapacityTable, Class, CpuCapacity};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -137,11 +138,15 @@ impl Choice {
             Class::Slow => "slow ",
         });
         let cores = if self.rule.whole_cores { ", one a core" } else { "" };
-        let costs = self.cpus.iter().map(|entry| self.rule.by.cost_permille(entry));
+        let cost =
+            |entry: &CpuCapacity, busy: &Sharing| self.rule.by.cost_permille(busy.cost_permille(entry));
+        let busy = sharing(&self.cpus);
+        let costs = self.cpus.iter().map(|entry| cost(entry, &busy));
         let (low, high) = (costs.clone().min().unwrap_or(0), costs.max().unwrap_or(0));
         let range = if low == high { times(low) } else { format!("{} to {}", times(low), times(high)) };
         let next = self.next.as_ref().map_or("none is left".to_owned(), |next| {
-            format!("next is CPU {} ({})", next.cpu, times(self.rule.by.cost_permille(next)))
+            let with_next = [&self.cpus[..], std::slice::from_ref(next)].concat();
+            format!("next is CPU {} ({})", next.cpu, times(cost(next, &sharing(&with_next))))
         });
         format!(
             "CPU {}: the {end} {} of the {class}CPUs in {}{cores} by {} ({range}); {next}",
@@ -157,9 +162,10 @@ impl Choice {
     pub fn text(&self) -> String {
         let mut out =
             format!("{}\n\n  CPU  class  execute  internal  external  core   LLC  node\n", self.summary());
+        let busy = sharing(&self.cpus);
         for entry in &self.cpus {
             let class = if entry.class == Class::Fast { "fast" } else { "slow" };
-            let [execute, internal, external] = entry.cost_permille.map(times);
+            let [execute, internal, external] = busy.cost_permille(entry).map(times);
             let CpuCapacity { cpu, core, llc, node, .. } = entry;
             // Writing to a String cannot fail.
             let _ = writeln!(
@@ -167,7 +173,9 @@ impl Choice {
                 "{cpu:>5}  {class:>5}  {execute:>7}  {internal:>8}  {external:>8}  {core:>4}  {llc:>4}  {node:>4}"
             );
         }
-        out.push_str("\nTime per unit of work, relative to the best CPU of the machine (1.00).\n");
+        out.push_str(
+            "\nTime per unit of work while all of them are busy, relative to the best CPU of the machine (1.00).\n",
+        );
         out
     }
 
@@ -224,6 +232,11 @@ struct Document<'a> {
     /// Chosen CPUs, best first.
     cpus: &'a [CpuCapacity],
     next: Option<&'a CpuCapacity>,
+}
+
+/// Return which cores are shared while all of `cpus` are busy.
+fn sharing(cpus: &[CpuCapacity]) -> Sharing {
+    Sharing::new(cpus, &cpus.iter().map(|entry| entry.cpu).collect())
 }
 
 fn ascending<'a>(cpus: impl Iterator<Item = &'a CpuCapacity>) -> Vec<u32> {

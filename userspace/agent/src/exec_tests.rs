@@ -41,7 +41,10 @@ const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]
 fn fast_classes_from_the_top_and_slow_ones_from_the_bottom() {
-    assert_eq!(chosen(&ALL, &wish(2, None)), "0-1");
+    assert_eq!(chosen(&ALL, &wish(2, None)), "0,2");
+    // A further thread of a core adds a quarter of it: less than a core that is 2.5 times slower.
+    assert_eq!(chosen(&ALL, &wish(4, None)), "0,2,4,6");
+    assert_eq!(chosen(&ALL, &wish(6, None)), "0-4,6");
     assert_eq!(chosen(&ALL, &Wish { whole_cores: true, ..wish(2, None) }), "0,2");
     assert_eq!(chosen(&[1, 3, 5], &wish(2, None)), "1,3");
     assert_eq!(chosen(&ALL, &wish(0, Some(Class::Fast))), "0-3");
@@ -81,19 +84,21 @@ fn the_choice_is_explained() {
     let summary = choice.summary();
     assert_eq!(
         summary,
-        "CPU 0-2: the fastest 3 of the CPUs in 0-7 by execute (1.00 to 1.05); next is CPU 3 (1.05)"
+        "CPU 0,2,4: the fastest 3 of the CPUs in 0-7 by execute (1.00 to 2.50); next is CPU 6 (2.50)"
     );
+    let both = Choice::of(&table(), vec![0, 1], &wish(1, None)).unwrap().summary();
+    assert!(both.ends_with("by execute (1.00); next is CPU 1 (1.60)"), "{both}");
     assert!(
         choice.text().starts_with(&summary) && choice.text().contains("\n    2   fast     1.05"),
         "{}",
         choice.text()
     );
     let all = Choice::of(&table(), ALL.to_vec(), &wish(0, Some(Class::Slow))).unwrap().summary();
-    assert_eq!(all, "CPU 4-7: the slowest 4 of the slow CPUs in 0-7 by execute (2.50); none is left");
+    assert_eq!(all, "CPU 4-7: the slowest 4 of the slow CPUs in 0-7 by execute (4.00); none is left");
     let value: serde_json::Value = serde_json::from_str(&choice.json().unwrap()).unwrap();
     assert_eq!(
         (&value["list"], &value["by"], &value["next"]["cpu"]),
-        (&"0-2".into(), &"execute".into(), &3.into())
+        (&"0,2,4".into(), &"execute".into(), &6.into())
     );
     assert_eq!(value["cpus"][0]["cost_permille"], serde_json::json!([1000, 1000, 1000]));
 }

@@ -1,9 +1,9 @@
 //! Candidates for a swap, with an upper bound of their gain.
 
-use super::cpuset::CpuSet;
 use super::input::{Limits, Runner, Snapshot};
 use super::price::{Pricer, normalised, sane_weight, time_permille};
 use super::seats::{Seats, awaited, doubles};
+use crate::cpuset::CpuSet;
 use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity};
 
 /// A running task that may be swapped.

@@ -1,6 +1,7 @@
 //! Input of the planner: CPUs, tasks and limits.
 
-use super::cpuset::CpuSet;
+use crate::cpuset::CpuSet;
+use crate::sharing::Sharing;
 use crate::table::{COMPONENTS, CpuCapacity};
 
 /// Weight of nice 0, as in the kernel.
@@ -138,6 +139,15 @@ impl Limits {
 }
 
 impl Snapshot<'_> {
+    /// Return which cores are shared now.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        let running = self.runners.iter().filter(|runner| runner.state == State::Running);
+        let mut busy: CpuSet = running.map(|runner| runner.cpu).collect();
+        busy.unite(&self.busy);
+        Sharing::new(self.cpus, &busy)
+    }
+
     /// Return the set that `allowed` names.
     fn set(&self, allowed: Allowed) -> CpuSet {
         match allowed {

@@ -3,6 +3,7 @@
 use super::brute::broken_rules;
 use super::testkit::*;
 use super::*;
+use crate::cpuset::CpuSet;
 use crate::table::{Class, CpuCapacity, MAX_CPUS};
 use proptest::prelude::*;
 

@@ -66,13 +66,11 @@
 //!   with a swap. [`crate::audit`] measures it.
 
 mod candidate;
-mod cpuset;
 mod input;
 mod pair;
 mod plan;
 mod price;
 mod seats;
-mod sharing;
 
 #[cfg(test)]
 mod brute;
@@ -85,10 +83,8 @@ mod sharing_tests;
 #[cfg(test)]
 mod testkit;
 
-pub use cpuset::CpuSet;
 pub use input::{Allowed, Group, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
-pub use sharing::Sharing;
 
 pub(crate) use price::{normalised, time_permille};

@@ -1,10 +1,10 @@
 //! Builds a plan from a snapshot.
 
 use super::candidate::{Candidate, Pool, candidates};
-use super::cpuset::CpuSet;
 use super::input::{Limits, Snapshot};
 use super::pair::{Pair, pairs};
 use super::price::{Pricer, work_ns};
+use crate::cpuset::CpuSet;
 use crate::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! The running task of each CPU, and the CPUs for which a task waits.
 
-use super::cpuset::CpuSet;
 use super::input::{Allowed, Runner, Snapshot, State};
+use crate::cpuset::CpuSet;
 use crate::table::{CpuCapacity, MAX_CPUS};
 
 /// A CPU and its running task.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
+use crate::cpuset::CpuSet;
 use crate::table::{COMPONENTS, Class, CpuCapacity};
 use proptest::prelude::*;
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use bias_policy::swap::{Allowed, CpuSet, Runner, Sharing, Snapshot, State, WEIGHT_DEFAULT};
+use bias_policy::cpuset::CpuSet;
+use bias_policy::sharing::Sharing;
+use bias_policy::swap::{Allowed, Runner, Snapshot, State, WEIGHT_DEFAULT};
 use bias_policy::table::{CapacityTable, CpuCapacity};
 
 use super::kernel::{Seat, Task};

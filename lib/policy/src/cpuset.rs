@@ -6,7 +6,7 @@ use std::fmt;
 const WORDS: usize = (MAX_CPUS as usize).div_ceil(64);
 
 /// CPUs below [`MAX_CPUS`], one bit each (128 bytes). Tasks share sets by index, see
-/// [`super::Allowed`].
+/// [`crate::swap::Allowed`].
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuSet {
     words: [u64; WORDS],
