@@ -69,6 +69,7 @@ mod candidate;
 mod input;
 mod pair;
 mod plan;
+mod precheck;
 mod price;
 mod seats;
 
@@ -86,5 +87,6 @@ mod testkit;
 pub use input::{Allowed, Group, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
+pub use precheck::{Outlook, Resident, precheck};
 
 pub(crate) use price::{normalised, time_permille};

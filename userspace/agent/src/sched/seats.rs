@@ -8,27 +8,28 @@
 
 use anyhow::{Context, Result, bail};
 use bias_policy::ffi;
+use bias_policy::swap::Resident;
 use libbpf_rs::{ProgramInput, ProgramMut};
 use nix::errno::Errno;
 use nix::sched::sched_getcpu;
 
 use super::load::Loaded;
 use super::skel::RUN_BUSY;
-use crate::swaps::{Kernel, Refusal, Request, Seat, Task};
+use crate::swaps::{Kernel, Refusal, Request, Task};
 
 impl Kernel for Loaded<'_> {
-    fn glance(&self, seats: &mut Vec<Seat>) {
-        seats.clear();
+    fn residents(&self, residents: &mut Vec<Resident>) {
+        residents.clear();
         let Some(bss) = self.bss() else { return };
         // On the CPU of this thread, the agent has preempted the resident task, so that RUN_BUSY
         // may be clear.
         let here = sched_getcpu().unwrap_or(usize::MAX);
         for (at, (cctx, info)) in bss.cpu_ctxs.iter().zip(&bss.cpu_info).enumerate().take(self.nr_cpus()) {
-            let sits = cctx.run_flags & RUN_BUSY != 0 || at == here;
+            let is_resident = cctx.run_flags & RUN_BUSY != 0 || at == here;
             let since_ns = bss.llc_ctxs.get(info.llc as usize).map_or(0, |llc| llc.waiting_since_ns);
-            seats.push(Seat {
+            residents.push(Resident {
                 cpu: at as u32,
-                pid: if sits { u32::try_from(cctx.resident_pid).unwrap_or(0) } else { 0 },
+                pid: if is_resident { u32::try_from(cctx.resident_pid).unwrap_or(0) } else { 0 },
                 speedup_permille: cctx.resident_speedup,
                 waiting_since_ns: since_ns,
             });

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use bias_policy::ffi;
+use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 
-use super::kernel::{Kernel, Refusal, Request, Seat, Task, Work};
+use super::kernel::{Kernel, Refusal, Request, Task, Work};
 use super::{SwapOptions, Swaps};
 use crate::costs::Live;
 
@@ -196,8 +197,8 @@ impl Fake {
 }
 
 impl Kernel for Fake {
-    fn glance(&self, seats: &mut Vec<Seat>) {
-        seats.clear();
+    fn residents(&self, residents: &mut Vec<Resident>) {
+        residents.clear();
         for cpu in 0..4 {
             let people = self.people.borrow();
             let one = people.iter().find(|one| one.task.cpu == cpu && one.task.runnable);
@@ -205,7 +206,7 @@ impl Kernel for Fake {
                 let stack = one.task.stack_permille?;
                 Some((time_permille(stack, SLOW) * 1000 / time_permille(stack, FAST).max(1)) as u32)
             };
-            seats.push(Seat {
+            residents.push(Resident {
                 cpu,
                 pid: one.map_or(0, |one| one.task.pid),
                 speedup_permille: one.and_then(speedup).unwrap_or(0),

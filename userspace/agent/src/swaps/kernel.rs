@@ -3,21 +3,9 @@
 use anyhow::Result;
 use bias_policy::audit::Rate;
 use bias_policy::ffi;
+use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
-
-/// The published state of a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seat {
-    /// The CPU.
-    pub cpu: u32,
-    /// Pid of the resident task; 0 for none.
-    pub pid: u32,
-    /// Its predicted speedup [permille]; 0 if unknown.
-    pub speedup_permille: u32,
-    /// Time since which tasks wait that might run there [ns, monotonic]; 0 if none waits.
-    pub waiting_since_ns: u64,
-}
 
 /// Recent instructions and run time of a task on CPUs of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -168,8 +156,8 @@ impl Refusal {
 
 /// The part of the kernel side that swaps need.
 pub trait Kernel {
-    /// Fill `seats` with the state of every CPU, and drop its old content. Costs almost nothing.
-    fn glance(&self, seats: &mut Vec<Seat>);
+    /// Fill `residents` with the state of every CPU, and drop its old content. Costs almost nothing.
+    fn residents(&self, residents: &mut Vec<Resident>);
 
     /// Query a task; None if it has ended or is no SCHED_EXT task.
     ///

@@ -9,7 +9,7 @@
 //! Every interval:
 //!
 //! 1. Take a snapshot of each CPU's resident task from memory shared with the kernel side
-//!    ([`watch`]). If no pair promises a gain, stop here.
+//!    ([`precheck`]). If no pair promises a gain, stop here.
 //! 2. Query these tasks ([`scene`]) and make a plan ([`bias_policy::swap`]).
 //! 3. Ask for each swap of the plan. The kernel side checks it once more (`bpf/swap.bpf.h`). The
 //!    tasks of a refused swap wait, twice as long each time.
@@ -61,7 +61,6 @@ mod scene;
 mod tests;
 mod trial;
 mod urgent;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,11 +68,11 @@ use std::time::Duration;
 use anyhow::Result;
 use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs};
 use bias_policy::costs::Costs;
-use bias_policy::swap::{Limits, Swap, plan};
+use bias_policy::swap::{Limits, Outlook, Resident, Swap, plan, precheck};
 use bias_policy::table::Class;
 use tracing::{debug, warn};
 
-pub use kernel::{End, Kernel, Refusal, Request, Seat, Task, Work};
+pub use kernel::{End, Kernel, Refusal, Request, Task, Work};
 pub use report::{SwapRecord, SwapSummary, SwapsReport, Tally};
 pub use urgent::Urgency;
 
@@ -82,7 +81,6 @@ use follow::still;
 use report::History;
 use scene::Scene;
 use trial::{Half, Trial};
-use watch::{Sight, sight};
 
 /// Smallest change of a learned factor that is taken over [permille].
 const WORTH_TELLING_PERMILLE: u32 = 10;
@@ -142,7 +140,7 @@ pub struct Swaps {
     known: BTreeMap<u32, u64>,
     /// Known tasks whose last swap another migration undid, with its time. These need no rest.
     passed: BTreeMap<u32, u64>,
-    seats: Vec<Seat>,
+    residents: Vec<Resident>,
     /// Pid up to which the sweep has checked the known tasks.
     swept: u32,
     round: u64,
@@ -177,7 +175,7 @@ impl Swaps {
             tally: Tally::default(),
             known: BTreeMap::new(),
             passed: BTreeMap::new(),
-            seats: Vec::new(),
+            residents: Vec::new(),
             swept: 0,
             round: 0,
             fruitless: 0,
@@ -242,35 +240,41 @@ impl Swaps {
     fn step(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<u64> {
         self.follow_trials(now_ns, kernel, live)?;
         self.sweep(kernel)?;
-        let mut seats = std::mem::take(&mut self.seats);
-        kernel.glance(&mut seats);
-        let passing_ns = self.limits.passing_ns;
-        let sight = sight(live.table(), &seats, now_ns, passing_ns, self.limits.min_gain_permille);
-        let planned = if sight == Sight::Promising { self.plan(now_ns, &seats, kernel, live) } else { Ok(0) };
-        self.seats = seats;
-        self.fruitless = match (sight, planned?) {
-            (Sight::Promising, 0) => self.fruitless.saturating_add(1),
+        let mut residents = std::mem::take(&mut self.residents);
+        kernel.residents(&mut residents);
+        let outlook = precheck(live.table(), &residents, now_ns, &self.limits);
+        let promising = outlook == Outlook::Promising;
+        let planned = if promising { self.plan(now_ns, &residents, kernel, live) } else { Ok(0) };
+        self.residents = residents;
+        self.fruitless = match (outlook, planned?) {
+            (Outlook::Promising, 0) => self.fruitless.saturating_add(1),
             _ => 0,
         };
-        self.queued = if sight == Sight::Queued { self.queued.saturating_add(1) } else { 0 };
+        self.queued = if outlook == Outlook::Queued { self.queued.saturating_add(1) } else { 0 };
         let idle = self.trials.is_empty();
-        let times: u64 = match sight {
-            Sight::Promising if self.fruitless <= FRUITLESS => 1,
+        let times: u64 = match outlook {
+            Outlook::Promising if self.fruitless <= FRUITLESS => 1,
             _ if !idle => 1,
-            Sight::Queued if self.queued > PASSING => 5,
-            Sight::Queued => 1,
-            Sight::Promising | Sight::Settled => 2,
+            Outlook::Queued if self.queued > PASSING => 5,
+            Outlook::Queued => 1,
+            Outlook::Promising | Outlook::Settled => 2,
         };
         Ok(self.interval_ns.saturating_mul(times))
     }
 
     /// Plan swaps and ask for them. Return the number of planned swaps, refused ones included,
     /// whose tasks back off.
-    fn plan(&mut self, now_ns: u64, seats: &[Seat], kernel: &impl Kernel, live: &Live) -> Result<usize> {
+    fn plan(
+        &mut self,
+        now_ns: u64,
+        residents: &[Resident],
+        kernel: &impl Kernel,
+        live: &Live,
+    ) -> Result<usize> {
         let mut reborn = Vec::new();
         let scene = Scene::gather(
             live.table(),
-            seats,
+            residents,
             |pid| {
                 let mut task = kernel.look(pid)?;
                 if let (Some(start_ns), Some(task)) = (self.known.get(&pid), &task)

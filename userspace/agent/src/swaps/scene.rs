@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use bias_policy::cpuset::CpuSet;
 use bias_policy::sharing::Sharing;
-use bias_policy::swap::{Allowed, Runner, Snapshot, State, WEIGHT_DEFAULT};
+use bias_policy::swap::{Allowed, Resident, Runner, Snapshot, State, WEIGHT_DEFAULT};
 use bias_policy::table::{CapacityTable, CpuCapacity};
 
-use super::kernel::{Seat, Task};
+use super::kernel::Task;
 
 /// Time that a task must have run on its class of CPUs before it is swapped [ns]. With less, its
 /// rate after the swap could not be compared. The time counts recent runs, or the runs until the
@@ -36,25 +36,25 @@ impl Scene {
     /// That of `look`.
     pub(super) fn gather(
         table: &CapacityTable,
-        seats: &[Seat],
+        residents: &[Resident],
         mut look: impl FnMut(u32) -> Result<Option<Task>>,
         resting_until_ns: impl Fn(&Task) -> u64,
     ) -> Result<Self> {
         let mut scene = Self::default();
-        for seat in seats {
-            let Some(cpu) = table.get(seat.cpu) else { continue };
-            if seat.waiting_since_ns != 0 {
-                scene.runners.push(waiting(seat));
+        for resident in residents {
+            let Some(cpu) = table.get(resident.cpu) else { continue };
+            if resident.waiting_since_ns != 0 {
+                scene.runners.push(waiting(resident));
             }
-            if seat.pid != 0 {
-                scene.busy.insert(seat.cpu);
+            if resident.pid != 0 {
+                scene.busy.insert(resident.cpu);
             }
-            if seat.pid == 0 || seat.speedup_permille == 0 {
+            if resident.pid == 0 || resident.speedup_permille == 0 {
                 continue;
             }
-            let Some(task) = look(seat.pid)? else { continue };
+            let Some(task) = look(resident.pid)? else { continue };
             // The last tick saw the task here. Since then it migrated or went to sleep.
-            if task.cpu != seat.cpu || !task.runnable {
+            if task.cpu != resident.cpu || !task.runnable {
                 continue;
             }
             let runner = scene.runner(&task, cpu, resting_until_ns(&task));
@@ -110,11 +110,11 @@ impl Scene {
 }
 
 /// Describe the tasks that wait for this CPU. Only the fact that they wait is known.
-fn waiting(seat: &Seat) -> Runner {
+fn waiting(resident: &Resident) -> Runner {
     Runner {
         pid: 0,
-        cpu: seat.cpu,
-        state: State::Waiting { since_ns: seat.waiting_since_ns },
+        cpu: resident.cpu,
+        state: State::Waiting { since_ns: resident.waiting_since_ns },
         stack_permille: None,
         stable: false,
         weight: WEIGHT_DEFAULT,

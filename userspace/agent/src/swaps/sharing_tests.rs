@@ -39,3 +39,22 @@ fn a_sibling_without_profile_is_busy_and_one_that_sleeps_is_not() {
     let asleep = |fake: &Fake| fake.with(101, |one| one.task.runnable = false);
     assert_eq!(planned(1600, asleep), [(1_000_000, FAST)]);
 }
+
+#[test]
+fn a_shared_core_that_executes_slower_than_a_slow_one_gives_its_loops_away() {
+    let mut fake = Fake::new(&[LOOP, LOOP, CHASE, CHASE]);
+    let mut swaps = swaps_on(one_fast_core(4000));
+    fake.advance(100 * MS);
+    swaps.turn(fake.now_ns.get(), &mut fake);
+    let moves: Vec<_> = swaps.trials.iter().map(|trial| (trial.swap.up.pid, trial.swap.down.pid)).collect();
+    assert_eq!(moves, [(102, 100), (103, 101)]);
+}
+
+#[test]
+fn no_task_is_queried_where_no_swap_can_gain() {
+    let mut fake = Fake::new(&[CHASE, CHASE, LOOP, LOOP]);
+    let mut swaps = swaps_on(one_fast_core(SLOW[0]));
+    fake.advance(100 * MS);
+    swaps.turn(fake.now_ns.get(), &mut fake);
+    assert_eq!(fake.looks.get(), 0);
+}
