@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::plan::policy::{BATCH, EXT, IDLE, NORMAL};
 use super::restore::restore_in;
-use super::world::{CGROUPS, Event, FIFO, OWN, Shared, Thread, World, cgroup_of, task};
+use super::world::{CGROUPS, Event, FIFO, OWN, Shared, Thread, World, task};
 use super::*;
 use crate::failure::Exit;
 
@@ -52,7 +52,7 @@ impl Agent {
     fn follow(&self) {
         let followed = self.optin.as_ref().map_or_else(BTreeMap::new, OptIn::followed);
         let mut world = self.world.borrow_mut();
-        world.followed = followed.into_iter().map(|(id, inside)| (cgroup_of(id), inside)).collect();
+        world.followed = followed;
         let inside: Vec<usize> = (0..CGROUPS.len()).filter(|at| world.covered(*at)).collect();
         for thread in world.threads.values_mut() {
             thread.was_inside |= inside.contains(&thread.cgroup);

@@ -65,8 +65,9 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) next: Tid,
     pub(super) events: VecDeque<Option<Event>>,
-    /// Cgroups that the kernel side follows: true for opted-in ones, false for ones just released.
-    pub(super) followed: BTreeMap<usize, bool>,
+    /// Ids of the cgroups that the kernel side follows: true for opted-in ones, false for ones just
+    /// released. A cgroup that is made again has a new id, which it does not follow yet.
+    pub(super) followed: BTreeMap<u64, bool>,
     pub(super) removed: BTreeSet<usize>,
     /// How often each cgroup was made again.
     pub(super) made: [u64; CGROUPS.len()],
@@ -94,7 +95,7 @@ impl World {
     pub(super) fn follows(&self, cgroup: usize) -> Option<bool> {
         let name = CGROUPS[cgroup];
         let above = |at: &usize| name == CGROUPS[*at] || name.starts_with(&format!("{}/", CGROUPS[*at]));
-        self.followed.iter().filter(|(at, _)| above(at)).map(|(_, inside)| *inside).max()
+        (0..CGROUPS.len()).filter(above).filter_map(|at| self.followed.get(&self.number(at)).copied()).max()
     }
 
     pub(super) fn covered(&self, cgroup: usize) -> bool {
