@@ -73,7 +73,7 @@ impl Default for SplitRule {
 impl SplitRule {
     /// Return the least mean ratio between the classes, less one, in `component` [permille].
     #[must_use]
-    pub fn least_permille(&self, component: Component) -> u32 {
+    pub fn min_permille(&self, component: Component) -> u32 {
         let stalls = self.min_effect_permille.saturating_mul(2);
         match component {
             Component::Execute => self.min_effect_permille,
@@ -138,7 +138,7 @@ pub fn split_by_cost(costs_permille: &[[u32; COMPONENTS]], rule: SplitRule) -> S
 /// component, or more.
 pub(crate) fn is_cut_clear(costs_permille: &[[u32; COMPONENTS]], rule: SplitRule, factor: u32) -> bool {
     cuts_by_cost(costs_permille, rule).any(|(_, reason)| {
-        reason.effect_permille >= rule.least_permille(reason.component).saturating_mul(factor)
+        reason.effect_permille >= rule.min_permille(reason.component).saturating_mul(factor)
     })
 }
 
@@ -176,7 +176,7 @@ fn large_enough(times: &[f64], component: Component, rule: SplitRule) -> Option<
     let cut = best_cut(&logs)?;
     let effect_permille = (cut.difference.exp_m1() * 1000.0).round().min(1e9) as u32;
     let reason = SplitReason { component, effect_permille, p_value: None };
-    (effect_permille >= rule.least_permille(component)).then_some((cut, reason))
+    (effect_permille >= rule.min_permille(component)).then_some((cut, reason))
 }
 
 /// A cut of the CPUs in two.

@@ -45,10 +45,10 @@ pub const LOOPS: usize = 5;
 /// Highest scale [permille]: its product with the largest valid count still fits 64 bits.
 pub const SCALE_MAX: u32 = (u64::MAX / ffi::BIAS_COUNTS_MAX) as u32;
 /// Least share of the stalling loop's time at which a stall stands out from noise [permille].
-const LEAST_STALL_PERMILLE: f64 = 50.0;
+const MIN_STALL_PERMILLE: f64 = 50.0;
 /// Least ratio of the counter's share of the cycles in the stalling loop to that in the other loop.
 /// Below it the counter does not follow the stall.
-const LEAST_RISE: f64 = 1.1;
+const MIN_RISE: f64 = 1.1;
 
 /// A calibration loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -283,7 +283,7 @@ fn fit_scale(
     };
     let stalls = true_share(&cpu.loops[with.index()], &cpu.loops[without.index()]);
     let (Some(counted), Some(stalls)) = (share(with), stalls) else { return Scale::Unclear };
-    if share(without).is_some_and(|plain| counted < plain * LEAST_RISE) {
+    if share(without).is_some_and(|plain| counted < plain * MIN_RISE) {
         return Scale::Unrelated;
     }
     let permille = (stalls / counted * 1000.0).round();
@@ -311,7 +311,7 @@ fn true_share(with: &LoopSample, without: &LoopSample) -> Option<f64> {
     let clear = stall_ns > noise_ns(with).hypot(noise_ns(without));
     let share = stall_ns / with.step_ns;
     let positive = without.step_ns > 0.0 && share.is_finite();
-    (positive && clear && share * 1000.0 >= LEAST_STALL_PERMILLE).then_some(share)
+    (positive && clear && share * 1000.0 >= MIN_STALL_PERMILLE).then_some(share)
 }
 
 /// Return the mean time of a loop on the slow CPUs over that on the fast ones; None unless both

@@ -15,6 +15,7 @@
 //! options of its origin.
 
 use crate::cli::{RunSettings, Source};
+use crate::output::complain;
 use bias_agent::failure::Failure;
 use bias_agent::safefile;
 use bias_agent::sched::knobs::Knob;
@@ -133,7 +134,7 @@ fn parse(text: &str) -> Result<RunSettings, toml::de::Error> {
     toml::Deserializer::parse(text)?.deserialize_map(Document)
 }
 
-/// Return all valid keys of a file.
+/// Return all valid keys of a file, also earlier ones.
 fn keys() -> Vec<String> {
     let flags = RunSettings::augment_args(Command::new("keys"));
     flags.get_arguments().map(|argument| argument.get_id().to_string()).collect()
@@ -171,8 +172,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         loop {
             let Some(key) = self.map.next_key_seed(Key(&self.keys))? else { return Ok(None) };
-            match Knob::ALL.iter().find(|knob| knob.key == key) {
-                Some(knob) => self.numbers.push((knob.key, self.map.next_value_seed(Number(knob))?)),
+            match Knob::find(&key) {
+                Some((knob, earlier)) => {
+                    if earlier {
+                        complain(&format!("configuration file: {key} is now {}", knob.key));
+                    }
+                    self.numbers.push((knob.key, self.map.next_value_seed(Number(knob))?));
+                }
                 None => {
                     self.key.clone_from(&key);
                     return seed.deserialize(serde::de::IntoDeserializer::into_deserializer(key)).map(Some);
@@ -292,7 +298,7 @@ pub fn template(settings: &RunSettings) -> Result<String, Failure> {
     );
     wrap(&mut text, "Options with a # in front have their defaults, or none.");
     let flags = RunSettings::augment_args(Command::new("keys"));
-    for argument in flags.get_arguments() {
+    for argument in flags.get_arguments().filter(|argument| !argument.is_hide_set()) {
         let key = argument.get_id().as_str();
         let help =
             argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();

@@ -43,7 +43,17 @@ fn every_option_stands_in_the_template_with_a_value_that_is_read() {
     assert_eq!(settings.swap_interval_ms.map(u128::from), Some(interval));
     assert!(all().replace("\n# ", " ").contains(&format!("[20 to 10000; default {interval}]")));
     let options = all().lines().filter(|line| !line.starts_with('#') && line.contains('=')).count();
-    assert_eq!(options, keys().len());
+    let earlier = Knob::ALL.iter().filter(|knob| !knob.formerly.is_empty()).count();
+    assert_eq!(options, keys().len() - earlier);
+}
+
+#[test]
+fn an_earlier_key_sets_the_option_that_replaced_it() {
+    let settings = parse("borrow_gap_us = 50000").unwrap();
+    assert_eq!(settings.numbers, given(&["--borrow-gap-us", "50000"]).numbers);
+    assert_eq!(settings.numbers.knobs().unwrap().steal_lag_us, 50_000);
+    let refused = parse("borrow_gap_us = 1").unwrap_err().message().to_owned();
+    assert!(refused.contains("steal_lag_us is 1"), "{refused}");
 }
 
 #[test]
@@ -88,8 +98,8 @@ fn whatever_is_wrong_is_told_with_its_line_and_a_remedy() {
 
 #[test]
 fn root_reads_only_what_nobody_else_can_have_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
     std::fs::write(&path, "slice_us = 5000").unwrap();
     let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o644);

@@ -5,7 +5,7 @@ use crate::cli::RunArgs;
 use crate::output::{SetLevel, complain, log};
 use crate::settings;
 use anyhow::Result;
-use bias_agent::capacity::{self, Source};
+use bias_agent::capacity::{self, TableSource};
 use bias_agent::check;
 use bias_agent::failure::{Exit, Failure};
 use bias_agent::pmu::Counters;
@@ -42,8 +42,11 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     }
     let options = args.run_options()?;
     set_level(options.log_level);
-    let source =
-        Source { capacity_file: options.capacity_file.clone(), force: args.recalibrate, ..Source::default() };
+    let source = TableSource {
+        capacity_file: options.capacity_file.clone(),
+        force: args.recalibrate,
+        ..TableSource::default()
+    };
     // Read the user's table first, because the user has to correct its errors. Then check the
     // machine, before measuring or storing anything.
     let uncounted = Counters::default();

@@ -3,7 +3,7 @@
 use crate::cli::{CalibrateArgs, ExecArgs, LogLevel, RunArgs, RunSettings, Source as Sources};
 use crate::config::{self, Places, Wrong};
 use bias_agent::calibrate::Settings;
-use bias_agent::capacity::Source;
+use bias_agent::capacity::TableSource;
 use bias_agent::exec::Wish;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
@@ -214,7 +214,7 @@ impl CalibrateArgs {
     }
 
     /// Return the source of the table: the settings of a calibration, and the file to store.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> TableSource {
         let settings = Settings {
             rounds: self.rounds,
             visit: self.visit_ms.map(Duration::from_millis),
@@ -222,7 +222,7 @@ impl CalibrateArgs {
             rule: SplitRule { min_effect_permille: self.min_effect_permille, ..SplitRule::default() },
             ..Settings::default()
         };
-        Source { capacity_file: None, force: self.force, settings, output: self.output.clone() }
+        TableSource { capacity_file: None, force: self.force, settings, output: self.output.clone() }
     }
 }
 
@@ -234,8 +234,8 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     fn resolve(config: &str, flags: &[&str]) -> Result<RunSettings, Failure> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config.toml");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.toml");
         std::fs::write(&path, config).unwrap();
         let flags = ["scx_bias", "--config", path.to_str().unwrap()].into_iter().chain(flags.iter().copied());
         let run = Cli::try_parse_from(flags).unwrap().run;

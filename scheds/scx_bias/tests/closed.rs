@@ -23,8 +23,8 @@ fn an_error_keeps_its_exit_code() {
 
 #[test]
 fn what_is_logged_and_printed_may_be_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("capacity.json");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("capacity.json");
     let file = file.to_str().unwrap();
     let calibrate =
         ["calibrate", "-v", "--rounds", "1", "--visit-ms", "5", "--external-kib", "64", "--output"];

@@ -12,14 +12,14 @@ use tempfile::TempDir;
 
 /// CPUs of this machine that the tests may use, with a directory for tables.
 struct Machine {
-    folder: TempDir,
+    directory: TempDir,
     /// CPUs in the affinity of the tests, in ascending order.
     allowed: Vec<u32>,
 }
 
 impl Machine {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), allowed: affinity::allowed().unwrap() }
+        Self { directory: tempfile::tempdir().unwrap(), allowed: affinity::allowed().unwrap() }
     }
 
     fn last(&self) -> u32 {
@@ -31,7 +31,7 @@ impl Machine {
     fn table(&self, classes: bool) -> PathBuf {
         let cpus: Vec<Value> =
             Topology::read().unwrap().cpus.iter().map(|cpu| self.entry(cpu.cpu, classes)).collect();
-        let path = self.folder.path().join(format!("{classes}.json"));
+        let path = self.directory.path().join(format!("{classes}.json"));
         std::fs::write(&path, json!({"version": 1, "cpus": cpus}).to_string()).unwrap();
         path
     }
@@ -179,7 +179,7 @@ fn a_program_that_cannot_run_has_the_exit_codes_of_env() {
     let machine = Machine::new();
     let table = machine.table(true);
     let script = |name: &str, text: &str, mode: u32| {
-        let path = machine.folder.path().join(name);
+        let path = machine.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         path.to_str().unwrap().to_owned()

@@ -2,7 +2,7 @@
 
 use crate::calibrate::{self, Settings, calibrate};
 use crate::failure::{Exit, Failure};
-use crate::pmu::{Counters, Group, Seen};
+use crate::pmu::{Counters, Group, Probed};
 use crate::store::{CapacityFile, default_path};
 use crate::topology::Topology;
 use bias_policy::samples::median;
@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 /// The user's choice of the source.
 #[derive(Debug, Clone, Default)]
-pub struct Source {
+pub struct TableSource {
     /// File to use instead of measuring. Nothing is stored then.
     pub capacity_file: Option<PathBuf>,
     /// True to measure even if the stored table is valid.
@@ -34,7 +34,7 @@ pub struct Capacity {
     pub file: CapacityFile,
     /// Counts of the events during the calibration; empty if the table was not measured in this
     /// run.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<Probed>,
 }
 
 impl Capacity {
@@ -81,7 +81,7 @@ impl Capacity {
 /// # Errors
 /// Usage failure for a bad file that the user names, runtime failure when measuring fails
 /// repeatedly. A bad stored file and a default path that cannot be written are only logged.
-pub fn obtain(source: &Source, counters: &Counters) -> Result<Capacity, Failure> {
+pub fn obtain(source: &TableSource, counters: &Counters) -> Result<Capacity, Failure> {
     let topology = Topology::read()?;
     if let Some(path) = &source.capacity_file {
         return from_file(path, &topology);
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn a_table_of_another_machine_is_not_reused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("capacity.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("capacity.json");
         let topology = Topology::read().unwrap();
         let settings = quick();
         let mut file = measure(&topology, &settings, &Counters::default()).unwrap().file;

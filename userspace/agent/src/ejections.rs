@@ -31,20 +31,20 @@ pub struct Ejection {
     pub reason: String,
 }
 
-/// Append an ejection at the present time to those in `folder`, which is created if it is missing.
+/// Append an ejection at the present time to those in `directory`, which is created if it is missing.
 ///
 /// # Errors
 /// The error of the write. The file is then unchanged.
-pub fn remember(folder: &Path, reason: &str) -> std::io::Result<()> {
-    safefile::private_folder(folder)?;
-    let mut all = last(folder);
+pub fn remember(directory: &Path, reason: &str) -> std::io::Result<()> {
+    safefile::private_directory(directory)?;
+    let mut all = last(directory);
     all.push(Ejection { at_ms: now_ms(), reason: reason.replace(char::is_control, "?") });
     let mut text = String::new();
     for ejection in all.iter().skip(all.len().saturating_sub(KEPT)) {
         text += &serde_json::to_string(ejection)?;
         text.push('\n');
     }
-    let (path, new) = (folder.join(FILE), folder.join("ejections.new"));
+    let (path, new) = (directory.join(FILE), directory.join("ejections.new"));
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -53,11 +53,11 @@ pub fn remember(folder: &Path, reason: &str) -> std::io::Result<()> {
     std::fs::rename(new, path)
 }
 
-/// Return the last ejections in `folder`, newest last; none if there is no file that this user may
+/// Return the last ejections in `directory`, newest last; none if there is no file that this user may
 /// read.
 #[must_use]
-pub fn last(folder: &Path) -> Vec<Ejection> {
-    let text = safefile::read_own_text(&folder.join(FILE), "record of ejections").unwrap_or_default();
+pub fn last(directory: &Path) -> Vec<Ejection> {
+    let text = safefile::read_own_text(&directory.join(FILE), "record of ejections").unwrap_or_default();
     let all: Vec<Ejection> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let surplus = all.len().saturating_sub(KEPT);
     all.into_iter().skip(surplus).collect()
@@ -89,8 +89,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn the_last_are_kept_in_order(reasons in prop::collection::vec("\\PC{0,40}", 0..9)) {
-            let folder = tempfile::tempdir().unwrap();
-            let run = folder.path().join("run");
+            let directory = tempfile::tempdir().unwrap();
+            let run = directory.path().join("run");
             reasons.iter().for_each(|reason| remember(&run, reason).unwrap());
             let kept: Vec<String> = last(&run).into_iter().map(|ejection| ejection.reason).collect();
             prop_assert_eq!(&kept[..], &reasons[reasons.len().saturating_sub(KEPT)..]);
@@ -98,22 +98,22 @@ mod tests {
 
         #[test]
         fn any_text_is_a_list(text in "(\\PC|\n){0,200}") {
-            let folder = tempfile::tempdir().unwrap();
-            std::fs::write(folder.path().join(FILE), text).unwrap();
-            prop_assert!(last(folder.path()).len() <= KEPT);
+            let directory = tempfile::tempdir().unwrap();
+            std::fs::write(directory.path().join(FILE), text).unwrap();
+            prop_assert!(last(directory.path()).len() <= KEPT);
         }
     }
 
     #[test]
     fn it_is_private_and_follows_no_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let run = folder.path().join("run");
-        std::fs::write(folder.path().join("other"), "").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let run = directory.path().join("run");
+        std::fs::write(directory.path().join("other"), "").unwrap();
         std::fs::create_dir(&run).unwrap();
-        std::os::unix::fs::symlink(folder.path().join("other"), run.join("ejections.new")).unwrap();
+        std::os::unix::fs::symlink(directory.path().join("other"), run.join("ejections.new")).unwrap();
         remember(&run, "runnable task stall\x1b[2J\n").unwrap();
         assert_eq!(run.join(FILE).metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read(folder.path().join("other")).unwrap(), b"");
+        assert_eq!(std::fs::read(directory.path().join("other")).unwrap(), b"");
         let written = last(&run);
         assert_eq!(written[0].reason, "runnable task stall?[2J?");
         assert!(now_ms() - written[0].at_ms < 3_600_000);

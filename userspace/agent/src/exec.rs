@@ -184,7 +184,7 @@ impl Choice {
     /// # Errors
     /// Runtime failure when it cannot be written as JSON.
     pub fn json(&self) -> Result<String, Failure> {
-        let document = Document {
+        let document = ChoiceDocument {
             version: 1,
             list: self.list(),
             by: self.rule.by.name(),
@@ -222,7 +222,7 @@ impl Choice {
 
 /// The choice as JSON.
 #[derive(Serialize)]
-struct Document<'a> {
+struct ChoiceDocument<'a> {
     version: u32,
     /// For taskset(1).
     list: String,

@@ -9,6 +9,7 @@ pub mod calibrate;
 pub mod capacity;
 pub mod check;
 pub mod costs;
+pub mod counter_model;
 pub mod cpulist;
 pub mod ejections;
 pub mod exec;
@@ -16,7 +17,7 @@ pub mod explain;
 pub mod failure;
 pub(crate) mod figures;
 pub mod loops;
-pub mod model;
+
 pub mod optin;
 pub mod pmu;
 pub mod recal;

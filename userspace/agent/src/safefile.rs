@@ -44,12 +44,12 @@ pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
 /// # Errors
 /// The error of the creation. Also an error if the existing path is a link or no directory, belongs
 /// to another user, or is writable to others.
-pub fn private_folder(folder: &Path) -> std::io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
+pub fn private_directory(directory: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let meta = folder.symlink_metadata()?;
+    let meta = directory.symlink_metadata()?;
     if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
         let text = "it is no directory of this user's alone; remove it, scx_bias creates it again";
         return Err(std::io::Error::new(ErrorKind::NotADirectory, text));
@@ -129,18 +129,18 @@ mod tests {
 
     #[test]
     fn reads_a_regular_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         std::fs::write(&path, "text").unwrap();
         assert_eq!(read_text(&path, "x").unwrap(), "text");
     }
 
     #[test]
     fn refuses_everything_else_without_blocking() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
         assert!(refusal(&path("none")).contains("cannot be opened"));
-        assert!(refusal(folder.path()).contains("is a directory"));
+        assert!(refusal(directory.path()).contains("is a directory"));
         assert!(refusal(Path::new("/dev/zero")).contains("is a device"));
         nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(refusal(&path("fifo")).contains("is a FIFO"));

@@ -1,19 +1,19 @@
 //! The capacity table as text and as JSON.
 
-mod counters;
-mod layout;
+mod scales;
+mod words;
 
 use crate::capacity::Capacity;
+use crate::counter_model::CounterModel;
 use crate::cpulist;
 use crate::failure::Failure;
-use crate::model::CounterModel;
 use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use layout::{WIDTH, class_name};
 use serde::Serialize;
 use std::fmt::Write as _;
+use words::{WIDTH, class_name};
 
 /// Most CPUs of a matrix that fits the width.
 const MATRIX_CPUS: usize = 14;
@@ -42,7 +42,7 @@ pub fn text(capacity: &Capacity) -> String {
     out.push_str(&siblings(&capacity.table));
     out.push_str(&alike(capacity));
     if let Some(model) = &capacity.file.model {
-        out.push_str(&counters::text(model, &capacity.table));
+        out.push_str(&scales::text(model, &capacity.table));
     }
     out
 }
@@ -175,7 +175,7 @@ fn pair(one: &CpuSamples, other: &CpuSamples, component: Component) -> Option<Si
 
 /// The table as JSON.
 #[derive(Serialize)]
-struct Document<'a> {
+struct TableDocument<'a> {
     version: u32,
     cpus: &'a [CpuCapacity],
     split: Option<crate::store::FileSplit>,
@@ -193,7 +193,7 @@ struct Document<'a> {
 pub fn json(capacity: &Capacity) -> Result<String, Failure> {
     let samples = capacity.file.samples();
     let alike = Component::ALL.map(|component| groups(&samples, component));
-    let document = Document {
+    let document = TableDocument {
         version: 1,
         cpus: &capacity.table.cpus,
         split: capacity.file.split,

@@ -15,9 +15,9 @@
 //! reading.
 
 use crate::calibrate::{Calibration, Conditions};
+use crate::counter_model::CounterModel;
 use crate::cpulist;
 use crate::failure::Failure;
-use crate::model::CounterModel;
 use crate::safefile;
 use crate::topology::{MachineIdentity, Topology};
 use bias_policy::classes::{CpuSamples, SplitRule, split_by_cost};
@@ -249,12 +249,13 @@ impl CapacityFile {
                 path.display()
             ))
         };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        let directory =
+            path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory).map_err(failed)?;
         if path.is_dir() {
             return Err(Failure::usage(format!("{} is a directory; name a file", path.display())));
         }
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
         file.write_all(self.to_text()?.as_bytes()).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
@@ -266,14 +267,14 @@ impl CapacityFile {
 /// directory for others. None for a user without a home.
 #[must_use]
 pub fn default_path() -> Option<PathBuf> {
-    let folder = if nix::unistd::geteuid().is_root() {
+    let directory = if nix::unistd::geteuid().is_root() {
         PathBuf::from("/var/lib")
     } else {
         let absolute =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?
     };
-    Some(folder.join("scx_bias/capacity.json"))
+    Some(directory.join("scx_bias/capacity.json"))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::calibrate::evaluate;
+use crate::counter_model::{CounterModel, CounterSet, CpuScales};
 use crate::failure::Exit;
-use crate::model::{CounterModel, CounterSet, CpuScales};
 use crate::topology::Cpu;
 use bias_policy::model::{Errors, SCALE_MAX, Scale};
 use proptest::prelude::*;
@@ -70,8 +70,8 @@ fn a_file_written_by_hand_gets_classes_by_cost() {
 
 #[test]
 fn a_written_file_reads_back_and_is_private() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("new/capacity.json");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new/capacity.json");
     let calibration = calibration(2, 40);
     let file = CapacityFile::of(&calibration, &topology(2));
     file.write(&path).unwrap();
@@ -142,8 +142,8 @@ fn deep_nesting_is_refused_not_followed() {
 
 #[test]
 fn a_directory_is_not_overwritten() {
-    let folder = tempfile::tempdir().unwrap();
-    let failure = CapacityFile::of(&calibration(1, 9), &topology(1)).write(folder.path()).unwrap_err();
+    let directory = tempfile::tempdir().unwrap();
+    let failure = CapacityFile::of(&calibration(1, 9), &topology(1)).write(directory.path()).unwrap_err();
     assert_eq!(failure.exit, Exit::Usage);
 }
 

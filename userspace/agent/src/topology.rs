@@ -60,15 +60,16 @@ impl Topology {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_from(sysfs: &Path) -> Result<Self, Failure> {
-        let folder = sysfs.join("devices/system/cpu");
-        let online = read_list(&folder.join("online")).filter(|cpus| !cpus.is_empty()).ok_or_else(|| {
-            Failure::kernel(format!("{}/online names no CPU; mount sysfs on /sys", folder.display()))
-        })?;
-        let possible = read_list(&folder.join("possible")).unwrap_or_else(|| online.clone());
+        let directory = sysfs.join("devices/system/cpu");
+        let online =
+            read_list(&directory.join("online")).filter(|cpus| !cpus.is_empty()).ok_or_else(|| {
+                Failure::kernel(format!("{}/online names no CPU; mount sysfs on /sys", directory.display()))
+            })?;
+        let possible = read_list(&directory.join("possible")).unwrap_or_else(|| online.clone());
         let mut llc_bytes = 0;
         let mut cpus = Vec::new();
         for cpu in online {
-            let own = folder.join(format!("cpu{cpu}"));
+            let own = directory.join(format!("cpu{cpu}"));
             let core = first(&own.join("topology/core_cpus_list"))
                 .or_else(|| first(&own.join("topology/thread_siblings_list")))
                 .unwrap_or(cpu);

@@ -104,13 +104,13 @@ fn time_lost_counts_against_the_swap() {
 fn too_little_seen_is_not_judged() {
     let limits = JudgeLimits::default();
     let mut short = experiment(2500, 905);
-    short.down.after.ran_ns = limits.least_ran_ns - 1;
+    short.down.after.ran_ns = limits.min_ran_ns - 1;
     assert_eq!(judge(&short, &limits), Err(Unjudged::TooShort));
     let mut still = experiment(2500, 905);
     still.up.before.instructions = 0;
     assert_eq!(judge(&still, &limits), Err(Unjudged::NoWork));
     assert_eq!(judge(&experiment(0, 905), &limits), Err(Unjudged::NoWork));
-    let nothing = JudgeLimits { least_ran_ns: 0, ..limits };
+    let nothing = JudgeLimits { min_ran_ns: 0, ..limits };
     short.down.after.ran_ns = 0;
     assert_eq!(judge(&short, &nothing), Err(Unjudged::TooShort));
 }
@@ -146,7 +146,7 @@ fn an_audit_draws_every_consequence() {
     // (-68 + 361) / 2
     assert_eq!(summary.means_permille(), Some([361, 146, 146]));
     assert_eq!(summary.lost_ns, u64::MAX);
-    assert_eq!(Summary::default().means_permille(), None);
+    assert_eq!(VerdictCounts::default().means_permille(), None);
     let next = audit.conclude(&short, now + 3);
     assert_eq!((next.number, audit.summary.ended()), (3, 4));
 }
@@ -189,9 +189,9 @@ fn any_observed() -> impl Strategy<Value = Observed> {
 
 fn any_backoff_limits() -> impl Strategy<Value = BackoffLimits> {
     let time = || prop_oneof![1 => any::<u64>(), 6 => 1..100_000 * MS];
-    (time(), time(), time()).prop_map(|(base_ns, most_ns, forgive_ns)| BackoffLimits {
+    (time(), time(), time()).prop_map(|(base_ns, max_ns, forgive_ns)| BackoffLimits {
         base_ns,
-        most_ns,
+        max_ns,
         forgive_ns,
     })
 }
@@ -258,7 +258,7 @@ proptest! {
             backoff = backoff.after(false, now, &limits);
             let wait = backoff.until_ns(&limits) - now;
             let expected = u128::from(limits.base_ns) << n.min(62);
-            prop_assert_eq!(u128::from(wait), expected.min(limits.most_ns.into()).min((u64::MAX - now).into()));
+            prop_assert_eq!(u128::from(wait), expected.min(limits.max_ns.into()).min((u64::MAX - now).into()));
             prop_assert!(wait >= last);
             last = wait;
         }
@@ -277,7 +277,7 @@ proptest! {
             } else {
                 prop_assert_eq!(after.level(now, &limits), (before.1 + 1).min(63));
             }
-            prop_assert!(after.until_ns(&limits) <= now.saturating_add(limits.most_ns));
+            prop_assert!(after.until_ns(&limits) <= now.saturating_add(limits.max_ns));
             backoff = after;
         }
         // After any history, no level remains after the last wait and one `forgive_ns` per level.

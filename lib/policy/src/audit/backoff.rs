@@ -1,7 +1,7 @@
 //! Waits of tasks whose swaps do not pay.
 //!
 //! Each failed swap raises a task's level by one, and each swap that paid halves it. Level n means
-//! a wait of `base_ns * 2^(n - 1)`, at most `most_ns`. After the wait, each `forgive_ns` lowers the
+//! a wait of `base_ns * 2^(n - 1)`, at most `max_ns`. After the wait, each `forgive_ns` lowers the
 //! level by one, so that a task which has changed gets a new start.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ pub struct BackoffLimits {
     /// Wait after the first failure [ns].
     pub base_ns: u64,
     /// Longest wait [ns].
-    pub most_ns: u64,
+    pub max_ns: u64,
     /// Time after a wait that lowers the level by one [ns]; 0 resets the level at once.
     pub forgive_ns: u64,
 }
 
 impl Default for BackoffLimits {
     fn default() -> Self {
-        Self { base_ns: 2_000_000_000, most_ns: 300_000_000_000, forgive_ns: 30_000_000_000 }
+        Self { base_ns: 2_000_000_000, max_ns: 300_000_000_000, forgive_ns: 30_000_000_000 }
     }
 }
 
@@ -62,23 +62,23 @@ impl Backoff {
 
 fn wait_ns(level: u32, limits: &BackoffLimits) -> u64 {
     let doubled = level.checked_sub(1).map_or(0, |n| 1u64 << n.min(LEVEL_MAX));
-    limits.base_ns.saturating_mul(doubled).min(limits.most_ns)
+    limits.base_ns.saturating_mul(doubled).min(limits.max_ns)
 }
 
 /// Waits of a bounded number of tasks, by pid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoffs {
     limits: BackoffLimits,
-    most_tasks: usize,
+    max_tasks: usize,
     tasks: BTreeMap<u32, Backoff>,
 }
 
 impl Backoffs {
-    /// Start without waits. Remember at most `most_tasks` tasks, preferably those whose waits end
+    /// Start without waits. Remember at most `max_tasks` tasks, preferably those whose waits end
     /// last.
     #[must_use]
-    pub fn new(limits: BackoffLimits, most_tasks: usize) -> Self {
-        Self { limits, most_tasks, tasks: BTreeMap::new() }
+    pub fn new(limits: BackoffLimits, max_tasks: usize) -> Self {
+        Self { limits, max_tasks, tasks: BTreeMap::new() }
     }
 
     /// Note that a swap of the task `pid` ended at `now_ns` and whether it paid.
@@ -90,11 +90,11 @@ impl Backoffs {
             return;
         }
         self.tasks.insert(pid, after);
-        if self.tasks.len() > self.most_tasks {
+        if self.tasks.len() > self.max_tasks {
             let limits = self.limits;
             self.tasks.retain(|_, backoff| backoff.level(now_ns, &limits) > 0);
         }
-        while self.tasks.len() > self.most_tasks {
+        while self.tasks.len() > self.max_tasks {
             let first =
                 self.tasks.iter().min_by_key(|(pid, backoff)| (backoff.until_ns(&self.limits), **pid));
             let Some(pid) = first.map(|(pid, _)| *pid) else { break };

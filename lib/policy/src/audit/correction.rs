@@ -78,7 +78,7 @@ const CLIP: f64 = 0.25;
 
 /// Measurement of one swapped task.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub struct CostSample {
     /// CPI stack of the task [permille].
     pub stack_permille: [u32; COMPONENTS],
     /// Calibrated cost of the fast CPU [permille].
@@ -89,7 +89,7 @@ pub struct Sample {
     pub slowdown: f64,
 }
 
-impl Sample {
+impl CostSample {
     /// Return the coefficient of each component's factor; None for an empty stack.
     pub(super) fn coefficients(&self) -> Option<[f64; COMPONENTS]> {
         let stack = normalised(self.stack_permille)?;
@@ -130,7 +130,7 @@ impl Correction {
     }
 
     /// Learn from a sample. Ignore a sample without a stack or a plausible slowdown.
-    pub fn learn(&mut self, sample: &Sample) {
+    pub fn learn(&mut self, sample: &CostSample) {
         let Some(phi) = sample.coefficients() else { return };
         if !sample.slowdown.is_finite() || sample.slowdown <= 0.0 {
             return;

@@ -10,12 +10,12 @@ use proptest::prelude::*;
 
 const SLOW: [u32; 3] = [2500, 1580, 1100];
 
-fn sample(stack_permille: [u32; 3], slow_cost_permille: [u32; 3]) -> Sample {
-    Sample { stack_permille, fast_cost_permille: [1000, 1010, 1030], slow_cost_permille, slowdown: 1.0 }
+fn sample(stack_permille: [u32; 3], slow_cost_permille: [u32; 3]) -> CostSample {
+    CostSample { stack_permille, fast_cost_permille: [1000, 1010, 1030], slow_cost_permille, slowdown: 1.0 }
 }
 
 /// Return the measurement that the factors `truth` would give.
-fn measured(sample: &Sample, truth: [f64; 3]) -> f64 {
+fn measured(sample: &CostSample, truth: [f64; 3]) -> f64 {
     sample.coefficients().unwrap().iter().zip(truth).map(|(phi, factor)| phi * factor).sum()
 }
 
@@ -58,7 +58,7 @@ proptest! {
         for (stack, cost) in samples {
             let sample = sample(stack, cost);
             let before = distance(&correction, truth);
-            correction.learn(&Sample { slowdown: measured(&sample, truth), ..sample });
+            correction.learn(&CostSample { slowdown: measured(&sample, truth), ..sample });
             prop_assert!(distance(&correction, truth) <= before + 1e-12, "{before} {correction:?}");
         }
     }
@@ -69,7 +69,7 @@ proptest! {
         let mut correction = Correction::new(start);
         for turn in 0..1500 {
             let sample = sample(mixed(lean, turn), SLOW);
-            correction.learn(&Sample { slowdown: measured(&sample, truth), ..sample });
+            correction.learn(&CostSample { slowdown: measured(&sample, truth), ..sample });
         }
         prop_assert!(distance(&correction, truth) < 1e-3, "{truth:?} {correction:?}");
         prop_assert_eq!(correction.error_permille(), 0);
@@ -83,7 +83,7 @@ proptest! {
         for turn in 0..600 {
             let sample = sample(mixed(lean, turn), SLOW);
             let slowdown = measured(&sample, truth) * (1.0 + 0.1 * noise(&mut seed));
-            correction.learn(&Sample { slowdown, ..sample });
+            correction.learn(&CostSample { slowdown, ..sample });
         }
         for turn in 0..3 {
             let sample = sample(mixed(lean, turn), SLOW);
@@ -113,7 +113,7 @@ proptest! {
                 unsafe { ffi::bias_stack_to_reference(&mut stack, &cost) };
                 stack.permille
             };
-            correction.learn(&Sample { stack_permille, fast_cost_permille: fast, slow_cost_permille: SLOW, slowdown });
+            correction.learn(&CostSample { stack_permille, fast_cost_permille: fast, slow_cost_permille: SLOW, slowdown });
         }
         // A cost is never below the best one, so a truth below it is out of reach. Shares are
         // rounded.
@@ -132,7 +132,7 @@ proptest! {
         let mut correction = Correction::new(start);
         let (least, most) = FACTOR_BOUNDS_PERMILLE;
         for (stack_permille, fast_cost_permille, slow_cost_permille, slowdown) in samples {
-            correction.learn(&Sample { stack_permille, fast_cost_permille, slow_cost_permille, slowdown });
+            correction.learn(&CostSample { stack_permille, fast_cost_permille, slow_cost_permille, slowdown });
             prop_assert!(correction.factors_permille().iter().all(|factor| (least..=most).contains(factor)), "{correction:?}");
             prop_assert!(correction.error_permille().abs() <= 250);
         }
@@ -153,7 +153,7 @@ proptest! {
 fn a_factor_ends_at_its_bound() {
     let mut correction = Correction::default();
     for _ in 0..1000 {
-        correction.learn(&Sample { slowdown: 25.0, ..sample([1000, 0, 0], SLOW) });
+        correction.learn(&CostSample { slowdown: 25.0, ..sample([1000, 0, 0], SLOW) });
     }
     assert_eq!(correction.factors_permille(), [2000, 1000, 1000]);
     assert_eq!(corrected(SLOW, correction.factors_permille()), [5000, 1580, 1100]);
@@ -164,7 +164,7 @@ fn a_factor_ends_at_its_bound() {
 fn what_no_task_has_keeps_its_calibrated_cost() {
     let mut correction = Correction::default();
     for _ in 0..100 {
-        correction.learn(&Sample { slowdown: 1.5, ..sample([700, 0, 300], SLOW) });
+        correction.learn(&CostSample { slowdown: 1.5, ..sample([700, 0, 300], SLOW) });
     }
     let [execute, internal, external] = correction.factors();
     assert_eq!(internal, 1.0);
@@ -175,7 +175,7 @@ fn what_no_task_has_keeps_its_calibrated_cost() {
 fn what_says_nothing_is_left_out() {
     let mut correction = Correction::default();
     for slowdown in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        correction.learn(&Sample { slowdown, ..sample([1000, 0, 0], SLOW) });
+        correction.learn(&CostSample { slowdown, ..sample([1000, 0, 0], SLOW) });
     }
     correction.learn(&sample([0; 3], SLOW));
     assert_eq!(correction, Correction::default());

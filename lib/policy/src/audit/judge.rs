@@ -8,7 +8,7 @@
 //! planned progress before the swap times the task's weight. This is the planner's own sum with
 //! measured ratios in place of predicted ones.
 
-use super::correction::Sample;
+use super::correction::CostSample;
 use crate::swap::{Move, Swap};
 use crate::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
@@ -54,12 +54,12 @@ pub struct JudgeLimits {
     /// Largest gain or loss that counts as neutral [permille].
     pub dead_zone_permille: u32,
     /// Least time that each task has to run before and after [ns].
-    pub least_ran_ns: u64,
+    pub min_ran_ns: u64,
 }
 
 impl Default for JudgeLimits {
     fn default() -> Self {
-        Self { dead_zone_permille: 20, least_ran_ns: 20_000_000 }
+        Self { dead_zone_permille: 20, min_ran_ns: 20_000_000 }
     }
 }
 
@@ -154,8 +154,8 @@ struct Part {
 
 impl Part {
     fn new(planned: &Move, seen: &Observed, limits: &JudgeLimits) -> Result<Self, Unjudged> {
-        let least_ns = limits.least_ran_ns.max(1);
-        if seen.before.ran_ns < least_ns || seen.after.ran_ns < least_ns {
+        let min_ns = limits.min_ran_ns.max(1);
+        if seen.before.ran_ns < min_ns || seen.after.ran_ns < min_ns {
             return Err(Unjudged::TooShort);
         }
         let ratio = seen.speed_ratio().ok_or(Unjudged::NoWork)?;
@@ -183,9 +183,9 @@ impl Observed {
 impl Experiment {
     /// Return the samples of the slow CPU's cost: one for each task whose speed is known.
     #[must_use]
-    pub fn samples(&self) -> Vec<Sample> {
+    pub fn samples(&self) -> Vec<CostSample> {
         let sample = |planned: &Move, slowdown: Option<f64>| {
-            Some(Sample {
+            Some(CostSample {
                 stack_permille: planned.stack_permille,
                 fast_cost_permille: self.fast_cost_permille,
                 slow_cost_permille: self.slow_cost_permille,

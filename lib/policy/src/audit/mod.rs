@@ -15,7 +15,7 @@
 //!   with time.
 //! * [`Correction`]: an error that is the same for all swaps is an error of the costs, and corrects
 //!   them.
-//! * [`Record`] and [`Summary`] show the results to the user. The caller keeps the records.
+//! * [`Record`] and [`VerdictCounts`] show the results to the user. The caller keeps the records.
 //!
 //! [`Audit`] combines these parts; each can be used alone. No part reads a clock.
 //!
@@ -45,9 +45,9 @@ mod audit_tests;
 mod correction_tests;
 
 pub use backoff::{Backoff, BackoffLimits, Backoffs};
-pub use correction::{Correction, FACTOR_BOUNDS_PERMILLE, Sample};
+pub use correction::{Correction, CostSample, FACTOR_BOUNDS_PERMILLE};
 pub use judge::{Experiment, JudgeLimits, Observed, Outcome, Rate, Unjudged, Verdict, judge};
-pub use record::{Ending, Record, Summary};
+pub use record::{Ending, Record, VerdictCounts};
 
 /// Limits of an [`Audit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +57,12 @@ pub struct AuditLimits {
     /// Limits of the waits.
     pub backoff: BackoffLimits,
     /// Maximum number of tasks whose waits are remembered.
-    pub most_tasks: usize,
+    pub max_tasks: usize,
 }
 
 impl Default for AuditLimits {
     fn default() -> Self {
-        Self { judge: JudgeLimits::default(), backoff: BackoffLimits::default(), most_tasks: 4096 }
+        Self { judge: JudgeLimits::default(), backoff: BackoffLimits::default(), max_tasks: 4096 }
     }
 }
 
@@ -71,7 +71,7 @@ impl Default for AuditLimits {
 pub struct Audit {
     judge: JudgeLimits,
     /// Totals of all experiments.
-    pub summary: Summary,
+    pub summary: VerdictCounts,
     /// Tasks that wait for their next swap.
     pub backoffs: Backoffs,
     /// Factors for the slow CPUs' costs.
@@ -84,8 +84,8 @@ impl Audit {
     pub fn new(limits: AuditLimits) -> Self {
         Self {
             judge: limits.judge,
-            summary: Summary::default(),
-            backoffs: Backoffs::new(limits.backoff, limits.most_tasks),
+            summary: VerdictCounts::default(),
+            backoffs: Backoffs::new(limits.backoff, limits.max_tasks),
             correction: Correction::default(),
         }
     }

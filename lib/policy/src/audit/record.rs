@@ -31,7 +31,7 @@ pub struct Record {
 
 /// Totals of all experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Summary {
+pub struct VerdictCounts {
     /// Number of swaps that paid.
     pub paid: u64,
     /// Number of swaps that neither paid nor were regretted.
@@ -50,7 +50,7 @@ pub struct Summary {
     pub lost_ns: u64,
 }
 
-impl Summary {
+impl VerdictCounts {
     /// Add a record to the totals.
     pub fn add(&mut self, record: &Record) {
         self.lost_ns = self.lost_ns.saturating_add(record.lost_ns);

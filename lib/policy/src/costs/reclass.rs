@@ -3,7 +3,7 @@
 //! The cut is that of [`crate::classes`], by cost. It replaces the present classes only if it
 //! separates the CPUs clearly better, by a quarter of the variance between the groups. A machine of
 //! one class is split only where a component has twice its least effect
-//! ([`SplitRule::least_permille`]). A split machine gets one class again when every component is
+//! ([`SplitRule::min_permille`]). A split machine gets one class again when every component is
 //! below half of its least effect. So costs near a boundary do not move CPUs between the classes
 //! repeatedly.
 
@@ -23,7 +23,7 @@ pub fn reclassify(costs_permille: &[[u32; COMPONENTS]], present: &[Class], rule:
     let split = split_by_cost(costs_permille, rule);
     let Some(reason) = split.reason else {
         // The effect is too small for a split, but present classes that still differ stay.
-        let least = |component: Component| f64::from(rule.least_permille(component)) / 1000.0 / 2.0;
+        let least = |component: Component| f64::from(rule.min_permille(component)) / 1000.0 / 2.0;
         let tells = |component: Component| {
             effect(costs_permille, component, present)
                 .is_some_and(|(effect, _)| effect.exp_m1() >= least(component))

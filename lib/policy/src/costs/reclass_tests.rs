@@ -30,7 +30,7 @@ proptest! {
             }
             costs
         };
-        let least = f64::from(rule.least_permille(component));
+        let least = f64::from(rule.min_permille(component));
         let split: Vec<Class> = slow.iter().map(|slow| if *slow { Slow } else { Fast }).collect();
         for start in [vec![Fast; slow.len()], split.clone()] {
             for wobble in &wobble {

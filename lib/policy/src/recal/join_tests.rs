@@ -63,9 +63,9 @@ fn slow_cores_that_come_later_make_a_class() {
     assert_eq!(classes, [Class::Fast, Class::Fast, Class::Slow, Class::Slow]);
     assert_eq!(costs.clocked().get(7).unwrap().cost_permille, [2500, 2500, 1000]);
     // The new CPUs' entries match their time at arrival, and the other CPUs do not follow them.
-    for turn in 0..20 {
+    for step in 0..20 {
         let sample = |cpu| Sample { cpu, evidence: Evidence::Spot { step_ns: 25.0 } };
-        assert_eq!(recal.turn(turn * 500, &[sample(6), sample(7)], &mut costs), vec![]);
+        assert_eq!(recal.step(step * 500, &[sample(6), sample(7)], &mut costs), vec![]);
     }
 }
 

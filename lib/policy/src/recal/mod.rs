@@ -266,7 +266,7 @@ impl Recal {
 
     /// Take readings in and update the clocks of `costs`. Return the entries that changed; none if
     /// the table did not change.
-    pub fn turn(&mut self, now_ms: u64, samples: &[Sample], costs: &mut Costs) -> Vec<Change> {
+    pub fn step(&mut self, now_ms: u64, samples: &[Sample], costs: &mut Costs) -> Vec<Change> {
         for sample in samples {
             if let Some(state) = self.cpus.iter_mut().find(|state| state.cpu == sample.cpu) {
                 state.observe(now_ms, sample.evidence);

@@ -6,7 +6,7 @@ use crate::samples::median;
 
 /// Largest deviation of a ratio from one that counts as one, so that the entry returns to its
 /// calibrated value.
-const HOME: f64 = 0.02;
+const SNAP_TO_CALIBRATED: f64 = 0.02;
 /// Number of consecutive readings that must agree to become the reference.
 const LEARN: usize = 3;
 /// Bounds of a ratio. A reading beyond them is ignored, because its measurement must be wrong.
@@ -141,7 +141,7 @@ impl CpuState {
             gauge.reference = gauge.reference.map(|reference| reference * ratio);
             ratio = 1.0;
         }
-        self.speed = if (ratio - 1.0).abs() <= HOME { 1.0 } else { ratio };
+        self.speed = if (ratio - 1.0).abs() <= SNAP_TO_CALIBRATED { 1.0 } else { ratio };
         self.changed = Some(cause);
     }
 }

@@ -48,10 +48,10 @@ impl Bench {
         Self { recal, costs: Costs::new(table()), now_ms: 0, log: Vec::new() }
     }
 
-    fn turn(&mut self, samples: &[Sample]) -> usize {
+    fn step(&mut self, samples: &[Sample]) -> usize {
         self.now_ms += EVERY_MS;
         let before = self.costs.clocked().clone();
-        let changes = self.recal.turn(self.now_ms, samples, &mut self.costs);
+        let changes = self.recal.step(self.now_ms, samples, &mut self.costs);
         self.costs.clocked().check().unwrap();
         assert_eq!(changes.is_empty(), before == *self.costs.clocked(), "told if and only if changed");
         for (old, new) in before.cpus.iter().zip(&self.costs.clocked().cpus) {
@@ -71,11 +71,11 @@ impl Bench {
         let cycles = |khz| Evidence::Cycles { khz, busy: true };
         let samples: Vec<_> =
             (0..).zip(khz).map(|(cpu, khz)| Sample { cpu, evidence: cycles(khz) }).collect();
-        (0..times).filter(|_| self.turn(&samples) > 0).count()
+        (0..times).filter(|_| self.step(&samples) > 0).count()
     }
 
     fn one(&mut self, cpu: u32, evidence: Evidence, times: usize) -> usize {
-        (0..times).filter(|_| self.turn(&[Sample { cpu, evidence }]) > 0).count()
+        (0..times).filter(|_| self.step(&[Sample { cpu, evidence }]) > 0).count()
     }
 
     fn cost(&self, cpu: u32) -> [u32; 3] {
@@ -238,19 +238,19 @@ fn an_idle_cpu_does_as_its_class() {
     let busy = |cpus: std::ops::Range<u32>, khz| -> Vec<Sample> {
         cpus.map(|cpu| Sample { cpu, evidence: Evidence::Cycles { khz, busy: true } }).collect()
     };
-    for turn in 1..=3 {
-        recal.turn(turn * EVERY_MS, &busy(0..4, 4e6), &mut costs);
+    for step in 1..=3 {
+        recal.step(step * EVERY_MS, &busy(0..4, 4e6), &mut costs);
     }
     assert!(costs.clocked().cpus.iter().all(|entry| entry.cost_permille == [1000; 3] && entry.class == Fast));
     assert_eq!(recal.speed_permille(7), Some(800));
     // One CPU alone runs at its best, so the others could as well.
-    for turn in 30..=33 {
-        recal.turn(turn * EVERY_MS, &busy(0..1, 5e6), &mut costs);
+    for step in 30..=33 {
+        recal.step(step * EVERY_MS, &busy(0..1, 5e6), &mut costs);
     }
     assert!(costs.clocked().cpus.iter().all(|entry| entry.cost_permille == [1000; 3]));
     // One hot CPU alone is no evidence about the others.
-    for turn in 34..=40 {
-        recal.turn(turn * EVERY_MS, &busy(0..1, 2.5e6), &mut costs);
+    for step in 34..=40 {
+        recal.step(step * EVERY_MS, &busy(0..1, 2.5e6), &mut costs);
     }
     assert_eq!(costs.clocked().get(0).unwrap().cost_permille, [2000, 2000, 1000]);
     assert_eq!(costs.clocked().get(0).unwrap().class, Slow);
@@ -333,7 +333,7 @@ proptest! {
                 2 => Evidence::Spot { step_ns: value },
                 _ => Evidence::Limit { share: value / 1e9 },
             };
-            bench.turn(&[Sample { cpu, evidence }]);
+            bench.step(&[Sample { cpu, evidence }]);
             let now_ms = bench.now_ms;
             let by_itself = |change: &&Change| change.at_ms == now_ms && change.cause != Cause::Others && change.cause != Cause::Class;
             decided.extend(bench.log.iter().filter(by_itself).map(|change| (change.at_ms, change.cpu)));
@@ -349,8 +349,8 @@ proptest! {
     fn an_oscillation_is_damped(half in 3usize..8) {
         let mut bench = Bench::new(&references());
         let mut changes = 0;
-        for turn in 0..120 {
-            let khz = if turn / half % 2 == 0 { 60e3 } else { 20e3 };
+        for step in 0..120 {
+            let khz = if step / half % 2 == 0 { 60e3 } else { 20e3 };
             changes += bench.busy([khz, 60e3, 24e3, 24e3], 1);
         }
         prop_assert!(changes <= CHANGES_A_MINUTE + 1, "{changes}");
@@ -360,7 +360,7 @@ proptest! {
     fn without_a_reading_nothing_changes(turns in 1usize..50) {
         let mut bench = Bench::new(&references());
         for _ in 0..turns {
-            prop_assert_eq!(bench.turn(&[]), 0);
+            prop_assert_eq!(bench.step(&[]), 0);
         }
         prop_assert_eq!(bench.costs.clocked(), &table());
     }

@@ -66,7 +66,7 @@ pub(super) fn gainful_pair(system: &System, limits: &Limits) -> Option<(u32, u32
 /// Return the highest throughput of all assignments of the tasks to each other's CPUs. With
 /// `within`, each task stays on its node.
 pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i128 {
-    fn seat(system: &System, within: bool, ran_ns: u64, at: usize, taken: &mut Vec<u32>) -> Option<i128> {
+    fn slot(system: &System, within: bool, ran_ns: u64, at: usize, taken: &mut Vec<u32>) -> Option<i128> {
         let Some(runner) = system.runners.get(at) else { return Some(0) };
         let home = system.cpu(runner.cpu).node;
         let mut best = None;
@@ -76,13 +76,13 @@ pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i12
                 continue;
             }
             taken.push(cpu.cpu);
-            let rest = seat(system, within, ran_ns, at + 1, taken);
+            let rest = slot(system, within, ran_ns, at + 1, taken);
             taken.pop();
             best = best.max(rest.map(|rest| rest + work(runner, &cpu, ran_ns)));
         }
         best
     }
-    seat(system, within, ran_ns, 0, &mut Vec::new()).unwrap()
+    slot(system, within, ran_ns, 0, &mut Vec::new()).unwrap()
 }
 
 /// List every rule that a plan for `system` breaks.
@@ -96,7 +96,7 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
         seen.dedup();
         rule(seen.len() == moves.len(), "a task or a CPU twice".into());
     }
-    rule(plan.swaps.len() <= limits.most_swaps, "too many swaps".into());
+    rule(plan.swaps.len() <= limits.max_swaps, "too many swaps".into());
     rule(plan.swaps.is_sorted_by_key(|swap| std::cmp::Reverse(swap.net_ns)), "out of order".into());
     for swap in &plan.swaps {
         rule(
@@ -117,13 +117,13 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
         rule(permitted(system, up, down), format!("not permitted: {swap:?}"));
         rule(worth(system, up, down, limits) > 0, format!("not worth it: {swap:?}"));
         for (one, runner) in [(swap.up, up), (swap.down, down)] {
-            let seat = system.cpu(one.from);
-            rule(seat.cpu == one.from && runner.cpu == one.from, format!("it is not there: {one:?}"));
+            let slot = system.cpu(one.from);
+            rule(slot.cpu == one.from && runner.cpu == one.from, format!("it is not there: {one:?}"));
             rule(runner.stable, format!("unsteady: {one:?}"));
             rule(runner.backoff_until_ns <= system.now_ns, format!("backs off: {one:?}"));
             let rested = runner.moved_at_ns.is_none_or(|at| at + limits.residence_ns <= system.now_ns);
             rule(rested, format!("rests: {one:?}"));
-            rule(!awaited(system, &seat, limits), format!("a queue corrects it: {one:?}"));
+            rule(!awaited(system, &slot, limits), format!("a queue corrects it: {one:?}"));
             let others =
                 system.runners.iter().filter(|other| other.state == State::Running && other.cpu == one.from);
             rule(others.count() == 1, format!("two run there: {one:?}"));

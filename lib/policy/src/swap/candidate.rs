@@ -2,7 +2,7 @@
 
 use super::input::{Limits, Runner, Snapshot};
 use super::price::{Pricer, normalised, sane_weight, time_permille};
-use super::seats::{Seats, awaited, doubles};
+use super::slots::{Slots, awaited, doubles};
 use crate::cpuset::CpuSet;
 use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity};
 
@@ -20,7 +20,7 @@ pub(super) struct Candidate<'a> {
     /// Value of staying, see [`Pricer::stays`].
     pub stays: i64,
     /// Upper bound of the gain from a move to the other class.
-    pub hope: i64,
+    pub bound: i64,
 }
 
 impl Candidate<'_> {
@@ -42,15 +42,15 @@ pub(super) fn candidates<'a>(
     limits: &Limits,
     pricer: &Pricer,
 ) -> Vec<Candidate<'a>> {
-    let seats = Seats::new(snapshot);
-    let awaited = awaited(snapshot, &seats, limits.passing_ns);
+    let slots = Slots::new(snapshot);
+    let awaited = awaited(snapshot, &slots, limits.passing_ns);
     let rested = |runner: &Runner| {
         let moved = runner.moved_at_ns.map(|at| at.saturating_add(limits.residence_ns));
         moved.unwrap_or(0).max(runner.backoff_until_ns) <= snapshot.now_ns
     };
     let (doubles, sharing) = (doubles(snapshot), snapshot.sharing());
     let known = |runner: &Runner| doubles.binary_search(&runner.pid).is_err();
-    seats
+    slots
         .taken()
         .filter(|(cpu, runner)| {
             !awaited.contains(cpu.cpu) && runner.stable && rested(runner) && known(runner)
@@ -69,7 +69,7 @@ pub(super) fn candidates<'a>(
                 cost_permille,
                 time_permille,
                 stays,
-                hope: 0,
+                bound: 0,
             })
         })
         .collect()
@@ -96,7 +96,7 @@ impl<'a> Pool<'a> {
         let (up, down): (Vec<_>, Vec<_>) =
             candidates.partition(|candidate| candidate.cpu.class == Class::Slow);
         let (slow, fast) = (Side::of(&up), Side::of(&down));
-        Self { up: fast.hopeful(snapshot, pricer, up), down: slow.hopeful(snapshot, pricer, down) }
+        Self { up: fast.bounded(snapshot, pricer, up), down: slow.bounded(snapshot, pricer, down) }
     }
 }
 
@@ -118,7 +118,7 @@ impl Side {
 
     /// Return the `others` that may run on some CPU of this side, sorted by upper bound, then by
     /// CPU.
-    fn hopeful<'a>(
+    fn bounded<'a>(
         &self,
         snapshot: &Snapshot,
         pricer: &Pricer,
@@ -129,9 +129,9 @@ impl Side {
             !confined.map_or(self.cpus, |set| set.common(&self.cpus)).is_empty()
         });
         for other in &mut others {
-            other.hope = other.worth_on(self.best_permille, pricer);
+            other.bound = other.worth_on(self.best_permille, pricer);
         }
-        others.sort_unstable_by_key(|other| (std::cmp::Reverse(other.hope), other.cpu.cpu));
+        others.sort_unstable_by_key(|other| (std::cmp::Reverse(other.bound), other.cpu.cpu));
         others
     }
 }

@@ -95,7 +95,7 @@ pub struct Snapshot<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of swaps in one plan, that is, in one interval of the agent.
-    pub most_swaps: usize,
+    pub max_swaps: usize,
     /// Least gain of a swap, less the cost of the migrations, relative to its two tasks' present
     /// progress [permille], up to 1000. Raise it above the error of predictions (see
     /// [`crate::model::Errors`]).
@@ -112,7 +112,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            most_swaps: 32,
+            max_swaps: 32,
             min_gain_permille: 50,
             migration_ns: 100_000,
             residence_ns: 500_000_000,

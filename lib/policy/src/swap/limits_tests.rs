@@ -116,7 +116,7 @@ fn what_is_told_twice_or_offline_takes_no_part() {
 fn nothing_is_planned_for_nothing() {
     assert_eq!(System::default().plan(0, &Limits::default()), Plan::default());
     let mut system = misplaced();
-    assert_eq!(system.plan(0, &Limits { most_swaps: 0, ..EAGER }).swaps, vec![]);
+    assert_eq!(system.plan(0, &Limits { max_swaps: 0, ..EAGER }).swaps, vec![]);
     system.runners.clear();
     assert_eq!(system.plan(0, &EAGER), Plan::default());
 }
@@ -189,14 +189,14 @@ proptest! {
         round in any::<u64>(),
         limits in (any::<usize>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()),
     ) {
-        let (most_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns) = limits;
-        let limits = Limits { most_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns };
+        let (max_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns) = limits;
+        let limits = Limits { max_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns };
         let (sets, groups) = (vec![CpuSet::ALL], vec![Group::default()]);
         let system = System { now_ns, cpus, runners, sets, groups, ..System::default() };
         let plan = system.plan(round, &limits);
         let mut seen: Vec<u32> = plan.swaps.iter().flat_map(|swap| [swap.up.pid, swap.down.pid]).collect();
         seen.sort_unstable();
         prop_assert!(seen.windows(2).all(|pair| pair[0] != pair[1]));
-        prop_assert!(plan.swaps.len() <= most_swaps);
+        prop_assert!(plan.swaps.len() <= max_swaps);
     }
 }

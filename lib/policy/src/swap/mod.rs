@@ -71,7 +71,7 @@ mod pair;
 mod plan;
 mod precheck;
 mod price;
-mod seats;
+mod slots;
 
 #[cfg(test)]
 mod brute;

@@ -1,6 +1,6 @@
 //! Pairing of the candidates of a pool.
 //!
-//! Both lists are in descending order of upper bound (`hope`). The gain of a pair never exceeds the
+//! Both lists are in descending order of upper bound (`bound`). The gain of a pair never exceeds the
 //! sum of its two bounds. So a search may stop where this sum is at most the best gain so far, or
 //! zero.
 
@@ -53,7 +53,7 @@ pub(super) fn pairs<'a>(snapshot: &Snapshot<'a>, pricer: &Pricer, pool: &Pool<'a
             search.first_free += 1;
         }
         let Some(best) = pool.down.get(search.first_free) else { break };
-        if up.hope + best.hope <= 0 {
+        if up.bound + best.bound <= 0 {
             break;
         }
         if let Some(found) = search.partner(up) {
@@ -67,13 +67,13 @@ pub(super) fn pairs<'a>(snapshot: &Snapshot<'a>, pricer: &Pricer, pool: &Pool<'a
 impl Search<'_, '_> {
     /// Find the partner of the highest gain among those tried; the first of equal ones.
     fn partner(&mut self, up: &Candidate) -> Option<Found> {
-        let end = self.down.partition_point(|down| up.hope + down.hope > 0);
+        let end = self.down.partition_point(|down| up.bound + down.bound > 0);
         let first = self.first_free.min(end);
         let beyond = (first + FIRST_TRIED).min(end);
         let mut best = None;
         for at in first..beyond {
             // The list is in order: no later partner gains more than the one found.
-            if best.is_some_and(|best: Found| up.hope + self.down[at].hope <= best.worth) {
+            if best.is_some_and(|best: Found| up.bound + self.down[at].bound <= best.worth) {
                 return best;
             }
             best = self.better(up, at, best);

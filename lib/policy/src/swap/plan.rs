@@ -72,7 +72,7 @@ pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
         draft.add(&Pool::new(snapshot, &pricer, all.into_iter()), snapshot, &pricer);
     }
     draft.swaps.sort_unstable_by_key(|(gain, swap)| (Reverse(*gain), swap.up.from));
-    draft.swaps.truncate(limits.most_swaps);
+    draft.swaps.truncate(limits.max_swaps);
     Plan { swaps: draft.swaps.into_iter().map(|(_, swap)| swap).collect(), evaluated: draft.evaluated }
 }
 

@@ -148,8 +148,8 @@ proptest! {
     }
 
     #[test]
-    fn plans_reach_the_optimum_and_stop(mut system in free_system(6, 2, true), most_swaps in 1usize..4) {
-        let limits = Limits { most_swaps, ..EAGER };
+    fn plans_reach_the_optimum_and_stop(mut system in free_system(6, 2, true), max_swaps in 1usize..4) {
+        let limits = Limits { max_swaps, ..EAGER };
         let best = best_throughput(&system, true, SECOND_NS);
         let plans = system.settle(&limits);
         prop_assert_eq!(throughput(&system, SECOND_NS), best);
@@ -158,7 +158,7 @@ proptest! {
         moved.sort_unstable();
         prop_assert!(moved.windows(2).all(|pair| pair[0] != pair[1]), "{moved:?}");
         // There are no more plans than the limit on their size requires.
-        prop_assert!(plans.len() <= (moved.len() / 2).div_ceil(most_swaps));
+        prop_assert!(plans.len() <= (moved.len() / 2).div_ceil(max_swaps));
     }
 
     #[test]
@@ -171,7 +171,7 @@ proptest! {
 
     #[test]
     fn margin_and_cost_keep_it_near_the_optimum(mut system in free_system(6, 1, true), limits in any_limits()) {
-        let limits = Limits { most_swaps: 3, ..limits.sane() };
+        let limits = Limits { max_swaps: 3, ..limits.sane() };
         let best = best_throughput(&system, true, limits.residence_ns);
         system.settle(&limits);
         prop_assert!(best - throughput(&system, limits.residence_ns) <= slack(&system, &limits));
@@ -180,7 +180,7 @@ proptest! {
     /// With limits, or CPUs that differ inside a class, no single swap remains that would gain.
     #[test]
     fn plans_reach_a_local_optimum_and_stop(mut system in limited_system(16, false), limits in any_limits()) {
-        let limits = Limits { most_swaps: limits.most_swaps.max(1), ..limits };
+        let limits = Limits { max_swaps: limits.max_swaps.max(1), ..limits };
         let mut last = throughput(&system, SECOND_NS);
         for plan in system.clone().settle(&limits) {
             system.apply(&plan);

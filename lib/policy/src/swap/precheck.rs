@@ -7,7 +7,7 @@
 //!
 //! # Approach
 //!
-//! The planner's bound decides (`hope` in `candidate.rs`): the gain of a task on a CPU that has the
+//! The planner's bound decides (`bound` in `candidate.rs`): the gain of a task on a CPU that has the
 //! least cost of the other class in each component. A pair may gain if its two bounds sum to more
 //! than zero. The costs are those in force: shared ones beside a busy sibling.
 //!

@@ -123,7 +123,7 @@ proptest! {
         for runner in &mut system.runners {
             (runner.roams, runner.weight) = (false, WEIGHT_DEFAULT);
         }
-        let limits = Limits { most_swaps: limits.most_swaps.max(1), ..limits };
+        let limits = Limits { max_swaps: limits.max_swaps.max(1), ..limits };
         let planned = plan(&system.snapshot(round), &limits);
         let table = CapacityTable { cpus: system.cpus.clone() };
         let outlook = precheck(&table, &published(&system, &table), system.now_ns, &limits);

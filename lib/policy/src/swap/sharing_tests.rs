@@ -64,7 +64,7 @@ proptest! {
 
     #[test]
     fn plans_reach_a_local_optimum_and_none_is_undone(mut system in smt_system(16), limits in any_limits()) {
-        let limits = Limits { most_swaps: limits.most_swaps.max(1), ..limits.sane() };
+        let limits = Limits { max_swaps: limits.max_swaps.max(1), ..limits.sane() };
         let mut last = throughput(&system, limits.residence_ns);
         for plan in system.clone().settle(&limits) {
             system.apply(&plan);

@@ -15,7 +15,7 @@ pub(super) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
 
 /// Limits under which every gain is planned.
 pub(super) const EAGER: Limits = Limits {
-    most_swaps: usize::MAX,
+    max_swaps: usize::MAX,
     min_gain_permille: 0,
     migration_ns: 0,
     residence_ns: 1_000_000_000,
@@ -177,10 +177,10 @@ fn any_costs(alike: bool) -> impl Strategy<Value = Vec<[u32; COMPONENTS]>> {
 /// Generate systems in which every task may be swapped and none waits: 2 to `most` CPUs on `nodes`
 /// nodes. With `alike`, CPUs of a class cost the same.
 pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy<Value = System> {
-    let seat = (any::<bool>(), 0..nodes, any_stack(), 50u32..=200);
-    (any_costs(alike), prop::collection::vec(seat, 2..=most)).prop_map(|(costs, seats)| {
+    let slot = (any::<bool>(), 0..nodes, any_stack(), 50u32..=200);
+    (any_costs(alike), prop::collection::vec(slot, 2..=most)).prop_map(|(costs, slots)| {
         let mut system = System { now_ns: 10_000_000_000, ..System::default() };
-        for (number, (slow, node, stack, weight)) in (0..).zip(seats) {
+        for (number, (slow, node, stack, weight)) in (0..).zip(slots) {
             let class = if slow { Class::Slow } else { Class::Fast };
             let cost_permille = costs[number as usize % 8 + if slow { 8 } else { 0 }];
             system.cpus.push(CpuCapacity { node, cost_permille, ..cpu(number, class) });
@@ -268,8 +268,8 @@ pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
 
 pub(super) fn any_limits() -> impl Strategy<Value = Limits> {
     (0usize..5, 0u32..300, 0u64..100_000_000, 1_000_000u64..2_000_000_000).prop_map(
-        |(most_swaps, min_gain_permille, migration_ns, residence_ns)| Limits {
-            most_swaps,
+        |(max_swaps, min_gain_permille, migration_ns, residence_ns)| Limits {
+            max_swaps,
             min_gain_permille,
             migration_ns,
             residence_ns,

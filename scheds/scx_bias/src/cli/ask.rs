@@ -1,6 +1,6 @@
 //! Options of commands to the running instance.
 
-use bias_agent::optin::Request;
+use bias_agent::optin::CgroupRequest;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -104,11 +104,11 @@ pub enum CgroupAction {
 
 impl CgroupAction {
     /// Return the request for the running instance, or None for an action that needs no instance.
-    pub fn request(self) -> Option<Request> {
+    pub fn request(self) -> Option<CgroupRequest> {
         match self {
-            Self::Add { path } => Some(Request::Add(path)),
-            Self::Remove { path } => Some(Request::Remove(path)),
-            Self::List => Some(Request::List),
+            Self::Add { path } => Some(CgroupRequest::Add(path)),
+            Self::Remove { path } => Some(CgroupRequest::Remove(path)),
+            Self::List => Some(CgroupRequest::List),
             Self::Restore => None,
         }
     }

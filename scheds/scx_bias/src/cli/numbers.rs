@@ -1,5 +1,6 @@
 //! Flags of the knobs, generated from their definitions.
 
+use crate::output::complain;
 use bias_agent::sched::knobs::{Knob, Knobs};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ impl Numbers {
         let mut knobs = Knobs::default();
         for knob in Knob::ALL {
             if let Some(value) = self.0.get(knob.key) {
-                knob.turn(&mut knobs, *value)?;
+                knob.set(&mut knobs, *value)?;
             }
         }
         knobs.check()?;
@@ -36,17 +37,17 @@ impl Numbers {
 
 impl Args for Numbers {
     fn augment_args(command: Command) -> Command {
+        let flag = |key: &str| key.replace('_', "-");
         Knob::ALL.iter().fold(command, |command, knob| {
             let help =
                 format!("{} [{} to {}; default {}]", knob.help.trim(), knob.min, knob.max, knob.default);
-            let flag = knob.key.replace('_', "-");
-            command.arg(
-                Arg::new(knob.key)
-                    .long(flag)
-                    .value_name(knob.unit)
-                    .value_parser(value_parser!(u64))
-                    .help(help),
-            )
+            let arg =
+                |key| Arg::new(key).long(flag(key)).value_name(knob.unit).value_parser(value_parser!(u64));
+            let command = command.arg(arg(knob.key).help(help));
+            if knob.formerly.is_empty() {
+                return command;
+            }
+            command.arg(arg(knob.formerly).hide(true).conflicts_with(knob.key))
         })
     }
 
@@ -57,7 +58,15 @@ impl Args for Numbers {
 
 impl FromArgMatches for Numbers {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |knob: &Knob| Some((knob.key, *matches.get_one::<u64>(knob.key)?));
+        let given = |knob: &Knob| {
+            let earlier = || {
+                let key = Some(knob.formerly).filter(|key| !key.is_empty())?;
+                let value = matches.get_one::<u64>(key)?;
+                complain(&format!("--{} is now --{}", key.replace('_', "-"), knob.key.replace('_', "-")));
+                Some(value)
+            };
+            Some((knob.key, *matches.get_one::<u64>(knob.key).or_else(earlier)?))
+        };
         Ok(Self(Knob::ALL.iter().filter_map(given).collect()))
     }
 

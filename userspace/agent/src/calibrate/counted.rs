@@ -18,8 +18,8 @@
 //! The sums include what interrupts count meanwhile. They also include the chunks that find a
 //! loop's pace, which run the same loop.
 
-use crate::model::{CounterModel, CounterSet, CpuScales};
-use crate::pmu::{Delta, Group, Role, Seen};
+use crate::counter_model::{CounterModel, CounterSet, CpuScales};
+use crate::pmu::{Delta, Group, Probed, Role};
 use bias_policy::model::{Counts, CpuLoops, LOOPS, Loop, LoopSample, Model, fit};
 use bias_policy::samples::summarise;
 use bias_policy::table::CapacityTable;
@@ -79,11 +79,11 @@ impl LoopRecord {
 /// Return the counts of one CPU's calibration for [`crate::pmu::Counters::probe_at_start`]; None
 /// without counters of external stalls.
 #[must_use]
-pub fn seen(group: &Group, records: &Records) -> Option<Seen> {
+pub fn seen(group: &Group, records: &Records) -> Option<Probed> {
     let event = group.event(Role::External)?.id();
     let external = records[Loop::FarChase.index()].counted?;
     let internal = records[Loop::RandomBranches.index()].counted?;
-    Some(Seen { cpu: group.cpu(), event, external, internal })
+    Some(Probed { cpu: group.cpu(), event, external, internal })
 }
 
 /// Fit the scales of the counters in `cpus`, each with the times and counts of its CPU's loops;
@@ -107,7 +107,7 @@ fn named(model: &Model, cpus: &[(u32, Option<&Group>, &Records)]) -> CounterMode
     let mut sets: Vec<CounterSet> = Vec::new();
     for (fitted, (_, group, _)) in model.cpus.iter().zip(cpus) {
         let Some(group) = group else { continue };
-        let event = |role| group.event(role).map(crate::pmu::Event::id);
+        let event = |role| group.event(role).map(crate::pmu::PerfEvent::id);
         let (external, internal) = (event(Role::External), event(Role::Internal));
         let scales = CpuScales {
             cpu: fitted.cpu,

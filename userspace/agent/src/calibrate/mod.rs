@@ -15,7 +15,7 @@
 //! milliseconds ([`sampler`]). The cost is the ratio of medians.
 //!
 //! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
-//! are measured in parallel ([`plan`]). A last step measures what SMT siblings take from each other
+//! are measured in parallel ([`lanes`]). A last step measures what SMT siblings take from each other
 //! ([`siblings`]). The raw samples are kept, because the classes are decided on them. Counters,
 //! where present, are read around every loop, which shows what their counts stand for
 //! ([`counted`]).
@@ -28,16 +28,16 @@
 //! A CPU that is busy with real-time work during all rounds is measured as slow.
 
 pub mod counted;
+pub mod lanes;
 mod meeting;
 mod memory;
-pub mod plan;
 pub mod sampler;
 pub mod setsize;
+mod settings;
 mod siblings;
-mod types;
 mod worker;
 
-pub use types::{Calibration, Conditions, Settings, VISIT};
+pub use settings::{Calibration, Conditions, Settings, VISIT};
 
 use crate::failure::Failure;
 use crate::loops::chase::{self, Chase};
@@ -73,10 +73,10 @@ pub fn calibrate(
     };
     let sets = Sets::build(cpus, external_bytes)?;
     let visit =
-        settings.visit.unwrap_or_else(|| plan::visit(cpus.len(), settings.rounds, settings.budget, VISIT));
-    let lanes = plan::lanes(cpus.len(), visit * settings.rounds, settings.budget);
+        settings.visit.unwrap_or_else(|| lanes::visit(cpus.len(), settings.rounds, settings.budget, VISIT));
+    let lanes = lanes::lanes(cpus.len(), visit * settings.rounds, settings.budget);
     let settings = &Settings { visit: Some(visit), ..settings.clone() };
-    let batches = plan::batches(cpus, lanes);
+    let batches = lanes::batches(cpus, lanes);
     let mut states: Vec<CpuState> = cpus.iter().map(|_| CpuState::default()).collect();
     let total = cpus.len() * settings.rounds as usize;
     let mut done = 0;
@@ -86,7 +86,7 @@ pub fn calibrate(
             order.reverse();
         }
         for batch in order {
-            visit_batch(cpus, batch, &mut states, &Visit { sets: &sets, counters, settings, round })?;
+            visit_batch(cpus, batch, &mut states, &CpuVisit { sets: &sets, counters, settings, round })?;
             done += batch.len();
             progress(done, total);
         }
@@ -232,7 +232,7 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
 }
 
 /// Parameters that all visits of a round share.
-struct Visit<'a> {
+struct CpuVisit<'a> {
     sets: &'a Sets,
     counters: &'a Counters,
     settings: &'a Settings,
@@ -244,7 +244,7 @@ fn visit_batch(
     cpus: &[Cpu],
     batch: &[usize],
     states: &mut [CpuState],
-    visit: &Visit<'_>,
+    visit: &CpuVisit<'_>,
 ) -> Result<(), Failure> {
     std::thread::scope(|scope| {
         let members = states.iter_mut().enumerate().filter(|(at, _)| batch.contains(at));

@@ -20,7 +20,7 @@
 
 use super::meeting::Meeting;
 use super::memory::{Memory, Sets};
-use super::types::{Calibration, Settings};
+use super::settings::{Calibration, Settings};
 use super::worker::{self, CpuState, Shared};
 use crate::failure::Failure;
 use crate::loops::thread::join;
@@ -93,7 +93,7 @@ fn factors(members: &[Member<'_>], sets: &Sets, settings: &Settings) -> Result<[
     let mut states: Vec<CpuState> = members.iter().map(|member| member.paces.same_paces()).collect();
     let starts = memory.far.places(members.len());
     for round in 0..settings.rounds.min(ROUNDS) {
-        let shared = Visit { memory, starts: &starts, settings, round };
+        let shared = CoreVisit { memory, starts: &starts, settings, round };
         visit(members, &mut states, &shared)?;
     }
     let mut factors = SHARED_DEFAULT;
@@ -109,7 +109,7 @@ fn factors(members: &[Member<'_>], sets: &Sets, settings: &Settings) -> Result<[
 }
 
 /// Parameters that all CPUs of a visit share.
-struct Visit<'a> {
+struct CoreVisit<'a> {
     memory: &'a Memory,
     /// The line of the set where each CPU begins.
     starts: &'a [usize],
@@ -118,9 +118,9 @@ struct Visit<'a> {
 }
 
 /// Visit all CPUs of the core once.
-fn visit(members: &[Member<'_>], states: &mut [CpuState], visit: &Visit<'_>) -> Result<(), Failure> {
+fn visit(members: &[Member<'_>], states: &mut [CpuState], visit: &CoreVisit<'_>) -> Result<(), Failure> {
     let meeting = &Meeting::of(members.len());
-    let Visit { memory, starts, settings, round } = *visit;
+    let CoreVisit { memory, starts, settings, round } = *visit;
     std::thread::scope(|scope| {
         let threads: Vec<_> = members
             .iter()

@@ -4,7 +4,7 @@ use super::counted::Records;
 use super::meeting::Meeting;
 use super::memory::Memory;
 use super::sampler::Pace;
-use super::types::{Settings, VISIT};
+use super::settings::{Settings, VISIT};
 use crate::failure::Failure;
 use crate::loops::chase::Chase;
 use crate::loops::kernels::{Branches, branches, execute};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Fewest samples of a loop per visit.
 const LEAST: usize = 2;
 /// Least stall, as a share of the time of the loop that stalls. It keeps ratios finite.
-const LEAST_STALL: f64 = 0.01;
+const MIN_STALL: f64 = 0.01;
 
 /// Shares of a visit [permille]. The rest pays for migrating to the CPU and back.
 ///
@@ -168,7 +168,7 @@ pub fn run_chase(chase: &Chase, pace: &mut Pace, settings: &Settings, share: u32
 /// loop without stalls.
 fn stalls(with: &[f64], without: &[f64]) -> Vec<f64> {
     let base = median(without).unwrap_or(0.0);
-    with.iter().map(|time| (time - base).max(time * LEAST_STALL)).collect()
+    with.iter().map(|time| (time - base).max(time * MIN_STALL)).collect()
 }
 
 impl Settings {

@@ -78,7 +78,7 @@ pub const NEEDS: &[Need] = &[
 
 /// Result of the check of one need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Availability {
     /// The function exists and is usable.
     Present(&'static str),
     /// None of the variants exists.
@@ -89,11 +89,11 @@ pub enum Verdict {
 
 /// Check one need.
 #[must_use]
-pub fn judge(btf: &Btf, need: &Need) -> Verdict {
+pub fn judge(btf: &Btf, need: &Need) -> Availability {
     match need.any_of.iter().find(|name| btf.has(name)) {
-        None => Verdict::Missing,
-        Some(name) if malformed(btf, name) => Verdict::Malformed(name),
-        Some(name) => Verdict::Present(name),
+        None => Availability::Missing,
+        Some(name) if malformed(btf, name) => Availability::Malformed(name),
+        Some(name) => Availability::Present(name),
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     const PLAIN: &[(&str, &str)] = &[("cpu", "")];
     const KICK: Need = need("wake", &["new_kick", "scx_bpf_kick_cpu"]);
 
-    fn verdict(functions: &[(&str, &[(&str, &str)])]) -> Verdict {
+    fn verdict(functions: &[(&str, &[(&str, &str)])]) -> Availability {
         judge(&Btf::parse(&build(functions)).unwrap(), &KICK)
     }
 
@@ -124,17 +124,17 @@ mod tests {
     fn the_newest_variant_that_exists_counts() {
         assert_eq!(
             verdict(&[("scx_bpf_kick_cpu", PLAIN), ("new_kick", PLAIN)]),
-            Verdict::Present("new_kick")
+            Availability::Present("new_kick")
         );
-        assert_eq!(verdict(&[("scx_bpf_kick_cpu", PLAIN)]), Verdict::Present("scx_bpf_kick_cpu"));
-        assert_eq!(verdict(&[("other", PLAIN)]), Verdict::Missing);
+        assert_eq!(verdict(&[("scx_bpf_kick_cpu", PLAIN)]), Availability::Present("scx_bpf_kick_cpu"));
+        assert_eq!(verdict(&[("other", PLAIN)]), Availability::Missing);
     }
 
     #[test]
     fn an_implicit_argument_without_its_twin_is_malformed() {
-        assert_eq!(verdict(&[("scx_bpf_kick_cpu", AUX)]), Verdict::Malformed("scx_bpf_kick_cpu"));
+        assert_eq!(verdict(&[("scx_bpf_kick_cpu", AUX)]), Availability::Malformed("scx_bpf_kick_cpu"));
         let twin = [("scx_bpf_kick_cpu", PLAIN), ("scx_bpf_kick_cpu_impl", AUX)];
-        assert_eq!(verdict(&twin), Verdict::Present("scx_bpf_kick_cpu"));
+        assert_eq!(verdict(&twin), Availability::Present("scx_bpf_kick_cpu"));
     }
 
     #[test]
@@ -163,6 +163,6 @@ mod tests {
     #[test]
     fn a_structure_of_another_kind_is_not_the_implicit_argument() {
         let other = verdict(&[("scx_bpf_kick_cpu", &[("aux", "other")])]);
-        assert_eq!(other, Verdict::Present("scx_bpf_kick_cpu"));
+        assert_eq!(other, Availability::Present("scx_bpf_kick_cpu"));
     }
 }

@@ -17,7 +17,7 @@ use crate::optin::journal;
 use crate::optin::quota::Quotas;
 use crate::pmu::survey::survey;
 use btf::Btf;
-use kfuncs::{NEEDS, Verdict, judge};
+use kfuncs::{Availability, NEEDS, judge};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -52,14 +52,14 @@ pub struct Finding {
 
 /// All findings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     /// Kernel release.
     pub kernel: String,
     /// In the order of examination.
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl CheckReport {
     /// Return the exit code: missing requirements come before an active scheduler.
     #[must_use]
     pub fn exit(&self) -> Exit {
@@ -107,7 +107,7 @@ impl Report {
             version: u32,
             exit_code: u8,
             #[serde(flatten)]
-            report: &'a Report,
+            report: &'a CheckReport,
         }
         serde_json::to_string_pretty(&Document { version: 1, exit_code: self.exit() as u8, report: self })
             .map(|text| text + "\n")
@@ -130,8 +130,8 @@ impl Report {
 
 /// Examine the machine whose /sys and /proc are below `root`.
 #[must_use]
-pub fn examine(root: &Path) -> Report {
-    let machine = Machine { root: root.to_owned() };
+pub fn examine(root: &Path) -> CheckReport {
+    let machine = ExaminedRoot { root: root.to_owned() };
     let mut findings = vec![machine.sched_ext()];
     // A kernel without sched_ext lacks all its functions, and naming each would hide the cause.
     if findings.iter().all(|finding| finding.status == Status::Ok) {
@@ -142,18 +142,18 @@ pub fn examine(root: &Path) -> Report {
     findings.push(machine.counters());
     findings.extend(machine.quotas());
     findings.extend(machine.ejections());
-    Report { kernel: machine.release(), findings }
+    CheckReport { kernel: machine.release(), findings }
 }
 
 /// Refuse a machine on which loading cannot succeed.
 ///
 /// # Errors
-/// As [`Report::refuse`].
+/// As [`CheckReport::refuse`].
 pub fn refuse_if_unfit() -> Result<(), Failure> {
     examine(Path::new("/")).refuse()
 }
 
-struct Machine {
+struct ExaminedRoot {
     root: PathBuf,
 }
 
@@ -166,7 +166,7 @@ fn finding(
     Finding { subject, status, found: found.into(), remedy: remedy.into() }
 }
 
-impl Machine {
+impl ExaminedRoot {
     fn text(&self, path: &str) -> Option<String> {
         Some(fs::read_to_string(self.root.join(path)).ok()?.trim().to_owned())
     }
@@ -214,7 +214,7 @@ impl Machine {
         let mut findings = vec![finding("btf", Status::Ok, "the kernel shows its type information", "")];
         let malformed: Vec<&str> = verdicts
             .iter()
-            .filter_map(|(_, v)| if let Verdict::Malformed(name) = v { Some(*name) } else { None })
+            .filter_map(|(_, v)| if let Availability::Malformed(name) = v { Some(*name) } else { None })
             .collect();
         if let Some(first) = malformed.first() {
             let found = format!(
@@ -230,7 +230,7 @@ impl Machine {
         }
         let missing: Vec<&str> = verdicts
             .iter()
-            .filter(|(need, verdict)| need.required && *verdict == Verdict::Missing)
+            .filter(|(need, verdict)| need.required && *verdict == Availability::Missing)
             .map(|(need, _)| need.any_of.last().copied().unwrap_or(need.purpose))
             .collect();
         findings.push(if missing.is_empty() {
@@ -296,8 +296,8 @@ impl Machine {
 
     /// Return a finding if the kernel ended a scheduler since boot.
     fn ejections(&self) -> Option<Finding> {
-        let folder = journal::FOLDER.trim_start_matches('/');
-        let past = ejections::last(&self.root.join(folder));
+        let directory = journal::DIRECTORY.trim_start_matches('/');
+        let past = ejections::last(&self.root.join(directory));
         let last = ejections::lines(past.last().map(std::slice::from_ref)?, ejections::now_ms()).pop()?;
         let found = format!("the kernel has ended scx_bias; last {last}");
         let remedy = "report it with the dump in its log (`journalctl -u scx_bias`)";

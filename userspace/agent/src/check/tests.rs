@@ -6,9 +6,9 @@ use super::btf::tests::build;
 use super::*;
 
 /// A machine without any fault, in a directory.
-struct Fake(tempfile::TempDir);
+struct FakeRoot(tempfile::TempDir);
 
-impl Fake {
+impl FakeRoot {
     fn new() -> Self {
         let fake = Self(tempfile::tempdir().unwrap());
         fake.write("proc/sys/kernel/osrelease", b"6.18.15\n");
@@ -28,9 +28,9 @@ impl Fake {
     }
 
     fn pmu(&self, name: &str, cpus: &str) {
-        let folder = format!("sys/bus/event_source/devices/{name}");
-        self.write(&format!("{folder}/type"), b"4\n");
-        self.write(&format!("{folder}/cpus"), cpus.as_bytes());
+        let directory = format!("sys/bus/event_source/devices/{name}");
+        self.write(&format!("{directory}/type"), b"4\n");
+        self.write(&format!("{directory}/cpus"), cpus.as_bytes());
     }
 
     /// Give the machine the oldest variant of every function, changed or left out by `change`.
@@ -42,7 +42,7 @@ impl Fake {
         self.write("sys/kernel/btf/vmlinux", &build(&functions));
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> CheckReport {
         let report = examine(self.0.path());
         // The module's invariant, on every made-up machine.
         for finding in &report.findings {
@@ -60,14 +60,14 @@ impl Fake {
 
 #[test]
 fn a_good_machine_passes() {
-    let report = Fake::new().report();
+    let report = FakeRoot::new().report();
     assert_eq!((report.exit(), report.refuse()), (Exit::Clean, Ok(())), "{}", report.text());
     assert!(report.text().ends_with("scx_bias can run here.\n"));
 }
 
 #[test]
 fn earlier_ends_by_the_kernel_limit_but_do_not_refuse() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.write("run/x", b"");
     crate::ejections::remember(&fake.0.path().join("run/scx_bias"), "runnable task stall").unwrap();
     let report = fake.report();
@@ -81,11 +81,11 @@ fn earlier_ends_by_the_kernel_limit_but_do_not_refuse() {
 
 #[test]
 fn limits_of_cpu_time_that_do_not_hold_are_named() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.write("proc/self/mountinfo", b"30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
     fake.write("sys/fs/cgroup/web.slice/cpu.max", b"max 100000\n");
     let quota =
-        |report: &Report| report.findings.iter().find(|finding| finding.subject == "cpu.max").cloned();
+        |report: &CheckReport| report.findings.iter().find(|finding| finding.subject == "cpu.max").cloned();
     assert_eq!(quota(&fake.report()), None);
     fake.write("sys/fs/cgroup/web.slice/cpu.max", b"50000 100000\n");
     let report = fake.report();
@@ -99,7 +99,7 @@ fn limits_of_cpu_time_that_do_not_hold_are_named() {
 
 #[test]
 fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();
     let (exit, message) = fake.refusal();
     assert!(
@@ -114,7 +114,7 @@ fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
 
 #[test]
 fn missing_and_damaged_type_information() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.write("sys/kernel/btf/vmlinux", b"nothing");
     assert!(fake.refusal().1.contains("damaged"));
     fs::remove_file(fake.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
@@ -123,7 +123,7 @@ fn missing_and_damaged_type_information() {
 
 #[test]
 fn a_missing_function_is_named_and_an_optional_one_is_not_missed() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.functions(|name| (name != "scx_bpf_kick_cpu").then_some((name, &[])));
     assert!(fake.refusal().1.contains("lacks scx_bpf_kick_cpu;"));
     fake.functions(|name| (name != "scx_bpf_task_set_slice").then_some((name, &[])));
@@ -132,7 +132,7 @@ fn a_missing_function_is_named_and_an_optional_one_is_not_missed() {
 
 #[test]
 fn malformed_type_information_is_recognised() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     let aux: &[(&str, &str)] = &[("cpu", ""), ("aux", "bpf_prog_aux")];
     fake.functions(|name| Some((name, if name == "scx_bpf_kick_cpu" { aux } else { &[] })));
     let (exit, message) = fake.refusal();
@@ -141,7 +141,7 @@ fn malformed_type_information_is_recognised() {
 
 #[test]
 fn missing_rights_are_named() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.write("proc/self/status", b"CapEff:\t0000000000200000\n");
     let (exit, message) = fake.refusal();
     assert_eq!(
@@ -152,7 +152,7 @@ fn missing_rights_are_named() {
 
 #[test]
 fn another_scheduler_has_its_own_exit_code_unless_something_is_missing() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.write("sys/kernel/sched_ext/state", b"enabled\n");
     fake.write("sys/kernel/sched_ext/root/ops", b"lavd_1.1.4\n");
     let (exit, message) = fake.refusal();
@@ -163,7 +163,7 @@ fn another_scheduler_has_its_own_exit_code_unless_something_is_missing() {
 
 #[test]
 fn no_counters_is_a_limit_not_an_error() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fs::remove_dir_all(fake.0.path().join("sys/bus")).unwrap();
     let report = fake.report();
     assert!(report.text().contains("limited  counters") && report.exit() == Exit::Clean);
@@ -178,7 +178,7 @@ fn no_counters_is_a_limit_not_an_error() {
 
 #[test]
 fn each_pmu_is_named_with_its_cpus() {
-    let text = Fake::new().report().text();
+    let text = FakeRoot::new().report().text();
     assert!(
         text.contains("ok       counters   CPU performance counters: cpu_core of CPU 0-1 (generic"),
         "{text}"
@@ -188,7 +188,7 @@ fn each_pmu_is_named_with_its_cpus() {
 
 #[test]
 fn the_json_carries_the_exit_code() {
-    let fake = Fake::new();
+    let fake = FakeRoot::new();
     fake.write("sys/kernel/sched_ext/state", b"enabled\n");
     let value: serde_json::Value = serde_json::from_str(&fake.report().json().unwrap()).unwrap();
     assert_eq!((&value["exit_code"], &value["kernel"]), (&4.into(), &"6.18.15".into()));

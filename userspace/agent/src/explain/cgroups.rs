@@ -5,14 +5,14 @@ use std::path::Path;
 use super::client::Client;
 use crate::failure::Failure;
 use crate::figures::count;
-use crate::optin::{CgroupReport, Report, Request};
+use crate::optin::{CgroupReport, CgroupRequest, CgroupsReport};
 
 /// Send a request to the instance on the usual socket, or on `socket`. Return the text to print, as
 /// lines or as JSON.
 ///
 /// # Errors
 /// As [`Client::cgroups`]. Usage failure for an invalid path.
-pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<String, Failure> {
+pub fn cgroups(socket: Option<&Path>, request: CgroupRequest, json: bool) -> Result<String, Failure> {
     // The instance has another working directory.
     let absolute = |path: &Path| {
         let usage = |error| {
@@ -21,9 +21,9 @@ pub fn cgroups(socket: Option<&Path>, request: Request, json: bool) -> Result<St
         std::path::absolute(path).map_err(usage)
     };
     let request = match &request {
-        Request::List => Request::List,
-        Request::Add(path) => Request::Add(absolute(path)?),
-        Request::Remove(path) => Request::Remove(absolute(path)?),
+        CgroupRequest::List => CgroupRequest::List,
+        CgroupRequest::Add(path) => CgroupRequest::Add(absolute(path)?),
+        CgroupRequest::Remove(path) => CgroupRequest::Remove(absolute(path)?),
     };
     let report = Client::connect(socket)?.cgroups(&request)?;
     if json {
@@ -49,7 +49,7 @@ pub fn restored(threads: usize, json: bool) -> String {
 }
 
 /// Return a line for each cgroup and each note.
-pub(super) fn lines(report: &Report) -> Vec<String> {
+pub(super) fn lines(report: &CgroupsReport) -> Vec<String> {
     let mut lines: Vec<String> = report.cgroups.iter().map(line).collect();
     lines.extend(
         report.waiting.iter().map(|path| format!("{path}: not there; it is opted in when it appears")),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
-        assert_eq!(lines(&Report::default()), ["none; `scx_bias cgroup add PATH` adds one"]);
+        assert_eq!(lines(&CgroupsReport::default()), ["none; `scx_bias cgroup add PATH` adds one"]);
     }
 
     #[test]

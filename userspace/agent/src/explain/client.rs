@@ -13,7 +13,7 @@ use scx_stats::{StatsClient, StatsErrno};
 use serde::de::DeserializeOwned;
 
 use crate::failure::{Exit, Failure};
-use crate::optin::{Report, Request};
+use crate::optin::{CgroupRequest, CgroupsReport};
 use crate::sched::{self, ReloadReport, Reply, StatusReport, TaskReport};
 use crate::swaps::SwapsReport;
 
@@ -72,10 +72,10 @@ impl Client {
     /// # Errors
     /// As [`Self::status`]. [`Exit::Usage`] for a path that is no cgroup, or an instance that
     /// schedules the whole system.
-    pub fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
+    pub fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
         let request = serde_json::to_string(request)
             .map_err(|error| Failure::usage(format!("the path cannot be sent ({error}); name another")))?;
-        self.ask::<Reply<Report>>("cgroups", &[("request", &request)])?.into()
+        self.ask::<Reply<CgroupsReport>>("cgroups", &[("request", &request)])?.into()
     }
 
     /// Make the instance read its configuration again, and return the result.

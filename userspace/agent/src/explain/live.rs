@@ -23,7 +23,7 @@ use crossterm::{execute, queue};
 
 use super::client::Client;
 use super::shares::Snapshot;
-use super::table::{Lines, render};
+use super::top_table::{Lines, render};
 use crate::failure::Failure;
 use crate::sched::TaskReport;
 
@@ -59,16 +59,16 @@ pub fn top(options: &TopOptions) -> Result<(), Failure> {
     } else {
         in_sequence(&mut feed, options, &mut io::stdout())
     };
-    result.map_err(End::explain).or_else(|failure| failure.map_or(Ok(()), Err))
+    result.map_err(Stopped::explain).or_else(|failure| failure.map_or(Ok(()), Err))
 }
 
 /// The cause that ends the display.
-enum End {
+enum Stopped {
     Failure(Failure),
     Output(io::Error),
 }
 
-impl End {
+impl Stopped {
     /// Return the failure; None when the cause is no failure.
     fn explain(self) -> Option<Failure> {
         match self {
@@ -81,13 +81,13 @@ impl End {
     }
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for Stopped {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
 }
 
-impl From<Failure> for End {
+impl From<Failure> for Stopped {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
@@ -119,7 +119,7 @@ impl Feed {
 }
 
 /// Print tables or JSON lines, one after the other.
-fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> Result<(), End> {
+fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> Result<(), Stopped> {
     let mut printed = 0;
     while options.count.is_none_or(|count| printed < count) {
         sleep(options.interval);
@@ -146,7 +146,7 @@ fn size() -> (usize, usize) {
 }
 
 /// Show tables in place.
-fn on_screen(feed: &mut Feed, options: &TopOptions) -> Result<(), End> {
+fn on_screen(feed: &mut Feed, options: &TopOptions) -> Result<(), Stopped> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     // Without a handler a signal would end the program at once and leave the terminal in raw mode.
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn readers_that_have_gone_are_no_failure() {
-        assert!(End::Output(ErrorKind::BrokenPipe.into()).explain().is_none());
-        assert!(End::Output(ErrorKind::StorageFull.into()).explain().is_some());
+        assert!(Stopped::Output(ErrorKind::BrokenPipe.into()).explain().is_none());
+        assert!(Stopped::Output(ErrorKind::StorageFull.into()).explain().is_some());
     }
 }

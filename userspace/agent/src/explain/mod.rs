@@ -7,7 +7,7 @@
 //! # Approach
 //! The running instance answers requests on its socket ([`crate::sched`]). [`client`] sends them
 //! and maps every failure to a line with a remedy. [`shares`] computes rates from two successive
-//! answers. [`status`] and [`table`] are functions from answers to text, without a terminal or a
+//! answers. [`status`] and [`top_table`] are functions from answers to text, without a terminal or a
 //! clock. [`live`] repeats them, in place on a terminal.
 //!
 //! crossterm drives the terminal. It is linked for its styles in any case. A toolkit on top of it
@@ -24,9 +24,9 @@ mod recal;
 mod shares;
 mod status;
 mod swaps;
-mod table;
 #[cfg(test)]
 mod tests;
+mod top_table;
 mod words;
 
 use std::path::Path;
@@ -38,7 +38,7 @@ use crate::optin::journal;
 pub use cgroups::{cgroups, restored};
 pub use client::Client;
 pub use live::{TopOptions, top};
-pub use shares::{Kinds, Row, Snapshot};
+pub use shares::{BiasCounts, Snapshot, TopRow};
 pub use status::{Beside, json as status_json, text as status_text};
 pub use swaps::{SwapsOptions, swaps, text as swaps_text};
 
@@ -47,10 +47,10 @@ pub use swaps::{SwapsOptions, swaps, text as swaps_text};
 /// # Errors
 /// As [`Client::status`]. Tasks that cannot be listed are no failure: the status says so.
 pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
-    let ejections = ejections::last(Path::new(journal::FOLDER));
+    let ejections = ejections::last(Path::new(journal::DIRECTORY));
     let mut client = Client::connect(socket).map_err(|failure| with_last(failure, &ejections))?;
     let report = client.status()?;
-    let tasks = client.tasks().map(|tasks| Kinds::of(&tasks));
+    let tasks = client.tasks().map(|tasks| BiasCounts::of(&tasks));
     let beside = Beside::look(&report, ejections);
     if json { status_json(&report, &tasks, &beside) } else { Ok(status_text(&report, &tasks, &beside)) }
 }

@@ -2,14 +2,14 @@
 
 use crate::cpulist;
 use crate::figures::duration;
-use crate::recal::{Follows, Report, line};
+use crate::recal::{Follows, RecalReport, line};
 use bias_policy::recal::Cause;
 
 /// Most changes that are shown.
 const SHOWN: usize = 8;
 
 /// Return the lines of the report, at `now_ms` [ms since 1970].
-pub(super) fn lines(report: &Report, now_ms: u64) -> Vec<String> {
+pub(super) fn lines(report: &RecalReport, now_ms: u64) -> Vec<String> {
     let unmeasured = |until: &str| {
         let cpus = cpulist::format(&report.unmeasured);
         (!cpus.is_empty())
@@ -87,7 +87,7 @@ mod tests {
             cause: Cause::Cycles,
             trigger: Some(Trigger::Thermal),
         };
-        let report = Report {
+        let report = RecalReport {
             on: true,
             cpus: vec![
                 cpu(0, Follows::Cycles),
@@ -97,7 +97,7 @@ mod tests {
             ],
             changed: 1,
             changes: vec![change],
-            ..Report::default()
+            ..RecalReport::default()
         };
         let expected = [
             "CPU 0-1: followed by the cycles counted while tasks run",
@@ -107,7 +107,7 @@ mod tests {
             "12 s ago: CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles after thermal throttling",
         ];
         assert_eq!(lines(&report, 13_500), expected);
-        let quiet = Report {
+        let quiet = RecalReport {
             changed: 0,
             changes: Vec::new(),
             failure: Some("why".into()),
@@ -119,11 +119,11 @@ mod tests {
         );
         assert!(lines(&quiet, 0).iter().any(|line| line.contains("(why)")));
         assert_eq!(lines(&quiet, 0).last().map(String::as_str), Some("no entry has changed"));
-        let late = Report { unmeasured: vec![4, 5], ..quiet };
+        let late = RecalReport { unmeasured: vec![4, 5], ..quiet };
         let wanted = "CPU 4-5: came online later, not measured: counts as fast until";
         assert!(lines(&late, 0).iter().any(|line| *line == format!("{wanted} a check succeeds")));
-        let off = Report { on: false, ..late };
+        let off = RecalReport { on: false, ..late };
         assert!(lines(&off, 0).contains(&format!("{wanted} scx_bias is restarted")));
-        assert_eq!(lines(&Report::default(), 0), ["off: the table stays as it was at the start"]);
+        assert_eq!(lines(&RecalReport::default(), 0), ["off: the table stays as it was at the start"]);
     }
 }

@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::sched::{Kind, Machine, StatusReport, TaskReport};
+use crate::sched::{Bias, Machine, StatusReport, TaskReport};
 
 /// A task in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct TopRow {
     /// The task's state.
     #[serde(flatten)]
     pub task: TaskReport,
@@ -40,13 +40,13 @@ pub struct Row {
 
 /// Number of tasks by bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Kinds {
+pub struct BiasCounts {
     /// Fast-biased tasks.
-    pub fast: usize,
+    pub fast_biased: usize,
     /// Slow-biased tasks.
-    pub slow: usize,
+    pub slow_biased: usize,
     /// Unbiased tasks: their speedup is within the band around the average.
-    pub neutral: usize,
+    pub unbiased: usize,
     /// Tasks without a profile.
     pub unknown: usize,
 }
@@ -61,32 +61,32 @@ pub struct Snapshot {
     /// Average predicted speedup of the running tasks [permille].
     pub average_permille: Option<u32>,
     /// Number of tasks below, by bias.
-    pub kinds: Kinds,
+    pub biases: BiasCounts,
     /// The tasks that ran.
-    pub tasks: Vec<Row>,
+    pub tasks: Vec<TopRow>,
 }
 
-impl Kinds {
+impl BiasCounts {
     /// Count `tasks` by bias.
     #[must_use]
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a TaskReport>) -> Self {
-        let mut kinds = Self::default();
+        let mut biases = Self::default();
         for task in tasks {
-            let of_kind = match (task.speedup_permille, task.kind) {
-                (None, _) => &mut kinds.unknown,
-                (_, Kind::Fast) => &mut kinds.fast,
-                (_, Kind::Slow) => &mut kinds.slow,
-                (_, Kind::Neutral) => &mut kinds.neutral,
+            let of_bias = match (task.speedup_permille, task.bias) {
+                (None, _) => &mut biases.unknown,
+                (_, Bias::FastBiased) => &mut biases.fast_biased,
+                (_, Bias::SlowBiased) => &mut biases.slow_biased,
+                (_, Bias::Unbiased) => &mut biases.unbiased,
             };
-            *of_kind += 1;
+            *of_bias += 1;
         }
-        kinds
+        biases
     }
 
     /// Return the number of all tasks.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.fast + self.slow + self.neutral + self.unknown
+        self.fast_biased + self.slow_biased + self.unbiased + self.unknown
     }
 }
 
@@ -99,26 +99,26 @@ impl Snapshot {
             interval_ms: interval.as_millis() as u64,
             machine: status.machine,
             average_permille: status.thresholds.average_permille,
-            kinds: Kinds::of(tasks.iter().map(|row| &row.task)),
+            biases: BiasCounts::of(tasks.iter().map(|row| &row.task)),
             tasks,
         }
     }
 }
 
 /// Return the tasks that ran, in order.
-fn rows(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<Row> {
+fn rows(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<TopRow> {
     let interval_ms = interval.as_secs_f64() * 1000.0;
     let before: HashMap<u32, &TaskReport> = before.iter().map(|task| (task.pid, task)).collect();
     let row = |task: &TaskReport| {
         let (fast_ms, slow_ms) = growth(before.get(&task.pid).copied(), task, interval_ms);
         let ran_ms = fast_ms + slow_ms;
-        (ran_ms > 0.0).then(|| Row {
+        (ran_ms > 0.0).then(|| TopRow {
             task: task.clone(),
             share_permille: permille(ran_ms, interval_ms).max(1),
             on_fast_permille: permille(fast_ms, ran_ms),
         })
     };
-    let mut rows: Vec<Row> = now.iter().filter_map(row).collect();
+    let mut rows: Vec<TopRow> = now.iter().filter_map(row).collect();
     rows.sort_by_key(|row| {
         let percent = (row.share_permille + 5) / 10;
         (Reverse((percent, row.task.speedup_permille, row.share_permille)), row.task.pid)
@@ -195,17 +195,17 @@ mod tests {
 
     #[test]
     fn kinds_are_counted() {
-        let kind = |kind, speedup_permille| TaskReport { kind, speedup_permille, ..TaskReport::default() };
+        let bias = |bias, speedup_permille| TaskReport { bias, speedup_permille, ..TaskReport::default() };
         let tasks = [
-            kind(Kind::Fast, Some(2000)),
-            kind(Kind::Slow, Some(1000)),
-            kind(Kind::Slow, Some(1100)),
-            kind(Kind::Neutral, Some(1500)),
-            kind(Kind::Neutral, None),
+            bias(Bias::FastBiased, Some(2000)),
+            bias(Bias::SlowBiased, Some(1000)),
+            bias(Bias::SlowBiased, Some(1100)),
+            bias(Bias::Unbiased, Some(1500)),
+            bias(Bias::Unbiased, None),
         ];
-        let kinds = Kinds::of(&tasks);
-        assert_eq!(kinds, Kinds { fast: 1, slow: 2, neutral: 1, unknown: 1 });
-        assert_eq!(kinds.total(), 5);
+        let biases = BiasCounts::of(&tasks);
+        assert_eq!(biases, BiasCounts { fast_biased: 1, slow_biased: 2, unbiased: 1, unknown: 1 });
+        assert_eq!(biases.total(), 5);
     }
 
     proptest! {

@@ -12,16 +12,16 @@ use serde::Serialize;
 
 use super::cgroups;
 use super::recal;
-use super::shares::Kinds;
+use super::shares::BiasCounts;
 use super::swaps;
-use super::table::kinds;
+use super::top_table::biases;
 use super::words::wrap;
 use crate::cpulist;
 use crate::ejections::{self, Ejection};
 use crate::failure::Failure;
 use crate::figures::{duration, percent, ratio};
 use crate::optin::quota::Quotas;
-use crate::pmu::Source;
+use crate::pmu::CounterState;
 use crate::sched::knobs::Knob;
 use crate::sched::{CpuCounters, Machine, Scope, Stats, StatusReport, Thresholds};
 
@@ -51,7 +51,7 @@ impl Beside {
 
 /// Return the status as text. `tasks` is an error when the tasks could not be listed.
 #[must_use]
-pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>, beside: &Beside) -> String {
+pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, beside: &Beside) -> String {
     let mut out = Page::default();
     let scope = match report.scope {
         Scope::WholeSystem => "the whole system",
@@ -91,7 +91,7 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>, beside: &Besi
     }
     out.title("Tasks that have run");
     out.item(&match tasks {
-        Ok(tasks) => kinds(tasks),
+        Ok(tasks) => biases(tasks),
         Err(error) => format!("cannot be listed: {}", error.message),
     });
     out.title("Since the start");
@@ -106,18 +106,18 @@ pub fn text(report: &StatusReport, tasks: &Result<Kinds, Failure>, beside: &Besi
 /// Runtime failure when it cannot be written as JSON.
 pub fn json(
     report: &StatusReport,
-    tasks: &Result<Kinds, Failure>,
+    tasks: &Result<BiasCounts, Failure>,
     beside: &Beside,
 ) -> Result<String, Failure> {
     #[derive(Serialize)]
-    struct Document<'a> {
+    struct StatusDocument<'a> {
         #[serde(flatten)]
         report: &'a StatusReport,
-        tasks: Option<&'a Kinds>,
+        tasks: Option<&'a BiasCounts>,
         #[serde(flatten)]
         beside: &'a Beside,
     }
-    let document = Document { report, tasks: tasks.as_ref().ok(), beside };
+    let document = StatusDocument { report, tasks: tasks.as_ref().ok(), beside };
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::runtime(format!("cannot write the status as JSON ({error})")))
@@ -198,13 +198,13 @@ fn worth(one: &CpuCounters, cpus: &str) -> String {
     let named = |reason: &str| rename(reason, one.summary.cpu, cpus);
     let pmu = one.summary.pmu.as_ref().map_or_else(String::new, |pmu| format!("{pmu}, "));
     let worth = match &one.summary.source {
-        Source::Full => format!("full ({pmu}{})", one.summary.origin),
-        Source::Degraded { reason } => {
+        CounterState::Full => format!("full ({pmu}{})", one.summary.origin),
+        CounterState::Degraded { reason } => {
             format!("degraded ({pmu}{}): {}", one.summary.origin, named(reason))
         }
-        Source::Unknown { reason } => format!("unknown: {}", named(reason)),
+        CounterState::Unknown { reason } => format!("unknown: {}", named(reason)),
     };
-    let open = !matches!(one.summary.source, Source::Unknown { .. });
+    let open = !matches!(one.summary.source, CounterState::Unknown { .. });
     if open && !one.counted {
         return worth + "; not used, for without external stalls tasks cannot be distinguished";
     }
@@ -255,7 +255,7 @@ fn statistics(out: &mut Page, stats: &Stats) {
     ));
     out.item(&format!(
         "counted {} stretches of running ({} dropped, {} unreadable): {} windows, {} changes of bias",
-        stats.counted, stats.count_invalid, stats.count_failed, stats.windows, stats.kind_changes
+        stats.counted, stats.count_invalid, stats.count_failed, stats.windows, stats.bias_changes
     ));
 }
 

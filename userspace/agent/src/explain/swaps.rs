@@ -212,7 +212,7 @@ fn task(one: &Move, name: &str, measured_permille: Option<u32>) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use bias_policy::audit::{Record, Summary};
+    use bias_policy::audit::{Record, VerdictCounts};
     use bias_policy::swap::Swap;
 
     fn record(ending: Ending) -> SwapRecord {
@@ -257,7 +257,7 @@ mod tests {
         };
         let summary = &mut report.summary;
         (summary.tally.asked, summary.tally.refused) = (12, 3);
-        summary.verdicts = Summary { paid: 9, neutral: 1, unjudged: 2, ..Summary::default() };
+        summary.verdicts = VerdictCounts { paid: 9, neutral: 1, unjudged: 2, ..VerdictCounts::default() };
         (summary.verdicts.predicted_permille, summary.verdicts.measured_permille) = (3740, 3660);
         summary.verdicts.net_permille = 3610;
         (summary.migration_ns, summary.samples) = (1_500_000, 20);

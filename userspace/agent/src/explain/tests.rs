@@ -2,16 +2,16 @@
 
 use bias_policy::table::Class;
 
-use super::shares::{Kinds, Row, Snapshot};
+use super::shares::{BiasCounts, Snapshot, TopRow};
 use super::status::Beside;
-use super::table::render;
+use super::top_table::render;
 use crate::ejections::{self, Ejection};
 use crate::failure::{Exit, Failure};
 use crate::optin::quota::Quotas;
-use crate::optin::{CgroupReport, Report};
-use crate::pmu::{CpuSummary, Source};
+use crate::optin::{CgroupReport, CgroupsReport};
+use crate::pmu::{CounterState, CpuSummary};
 use crate::sched::{
-    CpuClass, CpuCounters, Kind, Machine, Reason, Scope, Stack, Stats, StatusReport, TaskReport, Thresholds,
+    Bias, CpuClass, CpuCounters, Machine, Reason, Scope, Stack, Stats, StatusReport, TaskReport, Thresholds,
 };
 use crate::swaps::{SwapSummary, Tally};
 
@@ -29,9 +29,9 @@ fn row(
     pid: u32,
     name: &str,
     shares: (u32, u32),
-    known: Option<(Kind, u32, [u32; 3])>,
+    known: Option<(Bias, u32, [u32; 3])>,
     reason: Reason,
-) -> Row {
+) -> TopRow {
     let stack = known.map(|(_, _, [execute, internal, external])| Stack { execute, internal, external });
     let task = TaskReport {
         pid,
@@ -39,24 +39,24 @@ fn row(
         name: name.to_owned(),
         cpu: pid % 4,
         reason,
-        kind: known.map_or(Kind::Neutral, |(kind, ..)| kind),
+        bias: known.map_or(Bias::Unbiased, |(bias, ..)| bias),
         speedup_permille: known.map(|(_, speedup, _)| speedup),
         stack_permille: stack,
         ..TaskReport::default()
     };
-    Row { task, share_permille: shares.0, on_fast_permille: shares.1 }
+    TopRow { task, share_permille: shares.0, on_fast_permille: shares.1 }
 }
 
 fn snapshot() -> Snapshot {
     let tasks = vec![
-        row(4711, "render", (998, 1000), Some((Kind::Fast, 2412, [941, 47, 12])), Reason::Gain),
-        row(4712, "sort", (612, 553), Some((Kind::Neutral, 1790, [530, 300, 170])), Reason::Rotate),
-        row(4713, "chase", (607, 0), Some((Kind::Slow, 1071, [47, 20, 933])), Reason::Yield),
+        row(4711, "render", (998, 1000), Some((Bias::FastBiased, 2412, [941, 47, 12])), Reason::Gain),
+        row(4712, "sort", (612, 553), Some((Bias::Unbiased, 1790, [530, 300, 170])), Reason::Rotate),
+        row(4713, "chase", (607, 0), Some((Bias::SlowBiased, 1071, [47, 20, 933])), Reason::Yield),
         row(4_194_303, "a\x1b[2Jname too long", (120, 1000), None, Reason::Pull),
         row(9, "ksoftirqd/0", (1, 500), None, Reason::None),
     ];
-    let kinds = Kinds::of(tasks.iter().map(|row| &row.task));
-    Snapshot { interval_ms: 1000, machine: machine(), average_permille: Some(1790), kinds, tasks }
+    let biases = BiasCounts::of(tasks.iter().map(|row| &row.task));
+    Snapshot { interval_ms: 1000, machine: machine(), average_permille: Some(1790), biases, tasks }
 }
 
 fn text(snapshot: &Snapshot, width: usize, height: usize) -> String {
@@ -111,7 +111,7 @@ fn any_size_is_kept_to() {
 fn where_nothing_can_be_told_apart_the_reason_is_said() {
     let mut unknown = snapshot();
     unknown.tasks.retain(|row| row.task.speedup_permille.is_none());
-    unknown.kinds = Kinds::of(unknown.tasks.iter().map(|row| &row.task));
+    unknown.biases = BiasCounts::of(unknown.tasks.iter().map(|row| &row.task));
     unknown.average_permille = None;
     assert!(text(&unknown, 80, 9).contains("`scx_bias status` shows"));
     unknown.machine.classes.truncate(1);
@@ -132,16 +132,16 @@ fn status() -> StatusReport {
         },
         counted,
     };
-    let refused = |cpu| Source::Unknown {
+    let refused = |cpu| CounterState::Unknown {
         reason: format!("no PMU of a core serves CPU {cpu}; give --events for cycles and instructions too"),
     };
-    let degraded = Source::Degraded { reason: "external stalls are not counted: no event".to_owned() };
+    let degraded = CounterState::Degraded { reason: "external stalls are not counted: no event".to_owned() };
     StatusReport {
         version: "0.1.0".to_owned(),
         uptime_s: 3725,
         scope: Scope::WholeSystem,
         machine: machine(),
-        recalibration: crate::recal::Report::default(),
+        recalibration: crate::recal::RecalReport::default(),
         thresholds: Thresholds {
             adaptive: true,
             low_permille: Some(1700),
@@ -150,15 +150,15 @@ fn status() -> StatusReport {
         },
         knobs: std::collections::BTreeMap::new(),
         counters: vec![
-            counters(0, Source::Full, true),
-            counters(1, Source::Full, true),
+            counters(0, CounterState::Full, true),
+            counters(1, CounterState::Full, true),
             counters(2, refused(2), false),
             counters(3, refused(3), false),
             counters(4, degraded, false),
         ],
         swaps: SwapSummary {
             tally: Tally { asked: 9, refused: 2, undone: 1 },
-            verdicts: bias_policy::audit::Summary { paid: 7, neutral: 1, ..Default::default() },
+            verdicts: bias_policy::audit::VerdictCounts { paid: 7, neutral: 1, ..Default::default() },
             ..SwapSummary::default()
         },
         statistics: Stats {
@@ -171,7 +171,7 @@ fn status() -> StatusReport {
             counted: 90_000,
             count_invalid: 3,
             windows: 41_000,
-            kind_changes: 77,
+            bias_changes: 77,
             ..Stats::default()
         },
     }
@@ -182,7 +182,7 @@ fn a_status_of_80_columns() {
     let expected = "
 scx_bias 0.1.0 has been running for 1 h 2 min, for the whole system.
 
-CPUs (time for the same work; 1.00 is the best CPU for that kind of work)
+CPUs (time for the same work; 1.00 is the best CPU for that bias of work)
   fast: CPU 0-1: execute 1.00, internal 1.00, external 1.00
   slow: CPU 2-3: execute 2.50, internal 1.58, external 1.00
 
@@ -212,8 +212,8 @@ Since the start
   swaps by the agent: 9 asked for (2 more refused, 1 came to nothing); 7 paid, 1
     neutral, 0 regretted, 0 not judged
 ";
-    let kinds = Ok(Kinds { fast: 1, slow: 1, neutral: 1, unknown: 2 });
-    assert_eq!(format!("\n{}", super::status_text(&status(), &kinds, &Beside::default())), expected);
+    let biases = Ok(BiasCounts { fast_biased: 1, slow_biased: 1, unbiased: 1, unknown: 2 });
+    assert_eq!(format!("\n{}", super::status_text(&status(), &biases, &Beside::default())), expected);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_status_without_tasks_average_or_classes_is_one_too() {
     assert!(text.contains("unknown, no task has been counted yet"), "{text}");
     assert!(text.contains("cannot be listed: no iterator"), "{text}");
     bare.machine.classes.truncate(1);
-    let text = super::status_text(&bare, &Ok(Kinds::default()), &Beside::default());
+    let text = super::status_text(&bare, &Ok(BiasCounts::default()), &Beside::default());
     assert!(text.contains("all alike: CPU 0-1") && text.contains("equally fast"), "{text}");
 }
 
@@ -239,7 +239,7 @@ fn opted_in_cgroups_are_told_of() {
         real_time,
         cpu_max: cpu_max.map(str::to_owned),
     };
-    opted_in.scope = Scope::Cgroups(Report {
+    opted_in.scope = Scope::Cgroups(CgroupsReport {
         cgroups: vec![
             cgroup("/sys/fs/cgroup/work.slice", 12, 2, Some("/sys/fs/cgroup/work.slice/a")),
             cgroup("/sys/fs/cgroup/b", 1, 0, None),
@@ -247,7 +247,7 @@ fn opted_in_cgroups_are_told_of() {
         waiting: vec!["/sys/fs/cgroup/c".to_owned()],
         notes: vec!["it starves".to_owned()],
     });
-    let text = super::status_text(&opted_in, &Ok(Kinds::default()), &Beside::default());
+    let text = super::status_text(&opted_in, &Ok(BiasCounts::default()), &Beside::default());
     let expected = "\
 scx_bias 0.1.0 has been running for 1 h 2 min, for opted-in cgroups.
 
@@ -274,7 +274,7 @@ fn beside() -> Beside {
 
 #[test]
 fn limits_that_do_not_hold_are_told() {
-    let text = super::status_text(&status(), &Ok(Kinds::default()), &beside());
+    let text = super::status_text(&status(), &Ok(BiasCounts::default()), &beside());
     let expected = "
 Limits
   cpu.max (CPUQuota=) of 4 cgroups does not hold while scx_bias schedules the
@@ -282,13 +282,13 @@ Limits
     (AllowedCPUs=), or start scx_bias with --cgroup for others only
 ";
     assert!(text.contains(expected), "{text}");
-    let some = StatusReport { scope: Scope::Cgroups(Report::default()), ..status() };
+    let some = StatusReport { scope: Scope::Cgroups(CgroupsReport::default()), ..status() };
     assert_eq!(Beside::look(&some, Vec::new()).cpu_max, None, "the report tells of them");
 }
 
 #[test]
 fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
-    let text = super::status_text(&status(), &Ok(Kinds::default()), &beside());
+    let text = super::status_text(&status(), &Ok(BiasCounts::default()), &beside());
     assert!(text.contains("Ended by the kernel before\n  "), "{text}");
     assert!(text.contains(" s ago: runnable task stall\n\n"), "{text}");
     let none = Failure::kernel("scx_bias is not running");
@@ -300,8 +300,8 @@ fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
 
 #[test]
 fn machines_get_the_same_as_people() {
-    let kinds = Ok(Kinds { fast: 1, ..Kinds::default() });
-    let json = super::status_json(&status(), &kinds, &beside()).unwrap_or_default();
+    let biases = Ok(BiasCounts { fast_biased: 1, ..BiasCounts::default() });
+    let json = super::status_json(&status(), &biases, &beside()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
     assert_eq!(value["counters"][2]["source"], "unknown");
     assert_eq!(value["tasks"]["fast"], 1);

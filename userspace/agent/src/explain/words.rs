@@ -2,16 +2,16 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::sched::Kind;
+use crate::sched::Bias;
 use crate::sched::{Reason, TaskReport};
 
 /// Return the text for a task's bias: `-` for unbiased, `?` for unknown.
-pub(crate) fn kind(task: &TaskReport) -> &'static str {
-    match (task.speedup_permille, task.kind) {
+pub(crate) fn bias(task: &TaskReport) -> &'static str {
+    match (task.speedup_permille, task.bias) {
         (None, _) => "?",
-        (_, Kind::Neutral) => "-",
-        (_, Kind::Fast) => "fast",
-        (_, Kind::Slow) => "slow",
+        (_, Bias::Unbiased) => "-",
+        (_, Bias::FastBiased) => "fast",
+        (_, Bias::SlowBiased) => "slow",
     }
 }
 

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
-use crate::optin::plan::Tid;
+use crate::optin::reconcile::Tid;
 
 /// A cgroup at the time when its path was resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,8 +146,8 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     let Some(mount) = mount.max_by_key(|mount| mount.point.as_os_str().len()) else {
         return Err(usage(format!("is not below a mount of cgroup v2; name a directory below {example}")));
     };
-    let folder = below(root, &found);
-    if !folder.join("cgroup.threads").is_file() {
+    let directory = below(root, &found);
+    if !directory.join("cgroup.threads").is_file() {
         return Err(usage(format!("is no cgroup; name a directory below {}", mount.point.display())));
     }
     let inside = found.strip_prefix(&mount.point).unwrap_or(Path::new(""));
@@ -162,7 +162,7 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     }
     let (path, name) = (path.to_owned(), format!("{}/{inside}", mount.name.trim_end_matches('/')));
     // Without an id the cgroup was removed a moment ago.
-    Ok(number(&folder).map_or(Found::Later(path.clone()), |id| Found::Here(Cgroup { path, name, id })))
+    Ok(number(&directory).map_or(Found::Later(path.clone()), |id| Found::Here(Cgroup { path, name, id })))
 }
 
 /// Return the path of a cgroup that does not exist but can be made, None for other paths. The path
@@ -179,9 +179,9 @@ fn later(root: &Path, path: &Path, mounts: &[Mount]) -> Option<String> {
 }
 
 /// Return the kernel's id of the cgroup in this directory.
-fn number(folder: &Path) -> Option<u64> {
+fn number(directory: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
-    Some(folder.metadata().ok()?.ino())
+    Some(directory.metadata().ok()?.ino())
 }
 
 /// Return the threads of a cgroup and of all below it, None if the cgroup is gone. Leave out
@@ -193,9 +193,9 @@ pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
         return None;
     }
     let mut threads = Vec::new();
-    walk(&top, &mut |folder| {
+    walk(&top, &mut |directory| {
         // A directory that has gone meanwhile has no threads.
-        let text = std::fs::read_to_string(folder.join("cgroup.threads")).unwrap_or_default();
+        let text = std::fs::read_to_string(directory.join("cgroup.threads")).unwrap_or_default();
         threads.extend(text.lines().filter_map(|line| line.parse::<Tid>().ok()).filter(|tid| *tid != 0));
         true
     });
@@ -204,20 +204,20 @@ pub fn threads(root: &Path, cgroup: &Cgroup) -> Option<Vec<Tid>> {
 
 /// Call `visit` for a directory and all below it, as long as it returns true.
 pub(super) fn walk(top: &Path, visit: &mut impl FnMut(&Path) -> bool) {
-    let mut folders = vec![top.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if !visit(&folder) {
+    let mut directories = vec![top.to_owned()];
+    while let Some(directory) = directories.pop() {
+        if !visit(&directory) {
             return;
         }
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        folders.extend(entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()));
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        let is_directory = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        directories.extend(entries.filter_map(Result::ok).filter(is_directory).map(|entry| entry.path()));
     }
 }
 
 /// Return true if the cgroup in this directory has a `cpu.max` of its own.
-pub(super) fn is_limited(folder: &Path) -> bool {
-    std::fs::read_to_string(folder.join("cpu.max"))
+pub(super) fn is_limited(directory: &Path) -> bool {
+    std::fs::read_to_string(directory.join("cpu.max"))
         .is_ok_and(|text| text.split_whitespace().next().is_some_and(|quota| quota != "max"))
 }
 
@@ -227,12 +227,12 @@ pub fn limited_by(root: &Path, cgroup: &Cgroup) -> Option<String> {
     let top = below(root, Path::new(&cgroup.path));
     let mut limited = top
         .ancestors()
-        .take_while(|folder| folder.join("cgroup.threads").exists())
-        .find(|folder| is_limited(folder))
+        .take_while(|directory| directory.join("cgroup.threads").exists())
+        .find(|directory| is_limited(directory))
         .map(Path::to_owned);
     if limited.is_none() {
-        walk(&top, &mut |folder| {
-            limited = is_limited(folder).then(|| folder.to_owned());
+        walk(&top, &mut |directory| {
+            limited = is_limited(directory).then(|| directory.to_owned());
             limited.is_none()
         });
     }

@@ -23,9 +23,9 @@ pub(in crate::optin) fn root(mountinfo: &str) -> tempfile::TempDir {
 
 /// Make a cgroup with these threads.
 pub(in crate::optin) fn make(root: &Path, path: &str, threads: &str) {
-    let folder = below(root, Path::new(path));
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("cgroup.threads"), threads).unwrap();
+    let directory = below(root, Path::new(path));
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("cgroup.threads"), threads).unwrap();
 }
 
 fn resolve(root: &Path, path: &Path) -> Result<Cgroup, Failure> {

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use bias_policy::ffi;
 
 /// Most cgroups that can be selected.
-pub const MOST_CGROUPS: usize = ffi::BIAS_MAX_OPTED_IN as usize;
+pub const MAX_CGROUPS: usize = ffi::BIAS_MAX_OPTED_IN as usize;
 
 /// Return true if the cgroup can be selected, false if it is selected already.
 ///
@@ -17,9 +17,9 @@ pub fn admits(chosen: &[Cgroup], cgroup: &Cgroup) -> Result<bool, Failure> {
     if chosen.iter().any(|other| other.path == cgroup.path && other.id == cgroup.id) {
         return Ok(false);
     }
-    if chosen.len() >= MOST_CGROUPS {
+    if chosen.len() >= MAX_CGROUPS {
         return Err(Failure::usage(format!(
-            "cgroup {}: {MOST_CGROUPS} are opted in, the most there can be; opt in one above them",
+            "cgroup {}: {MAX_CGROUPS} are opted in, the most there can be; opt in one above them",
             cgroup.path
         )));
     }

@@ -38,20 +38,20 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::plan::{Entry, Journal, Previous, Tid, policy};
+use super::reconcile::{Journal, Previous, ThreadRecord, Tid, policy};
 use crate::failure::{Exit, Failure};
-use crate::safefile::{private, private_folder};
+use crate::safefile::{private, private_directory};
 
 /// Directory of the record.
-pub const FOLDER: &str = "/run/scx_bias";
+pub const DIRECTORY: &str = "/run/scx_bias";
 const FILE: &str = "opted-in";
 const LOCK: &str = "lock";
 /// Start of the first line. The boot id follows.
 const HEAD: &str = "scx_bias opted-in 1 ";
 /// Most bytes that are read: some two million threads.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Smallest file that is worth rewriting [bytes].
-const LEAST_BYTES: u64 = 64 << 10;
+const MIN_BYTES: u64 = 64 << 10;
 /// Approximate length of a record [bytes].
 const RECORD_BYTES: u64 = 32;
 
@@ -76,35 +76,36 @@ pub struct Store {
 }
 
 impl Store {
-    /// Return true if there is anything to restore in `folder`.
+    /// Return true if there is anything to restore in `directory`.
     #[must_use]
-    pub fn exists(folder: &Path) -> bool {
-        Self::may_exist(folder).unwrap_or(false)
+    pub fn exists(directory: &Path) -> bool {
+        Self::may_exist(directory).unwrap_or(false)
     }
 
-    /// Return true if there is anything to restore in `folder`.
+    /// Return true if there is anything to restore in `directory`.
     ///
     /// # Errors
     /// Fail when this user may not search the directory.
-    pub fn may_exist(folder: &Path) -> std::io::Result<bool> {
-        folder.join(FILE).try_exists()
+    pub fn may_exist(directory: &Path) -> std::io::Result<bool> {
+        directory.join(FILE).try_exists()
     }
 
-    /// Lock the directory `folder`, and make it if there is none. `boot` is the id of this boot.
+    /// Lock the directory `directory`, and make it if there is none. `boot` is the id of this boot.
     ///
     /// # Errors
     /// Fail with [`Exit::OtherScheduler`] when a running scx_bias holds the lock. Otherwise fail
     /// with a kernel failure that names the problem of the directory.
-    pub fn open(folder: &Path, boot: &str) -> Result<Self, Failure> {
+    pub fn open(directory: &Path, boot: &str) -> Result<Self, Failure> {
         let failed = |why: String| {
-            Failure::kernel(format!("cannot keep what threads had before in {}: {why}", folder.display()))
+            Failure::kernel(format!("cannot keep what threads had before in {}: {why}", directory.display()))
         };
         let io = |error: std::io::Error| failed(format!("{error}; run it as root"));
-        private_folder(folder).map_err(|error| match error.kind() {
+        private_directory(directory).map_err(|error| match error.kind() {
             ErrorKind::NotADirectory => failed(error.to_string()),
             _ => io(error),
         })?;
-        let lock = private().write(true).create(true).truncate(false).open(folder.join(LOCK)).map_err(io)?;
+        let lock =
+            private().write(true).create(true).truncate(false).open(directory.join(LOCK)).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -113,7 +114,7 @@ impl Store {
             }
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
-        let (path, boot) = (folder.join(FILE), boot.to_owned());
+        let (path, boot) = (directory.join(FILE), boot.to_owned());
         Ok(Self { path, boot, file: None, bytes: 0, _lock: lock })
     }
 
@@ -127,7 +128,7 @@ impl Store {
             file => file?,
         };
         let mut bytes = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
         Ok(parse(&bytes, &self.boot))
     }
 
@@ -193,7 +194,7 @@ impl Store {
     /// Return true if most of the file is outdated, given the number of recorded threads.
     #[must_use]
     pub const fn is_bloated(&self, threads: usize) -> bool {
-        self.bytes > LEAST_BYTES && self.bytes / 4 > threads as u64 * RECORD_BYTES
+        self.bytes > MIN_BYTES && self.bytes / 4 > threads as u64 * RECORD_BYTES
     }
 
     /// Remove the file, because there is nothing left to restore.
@@ -210,7 +211,7 @@ impl Store {
 }
 
 fn append(text: &mut String, journal: &Journal) {
-    for (tid, Entry { start, previous: Previous { policy, nice } }) in journal {
+    for (tid, ThreadRecord { start, previous: Previous { policy, nice } }) in journal {
         let _ = writeln!(text, "thread {tid} {start} {policy} {nice}");
     }
 }
@@ -247,11 +248,11 @@ fn parse(bytes: &[u8], boot: &str) -> Option<Remembered> {
     Some(remembered)
 }
 
-fn thread(text: &str) -> Option<(Tid, Entry)> {
+fn thread(text: &str) -> Option<(Tid, ThreadRecord)> {
     let [tid, start, policy, nice] = numbers(text)?;
     let previous = Previous { policy: u32::try_from(policy).ok()?, nice: i32::try_from(nice).ok()? };
     let valid = policy::is_switched(previous.policy) && (-20..=19).contains(&previous.nice);
-    let entry = Entry { start: u64::try_from(start).ok()?, previous };
+    let entry = ThreadRecord { start: u64::try_from(start).ok()?, previous };
     valid.then_some((Tid::try_from(tid).ok().filter(|tid| *tid != 0)?, entry))
 }
 
@@ -271,7 +272,7 @@ mod tests {
     fn any_journal() -> impl Strategy<Value = Journal> {
         let previous = (prop::sample::select(vec![policy::NORMAL, policy::BATCH, policy::IDLE]), -20..=19);
         let entry = (0u64..1 << 40, previous)
-            .prop_map(|(start, (policy, nice))| Entry { start, previous: Previous { policy, nice } });
+            .prop_map(|(start, (policy, nice))| ThreadRecord { start, previous: Previous { policy, nice } });
         prop::collection::btree_map(1u32..1 << 22, entry, 0..20)
     }
 
@@ -280,16 +281,16 @@ mod tests {
         (cgroups, any_journal()).prop_map(|(cgroups, journal)| Remembered { cgroups, journal })
     }
 
-    fn store(folder: &Path) -> Store {
-        Store::open(&folder.join("run"), "boot").unwrap()
+    fn store(directory: &Path) -> Store {
+        Store::open(&directory.join("run"), "boot").unwrap()
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn what_is_written_is_read(first in any_remembered(), then in any_journal()) {
-            let folder = tempfile::tempdir().unwrap();
-            let mut store = store(folder.path());
+            let directory = tempfile::tempdir().unwrap();
+            let mut store = store(directory.path());
             store.write(&first).unwrap();
             store.record(&then).unwrap();
             let mut expected = first;
@@ -306,8 +307,8 @@ mod tests {
 
         #[test]
         fn a_file_that_ends_anywhere_tells_what_is_whole(remembered in any_remembered(), cut in any::<prop::sample::Index>()) {
-            let folder = tempfile::tempdir().unwrap();
-            let mut store = store(folder.path());
+            let directory = tempfile::tempdir().unwrap();
+            let mut store = store(directory.path());
             store.write(&remembered).unwrap();
             let bytes = std::fs::read(&store.path).unwrap();
             let part = parse(&bytes[..cut.index(bytes.len())], "boot").unwrap_or_default();
@@ -328,12 +329,12 @@ mod tests {
 
     #[test]
     fn only_its_owner_reads_it_and_only_one_has_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = store(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = store(directory.path());
         store.write(&Remembered::default()).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.path), mode(store.path.parent().unwrap())), (0o600, 0o700));
-        let path = folder.path().join("run");
+        let path = directory.path().join("run");
         assert!(Store::exists(&path));
         let second = Store::open(&path, "boot").unwrap_err();
         assert_eq!(second.exit, Exit::OtherScheduler);
@@ -343,8 +344,8 @@ mod tests {
 
     #[test]
     fn what_somebody_else_could_write_to_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
         std::fs::create_dir(path("open")).unwrap();
         std::fs::set_permissions(path("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
         std::os::unix::fs::symlink(path("open"), path("link")).unwrap();
@@ -354,7 +355,7 @@ mod tests {
             assert!(failure.exit == Exit::Kernel && failure.message.contains("remove it"), "{failure}");
         }
         // A link in place of the file is not followed either.
-        let mut store = store(folder.path());
+        let mut store = store(directory.path());
         std::os::unix::fs::symlink(path("file"), &store.path).unwrap();
         assert!(store.read().is_err());
         store.write(&Remembered::default()).unwrap();
@@ -363,12 +364,12 @@ mod tests {
 
     #[test]
     fn another_boots_journal_means_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut first = store(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let mut first = store(directory.path());
         first.write(&Remembered::default()).unwrap();
         assert!(first.read().unwrap().is_some());
         drop(first);
-        assert_eq!(Store::open(&folder.path().join("run"), "later").unwrap().read().unwrap(), None);
+        assert_eq!(Store::open(&directory.path().join("run"), "later").unwrap().read().unwrap(), None);
     }
 
     #[test]
@@ -383,9 +384,9 @@ mod tests {
 
     #[test]
     fn a_file_of_old_records_is_bloated() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = store(folder.path());
-        let entry = Entry { start: 1, previous: Previous { policy: 0, nice: 0 } };
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = store(directory.path());
+        let entry = ThreadRecord { start: 1, previous: Previous { policy: 0, nice: 0 } };
         let threads: Journal = (1..5000).map(|tid| (tid, entry)).collect();
         store.write(&Remembered { journal: threads.clone(), ..Remembered::default() }).unwrap();
         assert!(!store.is_bloated(threads.len()) && store.is_bloated(10));

@@ -10,7 +10,7 @@
 //! # Approach
 //!
 //! A scan collects the threads in the opted-in cgroups (`cgroup.threads`), other threads that are
-//! recorded or were seen leaving, and their policies. [`plan::reconcile`] derives the changes,
+//! recorded or were seen leaving, and their policies. [`reconcile::reconcile`] derives the changes,
 //! which the agent records ([`journal`]) and carries out. Scans repeat until one finds nothing to
 //! do, because threads that are not yet switched may fork others meanwhile. An event of the kernel
 //! side (`bpf/optin.bpf.h`) triggers a scan. A scan also runs every second.
@@ -21,7 +21,7 @@
 //!
 //! # Invariants
 //!
-//! Those of [`plan`] hold for any actions of the threads between two system calls (tests in
+//! Those of [`reconcile`] hold for any actions of the threads between two system calls (tests in
 //! `tests.rs`). Before the agent sets a policy, it checks again that the thread is the same one and
 //! has the expected policy. It never switches its own threads or kernel threads.
 //!
@@ -35,17 +35,17 @@
 pub mod cgroup;
 pub mod chosen;
 pub mod journal;
-mod look;
-pub mod plan;
 pub mod quota;
-mod report;
+pub mod reconcile;
 mod restore;
+mod scan;
+#[cfg(test)]
+mod sim;
+mod state;
 pub mod system;
 #[cfg(test)]
 mod tests;
 pub mod waiting;
-#[cfg(test)]
-mod world;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,19 +54,19 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-pub use report::{CgroupReport, Report, Request};
 pub use restore::restore;
+pub use state::{CgroupReport, CgroupRequest, CgroupsReport};
 
 use crate::failure::Failure;
 use cgroup::{Cgroup, Found};
 use journal::{Remembered, Store};
-use plan::{Action, IDLE_NICE, Id, Journal, Plan, Previous, Tid, policy, reconcile};
+use reconcile::{Action, IDLE_NICE, Id, Journal, PolicyPlan, Previous, Tid, policy, reconcile};
 use system::{Attr, System};
 use waiting::Waiting;
 
 /// Most scans in a row. Each finds the threads that were forked during the one before, and soon
 /// there are none.
-const LOOKS: usize = 16;
+const MAX_SCANS: usize = 16;
 /// Most attempts to restore all policies at the end, and the pause between them.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -74,13 +74,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 const WATCHED: Duration = Duration::from_secs(2);
 /// Event of the kernel side that calls for a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
+pub enum CgroupEvent {
     /// A thread was moved or forked into an opted-in cgroup.
     Inside,
     /// A process leaves a followed cgroup.
     Left(Id),
     /// A process outside with SCHED_EXT has forked another one outside.
-    Born {
+    Forked {
         /// The new process.
         process: Id,
         /// Its parent.
@@ -139,7 +139,7 @@ impl<S: System> OptIn<S> {
         let unusable = |error: io::Error| {
             Failure::kernel(format!(
                 "cannot use {}/: {error}; what a scx_bias that was killed has recorded there is needed to give its threads back what they had",
-                journal::FOLDER
+                journal::DIRECTORY
             ))
         };
         let Some(remembered) = self.store.read().map_err(unusable)? else { return Ok(()) };
@@ -148,7 +148,7 @@ impl<S: System> OptIn<S> {
         self.released = remembered.cgroups.iter().filter_map(resolve).collect();
         self.journal = remembered.journal;
         let before = self.journal.len();
-        if self.give_back() {
+        if self.restore_all() {
             self.released.clear();
             self.save().map_err(unusable)?;
             info!(
@@ -167,7 +167,7 @@ impl<S: System> OptIn<S> {
             let refused = self.inside.pop().map_or_else(String::new, |cgroup| cgroup.path);
             Failure::runtime(format!(
                 "cgroup {refused}: cannot be recorded ({error}); make room in {}",
-                journal::FOLDER
+                journal::DIRECTORY
             ))
         })
     }
@@ -205,12 +205,12 @@ impl<S: System> OptIn<S> {
     }
 
     /// Take note of an event. The next pass should follow soon.
-    pub fn heard(&mut self, hint: Hint, now: Instant) {
-        let leaves = match hint {
-            Hint::Inside => None,
-            Hint::Left(process) => Some(process),
+    pub fn note_event(&mut self, notify: CgroupEvent, now: Instant) {
+        let leaves = match notify {
+            CgroupEvent::Inside => None,
+            CgroupEvent::Left(process) => Some(process),
             // With any other parent, the process belongs to a user that asked for SCHED_EXT itself.
-            Hint::Born { process, maker } => {
+            CgroupEvent::Forked { process, maker } => {
                 let leaving = self.leaving.get(&maker.tid);
                 leaving.filter(|(start, _)| *start == maker.start).map(|_| process)
             }
@@ -235,7 +235,7 @@ impl<S: System> OptIn<S> {
         if self.store.is_bloated(self.journal.len())
             && let Err(error) = self.save()
         {
-            self.complain(format!("the record of threads cannot be written again: {error}"));
+            self.report_trouble(format!("the record of threads cannot be written again: {error}"));
         }
     }
 
@@ -259,7 +259,7 @@ impl<S: System> OptIn<S> {
     pub fn finish(&mut self) -> bool {
         self.over = true;
         self.remove_all();
-        let done = self.give_back();
+        let done = self.restore_all();
         if done {
             // If the file stays, its content no longer applies.
             let _ = self.store.clear();
@@ -267,7 +267,7 @@ impl<S: System> OptIn<S> {
         done
     }
 
-    fn give_back(&mut self) -> bool {
+    fn restore_all(&mut self) -> bool {
         for _ in 0..ATTEMPTS {
             if self.settle() {
                 return true;
@@ -284,8 +284,8 @@ impl<S: System> OptIn<S> {
     /// Scan and act until there is nothing left to do. Return false if a change is left that cannot
     /// be made now.
     fn settle(&mut self) -> bool {
-        for _ in 0..LOOKS {
-            let seen = self.look();
+        for _ in 0..MAX_SCANS {
+            let seen = self.scan();
             let plan = reconcile(&seen, &self.journal);
             let quiet = plan.actions.is_empty();
             let progress = self.carry_out(plan);
@@ -301,7 +301,7 @@ impl<S: System> OptIn<S> {
     }
 
     /// Carry out a plan. Return the number of policies that were set.
-    fn carry_out(&mut self, plan: Plan) -> usize {
+    fn carry_out(&mut self, plan: PolicyPlan) -> usize {
         let entry = |tid: Tid| self.journal.get(&tid).map(|entry| (tid, entry.start));
         let mut back: Vec<_> = plan.forget.iter().filter_map(|tid| entry(*tid)).collect();
         for tid in &plan.forget {
@@ -310,7 +310,9 @@ impl<S: System> OptIn<S> {
         let recorded = self.store.record(&plan.record);
         match &recorded {
             Ok(()) => self.journal.extend(plan.record),
-            Err(error) => self.complain(format!("threads cannot be recorded, so none are switched: {error}")),
+            Err(error) => {
+                self.report_trouble(format!("threads cannot be recorded, so none are switched: {error}"))
+            }
         }
         let mut progress = 0;
         for action in plan.actions {
@@ -326,7 +328,7 @@ impl<S: System> OptIn<S> {
                 }
                 (_, Ok(done)) => progress += usize::from(done),
                 (Action::Switch(id, _) | Action::Restore(id, _), Err(error)) => {
-                    self.complain(format!("the policy of thread {} cannot be set: {error}", id.tid));
+                    self.report_trouble(format!("the policy of thread {} cannot be set: {error}", id.tid));
                 }
             }
         }
@@ -378,7 +380,7 @@ impl<S: System> OptIn<S> {
     }
 
     /// Log a problem unless it is the one that was logged last.
-    fn complain(&mut self, what: String) {
+    fn report_trouble(&mut self, what: String) {
         if self.trouble.as_ref() != Some(&what) {
             warn!("{what}");
         }

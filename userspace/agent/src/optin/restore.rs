@@ -15,25 +15,28 @@ use crate::failure::Failure;
 pub fn restore() -> Result<usize, Failure> {
     let system = Linux::new("/".into());
     let boot = system.boot();
-    restore_in(system, Path::new(journal::FOLDER), &boot)
+    restore_in(system, Path::new(journal::DIRECTORY), &boot)
 }
 
-/// Restore the policies that are recorded in `folder`. Do nothing, and make nothing, if there is no
+/// Restore the policies that are recorded in `directory`. Do nothing, and make nothing, if there is no
 /// record.
 ///
 /// # Errors
 /// * [`crate::failure::Exit::OtherScheduler`]: a running scx_bias holds the record.
 /// * [`crate::failure::Exit::Kernel`]: a capability is missing.
 /// * [`crate::failure::Exit::Runtime`]: some policy cannot be restored, and the record stays.
-pub(super) fn restore_in<S: System>(system: S, folder: &Path, boot: &str) -> Result<usize, Failure> {
-    match Store::may_exist(folder) {
+pub(super) fn restore_in<S: System>(system: S, directory: &Path, boot: &str) -> Result<usize, Failure> {
+    match Store::may_exist(directory) {
         Ok(true) => {}
         Ok(false) => return Ok(0),
         Err(error) => {
-            return Err(Failure::kernel(format!("cannot look into {}: {error}; use sudo", folder.display())));
+            return Err(Failure::kernel(format!(
+                "cannot look into {}: {error}; use sudo",
+                directory.display()
+            )));
         }
     }
-    let store = Store::open(folder, boot)?;
+    let store = Store::open(directory, boot)?;
     let recorded = store.read().ok().flatten().map_or(0, |remembered| remembered.journal.len());
     let mut optin = OptIn::start(system, store, &[] as &[&Path])?;
     if !optin.finish() {

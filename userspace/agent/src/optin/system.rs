@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::libc;
 
 use super::cgroup::{self, Cgroup, Found};
-use super::plan::Tid;
+use super::reconcile::Tid;
 use crate::failure::Failure;
 
 /// A machine.
@@ -240,13 +240,13 @@ fn parse_stat(text: &str) -> Option<Stat> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::optin::plan::policy;
+    use crate::optin::reconcile::policy;
     use proptest::prelude::*;
 
     fn made_up(root: &Path, tid: Tid, file: &str, text: &[u8]) {
-        let folder = root.join(format!("proc/{tid}/task/{tid}"));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(file), text).unwrap();
+        let directory = root.join(format!("proc/{tid}/task/{tid}"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(file), text).unwrap();
     }
 
     fn this_thread() -> Tid {

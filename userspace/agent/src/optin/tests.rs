@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use super::plan::policy::{BATCH, EXT, IDLE, NORMAL};
+use super::reconcile::policy::{BATCH, EXT, IDLE, NORMAL};
 use super::restore::restore_in;
-use super::world::{CGROUPS, Event, FIFO, OWN, Shared, Thread, World, task};
+use super::sim::{CGROUPS, FIFO, OWN, SharedSim, Sim, SimEvent, Thread, task};
 use super::*;
 use crate::failure::Exit;
 
@@ -20,54 +20,54 @@ mod instances;
 
 /// An agent on a simulated machine, with its files in a directory.
 struct Agent {
-    world: Shared,
-    folder: tempfile::TempDir,
-    optin: Option<OptIn<Shared>>,
+    sim: SharedSim,
+    directory: tempfile::TempDir,
+    optin: Option<OptIn<SharedSim>>,
     now: Instant,
 }
 
 impl Agent {
     fn new(threads: Vec<Thread>) -> Self {
-        let mut world = World { next: 10, ..World::default() };
-        world.put(OWN, task(0, NORMAL, 0));
+        let mut sim = Sim { next: 10, ..Sim::default() };
+        sim.put(OWN, task(0, NORMAL, 0));
         for thread in threads {
-            world.spawn(thread);
+            sim.spawn(thread);
         }
-        let folder = tempfile::tempdir().unwrap();
-        Self { world: Rc::new(RefCell::new(world)), folder, optin: None, now: Instant::now() }
+        let directory = tempfile::tempdir().unwrap();
+        Self { sim: Rc::new(RefCell::new(sim)), directory, optin: None, now: Instant::now() }
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.folder.path().join("run"), "boot").unwrap()
+        Store::open(&self.directory.path().join("run"), "boot").unwrap()
     }
 
     fn start(&mut self, cgroups: &[usize]) {
         let paths: Vec<&str> = cgroups.iter().map(|at| CGROUPS[*at]).collect();
-        self.optin = Some(OptIn::start(self.world.clone(), self.store(), &paths).unwrap());
-        self.world.borrow_mut().down = false;
+        self.optin = Some(OptIn::start(self.sim.clone(), self.store(), &paths).unwrap());
+        self.sim.borrow_mut().down = false;
         self.settle();
     }
 
     /// Pass the followed cgroups to the kernel side.
     fn follow(&self) {
         let followed = self.optin.as_ref().map_or_else(BTreeMap::new, OptIn::followed);
-        let mut world = self.world.borrow_mut();
-        world.followed = followed;
-        let inside: Vec<usize> = (0..CGROUPS.len()).filter(|at| world.covered(*at)).collect();
-        for thread in world.threads.values_mut() {
+        let mut sim = self.sim.borrow_mut();
+        sim.followed = followed;
+        let inside: Vec<usize> = (0..CGROUPS.len()).filter(|at| sim.covered(*at)).collect();
+        for thread in sim.threads.values_mut() {
             thread.was_inside |= inside.contains(&thread.cgroup);
         }
     }
 
     fn hear(&mut self) {
-        let hints = std::mem::take(&mut self.world.borrow_mut().hints);
-        for hint in hints {
-            self.optin.as_mut().unwrap().heard(hint, self.now);
+        let notices = std::mem::take(&mut self.sim.borrow_mut().notices);
+        for notify in notices {
+            self.optin.as_mut().unwrap().note_event(notify, self.now);
         }
     }
 
     fn pass(&mut self) {
-        let _ = self.optin.as_mut().unwrap().welcome();
+        let _ = self.optin.as_mut().unwrap().opt_in_arrived();
         self.follow();
         self.hear();
         self.optin.as_mut().unwrap().pass(self.now);
@@ -79,9 +79,9 @@ impl Agent {
         loop {
             self.pass();
             // Without a cgroup the agent makes no call that advances the events.
-            self.world.borrow_mut().step();
-            let world = self.world.borrow();
-            if world.hints.is_empty() && world.events.is_empty() {
+            self.sim.borrow_mut().step();
+            let sim = self.sim.borrow();
+            if sim.notices.is_empty() && sim.events.is_empty() {
                 break;
             }
         }
@@ -98,13 +98,13 @@ impl Agent {
     fn kill(&mut self) {
         let mut optin = self.optin.take().unwrap();
         optin.over = true;
-        let mut world = self.world.borrow_mut();
-        world.down = true;
-        world.hints.clear();
-        world.recorded = optin.journal.iter().map(|(tid, entry)| (*tid, entry.start)).collect();
-        let inside: Vec<usize> = (0..CGROUPS.len()).filter(|at| world.covered(*at)).collect();
-        let recorded = world.recorded.clone();
-        for (tid, thread) in &mut world.threads {
+        let mut sim = self.sim.borrow_mut();
+        sim.down = true;
+        sim.notices.clear();
+        sim.recorded = optin.journal.iter().map(|(tid, entry)| (*tid, entry.start)).collect();
+        let inside: Vec<usize> = (0..CGROUPS.len()).filter(|at| sim.covered(*at)).collect();
+        let recorded = sim.recorded.clone();
+        for (tid, thread) in &mut sim.threads {
             let unknown =
                 thread.attr.policy == EXT && !thread.native && !recorded.contains(&(*tid, thread.start));
             thread.escaped |= unknown && !inside.contains(&thread.cgroup);
@@ -112,7 +112,7 @@ impl Agent {
     }
 
     fn judge(&self) {
-        let wrongs = self.world.borrow().judge();
+        let wrongs = self.sim.borrow().judge();
         assert!(wrongs.is_empty(), "{wrongs:#?}");
     }
 
@@ -122,20 +122,19 @@ impl Agent {
         loop {
             self.hear();
             assert!(self.optin.as_mut().unwrap().finish());
-            if self.world.borrow().hints.is_empty() {
+            if self.sim.borrow().notices.is_empty() {
                 break;
             }
         }
         self.optin = None;
         self.follow();
-        assert!(!Store::exists(&self.folder.path().join("run")));
+        assert!(!Store::exists(&self.directory.path().join("run")));
         self.judge();
     }
 
     fn policies(&self) -> Vec<(u32, i32)> {
-        let world = self.world.borrow();
-        world
-            .threads
+        let sim = self.sim.borrow();
+        sim.threads
             .iter()
             .filter(|(tid, _)| **tid != OWN)
             .map(|(_, t)| (t.attr.policy, t.attr.nice))
@@ -156,20 +155,20 @@ fn any_thread() -> impl Strategy<Value = Thread> {
         })
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = SimEvent> {
     let policy = prop::sample::select(vec![NORMAL, BATCH, IDLE, FIFO]);
     prop_oneof![
         4 => (0..20usize, any::<bool>(), prop::option::weighted(0.3, 0..4usize))
-            .prop_map(|(by, thread, into)| Event::Fork { by, thread, into }),
-        2 => (0..20usize).prop_map(Event::End),
-        4 => (0..20usize, 0..4usize).prop_map(|(at, to)| Event::Move(at, to)),
-        1 => (0..20usize, policy).prop_map(|(at, policy)| Event::Policy(at, policy)),
-        1 => (0..20usize, -20..19).prop_map(|(at, nice)| Event::Nice(at, nice)),
-        1 => (0..20usize, prop::option::of(0..20usize)).prop_map(|(at, by)| Event::Reuse(at, by)),
+            .prop_map(|(by, thread, into)| SimEvent::Fork { by, thread, into }),
+        2 => (0..20usize).prop_map(SimEvent::End),
+        4 => (0..20usize, 0..4usize).prop_map(|(at, to)| SimEvent::Move(at, to)),
+        1 => (0..20usize, policy).prop_map(|(at, policy)| SimEvent::Policy(at, policy)),
+        1 => (0..20usize, -20..19).prop_map(|(at, nice)| SimEvent::Nice(at, nice)),
+        1 => (0..20usize, prop::option::of(0..20usize)).prop_map(|(at, by)| SimEvent::Reuse(at, by)),
     ]
 }
 
-fn any_events() -> impl Strategy<Value = VecDeque<Option<Event>>> {
+fn any_events() -> impl Strategy<Value = VecDeque<Option<SimEvent>>> {
     prop::collection::vec(prop::option::weighted(0.4, any_event()), 0..60).prop_map(VecDeque::from)
 }
 
@@ -185,7 +184,7 @@ proptest! {
         agent.start(&[0]);
         agent.judge();
         for events in events {
-            agent.world.borrow_mut().events = events;
+            agent.sim.borrow_mut().events = events;
             agent.settle();
             agent.judge();
         }
@@ -202,7 +201,7 @@ proptest! {
         agent.start(&[0, 2]);
         let mut inside = BTreeSet::from([0, 2]);
         for (events, at, add) in steps {
-            agent.world.borrow_mut().events = events;
+            agent.sim.borrow_mut().events = events;
             let (optin, path) = (agent.optin.as_mut().unwrap(), Path::new(CGROUPS[at]));
             if add {
                 inside.insert(at);
@@ -214,7 +213,7 @@ proptest! {
             agent.judge();
         }
         // Threads go on while the agent ends.
-        agent.world.borrow_mut().events = last;
+        agent.sim.borrow_mut().events = last;
         agent.finish();
     }
 
@@ -227,13 +226,13 @@ proptest! {
         let mut agent = Agent::new(threads);
         agent.start(&[0, 2]);
         // A budget may make the kernel refuse in the middle of a pass. Then the agent is killed.
-        agent.world.borrow_mut().events = before;
-        agent.world.borrow_mut().budget = budget;
+        agent.sim.borrow_mut().events = before;
+        agent.sim.borrow_mut().budget = budget;
         agent.pass();
         agent.kill();
-        agent.world.borrow_mut().budget = None;
-        agent.world.borrow_mut().events = meanwhile;
-        agent.world.borrow_mut().run();
+        agent.sim.borrow_mut().budget = None;
+        agent.sim.borrow_mut().events = meanwhile;
+        agent.sim.borrow_mut().run();
         agent.start(if opts_in { &[2] } else { &[] });
         agent.judge();
         agent.finish();
@@ -250,7 +249,7 @@ fn policies_go_and_come_back() {
     assert_eq!(agent.policies(), [(EXT, 5), (EXT, -3), (EXT, IDLE_NICE), (FIFO, 0), (NORMAL, 1)]);
     let report = agent.optin.as_ref().unwrap().report();
     let expected = CgroupReport { path: "/in".into(), threads: 3, real_time: 1, cpu_max: None };
-    assert_eq!(report, Report { cgroups: vec![expected], ..Report::default() });
+    assert_eq!(report, CgroupsReport { cgroups: vec![expected], ..CgroupsReport::default() });
     agent.finish();
     assert_eq!(agent.policies(), before);
 }
@@ -260,9 +259,9 @@ fn a_child_that_leaves_before_it_was_seen_is_known_by_the_hint() {
     let mut agent = Agent::new(vec![task(0, BATCH, 0)]);
     agent.start(&[0]);
     // The child is forked, leaves and forks again between two scans.
-    let fork = |by| Event::Fork { by, thread: false, into: None };
-    agent.world.borrow_mut().events = [fork(0), Event::Move(1, 3), fork(1)].map(Some).into();
-    agent.world.borrow_mut().run();
+    let fork = |by| SimEvent::Fork { by, thread: false, into: None };
+    agent.sim.borrow_mut().events = [fork(0), SimEvent::Move(1, 3), fork(1)].map(Some).into();
+    agent.sim.borrow_mut().run();
     agent.settle();
     assert!(agent.optin.as_ref().unwrap().is_watching());
     assert_eq!(agent.policies(), [(EXT, 0), (BATCH, 0), (BATCH, 0)]);
@@ -277,7 +276,7 @@ fn who_asks_for_the_policy_outside_keeps_it() {
     let native = Thread { native: true, ..task(3, EXT, 0) };
     let mut agent = Agent::new(vec![native.clone(), task(0, NORMAL, 0)]);
     agent.start(&[0]);
-    agent.world.borrow_mut().events = [Some(Event::Fork { by: 0, thread: false, into: None })].into();
+    agent.sim.borrow_mut().events = [Some(SimEvent::Fork { by: 0, thread: false, into: None })].into();
     agent.settle();
     agent.finish();
     assert_eq!(agent.policies(), [(EXT, 0), (NORMAL, 0), (EXT, 0)]);
@@ -286,21 +285,21 @@ fn who_asks_for_the_policy_outside_keeps_it() {
 #[test]
 fn what_the_kernel_refuses_is_told_and_tried_again() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0), task(0, BATCH, 0)]);
-    agent.world.borrow_mut().budget = Some(0);
-    agent.world.borrow_mut().limited = true;
+    agent.sim.borrow_mut().budget = Some(0);
+    agent.sim.borrow_mut().limited = true;
     agent.start(&[0]);
     let report = agent.optin.as_ref().unwrap().report();
     assert!(report.notes[0].contains("cannot be set"), "{report:?}");
     assert!(report.cgroups[0].note().unwrap().contains("cpu.max of /in"));
-    agent.world.borrow_mut().budget = None;
+    agent.sim.borrow_mut().budget = None;
     agent.pass();
     assert_eq!(agent.policies(), [(EXT, 0), (EXT, 0)]);
     assert!(agent.optin.as_ref().unwrap().report().notes.is_empty());
     // The policies are not restored, and the record stays.
-    agent.world.borrow_mut().budget = Some(0);
+    agent.sim.borrow_mut().budget = Some(0);
     assert!(!agent.optin.as_mut().unwrap().finish());
     agent.optin = None;
-    agent.world.borrow_mut().budget = None;
+    agent.sim.borrow_mut().budget = None;
     agent.start(&[]);
     assert_eq!(agent.policies(), [(NORMAL, 0), (BATCH, 0)]);
     agent.finish();
@@ -312,7 +311,7 @@ fn what_cannot_be_recorded_is_not_switched() {
     agent.start(&[0]);
     // Without its file the store cannot append.
     agent.optin.as_mut().unwrap().store.clear().unwrap();
-    agent.world.borrow_mut().events = [Some(Event::Move(0, 0))].into();
+    agent.sim.borrow_mut().events = [Some(SimEvent::Move(0, 0))].into();
     agent.pass();
     agent.pass();
     assert_eq!(agent.policies(), [(NORMAL, 0)]);
@@ -323,9 +322,9 @@ fn what_cannot_be_recorded_is_not_switched() {
 #[test]
 fn this_process_is_given_back_what_it_had_and_not_switched() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0)]);
-    agent.world.borrow_mut().threads.get_mut(&OWN).unwrap().attr.policy = EXT;
+    agent.sim.borrow_mut().threads.get_mut(&OWN).unwrap().attr.policy = EXT;
     agent.start(&[0]);
-    assert_eq!(agent.world.borrow().threads[&OWN].attr.policy, NORMAL);
+    assert_eq!(agent.sim.borrow().threads[&OWN].attr.policy, NORMAL);
     assert_eq!(agent.policies(), [(EXT, 0)]);
     agent.finish();
 }
@@ -333,18 +332,18 @@ fn this_process_is_given_back_what_it_had_and_not_switched() {
 #[test]
 fn what_a_killed_agent_left_is_given_back_without_another() {
     let mut agent = Agent::new(vec![task(0, BATCH, 4), task(0, NORMAL, 0), task(3, NORMAL, 0)]);
-    let run = agent.folder.path().join("run");
-    let restore = |agent: &Agent| restore_in(agent.world.clone(), &run, "boot");
+    let run = agent.directory.path().join("run");
+    let restore = |agent: &Agent| restore_in(agent.sim.clone(), &run, "boot");
     assert_eq!(restore(&agent), Ok(0));
     assert!(!run.exists(), "nothing is made where there is nothing to do");
     agent.start(&[0]);
     let refused = restore(&agent).unwrap_err();
     assert_eq!(refused.exit, Exit::OtherScheduler, "{refused}");
     agent.kill();
-    agent.world.borrow_mut().budget = Some(1);
+    agent.sim.borrow_mut().budget = Some(1);
     let failed = restore(&agent).unwrap_err();
     assert!(failed.exit == Exit::Runtime && failed.message.contains("cgroup restore"), "{failed}");
-    agent.world.borrow_mut().budget = None;
+    agent.sim.borrow_mut().budget = None;
     assert_eq!(restore(&agent), Ok(1), "one was given back before");
     assert_eq!(agent.policies(), [(BATCH, 4), (NORMAL, 0), (NORMAL, 0)]);
     assert!(!Store::exists(&run));

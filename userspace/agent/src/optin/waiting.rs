@@ -105,21 +105,21 @@ impl<S: System> OptIn<S> {
     ///
     /// # Errors
     /// Fail as [`Self::add`] does, except when the path names no cgroup yet.
-    pub fn want(&mut self, path: &Path) -> Result<(), Failure> {
+    pub fn opt_in_configured(&mut self, path: &Path) -> Result<(), Failure> {
         let found = self.system.find(path)?;
         self.take(found)
     }
 
     /// Opt in the cgroups that have appeared. Return true if there are any. The next [`Self::pass`]
     /// switches their threads.
-    pub fn welcome(&mut self) -> bool {
+    pub fn opt_in_arrived(&mut self) -> bool {
         let before = self.inside.len();
         for cgroup in self.waiting.arrived(&self.system) {
             let path = cgroup.path.clone();
             match self.opt_in(cgroup) {
                 Ok(()) => info!("the cgroup {path} is there: it is opted in"),
                 Err(failure) => {
-                    self.complain(failure.message);
+                    self.report_trouble(failure.message);
                     self.waiting.add(path);
                 }
             }

@@ -53,7 +53,7 @@ pub fn encode(formula: Formula, fields: Fields) -> Result<u64, String> {
         true => Err(format!("{name}={value:#x} is more than the {most:#x} that fits")),
         false => Ok(u64::from(value)),
     };
-    let most_event = match formula {
+    let max_event = match formula {
         Formula::Intel => 0xff,
         Formula::Amd => 0xfff,
         Formula::Arm => 0xffff,
@@ -61,7 +61,7 @@ pub fn encode(formula: Formula, fields: Fields) -> Result<u64, String> {
             return Err("events of this PMU have names, not numbers; leave out event".to_owned());
         }
     };
-    let event = too_large("event", fields.event, most_event)?;
+    let event = too_large("event", fields.event, max_event)?;
     if formula == Formula::Arm {
         return match (Fields { event: 0, ..fields }) == Fields::default() {
             true => Ok(event),

@@ -13,8 +13,8 @@
 //! its PMUs. If several name the same CPU and role, the last one counts. If the event cannot be
 //! opened, the CPU has no counters: no other event replaces it.
 
+use super::roles::{Events, PerfEvent, Role, Unit};
 use super::sysfs::{Pmu, Term, is_name, parse_terms};
-use super::types::{Event, Events, Role, Unit};
 use crate::failure::Failure;
 use std::fmt;
 use std::path::Path;
@@ -91,11 +91,11 @@ fn parse_unit(role: Role, text: &str) -> Result<Unit, String> {
 }
 
 impl Override {
-    fn event(&self, pmu: &Pmu) -> Result<Event, String> {
+    fn event(&self, pmu: &Pmu) -> Result<PerfEvent, String> {
         let config = pmu.configure(&self.terms)?;
         let text = self.to_string();
         let name = text.split_once('=').map_or(text.clone(), |(_, event)| event.to_owned());
-        Ok(Event { name, kind: pmu.kind, config, unit: self.unit })
+        Ok(PerfEvent { name, kind: pmu.kind, config, unit: self.unit })
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn check_at(root: &Path, overrides: &[Override]) -> Result<(), Failur
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::fake::Machine;
+    use super::super::fake::FakeSysfs;
     use super::*;
     use crate::failure::Exit;
     use proptest::prelude::*;
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn holds_for_the_cpus_of_its_pmu() {
-        let machine = Machine::hybrid();
+        let machine = FakeSysfs::hybrid();
         let pmus = Pmu::list(machine.root());
         let named =
             ["external=cpu_core/event=1/", "external=cpu_core/event=2/", "external=cpu_atom/event=3/"];
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_refused_before_the_start() {
-        let machine = Machine::hybrid();
+        let machine = FakeSysfs::hybrid();
         for (text, says) in [
             ("external=cpu/event=1/", "there is no PMU cpu; this machine has cpu_atom, cpu_core, uncore_imc"),
             ("external=cpu_atom/evnt=1/", "no field or event evnt"),

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::open::{Kernel, Request};
+use super::open::{OpenRequest, PerfOpener};
 use crate::topology::{Cpu, Topology};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,21 +13,21 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// A machine in a directory.
-pub struct Machine {
-    folder: tempfile::TempDir,
+pub struct FakeSysfs {
+    directory: tempfile::TempDir,
     pub topology: Topology,
 }
 
-impl Machine {
+impl FakeSysfs {
     pub fn new(cpus: u32) -> Self {
         let cpu = |cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 };
         let topology =
             Topology { cpus: (0..cpus).map(cpu).collect(), possible: (0..cpus).collect(), llc_bytes: 0 };
-        Self { folder: tempfile::tempdir().unwrap(), topology }
+        Self { directory: tempfile::tempdir().unwrap(), topology }
     }
 
     pub fn root(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
     pub fn write(&self, path: &str, text: &str) {
@@ -122,18 +122,18 @@ impl Machine {
 }
 
 /// Errno for a request; None opens it.
-type Rule<'a> = dyn Fn(&Request) -> Option<i32> + 'a;
+type Rule<'a> = dyn Fn(&OpenRequest) -> Option<i32> + 'a;
 
 /// A kernel that refuses by a rule and returns descriptors of one file for the rest.
-pub struct FakeKernel<'a> {
+pub struct FakeOpener<'a> {
     rule: Box<Rule<'a>>,
     file: tempfile::NamedTempFile,
     opened: RefCell<Vec<(u32, u32, u64)>>,
 }
 
-impl<'a> FakeKernel<'a> {
+impl<'a> FakeOpener<'a> {
     /// Create a kernel whose `rule` gives the errno for a request, or None to open it.
-    pub fn new(rule: impl Fn(&Request) -> Option<i32> + 'a) -> Self {
+    pub fn new(rule: impl Fn(&OpenRequest) -> Option<i32> + 'a) -> Self {
         Self {
             rule: Box::new(rule),
             file: tempfile::NamedTempFile::new().unwrap(),
@@ -159,8 +159,8 @@ impl<'a> FakeKernel<'a> {
     }
 }
 
-impl Kernel for FakeKernel<'_> {
-    fn open(&self, request: &Request, _leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+impl PerfOpener for FakeOpener<'_> {
+    fn open(&self, request: &OpenRequest, _leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
         if let Some(error) = (self.rule)(request) {
             return Err(io::Error::from_raw_os_error(error));
         }

@@ -1,9 +1,9 @@
 //! The open counters of one CPU.
 
+use super::event_plan::EventPlan;
 use super::open::Fds;
-use super::plan::Plan;
-use super::read::{LONGEST, Reading};
-use super::types::{Event, EventSummary, Events, ROLES, Role, Source, Unit};
+use super::read::{CounterReading, LONGEST};
+use super::roles::{CounterState, EventSummary, Events, PerfEvent, ROLES, Role, Unit};
 use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +20,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(cpu: u32, plan: &Plan, index: usize, fds: Fds) -> Self {
+    pub(super) fn new(cpu: u32, plan: &EventPlan, index: usize, fds: Fds) -> Self {
         Self { cpu, events: plan.events.clone(), origin: plan.origin.clone(), plan: index, fds }
     }
 
@@ -46,7 +46,7 @@ impl Group {
 
     /// Return the open event of a role.
     #[must_use]
-    pub fn event(&self, role: Role) -> Option<&Event> {
+    pub fn event(&self, role: Role) -> Option<&PerfEvent> {
         self.events[role.index()].as_ref()
     }
 
@@ -55,14 +55,14 @@ impl Group {
     /// # Errors
     /// The kernel's error. `InvalidData` when it returns fewer values than requested, as when the
     /// group cannot be scheduled.
-    pub fn read(&self) -> io::Result<Reading> {
+    pub fn read(&self) -> io::Result<CounterReading> {
         let [Some(leader), ..] = &self.fds else { return Err(Errno::EBADF.into()) };
         let mut bytes = [0; LONGEST];
         let length = nix::unistd::read(leader, &mut bytes)?;
         let open = self.fds.each_ref().map(Option::is_some);
         let short =
             || io::Error::new(io::ErrorKind::InvalidData, "the kernel gave another number of counters");
-        bytes.get(..length).and_then(|bytes| Reading::parse(bytes, open)).ok_or_else(short)
+        bytes.get(..length).and_then(|bytes| CounterReading::parse(bytes, open)).ok_or_else(short)
     }
 
     /// List the open events.
@@ -73,8 +73,8 @@ impl Group {
     }
 
     /// Classify the counters. `refusal` says why no better ones are open.
-    pub(super) fn worth(&self, refusal: Option<String>) -> Source {
-        Source::of(&self.events, || {
+    pub(super) fn worth(&self, refusal: Option<String>) -> CounterState {
+        CounterState::of(&self.events, || {
             let external = match self.unit(Role::External) {
                 None => Some("external stalls are not counted"),
                 Some(Unit::Misses) => Some("external stalls are counted as misses"),

@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn the_register_comes_before_the_list() {
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("sys/devices/system/cpu/cpu1/regs/identification");
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("midr_el1"), "0x00000000410fd461\n").unwrap();
+        let directory = root.path().join("sys/devices/system/cpu/cpu1/regs/identification");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("midr_el1"), "0x00000000410fd461\n").unwrap();
         let kinds = Identities::read(root.path());
         assert_eq!(kinds.of(1), Identity { vendor: "arm".into(), family: 0x41, model: 0xd46 });
         assert_eq!(kinds.of(0), Identity::default());

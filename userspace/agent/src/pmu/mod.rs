@@ -8,10 +8,10 @@
 //!
 //! # Approach
 //! For each CPU, find the PMU that serves it ([`sysfs`]), its core type ([`identity`]), and the
-//! events to try, in this order ([`plan`]):
+//! events to try, in this order ([`event_plan`]):
 //!
 //! 1. the user's events ([`events`]),
-//! 2. the shipped table ([`table`], [`encode`]),
+//! 2. the shipped table ([`event_table`], [`encode`]),
 //! 3. the kernel's generic stall events,
 //! 4. misses of the last-level cache.
 //!
@@ -37,33 +37,33 @@
 //! one core type, while the counts come from both.
 
 pub mod encode;
+pub mod event_plan;
+pub mod event_table;
 pub mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 mod group;
 pub mod identity;
 pub mod open;
-pub mod plan;
 pub mod probe;
 pub mod read;
+pub mod roles;
 pub mod survey;
 pub mod sysfs;
-pub mod table;
-pub mod types;
 
 pub use events::Override;
 pub use group::Group;
-pub use probe::{Seen, StallLoops, Work};
-pub use read::{Delta, Reading};
-pub use types::{CpuSummary, Event, EventSummary, Role, Source, Unit};
+pub use probe::{Probed, StallLoops, StallWork};
+pub use read::{CounterReading, Delta};
+pub use roles::{CounterState, CpuSummary, EventSummary, PerfEvent, Role, Unit};
 
 use crate::topology::Topology;
+use event_plan::{EventPlan, Plans, plans};
+use event_table::Table;
 use identity::Identities;
-use open::{Kernel, Opened, Perf, make_room, open_best};
-use plan::{Plan, Plans, plans};
+use open::{Opened, Perf, PerfOpener, make_room, open_best};
 use std::path::Path;
 use sysfs::Pmu;
-use table::Table;
 
 /// The user's options for the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,19 +83,19 @@ impl Default for Options {
 /// The counters of all CPUs, closed on drop. The default has none.
 #[derive(Debug, Default)]
 pub struct Counters {
-    cpus: Vec<CpuCounters>,
+    cpus: Vec<OpenCpu>,
 }
 
 /// The counters of one CPU.
 #[derive(Debug)]
-struct CpuCounters {
+struct OpenCpu {
     cpu: u32,
     pmu: Option<String>,
-    source: Source,
+    source: CounterState,
     /// Plans, best first; empty when none are known.
-    plans: Vec<Plan>,
+    plans: Vec<EventPlan>,
     /// Memory events that the probe found not to count.
-    absent: Vec<Event>,
+    absent: Vec<PerfEvent>,
     group: Option<Group>,
 }
 
@@ -108,22 +108,19 @@ impl Counters {
 
     /// Like [`Self::open`], on the machine whose `sys` and `proc` are below `root`.
     #[must_use]
-    pub fn open_by(kernel: &dyn Kernel, root: &Path, topology: &Topology, options: &Options) -> Self {
+    pub fn open_by(kernel: &dyn PerfOpener, root: &Path, topology: &Topology, options: &Options) -> Self {
         let numbers = topology.cpus.iter().map(|cpu| cpu.cpu);
         if !options.enabled {
             let off = |cpu| {
-                CpuCounters::unknown(
-                    cpu,
-                    "counting is switched off; switch it on to classify tasks".to_owned(),
-                )
+                OpenCpu::unknown(cpu, "counting is switched off; switch it on to classify tasks".to_owned())
             };
             return Self { cpus: numbers.map(off).collect() };
         }
         make_room(topology.cpus.len());
         let (pmus, identities) = (Pmu::list(root), Identities::read(root));
         let open = |cpu| match plans(&pmus, Table::shipped(), &identities.of(cpu), cpu, &options.events) {
-            Ok(plans) => CpuCounters::open(kernel, cpu, plans),
-            Err(reason) => CpuCounters::unknown(cpu, reason),
+            Ok(plans) => OpenCpu::open(kernel, cpu, plans),
+            Err(reason) => OpenCpu::unknown(cpu, reason),
         };
         Self { cpus: numbers.map(open).collect() }
     }
@@ -137,7 +134,7 @@ impl Counters {
 
     fn open_anew_by(
         &mut self,
-        kernel: &dyn Kernel,
+        kernel: &dyn PerfOpener,
         root: &Path,
         cpus: &[u32],
         topology: &Topology,
@@ -149,7 +146,7 @@ impl Counters {
         let topology = Topology { cpus: back, ..topology.clone() };
         self.cpus.extend(Self::open_by(kernel, root, &topology, options).cpus);
         let gone = cpus.iter().filter(|cpu| topology.cpus.iter().all(|back| back.cpu != **cpu));
-        let offline = |cpu| CpuCounters::unknown(cpu, format!("CPU {cpu} is offline; bring it online"));
+        let offline = |cpu| OpenCpu::unknown(cpu, format!("CPU {cpu} is offline; bring it online"));
         self.cpus.extend(gone.copied().map(offline));
         self.cpus.sort_by_key(|counters| counters.cpu);
     }
@@ -162,7 +159,7 @@ impl Counters {
 
     /// Return how complete a CPU's counters are; None for a CPU that was not online.
     #[must_use]
-    pub fn source(&self, cpu: u32) -> Option<&Source> {
+    pub fn source(&self, cpu: u32) -> Option<&CounterState> {
         self.of(cpu).map(|counters| &counters.source)
     }
 
@@ -174,25 +171,25 @@ impl Counters {
     /// Return a summary of each CPU for `scx_bias status`.
     #[must_use]
     pub fn summary(&self) -> Vec<CpuSummary> {
-        self.cpus.iter().map(CpuCounters::summary).collect()
+        self.cpus.iter().map(OpenCpu::summary).collect()
     }
 
-    fn of(&self, cpu: u32) -> Option<&CpuCounters> {
+    fn of(&self, cpu: u32) -> Option<&OpenCpu> {
         self.cpus.iter().find(|counters| counters.cpu == cpu)
     }
 }
 
-impl CpuCounters {
+impl OpenCpu {
     fn unknown(cpu: u32, reason: String) -> Self {
-        let source = Source::Unknown { reason };
+        let source = CounterState::Unknown { reason };
         Self { cpu, pmu: None, source, plans: Vec::new(), absent: Vec::new(), group: None }
     }
 
-    fn open(kernel: &dyn Kernel, cpu: u32, Plans { pmu, plans }: Plans) -> Self {
+    fn open(kernel: &dyn PerfOpener, cpu: u32, Plans { pmu, plans }: Plans) -> Self {
         let mut counters = Self { pmu, plans, ..Self::unknown(cpu, String::new()) };
         match open_best(kernel, cpu, &counters.plans, |_, _| true) {
             Ok(opened) => counters.install(opened),
-            Err(reason) => counters.source = Source::Unknown { reason },
+            Err(reason) => counters.source = CounterState::Unknown { reason },
         }
         counters
     }

@@ -8,8 +8,8 @@
 //! A group that cannot be opened as a whole leaves nothing open. Descriptors close with their owner
 //! and on exec.
 
-use super::plan::Plan;
-use super::types::{Event, ROLES};
+use super::event_plan::EventPlan;
+use super::roles::{PerfEvent, ROLES};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use perf_event_open_sys as perf;
@@ -22,28 +22,28 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// An event to open on a CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct OpenRequest<'a> {
     /// The CPU, for all tasks that run on it.
     pub cpu: u32,
     /// The event.
-    pub event: &'a Event,
+    pub event: &'a PerfEvent,
 }
 
 /// The interface that opens events: the kernel, or a test's stand-in.
-pub trait Kernel {
+pub trait PerfOpener {
     /// Open an event, in the group of `leader` if there is one.
     ///
     /// # Errors
     /// The kernel's errno.
-    fn open(&self, request: &Request<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>;
+    fn open(&self, request: &OpenRequest<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>;
 }
 
 /// This machine's kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Perf;
 
-impl Kernel for Perf {
-    fn open(&self, request: &Request<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+impl PerfOpener for Perf {
+    fn open(&self, request: &OpenRequest<'_>, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
         let event = request.event;
         let mut attr = perf_event_attr {
             type_: event.kind,
@@ -73,7 +73,7 @@ pub type Fds = [Option<OwnedFd>; ROLES];
 
 /// The reason why a group did not open.
 #[derive(Debug)]
-struct Refusal {
+struct OpenError {
     /// Cause and remedy.
     sentence: String,
     /// True if no other group would open either.
@@ -96,10 +96,10 @@ pub struct Opened {
 /// # Errors
 /// The sentence of the first refusal, which is that of the best plan.
 pub fn open_best(
-    kernel: &dyn Kernel,
+    kernel: &dyn PerfOpener,
     cpu: u32,
-    plans: &[Plan],
-    wanted: impl Fn(usize, &Plan) -> bool,
+    plans: &[EventPlan],
+    wanted: impl Fn(usize, &EventPlan) -> bool,
 ) -> Result<Opened, String> {
     let mut first: Option<String> = None;
     for (plan, candidate) in plans.iter().enumerate().filter(|(at, plan)| wanted(*at, plan)) {
@@ -116,19 +116,20 @@ pub fn open_best(
     Err(first.unwrap_or_else(|| "no other events are known for this CPU; name some with --events".to_owned()))
 }
 
-fn open_group(kernel: &dyn Kernel, cpu: u32, plan: &Plan) -> Result<Fds, Refusal> {
+fn open_group(kernel: &dyn PerfOpener, cpu: u32, plan: &EventPlan) -> Result<Fds, OpenError> {
     let mut fds = Fds::default();
     for slot in 0..ROLES {
         let Some(event) = &plan.events[slot] else { continue };
         let leader = fds[0].as_ref().map(AsFd::as_fd);
-        let fd = kernel.open(&Request { cpu, event }, leader).map_err(|error| refusal(&error, cpu, event))?;
+        let fd =
+            kernel.open(&OpenRequest { cpu, event }, leader).map_err(|error| refusal(&error, cpu, event))?;
         fds[slot] = Some(fd);
     }
     Ok(fds)
 }
 
 /// Return a sentence for an errno.
-fn refusal(error: &io::Error, cpu: u32, event: &Event) -> Refusal {
+fn refusal(error: &io::Error, cpu: u32, event: &PerfEvent) -> OpenError {
     let errno = error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
     let name = &event.name;
     let sentence = match errno {
@@ -163,7 +164,7 @@ fn refusal(error: &io::Error, cpu: u32, event: &Event) -> Refusal {
     };
     let final_ =
         matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EMFILE | Errno::ENFILE | Errno::ENOSYS);
-    Refusal { sentence, final_ }
+    OpenError { sentence, final_ }
 }
 
 /// Raise the soft limit of open files to what `cpus` CPUs need, at most to the hard limit.
@@ -184,15 +185,20 @@ pub fn make_room(cpus: usize) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::fake::FakeKernel;
-    use super::super::types::Unit;
+    use super::super::fake::FakeOpener;
+    use super::super::roles::Unit;
     use super::*;
 
-    fn plan(externals: u64) -> Plan {
+    fn plan(externals: u64) -> EventPlan {
         let event = |config| {
-            Some(Event { name: format!("e{config}"), kind: 4, config: [config, 0, 0], unit: Unit::Cycles })
+            Some(PerfEvent {
+                name: format!("e{config}"),
+                kind: 4,
+                config: [config, 0, 0],
+                unit: Unit::Cycles,
+            })
         };
-        Plan { origin: "test".into(), events: [event(1), event(2), event(externals), event(4)] }
+        EventPlan { origin: "test".into(), events: [event(1), event(2), event(externals), event(4)] }
     }
 
     #[test]
@@ -200,7 +206,7 @@ mod tests {
         // Each slot refuses once.
         for bad in 1..=4 {
             let kernel =
-                FakeKernel::new(|request| (request.event.config[0] == bad).then_some(Errno::EINVAL as i32));
+                FakeOpener::new(|request| (request.event.config[0] == bad).then_some(Errno::EINVAL as i32));
             let why = open_best(&kernel, 7, &[plan(3)], |_, _| true).unwrap_err();
             assert!(why.contains("CPU 7 does not accept e") && why.contains("--events"), "{why}");
             assert_eq!(kernel.alive(), 0);
@@ -210,7 +216,7 @@ mod tests {
     #[test]
     fn the_next_plan_is_tried_and_the_first_refusal_kept() {
         let kernel =
-            FakeKernel::new(|request| (request.event.config[0] == 30).then_some(Errno::ENOENT as i32));
+            FakeOpener::new(|request| (request.event.config[0] == 30).then_some(Errno::ENOENT as i32));
         let opened = open_best(&kernel, 0, &[plan(30), plan(3)], |_, _| true).unwrap();
         assert_eq!((opened.plan, kernel.alive()), (1, 4));
         assert!(opened.refusal.as_ref().unwrap().contains("has no event e30"));
@@ -222,7 +228,7 @@ mod tests {
     #[test]
     fn without_the_right_nothing_more_is_tried() {
         let tried = std::cell::Cell::new(0);
-        let kernel = FakeKernel::new(|_| {
+        let kernel = FakeOpener::new(|_| {
             tried.set(tried.get() + 1);
             Some(Errno::EACCES as i32)
         });

@@ -18,10 +18,10 @@
 //! # Limits
 //! A counter that moves but counts something else passes.
 
-use super::open::{Kernel, Opened, Perf, open_best};
-use super::read::{Delta, Reading};
-use super::types::{Role, Source};
-use super::{Counters, CpuCounters, Group};
+use super::open::{Opened, Perf, PerfOpener, open_best};
+use super::read::{CounterReading, Delta};
+use super::roles::{CounterState, Role};
+use super::{Counters, Group, OpenCpu};
 use crate::failure::Failure;
 use crate::loops::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
 use crate::loops::kernels::{Branches, branches};
@@ -29,7 +29,7 @@ use crate::loops::thread;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Work that must move the counters.
-pub struct Work<'a> {
+pub struct StallWork<'a> {
     /// Work that waits for memory.
     pub external: &'a (dyn Fn() + Sync),
     /// Work that stalls without memory.
@@ -71,10 +71,10 @@ impl StallLoops {
 
 /// Counts of a CPU's events over the calibration's loops, which are such work too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Probed {
     /// The kernel's CPU number.
     pub cpu: u32,
-    /// The event of external stalls that was counted, see [`super::Event::id`].
+    /// The event of external stalls that was counted, see [`super::PerfEvent::id`].
     pub event: String,
     /// Counts over the loop that waits for memory.
     pub external: Delta,
@@ -105,7 +105,7 @@ impl Lazy {
     fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
         let with = |loops: &Option<StallLoops>| {
             let loops = loops.as_ref()?;
-            measure(group, &Work { external: &|| loops.external(), internal: &|| loops.internal() })
+            measure(group, &StallWork { external: &|| loops.external(), internal: &|| loops.internal() })
         };
         let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES).ok()))?;
         match first.0.count(Role::External) {
@@ -117,7 +117,7 @@ impl Lazy {
 
 /// Result of a group's probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeVerdict {
     /// All open counters move.
     Sound,
     /// These counters stay at zero.
@@ -133,40 +133,40 @@ pub enum Verdict {
 
 /// Judge a group by its counts over the work.
 #[must_use]
-pub fn judge(external: &Delta, internal: &Delta) -> Verdict {
+pub fn judge(external: &Delta, internal: &Delta) -> ProbeVerdict {
     let sum = |role: Role| {
         external.count(role).zip(internal.count(role)).map(|(one, other)| one.saturating_add(other))
     };
     let stays = |role: Role| sum(role) == Some(0);
     if external.running == 0 && internal.running == 0 {
-        return Verdict::Dead(
+        return ProbeVerdict::Dead(
             "multiplexing never gave its counters time; stop other profilers, or free one (sysctl kernel.nmi_watchdog=0)".to_owned(),
         );
     }
     for role in [Role::Cycles, Role::Instructions] {
         if stays(role) {
-            return Verdict::Dead(format!(
+            return ProbeVerdict::Dead(format!(
                 "{} stay at zero while it works; in a virtual machine have the host pass its PMU through, else name events with --events",
                 role.name()
             ));
         }
     }
     match (stays(Role::External), stays(Role::Internal)) {
-        (false, false) => Verdict::Sound,
-        (external, internal) => Verdict::Absent { external, internal },
+        (false, false) => ProbeVerdict::Sound,
+        (external, internal) => ProbeVerdict::Absent { external, internal },
     }
 }
 
 impl Counters {
     /// Run the work on every CPU and close the counters that do not move. Open the next plans
     /// instead.
-    pub fn probe(&mut self, work: &Work<'_>) {
+    pub fn probe(&mut self, work: &StallWork<'_>) {
         self.probe_by(&Perf, &|group| measure(group, work));
     }
 
     /// Like [`Self::probe`], but use the calibration's counts where it counted the same events, and
     /// loops of some milliseconds elsewhere. `llc_bytes` is the size of the last-level cache.
-    pub fn probe_at_start(&mut self, seen: &[Seen], llc_bytes: u64) {
+    pub fn probe_at_start(&mut self, seen: &[Probed], llc_bytes: u64) {
         let lazy = Lazy::new(llc_bytes);
         self.probe_by(&Perf, &|group| seen_of(seen, group).or_else(|| lazy.measure(group)));
     }
@@ -183,10 +183,10 @@ impl Counters {
     /// unchanged.
     pub(super) fn probe_by(
         &mut self,
-        kernel: &dyn Kernel,
+        kernel: &dyn PerfOpener,
         measure: &(dyn Fn(&Group) -> Option<(Delta, Delta)> + Sync),
     ) {
-        let mut pending: Vec<&mut CpuCounters> =
+        let mut pending: Vec<&mut OpenCpu> =
             self.cpus.iter_mut().filter(|counters| counters.group.is_some()).collect();
         while !pending.is_empty() {
             let measured: Vec<Option<(Delta, Delta)>> = std::thread::scope(|scope| {
@@ -207,18 +207,18 @@ impl Counters {
     }
 }
 
-impl CpuCounters {
+impl OpenCpu {
     /// Carry out a verdict. Return true if other counters were opened, which must be probed as
     /// well.
-    fn sentence(&mut self, kernel: &dyn Kernel, verdict: Verdict) -> bool {
+    fn sentence(&mut self, kernel: &dyn PerfOpener, verdict: ProbeVerdict) -> bool {
         match verdict {
-            Verdict::Sound => false,
-            Verdict::Dead(why) => {
+            ProbeVerdict::Sound => false,
+            ProbeVerdict::Dead(why) => {
                 self.group = None;
-                self.source = Source::Unknown { reason: format!("CPU {}: {why}", self.cpu) };
+                self.source = CounterState::Unknown { reason: format!("CPU {}: {why}", self.cpu) };
                 false
             }
-            Verdict::Absent { external: false, .. } => {
+            ProbeVerdict::Absent { external: false, .. } => {
                 if let Some(group) = &mut self.group {
                     let why = group.still(Role::Internal);
                     group.close(Role::Internal);
@@ -226,12 +226,12 @@ impl CpuCounters {
                 }
                 false
             }
-            Verdict::Absent { external: true, .. } => self.reopen(kernel),
+            ProbeVerdict::Absent { external: true, .. } => self.reopen(kernel),
         }
     }
 
     /// Open the next plan with another memory event.
-    fn reopen(&mut self, kernel: &dyn Kernel) -> bool {
+    fn reopen(&mut self, kernel: &dyn PerfOpener) -> bool {
         let Some(group) = self.group.take() else { return false };
         let slot = Role::External.index();
         let why = group.still(Role::External);
@@ -249,7 +249,7 @@ impl CpuCounters {
                 true
             }
             Err(more) => {
-                self.source = Source::Unknown { reason: format!("{why}; {more}") };
+                self.source = CounterState::Unknown { reason: format!("{why}; {more}") };
                 false
             }
         }
@@ -257,7 +257,7 @@ impl CpuCounters {
 }
 
 /// Return the calibration's counts for a group; None if it counted other events or none.
-pub(super) fn seen_of(seen: &[Seen], group: &Group) -> Option<(Delta, Delta)> {
+pub(super) fn seen_of(seen: &[Probed], group: &Group) -> Option<(Delta, Delta)> {
     let event = group.event(Role::External)?.id();
     let seen = seen.iter().find(|seen| seen.cpu == group.cpu && seen.event == event)?;
     Some((seen.external, seen.internal))
@@ -269,7 +269,7 @@ const TURNS: usize = 16;
 
 /// Return the counts over both pieces of work on the group's CPU; None when these could not be run
 /// or read.
-fn measure(group: &Group, work: &Work<'_>) -> Option<(Delta, Delta)> {
+fn measure(group: &Group, work: &StallWork<'_>) -> Option<(Delta, Delta)> {
     thread::pin(group.cpu).ok()?;
     let over = |work: &dyn Fn()| counted(&|| group.read().ok(), work);
     Some((over(work.external)?, over(work.internal)?))
@@ -277,7 +277,7 @@ fn measure(group: &Group, work: &Work<'_>) -> Option<(Delta, Delta)> {
 
 /// Repeat the work until the counters that `read` reads have counted some of it, at most [`TURNS`]
 /// times.
-fn counted(read: &dyn Fn() -> Option<Reading>, work: &dyn Fn()) -> Option<Delta> {
+fn counted(read: &dyn Fn() -> Option<CounterReading>, work: &dyn Fn()) -> Option<Delta> {
     let before = read()?;
     let mut delta = None;
     for _ in 0..TURNS {

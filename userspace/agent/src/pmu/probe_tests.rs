@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::super::Options;
-use super::super::fake::{FakeKernel, Machine};
-use super::super::types::ROLES;
+use super::super::fake::{FakeOpener, FakeSysfs};
+use super::super::roles::ROLES;
 use super::*;
 use proptest::prelude::*;
 
@@ -15,22 +15,22 @@ fn delta(counts: [u64; 4]) -> Delta {
 #[test]
 fn a_counter_that_never_moves_is_absent() {
     let moved = delta([9, 9, 9, 9]);
-    assert_eq!(judge(&moved, &moved), Verdict::Sound);
+    assert_eq!(judge(&moved, &moved), ProbeVerdict::Sound);
     // A counter that moves in one of the two pieces of work moves.
-    assert_eq!(judge(&delta([9, 9, 9, 0]), &delta([9, 9, 0, 9])), Verdict::Sound);
+    assert_eq!(judge(&delta([9, 9, 9, 0]), &delta([9, 9, 0, 9])), ProbeVerdict::Sound);
     let only =
         |external, internal| judge(&delta([9, 9, external, internal]), &delta([9, 9, external, internal]));
-    assert_eq!(only(0, 1), Verdict::Absent { external: true, internal: false });
-    assert_eq!(only(1, 0), Verdict::Absent { external: false, internal: true });
+    assert_eq!(only(0, 1), ProbeVerdict::Absent { external: true, internal: false });
+    assert_eq!(only(1, 0), ProbeVerdict::Absent { external: false, internal: true });
     // A slot without a counter does not count as one that stands still.
     let without = Delta { counts: [Some(9), Some(9), Some(9), None], ..moved };
-    assert_eq!(judge(&without, &without), Verdict::Sound);
+    assert_eq!(judge(&without, &without), ProbeVerdict::Sound);
 }
 
 #[test]
 fn without_cycles_or_instructions_nothing_is_known() {
     let says = |one: Delta| match judge(&one, &one) {
-        Verdict::Dead(why) => why,
+        ProbeVerdict::Dead(why) => why,
         other => panic!("{other:?}"),
     };
     assert!(says(delta([0, 9, 9, 9])).contains("cycles stay at zero"));
@@ -46,7 +46,7 @@ fn work_is_repeated_until_the_counters_had_a_turn() {
         let read = || {
             let ran = worked.get() >= turns;
             let count = if ran { 5 } else { 0 };
-            Some(Reading {
+            Some(CounterReading {
                 counts: [Some(count); ROLES],
                 enabled: worked.get() as u64,
                 running: u64::from(ran),
@@ -62,7 +62,7 @@ fn work_is_repeated_until_the_counters_had_a_turn() {
 }
 
 /// Open a machine and probe it with the counts that `count` gives each event.
-fn probed(machine: &Machine, kernel: &FakeKernel<'_>, count: impl Fn(&str) -> u64 + Sync) -> Counters {
+fn probed(machine: &FakeSysfs, kernel: &FakeOpener<'_>, count: impl Fn(&str) -> u64 + Sync) -> Counters {
     let mut counters = Counters::open_by(kernel, machine.root(), &machine.topology, &Options::default());
     counters.probe_by(kernel, &|group| {
         let counts = group.events.each_ref().map(|event| event.as_ref().map(|event| count(&event.name)));
@@ -74,8 +74,8 @@ fn probed(machine: &Machine, kernel: &FakeKernel<'_>, count: impl Fn(&str) -> u6
 
 #[test]
 fn a_dead_memory_event_is_followed_by_the_next() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(|_| None);
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
     let counters = probed(&machine, &kernel, |name| {
         u64::from(!name.ends_with("STALLS_L3_MISS") && !name.contains("DRAM"))
     });
@@ -86,13 +86,13 @@ fn a_dead_memory_event_is_followed_by_the_next() {
     );
     assert_eq!(kernel.alive(), 4 * ROLES);
     // Full again: both are stall time.
-    assert_eq!(counters.source(0), Some(&Source::Full));
+    assert_eq!(counters.source(0), Some(&CounterState::Full));
 }
 
 #[test]
 fn misses_are_the_last_resort_and_say_why() {
-    let machine = Machine::amd(0x1a, 0x44);
-    let kernel = FakeKernel::new(|_| None);
+    let machine = FakeSysfs::amd(0x1a, 0x44);
+    let kernel = FakeOpener::new(|_| None);
     let stalls = ["ex_no_retire.load_not_complete", "stalled-cycles-backend"];
     let counters = probed(&machine, &kernel, |name| u64::from(!stalls.contains(&name)));
     let reason = counters.source(1).unwrap().reason().unwrap();
@@ -102,10 +102,10 @@ fn misses_are_the_last_resort_and_say_why() {
 
 #[test]
 fn a_machine_that_counts_nothing_ends_unknown_with_nothing_open() {
-    let machine = Machine::big_little();
-    let kernel = FakeKernel::new(|_| None);
+    let machine = FakeSysfs::big_little();
+    let kernel = FakeOpener::new(|_| None);
     let counters = probed(&machine, &kernel, |_| 0);
-    assert!(counters.summary().iter().all(|s| matches!(s.source, Source::Unknown { .. })));
+    assert!(counters.summary().iter().all(|s| matches!(s.source, CounterState::Unknown { .. })));
     assert_eq!(kernel.alive(), 0);
     // Only cycles and instructions count: every plan is tried.
     let counters = probed(&machine, &kernel, |name| {
@@ -118,29 +118,29 @@ fn a_machine_that_counts_nothing_ends_unknown_with_nothing_open() {
 
 #[test]
 fn a_cpu_that_cannot_be_measured_keeps_its_counters() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(|_| None);
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
     let mut counters = Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
     counters.probe_by(&kernel, &|_| None);
-    assert_eq!((counters.groups().count(), counters.source(0)), (4, Some(&Source::Full)));
+    assert_eq!((counters.groups().count(), counters.source(0)), (4, Some(&CounterState::Full)));
 }
 
 /// Counts that a calibration would have seen of the open counters: every event moves except `dead`.
-fn seen_by_calibration(counters: &Counters, dead: &str) -> Vec<Seen> {
+fn seen_by_calibration(counters: &Counters, dead: &str) -> Vec<Probed> {
     let seen = |group: &Group| {
-        let count = |event: &crate::pmu::Event| u64::from(event.name != dead);
+        let count = |event: &crate::pmu::PerfEvent| u64::from(event.name != dead);
         let counts = group.events.each_ref().map(|event| event.as_ref().map(count));
         let delta = Delta { counts, enabled: 10, running: 10, backwards: false };
         let event = group.event(Role::External).unwrap().id();
-        Seen { cpu: group.cpu, event, external: delta, internal: delta }
+        Probed { cpu: group.cpu, event, external: delta, internal: delta }
     };
     counters.groups().map(seen).collect()
 }
 
 #[test]
 fn what_calibration_saw_is_not_measured_again() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(|_| None);
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
     let open = || Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
     let dead = "MEM_BOUND_STALLS.LOAD_DRAM_HIT";
     let mut counters = open();
@@ -159,7 +159,7 @@ fn what_calibration_saw_is_not_measured_again() {
     measured.sort();
     assert_eq!(measured.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
     assert!(measured.iter().all(|(_, event)| event != dead), "{measured:?}");
-    assert_eq!(counters.source(0), Some(&Source::Full));
+    assert_eq!(counters.source(0), Some(&CounterState::Full));
     assert!(counters.cpu(2).is_some_and(|group| group.event(Role::External).unwrap().name != dead));
     // There are no counts of another machine's CPUs.
     assert_eq!(seen_of(&[], open().cpu(0).unwrap()), None);
@@ -172,11 +172,11 @@ proptest! {
         let verdict = judge(&delta(one), &delta(other));
         let zero = |slot: usize| one[slot] == Some(0) && other[slot] == Some(0);
         match verdict {
-            Verdict::Sound => prop_assert!(running > 0 && !(0..4).any(zero)),
-            Verdict::Absent { external, internal } => {
+            ProbeVerdict::Sound => prop_assert!(running > 0 && !(0..4).any(zero)),
+            ProbeVerdict::Absent { external, internal } => {
                 prop_assert!(external == zero(2) && internal == zero(3) && (external || internal));
             }
-            Verdict::Dead(_) => prop_assert!(running == 0 || zero(0) || zero(1)),
+            ProbeVerdict::Dead(_) => prop_assert!(running == 0 || zero(0) || zero(1)),
         }
     }
 }

@@ -6,11 +6,11 @@
 //! A counter may run backwards after a driver's error or a CPU's sleep. It gives no negative time:
 //! the difference is 0 and marked.
 
-use super::types::{ROLES, Role};
+use super::roles::{ROLES, Role};
 
 /// Counts since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct CounterReading {
     /// Counts by role; None where the CPU has no such counter.
     pub counts: [Option<u64>; ROLES],
     /// Time since opening [ns].
@@ -37,7 +37,7 @@ const HEAD: usize = 3;
 /// Length of the longest reading [bytes].
 pub const LONGEST: usize = (HEAD + ROLES) * 8;
 
-impl Reading {
+impl CounterReading {
     /// Parse the bytes that the kernel returns; None when they do not match the open counters.
     #[must_use]
     pub fn parse(bytes: &[u8], open: [bool; ROLES]) -> Option<Self> {
@@ -132,21 +132,23 @@ mod tests {
 
     #[test]
     fn counts_go_to_the_open_slots() {
-        let reading = Reading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true, true, true, false]).unwrap();
+        let reading =
+            CounterReading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true, true, true, false]).unwrap();
         assert_eq!(reading.counts, [Some(7), Some(8), Some(9), None]);
         assert_eq!(
             (reading.cycles(), reading.instructions(), reading.enabled, reading.running),
             (7, 8, 100, 50)
         );
-        let skipping = Reading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true, true, false, true]).unwrap();
+        let skipping =
+            CounterReading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true, true, false, true]).unwrap();
         assert_eq!(skipping.counts, [Some(7), Some(8), None, Some(9)]);
-        assert_eq!(Reading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true; 4]), None);
-        assert_eq!(Reading::parse(&bytes(&[4, 100, 50, 7, 8, 9]), [true; 4]), None);
+        assert_eq!(CounterReading::parse(&bytes(&[3, 100, 50, 7, 8, 9]), [true; 4]), None);
+        assert_eq!(CounterReading::parse(&bytes(&[4, 100, 50, 7, 8, 9]), [true; 4]), None);
     }
 
     #[test]
     fn taking_turns_is_scaled_and_running_backwards_marked() {
-        let reading = |count, enabled, running| Reading {
+        let reading = |count, enabled, running| CounterReading {
             counts: [Some(count), Some(count), None, Some(1)],
             enabled,
             running,
@@ -173,15 +175,15 @@ mod tests {
         assert_eq!((sum.enabled, sum.running, sum.backwards), (3, 3, true));
     }
 
-    fn any_reading() -> impl Strategy<Value = Reading> {
+    fn any_reading() -> impl Strategy<Value = CounterReading> {
         (any::<[Option<u64>; 4]>(), any::<u64>(), any::<u64>())
-            .prop_map(|(counts, enabled, running)| Reading { counts, enabled, running })
+            .prop_map(|(counts, enabled, running)| CounterReading { counts, enabled, running })
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), open: [bool; 4]) {
-            let _ = Reading::parse(&bytes, open);
+            let _ = CounterReading::parse(&bytes, open);
         }
 
         #[test]

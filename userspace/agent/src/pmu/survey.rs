@@ -4,24 +4,24 @@
 //! # Limits
 //! Whether a PMU accepts an event and counts it shows only when the event is opened and probed.
 
+use super::event_plan::plans;
+use super::event_table::Table;
 use super::identity::Identities;
-use super::plan::plans;
 use super::sysfs::Pmu;
-use super::table::Table;
 use std::path::Path;
 
 /// CPUs with the same PMU and events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
+pub struct Coverage {
     /// The CPU numbers, ascending.
     pub cpus: Vec<u32>,
     /// The PMU that serves them, or the reason why there is none, with a remedy.
-    pub by: Result<Server, String>,
+    pub by: Result<ServingPmu, String>,
 }
 
 /// A PMU and the events to try first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct ServingPmu {
     /// Name of the PMU.
     pub pmu: String,
     /// Origin of the choice of events.
@@ -31,22 +31,22 @@ pub struct Server {
 /// Return the PMU of each of `cpus` on the machine whose `sys` and `proc` are below `root`. Groups
 /// are in the order of their first CPU.
 #[must_use]
-pub fn survey(root: &Path, cpus: &[u32]) -> Vec<Service> {
+pub fn survey(root: &Path, cpus: &[u32]) -> Vec<Coverage> {
     let (pmus, identities) = (Pmu::list(root), Identities::read(root));
-    let mut services: Vec<Service> = Vec::new();
+    let mut services: Vec<Coverage> = Vec::new();
     for cpu in cpus {
-        let by = plans(&pmus, Table::shipped(), &identities.of(*cpu), *cpu, &[]).map(|plans| Server {
+        let by = plans(&pmus, Table::shipped(), &identities.of(*cpu), *cpu, &[]).map(|plans| ServingPmu {
             pmu: plans.pmu.unwrap_or_default(),
             origin: plans.plans.first().map_or_else(String::new, |plan| plan.origin.clone()),
         });
         // Each reason names its CPU, so all CPUs without a PMU form one group.
-        let alike = |service: &&mut Service| match (&service.by, &by) {
+        let alike = |service: &&mut Coverage| match (&service.by, &by) {
             (Ok(one), Ok(other)) => one == other,
             (one, other) => one.is_err() && other.is_err(),
         };
         match services.iter_mut().find(alike) {
             Some(service) => service.cpus.push(*cpu),
-            None => services.push(Service { cpus: vec![*cpu], by }),
+            None => services.push(Coverage { cpus: vec![*cpu], by }),
         }
     }
     services
@@ -55,12 +55,12 @@ pub fn survey(root: &Path, cpus: &[u32]) -> Vec<Service> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::fake::Machine;
+    use super::super::fake::FakeSysfs;
     use super::*;
 
     #[test]
     fn cpus_are_grouped_by_who_serves_them() {
-        let services = survey(Machine::hybrid().root(), &[0, 1, 2, 3]);
+        let services = survey(FakeSysfs::hybrid().root(), &[0, 1, 2, 3]);
         let named: Vec<_> =
             services.iter().map(|s| (s.cpus.clone(), s.by.as_ref().unwrap().pmu.as_str())).collect();
         assert_eq!(named, [(vec![0, 1], "cpu_core"), (vec![2, 3], "cpu_atom")]);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn cpus_without_are_told_with_a_remedy() {
-        let machine = Machine::new(3);
+        let machine = FakeSysfs::new(3);
         machine.pmu("cpu", &[("type", "4"), ("cpus", "1")]);
         let services = survey(machine.root(), &[0, 1, 2]);
         assert_eq!(services[0].cpus, [0, 2]);

@@ -29,7 +29,7 @@ pub struct Pmu {
     pub cpus: Option<Vec<u32>>,
     /// True for a core's PMU, false for that of a bus, cache or package.
     pub core: bool,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// One field of a PMU's configuration: bit ranges of one word, lowest bits of the value first.
@@ -44,23 +44,23 @@ impl Pmu {
     /// skipped.
     #[must_use]
     pub fn list(root: &Path) -> Vec<Self> {
-        let folder = root.join("sys/bus/event_source/devices");
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let directory = root.join("sys/bus/event_source/devices");
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let mut pmus: Vec<Self> = entries.filter_map(|entry| Self::read(&entry.path())).collect();
         pmus.sort_by(|one, other| one.name.cmp(&other.name));
         pmus
     }
 
-    fn read(folder: &Path) -> Option<Self> {
-        let name = folder.file_name()?.to_str()?.to_owned();
-        let kind = text(&folder.join("type"))?.trim().parse().ok()?;
-        let list = |file: &str| text(&folder.join(file)).and_then(|text| cpulist::parse(&text));
+    fn read(directory: &Path) -> Option<Self> {
+        let name = directory.file_name()?.to_str()?.to_owned();
+        let kind = text(&directory.join("type"))?.trim().parse().ok()?;
+        let list = |file: &str| text(&directory.join(file)).and_then(|text| cpulist::parse(&text));
         // PMUs of cores list the CPUs that they serve in `cpus`. Others list in `cpumask` the CPUs
         // to open their events on.
         let served = list("cpus");
         let core = name == "cpu" || served.is_some();
         let cpus = served.or_else(|| list("cpumask").filter(|cpus| !cpus.is_empty()));
-        Some(Self { name, kind, cpus, core, folder: folder.to_owned() })
+        Some(Self { name, kind, cpus, core, directory: directory.to_owned() })
     }
 
     /// Return true if events of `cpu` can be opened on this PMU.
@@ -93,13 +93,13 @@ impl Pmu {
             return Ok(());
         }
         let event =
-            text(&self.folder.join("events").join(&term.name)).filter(|_| named && term.value.is_none());
+            text(&self.directory.join("events").join(&term.name)).filter(|_| named && term.value.is_none());
         let Some(event) = event else {
             return Err(format!(
                 "{here} has no field or event {}; it has the fields {} and the events {}",
                 term.name,
-                names(&self.folder.join("format")),
-                names(&self.folder.join("events"))
+                names(&self.directory.join("format")),
+                names(&self.directory.join("events"))
             ));
         };
         let terms = parse_terms(event.trim()).map_err(|why| format!("{here}: event {}: {why}", term.name))?;
@@ -108,7 +108,7 @@ impl Pmu {
 
     /// Return a field of this PMU, or one of the words as a whole; None when no field has the name.
     fn field(&self, name: &str) -> Result<Option<Field>, String> {
-        if let Some(format) = text(&self.folder.join("format").join(name)) {
+        if let Some(format) = text(&self.directory.join("format").join(name)) {
             let unknown =
                 || format!("PMU {}: field {name} has the unknown format {:?}", self.name, format.trim());
             return Field::parse(&format).ok_or_else(unknown).map(Some);
@@ -205,8 +205,8 @@ fn text(path: &Path) -> Option<String> {
 }
 
 /// List the file names of a directory for messages.
-fn names(folder: &Path) -> String {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+fn names(directory: &Path) -> String {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.retain(|name| !name.ends_with(".scale") && !name.ends_with(".unit"));
     names.sort();

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::super::fake::Machine;
+use super::super::fake::FakeSysfs;
 use super::*;
 use proptest::prelude::*;
 
 #[test]
 fn lists_pmus_with_number_and_cpus() {
-    let machine = Machine::hybrid();
+    let machine = FakeSysfs::hybrid();
     let pmus = Pmu::list(machine.root());
     let of = |name: &str| pmus.iter().find(|pmu| pmu.name == name).unwrap();
     assert_eq!((of("cpu_core").kind, of("cpu_core").cpus.clone()), (4, Some(vec![0, 1])));
@@ -20,7 +20,7 @@ fn lists_pmus_with_number_and_cpus() {
 
 #[test]
 fn terms_become_configurations_by_the_format_files() {
-    let machine = Machine::hybrid();
+    let machine = FakeSysfs::hybrid();
     let pmus = Pmu::list(machine.root());
     let core = pmus.iter().find(|pmu| pmu.name == "cpu_core").unwrap();
     let configure = |text: &str| parse_terms(text).and_then(|terms| core.configure(&terms));
@@ -33,7 +33,7 @@ fn terms_become_configurations_by_the_format_files() {
 
 #[test]
 fn what_a_pmu_does_not_have_is_named_with_what_it_has() {
-    let machine = Machine::hybrid();
+    let machine = FakeSysfs::hybrid();
     let pmus = Pmu::list(machine.root());
     let core = pmus.iter().find(|pmu| pmu.name == "cpu_core").unwrap();
     let refuse = |text: &str| parse_terms(text).and_then(|terms| core.configure(&terms)).unwrap_err();

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::fake::{FakeKernel, Machine};
-use super::open::Request;
+use super::fake::{FakeOpener, FakeSysfs};
+use super::open::OpenRequest;
 use super::*;
 use bias_policy::model::Scale;
 use nix::errno::Errno;
@@ -12,13 +12,13 @@ use std::sync::Mutex;
 /// Lock of the tests that open real events, so that they can count descriptors.
 static REAL: Mutex<()> = Mutex::new(());
 
-fn open(machine: &Machine, kernel: &FakeKernel<'_>, named: &[&str]) -> Counters {
+fn open(machine: &FakeSysfs, kernel: &FakeOpener<'_>, named: &[&str]) -> Counters {
     let events = named.iter().map(|text| text.parse().unwrap()).collect();
     let options = Options { events, enabled: true };
     let counters = Counters::open_by(kernel, machine.root(), &machine.topology, &options);
     for summary in counters.summary() {
         let group = counters.cpu(summary.cpu);
-        assert_eq!(group.is_none(), matches!(summary.source, Source::Unknown { .. }));
+        assert_eq!(group.is_none(), matches!(summary.source, CounterState::Unknown { .. }));
         assert_eq!(summary.events.len(), group.map_or(0, |group| group.fds().iter().flatten().count()));
         assert!(
             summary.source.reason().is_none_or(|why| !why.contains('\n') && why.contains(';')),
@@ -30,17 +30,19 @@ fn open(machine: &Machine, kernel: &FakeKernel<'_>, named: &[&str]) -> Counters 
 
 fn sources(counters: &Counters) -> String {
     let name = |summary: &CpuSummary| match summary.source {
-        Source::Full => 'F',
-        Source::Degraded { .. } => 'D',
-        Source::Unknown { .. } => 'U',
+        CounterState::Full => 'F',
+        CounterState::Degraded { .. } => 'D',
+        CounterState::Unknown { .. } => 'U',
     };
     counters.summary().iter().map(name).collect()
 }
 
 #[test]
 fn every_kind_of_machine_opens_whole() {
-    for machine in [Machine::hybrid(), Machine::big_little(), Machine::amd(0x1a, 0x44), Machine::amp()] {
-        let kernel = FakeKernel::new(|_| None);
+    for machine in
+        [FakeSysfs::hybrid(), FakeSysfs::big_little(), FakeSysfs::amd(0x1a, 0x44), FakeSysfs::amp()]
+    {
+        let kernel = FakeOpener::new(|_| None);
         let counters = open(&machine, &kernel, &[]);
         let cpus = machine.topology.cpus.len();
         assert_eq!(sources(&counters), "F".repeat(cpus));
@@ -52,8 +54,8 @@ fn every_kind_of_machine_opens_whole() {
 
 #[test]
 fn cpus_that_come_back_are_opened_anew_and_those_that_are_gone_have_none() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(|_| None);
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
     let mut counters = open(&machine, &kernel, &[]);
     let without = |gone: u32| {
         let cpus = machine.topology.cpus.iter().filter(|cpu| cpu.cpu != gone).cloned().collect();
@@ -70,8 +72,8 @@ fn cpus_that_come_back_are_opened_anew_and_those_that_are_gone_have_none() {
 
 #[test]
 fn a_hybrid_opens_on_each_cpus_own_pmu() {
-    let kernel = FakeKernel::new(|_| None);
-    let counters = open(&Machine::hybrid(), &kernel, &[]);
+    let kernel = FakeOpener::new(|_| None);
+    let counters = open(&FakeSysfs::hybrid(), &kernel, &[]);
     let opened = kernel.opened();
     assert!(opened[&1].iter().all(|(kind, _)| *kind == 4) && opened[&2].iter().all(|(kind, _)| *kind == 10));
     assert_eq!(counters.cpu(3).unwrap().unit(Role::Internal), Some(Unit::Slots { width: 5 }));
@@ -79,7 +81,7 @@ fn a_hybrid_opens_on_each_cpus_own_pmu() {
 }
 
 /// A kernel that supports generic cycles, instructions and the events in `known`.
-fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&Request<'_>) -> Option<i32> + 'a {
+fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&OpenRequest<'_>) -> Option<i32> + 'a {
     |request| {
         let generic = request.event.kind == 0 && known.contains(&(request.event.config[0] & 0xffff_ffff));
         (!generic).then_some(Errno::ENOENT as i32)
@@ -88,49 +90,49 @@ fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&Request<'_>) -> Option<i32> + 
 
 #[test]
 fn what_cannot_be_opened_degrades_in_order() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(generic_only(&[0, 1, 3, 7, 8]));
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(generic_only(&[0, 1, 3, 7, 8]));
     assert_eq!(sources(&open(&machine, &kernel, &[])), "FFFF");
-    let kernel = FakeKernel::new(generic_only(&[0, 1, 3, 8]));
+    let kernel = FakeOpener::new(generic_only(&[0, 1, 3, 8]));
     let counters = open(&machine, &kernel, &[]);
     let reason = counters.source(0).unwrap().reason().unwrap().to_owned();
     assert!(
         reason.starts_with("internal stalls are not counted: the PMU of CPU 0 has no event CPU_CLK"),
         "{reason}"
     );
-    let kernel = FakeKernel::new(generic_only(&[0, 1, 3]));
+    let kernel = FakeOpener::new(generic_only(&[0, 1, 3]));
     let counters = open(&machine, &kernel, &[]);
     assert_eq!(sources(&counters), "DDDD");
     let group = counters.cpu(2).unwrap();
     assert_eq!((group.unit(Role::External), group.unit(Role::Internal)), (Some(Unit::Misses), None));
     assert!(group.fds()[3].is_none());
-    let kernel = FakeKernel::new(generic_only(&[0, 1]));
+    let kernel = FakeOpener::new(generic_only(&[0, 1]));
     assert_eq!(sources(&open(&machine, &kernel, &[])), "UUUU");
     assert_eq!(kernel.alive(), 0);
 }
 
 #[test]
 fn misses_in_the_table_are_degraded_too() {
-    let kernel = FakeKernel::new(|_| None);
-    let counters = open(&Machine::amd(0x19, 0x21), &kernel, &[]);
+    let kernel = FakeOpener::new(|_| None);
+    let counters = open(&FakeSysfs::amd(0x19, 0x21), &kernel, &[]);
     assert_eq!(sources(&counters), "DD");
     assert!(counters.source(0).unwrap().reason().unwrap().contains("counted as misses"));
 }
 
 #[test]
 fn a_pmu_on_one_cpu_leaves_the_others_unknown() {
-    let machine = Machine::new(3);
+    let machine = FakeSysfs::new(3);
     machine.pmu("cpu", &[("type", "4"), ("cpus", "1")]);
-    let kernel = FakeKernel::new(|_| None);
+    let kernel = FakeOpener::new(|_| None);
     assert_eq!(sources(&open(&machine, &kernel, &[])), "UFU");
-    let none = Machine::new(2);
+    let none = FakeSysfs::new(2);
     assert_eq!(sources(&open(&none, &kernel, &[])), "UU");
 }
 
 #[test]
 fn the_users_event_is_never_replaced() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(|request| (request.event.config[0] == 0x77).then_some(Errno::EINVAL as i32));
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|request| (request.event.config[0] == 0x77).then_some(Errno::EINVAL as i32));
     let counters = open(&machine, &kernel, &["external=cpu_core/event=0x77/"]);
     assert_eq!(sources(&counters), "UUFF");
     assert!(counters.source(0).unwrap().reason().unwrap().contains("does not accept cpu_core/event=0x77/"));
@@ -138,8 +140,8 @@ fn the_users_event_is_never_replaced() {
 
 #[test]
 fn no_right_and_no_wish() {
-    let machine = Machine::hybrid();
-    let kernel = FakeKernel::new(|_| Some(Errno::EACCES as i32));
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| Some(Errno::EACCES as i32));
     let counters = open(&machine, &kernel, &[]);
     assert_eq!(sources(&counters), "UUUU");
     assert!(counters.source(3).unwrap().reason().unwrap().contains("CAP_PERFMON"));
@@ -149,15 +151,15 @@ fn no_right_and_no_wish() {
 
 #[test]
 fn the_summary_is_plain_data() {
-    let kernel = FakeKernel::new(|_| None);
-    let counters = open(&Machine::amp(), &kernel, &[]);
+    let kernel = FakeOpener::new(|_| None);
+    let counters = open(&FakeSysfs::amp(), &kernel, &[]);
     let json = serde_json::to_value(counters.summary()).unwrap();
     assert_eq!(json[1]["source"], "full");
     assert_eq!(json[1]["origin"], "table: asymmetric VM");
     assert_eq!(json[1]["events"][2]["role"], "external");
     assert_eq!(json[1]["events"][2]["name"], "stall_external");
     assert_eq!(json[1]["events"][2]["unit"], "cycles");
-    let unknown = open(&Machine::new(1), &kernel, &[]);
+    let unknown = open(&FakeSysfs::new(1), &kernel, &[]);
     let json = serde_json::to_value(unknown.summary()).unwrap();
     assert!(json[0]["source"] == "unknown" && json[0]["reason"].as_str().unwrap().contains("no PMU"));
 }
@@ -220,7 +222,7 @@ fn a_real_counter_that_stands_still_is_taken_out() {
     let Some(mut counters) = real(&SOFTWARE) else { return };
     assert!(sources(&counters).chars().all(|source| source == 'F'));
     let loops = StallLoops::new(1 << 20).unwrap();
-    counters.probe(&Work { external: &|| loops.external(), internal: &|| loops.internal() });
+    counters.probe(&StallWork { external: &|| loops.external(), internal: &|| loops.internal() });
     for summary in counters.summary() {
         let reason = summary.source.reason().unwrap();
         assert!(reason.contains("software/config=0x8/ stays at zero"), "{reason}");

@@ -38,7 +38,7 @@ pub(super) struct Late {
 
 impl Recalibrator {
     /// Find online CPUs that are not in the table, log them, and have them measured.
-    pub(super) fn look_for_late(&mut self, costs: &Costs) {
+    pub(super) fn find_late(&mut self, costs: &Costs) {
         let online = std::fs::read_to_string(self.late.sysfs.join("devices/system/cpu/online"));
         let online = online.ok().and_then(|list| cpulist::parse(&list)).unwrap_or_default();
         let late: Vec<u32> =

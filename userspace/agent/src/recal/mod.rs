@@ -15,7 +15,7 @@
 //!   a time. It runs only while something runs on some CPU, because on an idle machine the table
 //!   decides nothing. A CPU that seems to have changed is checked again each [`AGAIN`] until the
 //!   change is certain.
-//! * sysfs shows limits of the clock and counts of thermal throttling ([`hints`]). They are read
+//! * sysfs shows limits of the clock and counts of thermal throttling ([`limits`]). They are read
 //!   every two seconds, and soon after the kernel announces that a part got hot ([`thermal`]).
 //!   Where they change, the CPU needs less evidence.
 //!
@@ -34,28 +34,28 @@
 //! With opted-in cgroups, an idle CPU may be busy for the default scheduler. Its check then takes
 //! too long and is dropped.
 
-pub mod hints;
 mod late;
+pub mod limits;
 mod report;
 pub mod spot;
 #[cfg(test)]
 mod tests;
 pub mod thermal;
 
-pub use report::{CpuRecal, Follows, Report, line};
+pub use report::{CpuRecal, Follows, RecalReport, line};
 
 use crate::store::CapacityFile;
 use bias_policy::costs::Costs;
 use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trigger, Want};
 use bias_policy::samples::median;
 use bias_policy::table::{CapacityTable, Class};
-use hints::Hints;
 use late::Late;
+use limits::ClockLimits;
 use spot::Spots;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thermal::News;
+use thermal::ThermalEvent;
 use tracing::{debug, info};
 
 /// Time between readings.
@@ -66,7 +66,7 @@ pub const KEPT: usize = 128;
 const AGAIN: Duration = Duration::from_millis(100);
 /// Most such repetitions in a row, and steps until more are allowed. Checks that never agree, as on
 /// a busy host of virtual CPUs, must not be repeated for ever.
-const AGAINS: u32 = 6;
+const MAX_RETRIES: u32 = 6;
 const AGAINS_EVERY: u64 = 10;
 /// Most spot checks begun in a step, and how many of them may be routine checks of unsuspected
 /// CPUs.
@@ -75,7 +75,7 @@ const RARE_SPOTS: usize = 2;
 /// Steps between readings of limits and throttling.
 const HINTS_EVERY: u64 = 4;
 /// A count of a shorter time is no reading [ns].
-const LEAST_COUNTED_NS: u64 = 200_000;
+const MIN_COUNTED_NS: u64 = 200_000;
 /// A CPU that ran this share of an interval, or more, was busy. One that ran less than the second
 /// share was idle [permille].
 const BUSY_PERMILLE: u64 = 700;
@@ -85,7 +85,7 @@ const LOGGED: usize = 8;
 
 /// Readings of the kernel side about a CPU. Sums are since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct CpuReading {
     /// The kernel's CPU number.
     pub cpu: u32,
     /// Cycles of the counted intervals.
@@ -102,7 +102,7 @@ pub struct Reading {
     pub onlined: u32,
 }
 
-impl Reading {
+impl CpuReading {
     /// Return the share of `elapsed_ns` that tasks ran [permille].
     fn ran_permille(&self, elapsed_ns: u64) -> u64 {
         self.ran_ns / (elapsed_ns / 1000).max(1)
@@ -114,7 +114,7 @@ pub struct Recalibrator {
     recal: Recal,
     references: Vec<Reference>,
     spots: Box<dyn Spots>,
-    hints: Hints,
+    limits: ClockLimits,
     /// True if the next step must read the limits.
     hinted: bool,
     late: Late,
@@ -124,14 +124,14 @@ pub struct Recalibrator {
     started: Instant,
     /// Time of the start [ms since 1970].
     started_ms: u64,
-    before: Option<(Instant, Vec<Reading>)>,
+    before: Option<(Instant, Vec<CpuReading>)>,
     /// Length of the last interval [ns] and its readings.
-    last: (u64, Vec<Reading>),
+    last: (u64, Vec<CpuReading>),
     due: Instant,
     /// Time of the next collection of spot checks before `due`.
     again: Option<Instant>,
     /// Repetitions that are still allowed.
-    agains: u32,
+    retries: u32,
     turns: u64,
     spot_checks: u64,
     /// Time of the last spot check of each CPU [ms since 1970].
@@ -146,9 +146,9 @@ impl Recalibrator {
     #[must_use]
     pub fn start(table: &CapacityTable, references: Vec<Reference>, on: bool) -> Self {
         let cpus: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();
-        let hints = if on { Hints::open(Path::new("/sys"), &cpus) } else { Hints::default() };
+        let limits = if on { ClockLimits::open(Path::new("/sys"), &cpus) } else { ClockLimits::default() };
         let late = Late { sysfs: "/sys".into(), ..Late::default() };
-        Self { late, ..Self::with(table, references, on, Box::new(spot::Threads::default()), hints) }
+        Self { late, ..Self::with(table, references, on, Box::new(spot::Threads::default()), limits) }
     }
 
     fn with(
@@ -156,14 +156,14 @@ impl Recalibrator {
         references: Vec<Reference>,
         on: bool,
         spots: Box<dyn Spots>,
-        hints: Hints,
+        limits: ClockLimits,
     ) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             recal: Recal::new(table, &references),
             references,
             spots,
-            hints,
+            limits,
             hinted: false,
             late: Late::default(),
             deaf: None,
@@ -174,7 +174,7 @@ impl Recalibrator {
             last: (1, Vec::new()),
             due: Instant::now(),
             again: None,
-            agains: AGAINS,
+            retries: MAX_RETRIES,
             turns: 0,
             spot_checks: 0,
             asked_ms: BTreeMap::new(),
@@ -190,14 +190,14 @@ impl Recalibrator {
     }
 
     /// Record the reason why no announcements of the kernel arrive.
-    pub fn hears_nothing(&mut self, why: &anyhow::Error) {
+    pub fn note_no_events(&mut self, why: &anyhow::Error) {
         self.deaf = Some(format!("{why:#}"));
     }
 
     /// Handle an announcement of the kernel. Readings follow soon, after a delay that collects
     /// further announcements.
-    pub fn heard(&mut self, news: &News, now: Instant) {
-        if let News::Cpus(cpus) = news {
+    pub fn note_thermal(&mut self, events: &ThermalEvent, now: Instant) {
+        if let ThermalEvent::Cpus(cpus) = events {
             cpus.iter().for_each(|cpu| self.recal.trigger(*cpu, Trigger::Feedback));
         }
         self.hinted = true;
@@ -206,11 +206,11 @@ impl Recalibrator {
 
     /// Call `read` for the state of every CPU if that is due, and update the clocks of `costs`.
     /// Return the time from `now` without anything to do.
-    pub fn turn(&mut self, now: Instant, read: &dyn Fn() -> Vec<Reading>, costs: &mut Costs) -> Duration {
+    pub fn step(&mut self, now: Instant, read: &dyn Fn() -> Vec<CpuReading>, costs: &mut Costs) -> Duration {
         if !self.on {
             if now >= self.due {
                 self.due = now + EVERY * HINTS_EVERY as u32;
-                self.look_for_late(costs);
+                self.find_late(costs);
             }
             return Duration::MAX;
         }
@@ -218,16 +218,16 @@ impl Recalibrator {
             self.due = now + EVERY;
             self.turns += 1;
             if self.turns.is_multiple_of(AGAINS_EVERY) {
-                self.agains = AGAINS;
+                self.retries = MAX_RETRIES;
             }
             let readings = read();
             if let Some((at, before)) = self.before.take() {
                 let elapsed_ns = u64::try_from(now.duration_since(at).as_nanos()).unwrap_or(u64::MAX).max(1);
-                self.look(now, elapsed_ns, &deltas(&before, &readings), costs);
+                self.check(now, elapsed_ns, &deltas(&before, &readings), costs);
             }
             self.before = Some((now, readings));
         } else if self.again.is_some_and(|at| now >= at) {
-            self.look_again(now, read(), costs);
+            self.check_again(now, read(), costs);
         }
         let due = self.again.map_or(self.due, |at| at.min(self.due));
         due.saturating_duration_since(now)
@@ -235,7 +235,7 @@ impl Recalibrator {
 
     /// Update the clocks from the readings since the last step, and ask for spot checks where they
     /// say too little.
-    fn look(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(Reading, bool)], costs: &mut Costs) {
+    fn check(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(CpuReading, bool)], costs: &mut Costs) {
         for (delta, _) in deltas.iter().filter(|(_, came_online)| *came_online) {
             self.recal.trigger(delta.cpu, Trigger::Hotplug);
         }
@@ -243,17 +243,17 @@ impl Recalibrator {
         let mut samples: Vec<Sample> =
             self.last.1.iter().filter_map(|delta| cycles(delta, elapsed_ns)).collect();
         if std::mem::take(&mut self.hinted) || self.turns.is_multiple_of(HINTS_EVERY) {
-            for hint in self.hints.look() {
-                if let Some(trigger) = hint.trigger {
-                    self.recal.trigger(hint.cpu, trigger);
+            for limit in self.limits.read() {
+                if let Some(trigger) = limit.trigger {
+                    self.recal.trigger(limit.cpu, trigger);
                 }
                 samples.extend(
-                    hint.share.map(|share| Sample { cpu: hint.cpu, evidence: Evidence::Limit { share } }),
+                    limit.share.map(|share| Sample { cpu: limit.cpu, evidence: Evidence::Limit { share } }),
                 );
             }
         }
         if self.turns.is_multiple_of(HINTS_EVERY) {
-            self.look_for_late(costs);
+            self.find_late(costs);
         }
         self.take_in(now, samples, costs);
         self.ask(now, Want::Rare, costs);
@@ -261,7 +261,7 @@ impl Recalibrator {
 
     /// Do the same for spot checks alone, so that a CPU that seems to have changed is checked again
     /// at once.
-    fn look_again(&mut self, now: Instant, readings: Vec<Reading>, costs: &mut Costs) {
+    fn check_again(&mut self, now: Instant, readings: Vec<CpuReading>, costs: &mut Costs) {
         for (last, reading) in self.last.1.iter_mut().zip(readings) {
             last.busy = reading.busy;
         }
@@ -276,7 +276,7 @@ impl Recalibrator {
         samples.extend(
             found.into_iter().map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }),
         );
-        let changes = self.recal.turn(self.clock_ms(now), &samples, costs);
+        let changes = self.recal.step(self.clock_ms(now), &samples, costs);
         self.log(changes);
     }
 
@@ -304,7 +304,7 @@ impl Recalibrator {
     fn ask(&mut self, now: Instant, least: Want, costs: &Costs) {
         let now_ms = self.clock_ms(now);
         let (elapsed_ns, deltas) = &self.last;
-        let runs = |delta: &Reading| delta.ran_permille(*elapsed_ns) >= IDLE_PERMILLE;
+        let runs = |delta: &CpuReading| delta.ran_permille(*elapsed_ns) >= IDLE_PERMILLE;
         self.again = None;
         // The table matters only while something runs.
         if !deltas.iter().any(runs) {
@@ -339,10 +339,10 @@ impl Recalibrator {
             }
         }
         if least == Want::Soon && !wants.is_empty() {
-            self.agains = self.agains.saturating_sub(1);
+            self.retries = self.retries.saturating_sub(1);
         }
         // A check that begins now may raise a suspicion, and a raised one needs another check.
-        self.again = (!wants.is_empty() && self.agains > 0).then_some(now + AGAIN);
+        self.again = (!wants.is_empty() && self.retries > 0).then_some(now + AGAIN);
     }
 
     /// Return the time that a step of the loop should take on a CPU by the table; None if its
@@ -354,11 +354,11 @@ impl Recalibrator {
 }
 
 /// Return the differences of two readings by CPU, and whether the CPU came online in between.
-fn deltas(before: &[Reading], now: &[Reading]) -> Vec<(Reading, bool)> {
+fn deltas(before: &[CpuReading], now: &[CpuReading]) -> Vec<(CpuReading, bool)> {
     let pairs = now.iter().zip(before).filter(|(now, before)| now.cpu == before.cpu);
     pairs
         .map(|(now, before)| {
-            let delta = Reading {
+            let delta = CpuReading {
                 cycles: now.cycles.saturating_sub(before.cycles),
                 counted_ns: now.counted_ns.saturating_sub(before.counted_ns),
                 ran_ns: now.ran_ns.saturating_sub(before.ran_ns),
@@ -371,9 +371,9 @@ fn deltas(before: &[Reading], now: &[Reading]) -> Vec<(Reading, bool)> {
 
 /// Return the clock of a CPU if enough of the interval was counted. A few short runs of an idle CPU
 /// are no measure; spot checks serve these.
-fn cycles(delta: &Reading, elapsed_ns: u64) -> Option<Sample> {
+fn cycles(delta: &CpuReading, elapsed_ns: u64) -> Option<Sample> {
     let ran_permille = delta.ran_permille(elapsed_ns);
-    let enough = delta.counted && delta.counted_ns >= LEAST_COUNTED_NS && ran_permille >= IDLE_PERMILLE;
+    let enough = delta.counted && delta.counted_ns >= MIN_COUNTED_NS && ran_permille >= IDLE_PERMILLE;
     let khz = delta.cycles as f64 * 1e6 / delta.counted_ns as f64;
     let busy = ran_permille >= BUSY_PERMILLE;
     enough.then_some(Sample { cpu: delta.cpu, evidence: Evidence::Cycles { khz, busy } })

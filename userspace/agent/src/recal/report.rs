@@ -46,7 +46,7 @@ pub struct CpuRecal {
 
 /// The state of recalibration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct RecalReport {
     /// True if recalibration is on.
     pub on: bool,
     /// The reason why the last new table could not be put in force; None if it could.
@@ -72,7 +72,7 @@ pub struct Report {
 impl Recalibrator {
     /// Return the present state, with the costs in force.
     #[must_use]
-    pub fn report(&self, live: &Live) -> Report {
+    pub fn report(&self, live: &Live) -> RecalReport {
         let now_ms = self.clock_ms(Instant::now());
         let costs = &live.costs;
         let cpus = live.table().cpus.iter().map(|entry| {
@@ -96,7 +96,7 @@ impl Recalibrator {
                 seen_ms_ago: seen.map(|seen| now_ms.saturating_sub(seen)),
             }
         });
-        Report {
+        RecalReport {
             on: self.on,
             failure: live.failure().map(str::to_owned),
             unmeasured: self.late.cpus.clone(),

@@ -41,7 +41,7 @@ const LONGEST: Duration = Duration::from_millis(320);
 /// half's.
 const SPEEDS_UP: f64 = 0.97;
 /// Most chunks, many times the usual number: a clock that stands still must end the check, too.
-const MOST_CHUNKS: usize = 20_000;
+const MAX_CHUNKS: usize = 20_000;
 /// A check is disturbed if it waited this long.
 const DISTURBED: Duration = Duration::from_millis(80);
 /// Length of a chunk: this many readings of the clock, within these bounds.
@@ -170,7 +170,7 @@ fn measure(
         if expected_ns.is_some_and(|expected| (last / expected - 1.0).abs() <= AGREES) {
             return Some(last);
         }
-        if samples.len() >= MOST_CHUNKS {
+        if samples.len() >= MAX_CHUNKS {
             return None;
         }
         if spent >= patience {

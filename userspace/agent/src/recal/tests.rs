@@ -34,14 +34,14 @@ struct Made {
     khz: [u64; 4],
     busy: [bool; 4],
     counted: bool,
-    sums: Vec<Reading>,
+    sums: Vec<CpuReading>,
     tables: Vec<CapacityTable>,
     refuses: bool,
 }
 
 impl Made {
     fn new(counted: bool) -> Self {
-        let sums = (0..4).map(|cpu| Reading { cpu, counted, ..Reading::default() }).collect();
+        let sums = (0..4).map(|cpu| CpuReading { cpu, counted, ..CpuReading::default() }).collect();
         Self {
             khz: [60_000, 60_000, 24_000, 24_000],
             busy: [true; 4],
@@ -128,27 +128,27 @@ impl Rig {
         let quick =
             Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0, 20.0, 0.0], ..Quick::default() }));
         let recal =
-            Recalibrator::with(&table(), Vec::new(), on, Box::new(Rc::clone(&quick)), Hints::default());
+            Recalibrator::with(&table(), Vec::new(), on, Box::new(Rc::clone(&quick)), ClockLimits::default());
         let live = Live::new(table());
         let sysfs = tempfile::tempdir().unwrap();
         Self { recal, live, made: Made::new(counted), quick, now: Instant::now(), sysfs }
     }
 
-    fn turn(&mut self, now: Instant) -> Duration {
-        let pause = self.recal.turn(now, &|| self.made.sums.clone(), &mut self.live.costs);
+    fn step(&mut self, now: Instant) -> Duration {
+        let pause = self.recal.step(now, &|| self.made.sums.clone(), &mut self.live.costs);
         self.live.publish(|table| self.made.publish(table));
         pause
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> RecalReport {
         self.recal.report(&self.live)
     }
 
-    fn turns(&mut self, count: usize) {
+    fn steps(&mut self, count: usize) {
         for _ in 0..count {
             self.now += EVERY;
             self.made.pass(EVERY.as_nanos() as u64);
-            self.turn(self.now);
+            self.step(self.now);
         }
     }
 }
@@ -156,10 +156,10 @@ impl Rig {
 #[test]
 fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
     let mut rig = Rig::new(true, true);
-    rig.turns(6);
+    rig.steps(6);
     assert!(rig.made.tables.is_empty() && rig.quick.borrow().asked.is_empty());
     rig.made.khz[0] = 20_000;
-    rig.turns(3);
+    rig.steps(3);
     assert_eq!(rig.made.tables.len(), 1);
     assert_eq!(rig.made.tables[0], *rig.live.table());
     let report = rig.report();
@@ -171,18 +171,18 @@ fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
         "CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles"
     );
     rig.made.khz[0] = 60_000;
-    rig.turns(3);
+    rig.steps(3);
     assert_eq!(rig.made.tables[1], table());
 }
 
 #[test]
 fn a_throttled_cpu_that_idles_is_asked_until_it_has_recovered() {
     let mut rig = Rig::new(true, true);
-    rig.turns(6);
+    rig.steps(6);
     rig.made.khz[0] = 20_000;
-    rig.turns(3);
+    rig.steps(3);
     rig.made.busy[0] = false;
-    rig.turns(8);
+    rig.steps(8);
     assert!(!rig.quick.borrow().asked.is_empty());
     assert!(rig.quick.borrow().asked.iter().all(|cpu| *cpu == 0));
 }
@@ -191,18 +191,18 @@ fn a_throttled_cpu_that_idles_is_asked_until_it_has_recovered() {
 fn idle_cpus_are_asked_where_nothing_is_counted() {
     let mut rig = Rig::new(false, true);
     rig.made.busy = [true, false, false, false];
-    rig.turns(12);
+    rig.steps(12);
     assert!(rig.made.tables.is_empty());
     assert!(!rig.quick.borrow().asked.contains(&0), "a busy CPU is left alone");
     rig.quick.borrow_mut().step_ns[1] = 30.0;
     // The check begins at most a second later, and another check confirms it.
-    rig.turns(5);
+    rig.steps(5);
     assert_eq!(rig.live.table().get(1).unwrap().cost_permille[0], 3000);
     let report = rig.report();
     assert_eq!((report.cpus[0].follows, report.cpus[1].follows), (Follows::Nothing, Follows::SpotChecks));
     assert!(report.spot_checks >= 5);
     rig.quick.borrow_mut().step_ns[1] = 10.0;
-    rig.turns(5);
+    rig.steps(5);
     assert_eq!(*rig.live.table(), table());
 }
 
@@ -212,7 +212,7 @@ fn checks_under_way_leave_the_budget_to_other_cpus() {
     let mut rig = Rig::new(true, true);
     rig.made.busy = [true, false, false, false];
     rig.quick.borrow_mut().endless = vec![2, 3];
-    rig.turns(4);
+    rig.steps(4);
     assert_eq!(rig.quick.borrow().asked[..3], [3, 2, 1]);
 }
 
@@ -221,7 +221,7 @@ fn cpus_whose_checks_give_no_result_leave_the_budget_to_others() {
     let mut rig = Rig::new(true, true);
     rig.made.busy = [true, false, false, false];
     rig.quick.borrow_mut().disturbed = vec![2, 3];
-    rig.turns(6);
+    rig.steps(6);
     assert!(rig.quick.borrow().asked.contains(&1), "{:?}", rig.quick.borrow().asked);
 }
 
@@ -229,55 +229,55 @@ fn cpus_whose_checks_give_no_result_leave_the_budget_to_others() {
 fn an_idle_machine_is_let_sleep() {
     let mut rig = Rig::new(false, true);
     rig.made.busy = [false; 4];
-    rig.turns(20);
+    rig.steps(20);
     assert!(rig.quick.borrow().asked.is_empty());
 }
 
 #[test]
 fn nothing_is_done_when_it_is_off() {
     let mut rig = Rig::new(true, false);
-    rig.turns(4);
+    rig.steps(4);
     rig.made.khz[0] = 20_000;
-    rig.turns(10);
+    rig.steps(10);
     assert!(rig.made.tables.is_empty() && !rig.report().on);
-    assert_eq!(rig.turn(rig.now), Duration::MAX);
+    assert_eq!(rig.step(rig.now), Duration::MAX);
 }
 
 #[test]
 fn a_kernel_side_that_refuses_is_told_of() {
     let mut rig = Rig::new(true, true);
-    rig.turns(5);
+    rig.steps(5);
     rig.made.refuses = true;
     rig.made.khz[0] = 20_000;
-    rig.turns(4);
+    rig.steps(4);
     assert_eq!(rig.report().failure.as_deref(), Some("no program"));
     rig.made.refuses = false;
     rig.made.khz[0] = 60_000;
-    rig.turns(4);
+    rig.steps(4);
     assert_eq!(rig.report().failure, None);
 }
 
 #[test]
 fn a_call_in_between_does_nothing_and_says_for_how_long() {
     let mut rig = Rig::new(true, true);
-    rig.turns(2);
-    let left = rig.turn(rig.now + EVERY / 5);
+    rig.steps(2);
+    let left = rig.step(rig.now + EVERY / 5);
     assert_eq!(left, EVERY - EVERY / 5);
 }
 
 #[test]
 fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
     let mut rig = Rig::new(true, true);
-    rig.turns(6);
+    rig.steps(6);
     rig.made.khz[0] = 20_000;
-    rig.recal.heard(&News::Cpus(vec![0, 99]), rig.now);
-    assert!(rig.turn(rig.now) <= AGAIN);
-    rig.turns(2);
+    rig.recal.note_thermal(&ThermalEvent::Cpus(vec![0, 99]), rig.now);
+    assert!(rig.step(rig.now) <= AGAIN);
+    rig.steps(2);
     let report = rig.report();
     assert_eq!((report.cpus[0].class, report.changes[0].trigger), (Class::Slow, Some(Trigger::Feedback)));
-    rig.recal.heard(&News::Somewhere, rig.now);
+    rig.recal.note_thermal(&ThermalEvent::Somewhere, rig.now);
     assert!(rig.recal.hinted);
-    rig.turns(1);
+    rig.steps(1);
     assert!(!rig.recal.hinted);
 }
 
@@ -286,19 +286,19 @@ fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
 #[test]
 fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_changed() {
     let mut rig = Rig::new(true, true);
-    rig.turns(6);
+    rig.steps(6);
     rig.made.busy = [true, false, false, false];
     // The first steps learn the CPUs' speeds.
-    rig.turns(12);
+    rig.steps(12);
     rig.quick.borrow_mut().asked.clear();
-    rig.turns(12);
+    rig.steps(12);
     assert!(rig.made.tables.is_empty());
     let asked = rig.quick.borrow().asked.len();
     assert!((4..=9).contains(&asked), "{asked} checks of three CPUs in 6 s");
     rig.quick.borrow_mut().step_ns[1] = 30.0;
     let start = rig.now;
     while rig.made.tables.is_empty() && rig.now - start < 5 * EVERY {
-        let pause = rig.turn(rig.now);
+        let pause = rig.step(rig.now);
         rig.now += pause;
         rig.made.pass(pause.as_nanos() as u64);
     }
@@ -311,14 +311,14 @@ fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_cha
 fn checks_that_never_agree_are_not_repeated_for_ever() {
     let mut rig = Rig::new(true, true);
     rig.made.busy = [true, false, false, false];
-    rig.turns(16);
+    rig.steps(16);
     rig.quick.borrow_mut().asked.clear();
     let start = rig.now;
     let mut step_ns = 20.0;
     while rig.now - start < 40 * EVERY {
         step_ns = (step_ns * 1.7) % 100.0 + 20.0;
         rig.quick.borrow_mut().step_ns = [10.0, step_ns, 25.0, 25.0, 0.0, 0.0];
-        let pause = rig.turn(rig.now);
+        let pause = rig.step(rig.now);
         rig.now += pause;
         rig.made.pass(pause.as_nanos() as u64);
     }
@@ -330,15 +330,15 @@ fn checks_that_never_agree_are_not_repeated_for_ever() {
 #[test]
 fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     let mut rig = Rig::new(true, true);
-    rig.turns(5);
+    rig.steps(5);
     rig.made.sums[3].onlined += 1;
     rig.made.khz[3] = 12_000;
-    rig.turns(2);
+    rig.steps(2);
     let report = rig.report();
     assert_eq!(report.changes[0].trigger, Some(Trigger::Hotplug));
-    for turn in 0..4000 {
-        rig.made.khz[(turn / 4) % 4] = 10_000 + (turn as u64 * 7919) % 50_000;
-        rig.turns(1);
+    for step in 0..4000 {
+        rig.made.khz[(step / 4) % 4] = 10_000 + (step as u64 * 7919) % 50_000;
+        rig.steps(1);
     }
     let report = rig.report();
     assert!(report.changed > KEPT as u64 && report.changes.len() == KEPT, "{}", report.changed);
@@ -346,9 +346,9 @@ fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
 
 /// Make `list` the online CPUs of the machine that has the rig's CPUs.
 fn online(rig: &mut Rig, list: &str) {
-    let folder = rig.sysfs.path().join("devices/system/cpu");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("online"), list).unwrap();
+    let directory = rig.sysfs.path().join("devices/system/cpu");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("online"), list).unwrap();
     rig.recal.late.sysfs = rig.sysfs.path().to_owned();
 }
 
@@ -356,25 +356,25 @@ fn online(rig: &mut Rig, list: &str) {
 fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then() {
     let mut rig = Rig::new(true, true);
     online(&mut rig, "0-3");
-    rig.turns(8);
+    rig.steps(8);
     assert!(rig.quick.borrow().measured.is_empty());
     online(&mut rig, "0-5");
-    rig.turns(4);
+    rig.steps(4);
     // The other CPUs have no reference, so one of each class is measured, too. CPU 5 gives no time
     // yet.
     assert_eq!(rig.quick.borrow().measured, [4, 5, 0, 2]);
-    rig.turns(1);
+    rig.steps(1);
     let report = rig.report();
     assert_eq!(report.unmeasured, [5]);
     let joined = rig.made.tables.last().unwrap().get(4).unwrap().clone();
     assert_eq!((joined.class, joined.cost_permille), (Class::Slow, [2000, 2000, 1000]));
     assert_eq!((report.cpus[4].cpu, report.cpus[4].follows), (4, Follows::SpotChecks));
     rig.quick.borrow_mut().step_ns[5] = 10.0;
-    rig.turns(5);
+    rig.steps(5);
     assert_eq!(rig.report().unmeasured, Vec::<u32>::new());
     assert_eq!(rig.made.tables.last().unwrap().get(5).unwrap().cost_permille, [1000; 3]);
     let measured = rig.quick.borrow().measured.len();
-    rig.turns(20);
+    rig.steps(20);
     assert_eq!(rig.quick.borrow().measured.len(), measured);
 }
 
@@ -382,14 +382,14 @@ fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then()
 fn a_cpu_that_goes_again_is_forgotten_and_without_recalibration_only_told_of() {
     let mut rig = Rig::new(true, true);
     online(&mut rig, "0-3,5");
-    rig.turns(5);
+    rig.steps(5);
     assert_eq!(rig.report().unmeasured, [5]);
     online(&mut rig, "0-3");
-    rig.turns(4);
+    rig.steps(4);
     assert_eq!(rig.report().unmeasured, Vec::<u32>::new());
     let mut off = Rig::new(true, false);
     online(&mut off, "0-4");
-    off.turns(4);
+    off.steps(4);
     assert_eq!(off.report().unmeasured, [4]);
     assert!(off.made.tables.is_empty() && off.quick.borrow().measured.is_empty());
 }

@@ -2,7 +2,7 @@
 //! family `thermal`.
 //!
 //! # Problem
-//! Limits in sysfs are read only every two seconds ([`super::hints`]). Intel's hardware feedback
+//! Limits in sysfs are read only every two seconds ([`super::limits`]). Intel's hardware feedback
 //! interface (HFI) rates each CPU, and its ratings are not in sysfs at all.
 //!
 //! # Approach
@@ -55,7 +55,7 @@ type Message = Nlmsghdr<u16, Genlmsghdr<u8, u16>>;
 
 /// Content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum ThermalEvent {
     /// The HFI changed the ratings of these CPUs.
     Cpus(Vec<u32>),
     /// A part got hot or cooled down, so limits may have changed.
@@ -64,7 +64,7 @@ pub enum News {
 
 /// Listener for thermal events until it is dropped.
 pub struct Listener {
-    news: Receiver<News>,
+    events: Receiver<ThermalEvent>,
     /// Write end of a pipe. The thread ends when it is closed.
     _needed: PipeWriter,
 }
@@ -77,7 +77,7 @@ impl Listener {
     pub fn open() -> Result<Self> {
         let socket = join()?;
         let (end, needed) = std::io::pipe().context("cannot make a pipe")?;
-        let (sender, news) = bounded(WAITING);
+        let (sender, events) = bounded(WAITING);
         let run = move || {
             // SAFETY: the descriptor is the socket's, which lives as long as this closure.
             let fd = unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) };
@@ -85,7 +85,7 @@ impl Listener {
                 let Ok((messages, _)) = socket.recv::<u16, Genlmsghdr<u8, u16>>() else { continue };
                 for message in messages.filter_map(Result::ok) {
                     // A full queue drops the news: the queued ones have the same meaning.
-                    drop(news_in(&message).map(|news| sender.try_send(news)));
+                    drop(event_in(&message).map(|events| sender.try_send(events)));
                 }
             }
         };
@@ -93,13 +93,13 @@ impl Listener {
             .name("thermal".to_owned())
             .spawn(run)
             .context("cannot start a thread that listens")?;
-        Ok(Self { news, _needed: needed })
+        Ok(Self { events, _needed: needed })
     }
 
     /// Return the receiver of the news.
     #[must_use]
-    pub const fn news(&self) -> &Receiver<News> {
-        &self.news
+    pub const fn events(&self) -> &Receiver<ThermalEvent> {
+        &self.events
     }
 }
 
@@ -127,16 +127,16 @@ fn wait(socket: BorrowedFd<'_>, end: BorrowedFd<'_>) -> bool {
 }
 
 /// Return the news in a message, if there are any.
-fn news_in(message: &Message) -> Option<News> {
+fn event_in(message: &Message) -> Option<ThermalEvent> {
     let NlPayload::Payload(payload) = message.nl_payload() else { return None };
     match *payload.cmd() {
-        TRIP_UP | TRIP_DOWN | COOLING => Some(News::Somewhere),
+        TRIP_UP | TRIP_DOWN | COOLING => Some(ThermalEvent::Somewhere),
         CAPABILITY => {
             let attributes = payload.attrs().get_attr_handle();
             let nested = attributes.get_nested_attributes::<u16>(CPUS).ok()?;
             let numbers = nested.iter().filter(|attribute| *attribute.nla_type().nla_type() == CPU);
             let cpus: Vec<u32> = numbers.filter_map(|number| number.get_payload_as().ok()).collect();
-            (!cpus.is_empty()).then_some(News::Cpus(cpus))
+            (!cpus.is_empty()).then_some(ThermalEvent::Cpus(cpus))
         }
         _ => None,
     }
@@ -169,9 +169,9 @@ mod tests {
         bytes
     }
 
-    fn parse(bytes: &[u8]) -> Option<News> {
+    fn parse(bytes: &[u8]) -> Option<ThermalEvent> {
         let message = Message::from_bytes(&mut Cursor::new(bytes)).ok()?;
-        news_in(&message)
+        event_in(&message)
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         };
         for flag in [0, NESTED] {
             let list = attribute(CPUS | flag, &[cpu(3, 0), cpu(12, 512)].concat());
-            assert_eq!(parse(&bytes(CAPABILITY, &list)), Some(News::Cpus(vec![3, 12])));
+            assert_eq!(parse(&bytes(CAPABILITY, &list)), Some(ThermalEvent::Cpus(vec![3, 12])));
         }
         assert_eq!(parse(&bytes(CAPABILITY, &[])), None);
     }
@@ -191,7 +191,7 @@ mod tests {
     fn what_names_no_cpu_is_a_reason_to_look_and_the_rest_is_not() {
         for event in 0..=CAPABILITY {
             let looks = [TRIP_UP, TRIP_DOWN, COOLING].contains(&event);
-            assert_eq!(parse(&bytes(event, &[])), looks.then_some(News::Somewhere));
+            assert_eq!(parse(&bytes(event, &[])), looks.then_some(ThermalEvent::Somewhere));
         }
     }
 
@@ -201,10 +201,10 @@ mod tests {
     fn listening_works_or_says_why_not() {
         match Listener::open() {
             Ok(listener) => {
-                let news = listener.news().clone();
+                let events = listener.events().clone();
                 drop(listener);
                 // The thread has the other end. Events that arrived before can still be read.
-                while news.recv().is_ok() {}
+                while events.recv().is_ok() {}
             }
             Err(error) => {
                 let why = error.to_string();

@@ -14,7 +14,7 @@ use super::options::RunOptions;
 use super::status::Scope;
 use crate::failure::Failure;
 use crate::optin::system::Linux;
-use crate::optin::{OptIn, Report, Request};
+use crate::optin::{CgroupRequest, CgroupsReport, OptIn};
 
 /// Cgroups of a run.
 pub(super) enum Chosen<'a> {
@@ -78,7 +78,11 @@ impl<'a> Chosen<'a> {
     /// # Errors
     /// Fail as [`Follow::answer`] and [`Limit::answer`] do. Fail with a usage failure in a run
     /// without cgroups.
-    pub(super) fn answer(&mut self, request: &Request, loaded: &mut Loaded<'_>) -> Result<Report, Failure> {
+    pub(super) fn answer(
+        &mut self,
+        request: &CgroupRequest,
+        loaded: &mut Loaded<'_>,
+    ) -> Result<CgroupsReport, Failure> {
         match self {
             Self::Nothing => Err(Failure::usage(
                 "this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH to limit it",
@@ -91,14 +95,14 @@ impl<'a> Chosen<'a> {
     /// Select a cgroup of the configuration, at once or when it appears.
     ///
     /// # Errors
-    /// Fail as [`Follow::want`] and [`Limit::want`] do.
-    pub(super) fn want(&mut self, path: &Path, loaded: &mut Loaded<'_>) -> Result<(), Failure> {
+    /// Fail as [`Follow::opt_in_configured`] and [`Limit::opt_in_configured`] do.
+    pub(super) fn opt_in_configured(&mut self, path: &Path, loaded: &mut Loaded<'_>) -> Result<(), Failure> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Scheduled(follow) => follow.want(path),
+            Self::Scheduled(follow) => follow.opt_in_configured(path),
             Self::Biased(limit) => {
-                limit.want(path)?;
-                limit.answer(&Request::List, loaded).map(drop)
+                limit.opt_in_configured(path)?;
+                limit.answer(&CgroupRequest::List, loaded).map(drop)
             }
         }
     }

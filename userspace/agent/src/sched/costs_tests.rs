@@ -5,7 +5,7 @@
 use super::running::describe;
 use super::status::State;
 use super::*;
-use crate::swaps::fake::{Fake, table, taught};
+use crate::swaps::fake::{FakeKernel, table, taught};
 use bias_policy::costs::{Costs, corrected};
 use bias_policy::table::CapacityTable;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn after_a_correction_by_swaps_the_status_shows_the_table_in_force() {
 
 #[test]
 fn the_service_manager_gets_the_present_classes() {
-    let (options, mut live, mut fake) = (RunOptions::default(), Live::new(table()), Fake::worst());
+    let (options, mut live, mut fake) = (RunOptions::default(), Live::new(table()), FakeKernel::worst());
     assert_eq!(describe(&options, live.table()), "2 fast and 2 slow CPUs");
     live.costs.set_clocks(vec![3000, 1000, 1000, 1000]);
     assert_eq!(describe(&options, live.table()), "2 fast and 2 slow CPUs", "not in force yet");

@@ -9,7 +9,7 @@
 //!
 //! [`crate::pmu`] opens up to four counters on each CPU that has them. Before the attachment the
 //! agent writes their descriptors into the map of events. For each CPU it stores which counters are
-//! in use and how many cycles a count stands for ([`crate::model`]). The owner of the scheduler
+//! in use and how many cycles a count stands for ([`crate::counter_model`]). The owner of the scheduler
 //! keeps the counters open during the run.
 //!
 //! # Invariants
@@ -28,7 +28,7 @@ use tracing::{debug, warn};
 use bias_policy::ffi;
 
 use super::skel::types;
-use crate::model::{self, CounterModel, Scales};
+use crate::counter_model::{self, CounterModel, Scales};
 use crate::pmu::{Counters, Group, Role};
 
 /// Counters per CPU.
@@ -63,7 +63,7 @@ pub(super) fn hand_over_one(
 ) {
     info.counters = 0;
     let Some(group) = counters.cpu(cpu) else { return };
-    let Some(scales) = model::scales(model, group) else {
+    let Some(scales) = counter_model::scales(model, group) else {
         debug!("CPU {cpu} is not counted: its counter of external stalls does not follow them");
         return;
     };
@@ -78,7 +78,7 @@ pub(super) fn hand_over_one(
 
 /// Return true if the tasks of some CPU will be counted.
 pub(super) fn any(counters: &Counters, model: Option<&CounterModel>) -> bool {
-    counters.groups().any(|group| model::scales(model, group).is_some())
+    counters.groups().any(|group| counter_model::scales(model, group).is_some())
 }
 
 /// Put the counters of one CPU into the map. Return a mask with a bit for each counter in use.

@@ -21,13 +21,13 @@ use scx_stats::prelude::*;
 use serde_json::{Value, json};
 
 use super::protocol::{Answer, Question};
-use super::socket::{Answerer, MOST_BYTES};
+use super::socket::{Answerer, MAX_BYTES};
 use super::stats::Stats;
 
 /// Time for which an answer is shared with other clients.
 const FRESH: Duration = Duration::from_millis(50);
 /// Most answers kept. Clients can write one question in many ways.
-const MOST_KNOWN: usize = 16;
+const MAX_KNOWN: usize = 16;
 
 /// Handler that gets its answers from `ask`. `ask` calls the main thread, and returns None when
 /// that has ended.
@@ -98,7 +98,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Desk<F> {
     fn keep(&mut self, line: &[u8], bytes: &Arc<[u8]>) {
         let now = Instant::now();
         self.known.retain(|_, (at, _)| now.saturating_duration_since(*at) < FRESH);
-        if self.known.len() < MOST_KNOWN {
+        if self.known.len() < MAX_KNOWN {
             self.known.insert(line.to_vec(), (now, bytes.clone()));
         }
     }
@@ -160,7 +160,7 @@ impl<F: FnMut(Question) -> Option<Answer>> Answerer for Desk<F> {
     }
 
     fn too_long(&self) -> Arc<[u8]> {
-        wire(Err(anyhow!("a request has {MOST_BYTES} bytes at most; shorten it")))
+        wire(Err(anyhow!("a request has {MAX_BYTES} bytes at most; shorten it")))
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::reload::ReloadReport;
 use super::super::reply::Reply;
 use super::super::report::TaskReport;
 use super::*;
-use crate::optin::Report;
+use crate::optin::CgroupsReport;
 use crate::swaps::SwapsReport;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
@@ -21,7 +21,7 @@ fn desk(asked: &mut u64) -> Desk<impl FnMut(Question) -> Option<Answer>> {
             Question::Status | Question::Tasks => {
                 Answer::Tasks(Ok(vec![TaskReport { name: "seven".into(), ..TaskReport::default() }]))
             }
-            Question::Cgroups(_) => Answer::Cgroups(Reply::Done(Report::default())),
+            Question::Cgroups(_) => Answer::Cgroups(Reply::Done(CgroupsReport::default())),
             Question::Swaps(first) => {
                 Answer::Swaps(Box::new(SwapsReport { next: first, ..SwapsReport::default() }))
             }
@@ -111,7 +111,7 @@ fn whatever_the_bytes_there_is_one_line_of_json() {
         }
         understood += u32::from(fine);
         refused += u32::from(!fine);
-        assert!(desk.known.len() <= MOST_KNOWN);
+        assert!(desk.known.len() <= MAX_KNOWN);
     }
     // Most requests are invalid, but some are still valid: the test covers both cases.
     assert!(refused > TRIES / 2 && understood > TRIES / 100, "{refused} refused, {understood} understood");

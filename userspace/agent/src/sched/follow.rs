@@ -16,11 +16,11 @@ use crossbeam::channel::{Receiver, never};
 use nix::libc;
 use tracing::{info, warn};
 
-use super::hints::Hints;
+use super::hints::CgroupEvents;
 use super::load::Loaded;
 use crate::failure::Failure;
 use crate::optin::system::Linux;
-use crate::optin::{OptIn, Report, Request};
+use crate::optin::{CgroupRequest, CgroupsReport, OptIn};
 
 /// Time between scans without events.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const CROWD: Duration = Duration::from_millis(20);
 const LEAST: Duration = Duration::from_millis(50);
 
 /// Most rounds at the end of a run. Another round follows if events arrived in the last one.
-const MOST_ENDS: usize = 32;
+const MAX_ENDS: usize = 32;
 
 /// Warning about the ext deadline server, which kernels before about 7.2 lack.
 const NO_SERVER: &str = "this kernel gives sched_ext no share of a CPU that the default scheduler's threads keep busy (it has no ext \
@@ -42,7 +42,7 @@ add --whole-system to schedule everything and limit only bias to these cgroups";
 /// Follower of the opted-in cgroups.
 pub(super) struct Follow<'a> {
     optin: &'a mut OptIn<Linux>,
-    hints: Option<Hints>,
+    hints: Option<CgroupEvents>,
     due: Instant,
     last: Instant,
     notes: Vec<String>,
@@ -96,18 +96,18 @@ impl<'a> Follow<'a> {
     ///
     /// # Errors
     /// Fail as [`OptIn::add`] and [`OptIn::remove`] do.
-    pub(super) fn answer(&mut self, request: &Request) -> Result<Report, Failure> {
+    pub(super) fn answer(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
         match request {
-            Request::List => {}
-            Request::Add(path) => self.optin.add(path)?,
-            Request::Remove(path) => self.optin.remove(path)?,
+            CgroupRequest::List => {}
+            CgroupRequest::Add(path) => self.optin.add(path)?,
+            CgroupRequest::Remove(path) => self.optin.remove(path)?,
         }
         self.look();
         Ok(self.report())
     }
 
     /// Return the state of the opted-in cgroups.
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> CgroupsReport {
         let mut report = self.optin.report();
         report.notes.splice(0..0, self.notes.iter().cloned());
         report
@@ -118,7 +118,7 @@ impl<'a> Follow<'a> {
         self.optin.remove_all();
         self.follow();
         self.hear();
-        for _ in 0..MOST_ENDS {
+        for _ in 0..MAX_ENDS {
             self.optin.finish();
             if !self.hear() {
                 break;
@@ -129,27 +129,27 @@ impl<'a> Follow<'a> {
     /// Record the pending events. Return true if there were any.
     fn hear(&mut self) -> bool {
         let now = Instant::now();
-        let hints: Vec<_> = self.hints.iter().flat_map(Hints::hear).collect();
-        hints.iter().for_each(|hint| self.optin.heard(*hint, now));
+        let hints: Vec<_> = self.hints.iter().flat_map(CgroupEvents::hear).collect();
+        hints.iter().for_each(|hint| self.optin.note_event(*hint, now));
         !hints.is_empty()
     }
 
     /// Opt in a cgroup of the configuration, at once or when it appears.
     ///
     /// # Errors
-    /// Fail as [`OptIn::want`] does.
-    pub(super) fn want(&mut self, path: &Path) -> Result<(), Failure> {
-        self.optin.want(path)?;
+    /// Fail as [`OptIn::opt_in_configured`] does.
+    pub(super) fn opt_in_configured(&mut self, path: &Path) -> Result<(), Failure> {
+        self.optin.opt_in_configured(path)?;
         self.look();
         Ok(())
     }
 
     fn look(&mut self) {
-        self.optin.welcome();
+        self.optin.opt_in_arrived();
         self.pass();
         // A cgroup may have been removed and made again since the last scan. Only the pass above
         // has found that the old one is gone.
-        if self.optin.welcome() {
+        if self.optin.opt_in_arrived() {
             self.pass();
         }
         self.last = Instant::now();

@@ -29,8 +29,8 @@ use libbpf_rs::btf::types::Func;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::optin::Hint;
-use crate::optin::plan::Id;
+use crate::optin::CgroupEvent;
+use crate::optin::reconcile::Id;
 
 /// Shortest time between two notifications.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -61,18 +61,18 @@ pub(super) fn require() -> Result<()> {
 }
 
 /// Receiver of the kernel side's events.
-pub(super) struct Hints {
+pub(super) struct CgroupEvents {
     cgroups: MapHandle,
     /// Content of the map: ids of cgroups, and true for opted-in ones.
     followed: BTreeMap<u64, bool>,
     ring: RingBuffer<'static>,
-    heard: Rc<RefCell<Vec<Hint>>>,
+    heard: Rc<RefCell<Vec<CgroupEvent>>>,
     bell: Receiver<()>,
     /// The thread ends after this is dropped.
     _needed: Arc<()>,
 }
 
-impl Hints {
+impl CgroupEvents {
     /// Follow the cgroups in the map `cgroups`, and read the ring buffer `hints`.
     pub(super) fn listen(cgroups: &MapMut<'_>, hints: &MapMut<'_>) -> Result<Self> {
         let heard = Rc::new(RefCell::new(Vec::new()));
@@ -119,7 +119,7 @@ impl Hints {
     }
 
     /// Return the events that arrived since the last call.
-    pub(super) fn hear(&self) -> Vec<Hint> {
+    pub(super) fn hear(&self) -> Vec<CgroupEvent> {
         // Events that cannot be read now stay in the buffer until the next call.
         let _ = self.ring.consume();
         self.heard.take()
@@ -148,7 +148,7 @@ fn ring_when_readable(fd: BorrowedFd<'_>, needed: Weak<()>) -> Result<Receiver<(
 }
 
 /// Parse the event in `bytes`.
-fn parse(bytes: &[u8]) -> Option<Hint> {
+fn parse(bytes: &[u8]) -> Option<CgroupEvent> {
     if bytes.len() < size_of::<ffi::bias_event>() {
         return None;
     }
@@ -158,9 +158,9 @@ fn parse(bytes: &[u8]) -> Option<Hint> {
     let process = Id { tid: raw.process, start: raw.start_ns / TICK_NS };
     let maker = Id { tid: raw.maker, start: raw.maker_start_ns / TICK_NS };
     match raw.type_ {
-        ffi::BIAS_EVENT_INSIDE => Some(Hint::Inside),
-        ffi::BIAS_EVENT_LEFT => Some(Hint::Left(process)),
-        ffi::BIAS_EVENT_FORKED => Some(Hint::Born { process, maker }),
+        ffi::BIAS_EVENT_INSIDE => Some(CgroupEvent::Inside),
+        ffi::BIAS_EVENT_LEFT => Some(CgroupEvent::Left(process)),
+        ffi::BIAS_EVENT_FORKED => Some(CgroupEvent::Forked { process, maker }),
         _ => None,
     }
 }
@@ -182,9 +182,9 @@ mod tests {
             bytes.extend(word.to_ne_bytes());
         }
         let process = Id { tid: 7, start: 12_345 };
-        assert_eq!(parse(&bytes), Some(Hint::Born { process, maker: Id { tid: 8, start: 9 } }));
+        assert_eq!(parse(&bytes), Some(CgroupEvent::Forked { process, maker: Id { tid: 8, start: 9 } }));
         bytes[24] = ffi::BIAS_EVENT_LEFT as u8;
-        assert_eq!(parse(&bytes), Some(Hint::Left(process)));
+        assert_eq!(parse(&bytes), Some(CgroupEvent::Left(process)));
         bytes[24] = 9;
         assert_eq!(parse(&bytes), None);
     }

@@ -6,7 +6,7 @@ use crossbeam::channel::{Receiver, never, select};
 
 use super::protocol::Question;
 use super::signals::Signal;
-use crate::recal::thermal::News;
+use crate::recal::thermal::ThermalEvent;
 
 /// Longest time between two checks for the end of the scheduler. Each check wakes this process,
 /// which preempts a task on a busy machine.
@@ -14,13 +14,13 @@ pub(super) const POLL: Duration = Duration::from_millis(500);
 
 /// Reason for which the main thread wakes up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum Wakeup {
     Signal(Signal),
     Asked(Question),
     /// An event of an opted-in cgroup arrived.
     Hinted,
     /// A thermal event arrived.
-    Heated(News),
+    Thermal(ThermalEvent),
     /// No event arrived in time, or a sender has ended.
     Quiet,
 }
@@ -30,31 +30,31 @@ pub(super) struct Inputs<'a> {
     pub(super) signals: &'a mut Receiver<Signal>,
     pub(super) questions: Receiver<Question>,
     pub(super) bell: Receiver<()>,
-    pub(super) news: Receiver<News>,
+    pub(super) thermal: Receiver<ThermalEvent>,
 }
 
 impl Inputs<'_> {
     /// Wait for an event, `patience` at most. If the sender of a source has ended, replace that
     /// source by one that never fires.
-    pub(super) fn wait(&mut self, patience: Duration) -> Event {
+    pub(super) fn wait(&mut self, patience: Duration) -> Wakeup {
         select! {
             recv(self.signals) -> signal => signal.map_or_else(|_| {
                 *self.signals = never();
-                Event::Quiet
-            }, Event::Signal),
+                Wakeup::Quiet
+            }, Wakeup::Signal),
             recv(self.bell) -> rang => rang.map_or_else(|_| {
                 self.bell = never();
-                Event::Quiet
-            }, |()| Event::Hinted),
-            recv(self.news) -> news => news.map_or_else(|_| {
-                self.news = never();
-                Event::Quiet
-            }, Event::Heated),
+                Wakeup::Quiet
+            }, |()| Wakeup::Hinted),
+            recv(self.thermal) -> thermal => thermal.map_or_else(|_| {
+                self.thermal = never();
+                Wakeup::Quiet
+            }, Wakeup::Thermal),
             recv(self.questions) -> asked => asked.map_or_else(|_| {
                 self.questions = never();
-                Event::Quiet
-            }, Event::Asked),
-            default(patience) => Event::Quiet,
+                Wakeup::Quiet
+            }, Wakeup::Asked),
+            default(patience) => Wakeup::Quiet,
         }
     }
 }
@@ -71,23 +71,23 @@ mod tests {
         let (stop, mut signals) = unbounded();
         let (ask, questions) = unbounded();
         let (rope, bell) = unbounded();
-        let (announce, news) = unbounded();
-        let mut inputs = Inputs { signals: &mut signals, questions, bell, news };
-        assert_eq!(inputs.wait(SHORT), Event::Quiet);
+        let (announce, thermal) = unbounded();
+        let mut inputs = Inputs { signals: &mut signals, questions, bell, thermal };
+        assert_eq!(inputs.wait(SHORT), Wakeup::Quiet);
         assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Asked(Question::Tasks));
+        assert_eq!(inputs.wait(SHORT), Wakeup::Asked(Question::Tasks));
         assert!(rope.send(()).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Hinted);
-        assert!(announce.send(News::Somewhere).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Heated(News::Somewhere));
+        assert_eq!(inputs.wait(SHORT), Wakeup::Hinted);
+        assert!(announce.send(ThermalEvent::Somewhere).is_ok());
+        assert_eq!(inputs.wait(SHORT), Wakeup::Thermal(ThermalEvent::Somewhere));
         drop((ask, rope, announce));
         for _ in 0..3 {
-            assert_eq!(inputs.wait(SHORT), Event::Quiet);
+            assert_eq!(inputs.wait(SHORT), Wakeup::Quiet);
         }
         let quiet = Instant::now();
-        assert_eq!(inputs.wait(SHORT), Event::Quiet);
+        assert_eq!(inputs.wait(SHORT), Wakeup::Quiet);
         assert!(quiet.elapsed() >= SHORT / 2, "what has ended must not keep this thread busy");
         assert!(stop.send(Signal::Stop).is_ok());
-        assert_eq!(inputs.wait(SHORT), Event::Signal(Signal::Stop));
+        assert_eq!(inputs.wait(SHORT), Wakeup::Signal(Signal::Stop));
     }
 }

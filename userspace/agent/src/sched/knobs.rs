@@ -20,6 +20,8 @@
 pub struct Knob {
     /// Key in the configuration file. The flag has dashes for underscores.
     pub key: &'static str,
+    /// Earlier key, which this release still accepts; empty without one.
+    pub formerly: &'static str,
     /// Unit, shown in `--help` as the name of the value.
     pub unit: &'static str,
     /// Meaning of the knob, and the effect of raising or lowering it.
@@ -45,10 +47,17 @@ impl Knob {
     ///
     /// # Errors
     /// Fail with the cause and the remedy when the value is out of range.
-    pub fn turn(&self, knobs: &mut Knobs, value: u64) -> Result<(), String> {
+    pub fn set(&self, knobs: &mut Knobs, value: u64) -> Result<(), String> {
         self.check(value)?;
         (self.set)(knobs, value);
         Ok(())
+    }
+
+    /// Return the knob that `key` names, and true if that is its earlier key.
+    #[must_use]
+    pub fn find(key: &str) -> Option<(&'static Self, bool)> {
+        let knob = Self::ALL.iter().find(|knob| knob.key == key || (knob.formerly == key && !key.is_empty()));
+        knob.map(|knob| (knob, knob.key != key))
     }
 
     /// Check that the value is in range.
@@ -64,7 +73,10 @@ impl Knob {
 }
 
 macro_rules! knobs {
-    ($($(#[doc = $help:literal])+ $name:ident: $unit:literal, $min:literal to $max:literal, $default:literal;)+) => {
+    ($(
+        $(#[doc = $help:literal])+
+        $name:ident: $unit:literal, $min:literal to $max:literal, $default:literal $(, formerly $old:literal)?;
+    )+) => {
         /// Value of each knob, a whole number in the unit of its name.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Knobs {
@@ -81,6 +93,7 @@ macro_rules! knobs {
             /// All knobs.
             pub const ALL: &[Self] = &[$(Self {
                 key: stringify!($name),
+                formerly: concat!($($old)?),
                 unit: $unit,
                 help: concat!($($help),+),
                 min: $min,
@@ -125,7 +138,7 @@ knobs! {
 
     /// Lag at which a task of the other class goes before the tasks of a CPU's own class. Larger
     /// favours throughput. Smaller favours equal progress
-    borrow_gap_us: "MICROSECONDS", 1_000 to 10_000_000, 40_000;
+    steal_lag_us: "MICROSECONDS", 1_000 to 10_000_000, 40_000, formerly "borrow_gap_us";
 
     /// Lag at which a running task takes the fast CPU of a task that gains more. Larger favours
     /// throughput. Smaller favours equal progress
@@ -160,18 +173,27 @@ mod tests {
             assert_eq!(knob.check(knob.default), Ok(()));
             assert_eq!(knob.of(&knobs), knob.default, "{}", knob.key);
             assert!(!knob.help.trim().ends_with('.') && knob.help.starts_with(' '), "{}", knob.help);
-            assert!(knob.turn(&mut knobs, knob.max + 1).is_err_and(|why| why.contains(knob.key)));
+            assert!(knob.set(&mut knobs, knob.max + 1).is_err_and(|why| why.contains(knob.key)));
         }
         assert_eq!(knobs, Knobs::default());
+    }
+
+    #[test]
+    fn earlier_keys_find_their_knobs() {
+        let found = |key| Knob::find(key).map(|(knob, earlier)| (knob.key, earlier));
+        assert_eq!(found("steal_lag_us"), Some(("steal_lag_us", false)));
+        assert_eq!(found("borrow_gap_us"), Some(("steal_lag_us", true)));
+        assert_eq!((found(""), found("slice")), (None, None));
     }
 
     #[test]
     fn each_knob_turns_itself_only() {
         for knob in Knob::ALL {
             let mut knobs = Knobs::default();
-            assert_eq!(knob.turn(&mut knobs, knob.max), Ok(()));
-            let turned: Vec<_> = Knob::ALL.iter().filter(|other| other.of(&knobs) != other.default).collect();
-            assert_eq!(turned.iter().map(|other| other.key).collect::<Vec<_>>(), [knob.key]);
+            assert_eq!(knob.set(&mut knobs, knob.max), Ok(()));
+            let changed: Vec<_> =
+                Knob::ALL.iter().filter(|other| other.of(&knobs) != other.default).collect();
+            assert_eq!(changed.iter().map(|other| other.key).collect::<Vec<_>>(), [knob.key]);
         }
     }
 

@@ -18,10 +18,10 @@ use tracing::{info, warn};
 use super::load::Loaded;
 use crate::failure::Failure;
 use crate::optin::cgroup::{Cgroup, Found};
-use crate::optin::plan::policy;
+use crate::optin::reconcile::policy;
 use crate::optin::system::{Linux, System};
 use crate::optin::waiting::Waiting;
-use crate::optin::{CgroupReport, Report, Request, chosen};
+use crate::optin::{CgroupReport, CgroupRequest, CgroupsReport, chosen};
 
 /// Time between two checks.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl Limit {
             due: Instant::now() + SWEEP,
         };
         for path in cgroups {
-            this.want(path)?;
+            this.opt_in_configured(path)?;
         }
         this.tell(loaded)?;
         Ok(this)
@@ -101,11 +101,15 @@ impl Limit {
     /// # Errors
     /// Fail with a usage failure when the path is no cgroup or was not selected. Fail with a
     /// runtime failure when the map cannot be written.
-    pub(super) fn answer(&mut self, request: &Request, loaded: &mut Loaded<'_>) -> Result<Report, Failure> {
+    pub(super) fn answer(
+        &mut self,
+        request: &CgroupRequest,
+        loaded: &mut Loaded<'_>,
+    ) -> Result<CgroupsReport, Failure> {
         match request {
-            Request::List => {}
-            Request::Add(path) => self.choose(self.system.resolve(path)?)?,
-            Request::Remove(path) => {
+            CgroupRequest::List => {}
+            CgroupRequest::Add(path) => self.choose(self.system.resolve(path)?)?,
+            CgroupRequest::Remove(path) => {
                 let now = self.system.find(path).ok();
                 let waited = self.waiting.forget(now.as_ref().map_or(&path.to_string_lossy(), Found::path));
                 match chosen::position(&self.chosen, path, now) {
@@ -123,7 +127,7 @@ impl Limit {
     ///
     /// # Errors
     /// Fail with a usage failure when the path cannot name a cgroup.
-    pub(super) fn want(&mut self, path: &Path) -> Result<(), Failure> {
+    pub(super) fn opt_in_configured(&mut self, path: &Path) -> Result<(), Failure> {
         let found = self.system.find(path)?;
         self.waiting.configure(found.path());
         match found {
@@ -137,10 +141,14 @@ impl Limit {
     }
 
     /// Return the state of the selected cgroups.
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> CgroupsReport {
         let ours = |of| of == policy::EXT || policy::is_switched(of);
         let cgroups = self.chosen.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
-        Report { cgroups: cgroups.collect(), waiting: self.waiting.paths().to_vec(), notes: Vec::new() }
+        CgroupsReport {
+            cgroups: cgroups.collect(),
+            waiting: self.waiting.paths().to_vec(),
+            notes: Vec::new(),
+        }
     }
 
     fn choose(&mut self, cgroup: Cgroup) -> Result<(), Failure> {

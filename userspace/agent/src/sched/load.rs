@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::RunOptions;
 use super::counting;
 use super::exit::{ExitReport, Uei};
-use super::hints::{self, Hints};
+use super::hints::{self, CgroupEvents};
 use super::log;
 use super::programs;
 use super::report::{Reports, TaskReport};
@@ -54,7 +54,7 @@ impl<'object> Loaded<'object> {
         log::collect(options.verbose);
         let builder = BpfSkelBuilder::default();
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
-        turn(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
+        write_knobs(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
         open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
         if let (Some((low, high)), Some(bss), Some(data)) = (
             options.thresholds_permille,
@@ -125,10 +125,10 @@ impl<'object> Loaded<'object> {
     ///
     /// # Errors
     /// Fail with the reason why it cannot. The agent must then scan more often.
-    pub(super) fn hints(&mut self) -> Result<Hints> {
+    pub(super) fn hints(&mut self) -> Result<CgroupEvents> {
         hints::require()?;
         let (maps, progs) = (&self.skel.maps, &self.skel.progs);
-        let hints = Hints::listen(&maps.optin_cgroups, &maps.optin_events)?;
+        let hints = CgroupEvents::listen(&maps.optin_cgroups, &maps.optin_events)?;
         for program in [&progs.bias_optin_move, &progs.bias_optin_fork] {
             self.hinting.push(program.attach()?);
         }
@@ -156,9 +156,9 @@ impl<'object> Loaded<'object> {
     }
 
     /// Write the knobs of `options` to the kernel side.
-    pub(super) fn turn(&mut self, options: &RunOptions) {
+    pub(super) fn write_knobs(&mut self, options: &RunOptions) {
         if let Some(data) = self.skel.maps.data_knobs_data.as_deref_mut() {
-            turn(data, options);
+            write_knobs(data, options);
         }
     }
 
@@ -172,7 +172,7 @@ impl<'object> Loaded<'object> {
     }
 
     /// Return the program of `bpf/swap.bpf.h` that queries a task.
-    pub(super) fn look_program(&self) -> &ProgramMut<'object> {
+    pub(super) fn query_program(&self) -> &ProgramMut<'object> {
         &self.skel.progs.bias_task_query
     }
 
@@ -238,7 +238,7 @@ impl<'object> Loaded<'object> {
 }
 
 /// Write every knob in the kernel side's unit.
-fn turn(data: &mut types::data_knobs, options: &RunOptions) {
+fn write_knobs(data: &mut types::data_knobs, options: &RunOptions) {
     let knobs = &options.knobs;
     let ns = |us: u64| us.saturating_mul(1000);
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -247,7 +247,7 @@ fn turn(data: &mut types::data_knobs, options: &RunOptions) {
     data.rotate_gap_ns = ns(knobs.rotate_gap_us);
     data.sync_burst_ns = ns(knobs.sync_burst_us);
     data.window_instructions = knobs.window_instructions;
-    data.steal_lag_ns = ns(knobs.borrow_gap_us);
+    data.steal_lag_ns = ns(knobs.steal_lag_us);
     data.unfair_gap_ns = ns(knobs.unfair_gap_us);
     data.sample_every = small(knobs.sample_every);
     data.gain_permille = small(knobs.gain_permille);

@@ -60,7 +60,7 @@ pub use exit::ExitReport;
 pub use options::RunOptions;
 pub use reload::{Config, ReloadReport};
 pub use reply::Reply;
-pub use report::{Kind, Reason, Stack, TaskReport};
+pub use report::{Bias, Reason, Stack, TaskReport};
 pub use stats::{Monitor, Stats, monitor};
 pub use status::{CpuClass, CpuCounters, Machine, Scope, StatusReport, Thresholds};
 
@@ -74,7 +74,7 @@ use crate::optin::system::Linux;
 use crate::pmu::Counters;
 use crate::recal::thermal::Listener;
 use crate::recal::{self, Recalibrator};
-use crate::swaps::{Swaps, Urgency};
+use crate::swaps::{RtGuard, Swaps};
 use crate::topology::Topology;
 use chosen::Chosen;
 use inputs::{Inputs, POLL};
@@ -128,12 +128,12 @@ pub fn run(
 /// Restore the policies that a killed scx_bias has changed, and opt these cgroups in. Return None
 /// if there are no cgroups, which means that the whole system is scheduled.
 fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
-    let folder = Path::new(journal::FOLDER);
-    if cgroups.is_empty() && !Store::exists(folder) {
+    let directory = Path::new(journal::DIRECTORY);
+    if cgroups.is_empty() && !Store::exists(directory) {
         return Ok(None);
     }
     let system = Linux::new(PathBuf::from("/"));
-    let store = Store::open(folder, &system.boot())?;
+    let store = Store::open(directory, &system.boot())?;
     let mut optin = OptIn::start(system, store, cgroups)?;
     if cgroups.is_empty() {
         optin.finish();
@@ -172,7 +172,7 @@ fn run_once(
         signals,
         questions: server.as_ref().map_or_else(|_| never(), |server| server.questions().clone()),
         bell: scope.bell(),
-        news: listener.as_ref().map_or_else(never, |listener| listener.news().clone()),
+        thermal: listener.as_ref().map_or_else(never, |listener| listener.events().clone()),
     };
     let running = Running {
         chosen: scope,
@@ -181,7 +181,7 @@ fn run_once(
         config,
         manager: Manager::new(),
         live,
-        urgency: Urgency::new(swaps.are_planned()),
+        rt_guard: RtGuard::new(swaps.are_planned()),
         swaps,
         recal,
         started: Instant::now(),
@@ -195,7 +195,7 @@ fn run_once(
 /// fails.
 fn listen(recal: &mut Recalibrator) -> Option<Listener> {
     let listener = recal.is_on().then(Listener::open)?;
-    listener.map_err(|error| recal.hears_nothing(&error)).ok()
+    listener.map_err(|error| recal.note_no_events(&error)).ok()
 }
 
 /// Directory in which the kernel reports the state of sched_ext.
@@ -203,9 +203,9 @@ const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
 /// Return the name of the active sched_ext scheduler, None if none is active.
 pub(crate) fn active() -> Option<String> {
-    let folder = Path::new(SCHED_EXT);
-    let state = std::fs::read_to_string(folder.join("state")).ok()?;
-    let name = || std::fs::read_to_string(folder.join("root/ops")).unwrap_or_default();
+    let directory = Path::new(SCHED_EXT);
+    let state = std::fs::read_to_string(directory.join("state")).ok()?;
+    let name = || std::fs::read_to_string(directory.join("root/ops")).unwrap_or_default();
     (state.trim() != "disabled").then(|| name().trim().to_owned())
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::Level;
 
 use super::knobs::Knobs;
-use crate::model::CounterModel;
+use crate::counter_model::CounterModel;
 use crate::pmu::{self, Override};
 use crate::swaps::SwapOptions;
 

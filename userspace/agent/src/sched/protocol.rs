@@ -5,7 +5,7 @@ use super::reply::Reply;
 use super::report::TaskReport;
 use super::stats::Stats;
 use super::status::StatusReport;
-use crate::optin::{Report, Request};
+use crate::optin::{CgroupRequest, CgroupsReport};
 use crate::swaps::SwapsReport;
 
 /// Question of a client.
@@ -14,7 +14,7 @@ pub(super) enum Question {
     Stats,
     Status,
     Tasks,
-    Cgroups(Request),
+    Cgroups(CgroupRequest),
     Reload,
     /// The swaps from this number on.
     Swaps(u64),
@@ -25,7 +25,7 @@ pub(super) enum Answer {
     Stats(Stats),
     Status(Box<StatusReport>),
     Tasks(Result<Vec<TaskReport>, String>),
-    Cgroups(Reply<Report>),
+    Cgroups(Reply<CgroupsReport>),
     Reload(Reply<ReloadReport>),
     Swaps(Box<SwapsReport>),
 }

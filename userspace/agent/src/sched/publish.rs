@@ -11,18 +11,18 @@ use libbpf_rs::ProgramInput;
 use super::load::Loaded;
 use super::skel::RUN_BUSY;
 use super::table::{COPIES, write};
-use crate::recal::Reading;
+use crate::recal::CpuReading;
 
 impl Loaded<'_> {
     /// Read the state of every CPU for recalibration.
-    pub(super) fn readings(&self) -> Vec<Reading> {
+    pub(super) fn readings(&self) -> Vec<CpuReading> {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
         // This thread usually runs on a CPU that is idle otherwise, and must not make it look busy.
         let here = nix::sched::sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok());
         let cpus = bss.cpu_ctxs.iter().zip(&bss.cpu_info).take(self.nr_cpus);
         let readings = (0u32..).zip(cpus).filter(|(_, (_, info))| info.known != 0);
         readings
-            .map(|(cpu, (cctx, info))| Reading {
+            .map(|(cpu, (cctx, info))| CpuReading {
                 cpu,
                 cycles: cctx.seen_cycles,
                 counted_ns: cctx.seen_ns,

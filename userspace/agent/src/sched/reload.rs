@@ -189,7 +189,7 @@ mod tests {
         (knobs, flags, 0usize..3).prop_map(|(values, flags, cgroups)| {
             let mut options = options();
             for (knob, value) in Knob::ALL.iter().zip(values) {
-                knob.turn(&mut options.knobs, knob.min + value).unwrap();
+                knob.set(&mut options.knobs, knob.min + value).unwrap();
             }
             options.thresholds_permille = flags[0].then_some((1200, 1800));
             options.stats_interval = flags[1].then_some(Duration::from_secs(2));

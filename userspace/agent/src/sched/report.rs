@@ -15,13 +15,13 @@
 //!
 //! * Any bytes make reports or none, never an error. An incomplete last record is dropped.
 //! * Values that no version of the kernel side writes become [`Reason::None`] and
-//!   [`Kind::Neutral`].
+//!   [`Bias::Unbiased`].
 //! * Names need not be text.
 //! * A task without a prediction has neither a speedup nor a CPI stack.
 //!
 //! # Limits
 //!
-//! At most [`MOST_TASKS`] reports are read. A task that runs while no other waits keeps its old
+//! At most [`MAX_TASKS`] reports are read. A task that runs while no other waits keeps its old
 //! bias.
 
 use std::io::{ErrorKind, Read};
@@ -32,7 +32,7 @@ use libbpf_rs::{Iter, Link, ProgramMut};
 use serde::{Deserialize, Serialize};
 
 /// Most reports that are read.
-const MOST_TASKS: usize = 65_536;
+const MAX_TASKS: usize = 65_536;
 /// Size of a record [bytes].
 const RECORD: usize = size_of::<ffi::bias_task_report>();
 /// Most retries when the kernel asks to read again, as it does once per million tasks that print
@@ -73,23 +73,23 @@ impl From<u32> for Reason {
 
 /// Bias of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
+#[serde(rename_all = "kebab-case")]
+pub enum Bias {
     /// Unbiased, or without a prediction.
     #[default]
-    Neutral,
+    Unbiased,
     /// Fast-biased.
-    Fast,
+    FastBiased,
     /// Slow-biased.
-    Slow,
+    SlowBiased,
 }
 
-impl From<u32> for Kind {
-    fn from(kind: u32) -> Self {
-        match kind {
-            ffi::BIAS_FAST_BIASED => Self::Fast,
-            ffi::BIAS_SLOW_BIASED => Self::Slow,
-            _ => Self::Neutral,
+impl From<u32> for Bias {
+    fn from(bias: u32) -> Self {
+        match bias {
+            ffi::BIAS_FAST_BIASED => Self::FastBiased,
+            ffi::BIAS_SLOW_BIASED => Self::SlowBiased,
+            _ => Self::Unbiased,
         }
     }
 }
@@ -121,7 +121,7 @@ pub struct TaskReport {
     /// Reason for the last migration while it ran.
     pub reason: Reason,
     /// Bias.
-    pub kind: Kind,
+    pub bias: Bias,
     /// Predicted time on a slow CPU over time on a fast one [permille], None if unknown.
     pub speedup_permille: Option<u32>,
     /// CPI stack, None if unknown.
@@ -148,7 +148,7 @@ impl From<&ffi::bias_task_report> for TaskReport {
             cpu: raw.cpu,
             running: raw.running != 0,
             reason: raw.reason.into(),
-            kind: if speedup.is_some() { raw.profile.bias.into() } else { Kind::Neutral },
+            bias: if speedup.is_some() { raw.profile.bias.into() } else { Bias::Unbiased },
             speedup_permille: speedup,
             stack_permille: speedup.map(|_| Stack { execute, internal, external }),
             windows: raw.profile.windows,
@@ -180,12 +180,12 @@ impl Reports {
     }
 }
 
-/// Read all bytes of `from`, up to [`MOST_TASKS`] records.
+/// Read all bytes of `from`, up to [`MAX_TASKS`] records.
 fn read_all(from: &mut impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; RECORD * 512];
     let mut attempts = 0;
-    while bytes.len() < MOST_TASKS * RECORD {
+    while bytes.len() < MAX_TASKS * RECORD {
         match from.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => bytes.extend_from_slice(chunk.get(..count).unwrap_or_default()),
@@ -198,7 +198,7 @@ fn read_all(from: &mut impl Read) -> Result<Vec<u8>> {
             Err(error) => return Err(error.into()),
         }
     }
-    bytes.truncate(MOST_TASKS * RECORD);
+    bytes.truncate(MAX_TASKS * RECORD);
     Ok(bytes)
 }
 
@@ -258,7 +258,7 @@ mod tests {
             cpu: 3,
             running: true,
             reason: Reason::Yield,
-            kind: Kind::Slow,
+            bias: Bias::SlowBiased,
             speedup_permille: Some(1090),
             stack_permille: Some(Stack { execute: 100, internal: 50, external: 850 }),
             windows: 9,
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(TaskReport::from(&known), expected);
         let json = serde_json::to_string(&expected).unwrap();
         assert_eq!(serde_json::from_str::<TaskReport>(&json).unwrap(), expected);
-        assert!(json.contains("\"reason\":\"yield\"") && json.contains("\"kind\":\"slow\""), "{json}");
+        assert!(json.contains("\"reason\":\"yield\"") && json.contains("\"bias\":\"slow-biased\""), "{json}");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         (unknown.reason, unknown.profile.bias) = (77, ffi::BIAS_FAST_BIASED);
         let report = TaskReport::from(&unknown);
         assert_eq!((report.speedup_permille, report.stack_permille), (None, None));
-        assert_eq!((report.reason, report.kind, report.stable), (Reason::None, Kind::Neutral, false));
+        assert_eq!((report.reason, report.bias, report.stable), (Reason::None, Bias::Unbiased, false));
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(parse(&read_all(&mut Drip(all, false)).unwrap())[0].pid, 258);
         assert!(read_all(&mut Refuses(ErrorKind::PermissionDenied)).is_err());
         assert!(read_all(&mut Refuses(ErrorKind::WouldBlock)).is_err());
-        assert_eq!(read_all(&mut io::repeat(1)).unwrap().len(), MOST_TASKS * RECORD);
+        assert_eq!(read_all(&mut io::repeat(1)).unwrap().len(), MAX_TASKS * RECORD);
     }
 
     proptest! {

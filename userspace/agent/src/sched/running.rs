@@ -13,13 +13,13 @@ use tracing::{info, warn};
 
 use super::chosen::Chosen;
 use super::exit::ExitReport;
-use super::inputs::{Event, Inputs, POLL};
+use super::inputs::{Inputs, POLL, Wakeup};
 use super::load::Loaded;
 use super::options::RunOptions;
 use super::printing::Printing;
 use super::reload::{self, Config, ReloadReport};
 use super::report::TaskReport;
-use super::server::{Server, Source};
+use super::server::{Instance, Server};
 use super::service::Manager;
 use super::signals::Signal;
 use super::stats::Stats;
@@ -27,9 +27,9 @@ use super::status::{Machine, State, StatusReport};
 use crate::costs::Live;
 use crate::ejections;
 use crate::failure::Failure;
-use crate::optin::{Report, Request, journal};
+use crate::optin::{CgroupRequest, CgroupsReport, journal};
 use crate::recal::Recalibrator;
-use crate::swaps::{Swaps, SwapsReport, Urgency};
+use crate::swaps::{RtGuard, Swaps, SwapsReport};
 
 /// State of the main thread.
 pub(super) struct Running<'a, 'object, 'optin> {
@@ -41,7 +41,7 @@ pub(super) struct Running<'a, 'object, 'optin> {
     pub(super) manager: Manager,
     pub(super) live: Live,
     pub(super) swaps: Swaps,
-    pub(super) urgency: Urgency,
+    pub(super) rt_guard: RtGuard,
     pub(super) recal: Recalibrator,
     pub(super) started: Instant,
     /// Time until recalibration has work, at most [`POLL`].
@@ -56,13 +56,14 @@ impl Running<'_, '_, '_> {
         self.manager.ready(&what);
         info!("scx_bias schedules: {what}");
         loop {
-            self.urgency.raise();
-            let pause = self.swaps.turn(monotonic_ns(), &self.loaded, &mut self.live);
+            self.rt_guard.raise();
+            let pause = self.swaps.step(monotonic_ns(), &self.loaded, &mut self.live);
             let event = inputs.wait(self.patience().min(pause));
-            if event != Event::Quiet || self.options.stats_interval.is_some() || self.chosen.scans_threads() {
-                self.urgency.lower();
+            if event != Wakeup::Quiet || self.options.stats_interval.is_some() || self.chosen.scans_threads()
+            {
+                self.rt_guard.lower();
             }
-            if event == Event::Signal(Signal::Stop) {
+            if event == Wakeup::Signal(Signal::Stop) {
                 self.manager.stopping();
                 self.chosen.finish();
                 return Ok(self.loaded.detach());
@@ -76,9 +77,9 @@ impl Running<'_, '_, '_> {
             }
             self.keep_up(&event);
             match (event, server) {
-                (Event::Asked(question), Some(server)) => server.answer(question, &mut self),
+                (Wakeup::Asked(question), Some(server)) => server.answer(question, &mut self),
                 // The log shows the result of a reload by signal.
-                (Event::Signal(Signal::Reload), _) => drop(self.reload()),
+                (Wakeup::Signal(Signal::Reload), _) => drop(self.reload()),
                 _ => {}
             }
             self.print_if_due();
@@ -88,8 +89,8 @@ impl Running<'_, '_, '_> {
     /// Report the reason to the service manager, and store it for `scx_bias status`.
     fn ejected(&self, reason: &str) {
         self.manager.ejected(reason);
-        if let Err(error) = ejections::remember(Path::new(journal::FOLDER), reason) {
-            warn!("`scx_bias status` will not show this: {}: {error}", journal::FOLDER);
+        if let Err(error) = ejections::remember(Path::new(journal::DIRECTORY), reason) {
+            warn!("`scx_bias status` will not show this: {}: {error}", journal::DIRECTORY);
         }
     }
 
@@ -102,19 +103,19 @@ impl Running<'_, '_, '_> {
     }
 
     /// Follow hotplug, CPU speeds and opted-in cgroups, and feed the service manager's watchdog.
-    fn keep_up(&mut self, event: &Event) {
+    fn keep_up(&mut self, event: &Wakeup) {
         self.manager.live(Instant::now());
         self.loaded.follow_hotplug(self.options, self.live.table());
-        if let Event::Heated(news) = event {
-            self.recal.heard(news, Instant::now());
+        if let Wakeup::Thermal(news) = event {
+            self.recal.note_thermal(news, Instant::now());
         }
         self.quiet =
-            self.recal.turn(Instant::now(), &|| self.loaded.readings(), &mut self.live.costs).min(POLL);
+            self.recal.step(Instant::now(), &|| self.loaded.readings(), &mut self.live.costs).min(POLL);
         self.swaps.follow_costs(&mut self.live.costs);
         if self.live.publish(|table| self.loaded.publish(table)) {
             self.manager.status(&describe(self.options, self.live.table()));
         }
-        if *event == Event::Hinted {
+        if *event == Wakeup::Hinted {
             self.chosen.rang();
         }
         self.chosen.tick(&mut self.loaded);
@@ -135,7 +136,7 @@ impl Running<'_, '_, '_> {
             self.change_cgroups(&new.cgroups)?;
         }
         reload::take_over(self.options, &new);
-        self.loaded.turn(self.options);
+        self.loaded.write_knobs(self.options);
         self.config.taken(self.options);
         Ok(report)
     }
@@ -146,10 +147,10 @@ impl Running<'_, '_, '_> {
         let old = &self.options.cgroups;
         let mut added: Vec<&PathBuf> = Vec::new();
         for path in new.iter().filter(|path| !old.contains(path)) {
-            if let Err(failure) = self.chosen.want(path, &mut self.loaded) {
+            if let Err(failure) = self.chosen.opt_in_configured(path, &mut self.loaded) {
                 // Undo the additions, so that a failed reload changes nothing.
                 for path in added {
-                    let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);
+                    let _ = self.chosen.answer(&CgroupRequest::Remove(path.clone()), &mut self.loaded);
                 }
                 return Err(failure);
             }
@@ -157,13 +158,13 @@ impl Running<'_, '_, '_> {
         }
         for path in old.iter().filter(|path| !new.contains(path)) {
             // A command may have removed it already.
-            let _ = self.chosen.answer(&Request::Remove(path.clone()), &mut self.loaded);
+            let _ = self.chosen.answer(&CgroupRequest::Remove(path.clone()), &mut self.loaded);
         }
         Ok(())
     }
 }
 
-impl Source for Running<'_, '_, '_> {
+impl Instance for Running<'_, '_, '_> {
     fn stats(&self) -> Stats {
         self.loaded.stats().with(&self.swaps.summary())
     }
@@ -183,7 +184,7 @@ impl Source for Running<'_, '_, '_> {
         }
     }
 
-    fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
+    fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
         self.chosen.answer(request, &mut self.loaded)
     }
 

@@ -15,9 +15,9 @@ use nix::sched::sched_getcpu;
 
 use super::load::Loaded;
 use super::skel::RUN_BUSY;
-use crate::swaps::{Kernel, Refusal, Request, Task};
+use crate::swaps::{Refusal, SwapBackend, SwapRequest, Task};
 
-impl Kernel for Loaded<'_> {
+impl SwapBackend for Loaded<'_> {
     fn residents(&self, residents: &mut Vec<Resident>) {
         residents.clear();
         let Some(bss) = self.bss() else { return };
@@ -36,17 +36,17 @@ impl Kernel for Loaded<'_> {
         }
     }
 
-    fn look(&self, pid: u32) -> Result<Option<Task>> {
-        let mut look = ffi::bias_task_state { pid, ..ffi::bias_task_state::default() };
-        let answer = call(self.look_program(), &mut look).context("cannot look at a task")?;
+    fn query(&self, pid: u32) -> Result<Option<Task>> {
+        let mut query = ffi::bias_task_state { pid, ..ffi::bias_task_state::default() };
+        let answer = call(self.query_program(), &mut query).context("cannot look at a task")?;
         match Errno::from_raw(answer.wrapping_neg()) {
-            _ if answer == 0 => Ok(Some(Task::from(&look))),
+            _ if answer == 0 => Ok(Some(Task::from(&query))),
             Errno::ESRCH | Errno::ENOENT => Ok(None),
             other => bail!("cannot look at a task ({other})"),
         }
     }
 
-    fn ask(&self, request: &Request) -> Result<Result<(), Refusal>> {
+    fn ask(&self, request: &SwapRequest) -> Result<Result<(), Refusal>> {
         let mut raw = ffi::bias_swap_request {
             up_start_ns: request.up.start_ns,
             down_start_ns: request.down.start_ns,

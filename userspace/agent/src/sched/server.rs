@@ -16,7 +16,7 @@
 //! | `top` (the default) | [`Stats`] since the client's last question |
 //! | `status` | [`StatusReport`] |
 //! | `tasks` | a list of [`TaskReport`] |
-//! | `cgroups`, with `request` a [`Request`] as JSON | a [`Reply`] with a [`Report`] |
+//! | `cgroups`, with `request` a [`CgroupRequest`] as JSON | a [`Reply`] with a [`CgroupsReport`] |
 //! | `reload` | a [`Reply`] with a [`ReloadReport`] |
 //! | `swaps`, with `from` the number of a swap | [`SwapsReport`] |
 //!
@@ -41,18 +41,18 @@ use super::socket::{self, Service};
 use super::stats::Stats;
 use super::status::StatusReport;
 use crate::failure::Failure;
-use crate::optin::{Report, Request};
+use crate::optin::{CgroupRequest, CgroupsReport};
 use crate::swaps::SwapsReport;
 
 /// Default socket, at which clients of scx_stats expect the running scheduler.
 const PATH: &str = "/var/run/scx/root/stats";
 
 /// Source of the answers.
-pub(super) trait Source {
+pub(super) trait Instance {
     fn stats(&self) -> Stats;
     fn status(&self) -> StatusReport;
     fn tasks(&self) -> Result<Vec<TaskReport>>;
-    fn cgroups(&mut self, request: &Request) -> Result<Report, Failure>;
+    fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure>;
     fn reload(&mut self) -> Result<ReloadReport, Failure>;
     fn swaps(&self, first: u64) -> SwapsReport;
 }
@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// Answer a question that was received.
-    pub(super) fn answer(&self, question: Question, source: &mut dyn Source) {
+    pub(super) fn answer(&self, question: Question, source: &mut dyn Instance) {
         let answer = match question {
             Question::Stats => Answer::Stats(source.stats()),
             Question::Status => Answer::Status(Box::new(source.status())),

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Default)]
-struct Fake {
+struct FakeInstance {
     asked: Cell<u64>,
     refuses: bool,
 }
 
-impl Source for Fake {
+impl Instance for FakeInstance {
     fn stats(&self) -> Stats {
         self.asked.set(self.asked.get() + 1);
         Stats { moved: 10 * self.asked.get(), ..Stats::default() }
@@ -43,12 +43,15 @@ impl Source for Fake {
         SwapsReport { next: first + 3, ..SwapsReport::default() }
     }
 
-    fn cgroups(&mut self, request: &Request) -> Result<Report, Failure> {
+    fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
         if self.refuses {
             return Err(Failure::usage("no such cgroup; name another"));
         }
         let path = format!("{request:?}");
-        Ok(Report { cgroups: vec![CgroupReport { path, ..CgroupReport::default() }], ..Report::default() })
+        Ok(CgroupsReport {
+            cgroups: vec![CgroupReport { path, ..CgroupReport::default() }],
+            ..CgroupsReport::default()
+        })
     }
 
     fn reload(&mut self) -> Result<ReloadReport, Failure> {
@@ -68,9 +71,9 @@ impl Source for Fake {
 }
 
 /// Serve `fake` on a socket while `clients` runs.
-fn served<T: Send>(fake: &mut Fake, clients: impl FnOnce(&Path) -> T + Send) -> T {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("deep/stats");
+fn served<T: Send>(fake: &mut FakeInstance, clients: impl FnOnce(&Path) -> T + Send) -> T {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep/stats");
     let server = Server::launch(Some(&path)).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -91,11 +94,13 @@ fn served<T: Send>(fake: &mut Fake, clients: impl FnOnce(&Path) -> T + Send) -> 
 
 #[test]
 fn every_target_is_answered() {
-    served(&mut Fake::default(), |path| {
+    served(&mut FakeInstance::default(), |path| {
         let mut client = Client::connect(Some(path)).unwrap();
         assert_eq!(client.tasks().unwrap()[0].name, "seven");
         assert_eq!(client.status().unwrap().version, env!("CARGO_PKG_VERSION"));
-        for request in [Request::List, Request::Add("/a b".into()), Request::Remove("/\"".into())] {
+        for request in
+            [CgroupRequest::List, CgroupRequest::Add("/a b".into()), CgroupRequest::Remove("/\"".into())]
+        {
             let report = client.cgroups(&request).unwrap();
             assert_eq!(report.cgroups[0].path, format!("{request:?}"));
         }
@@ -112,15 +117,15 @@ fn every_target_is_answered() {
 
 #[test]
 fn a_source_that_fails_is_an_answer_too() {
-    served(&mut Fake { refuses: true, ..Fake::default() }, |path| {
+    served(&mut FakeInstance { refuses: true, ..FakeInstance::default() }, |path| {
         let mut client = Client::connect(Some(path)).unwrap();
         assert!(client.tasks().unwrap_err().to_string().contains("no iterator"));
-        let refused = client.cgroups(&Request::List).unwrap_err();
+        let refused = client.cgroups(&CgroupRequest::List).unwrap_err();
         assert_eq!(refused, Failure::usage("no such cgroup; name another"));
         assert_eq!(client.reload().unwrap_err(), Failure::usage("line 3: no such key; remove it"));
         let raw = vec![("target".to_owned(), "cgroups".to_owned())];
         let mut stranger = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
-        assert!(stranger.request::<Reply<Report>>("stats", raw).is_err());
+        assert!(stranger.request::<Reply<CgroupsReport>>("stats", raw).is_err());
         assert!(client.status().is_ok());
     });
 }
@@ -128,7 +133,7 @@ fn a_source_that_fails_is_an_answer_too() {
 #[test]
 fn clients_that_go_hang_or_talk_nonsense_disturb_nobody() {
     let question = b"{\"req\":\"stats\",\"args\":{\"target\":\"tasks\"}}\n";
-    served(&mut Fake::default(), |path| {
+    served(&mut FakeInstance::default(), |path| {
         let mut silent: Vec<UnixStream> = (0..50).map(|_| UnixStream::connect(path).unwrap()).collect();
         for stream in &mut silent[..25] {
             // The answers are never read.
@@ -157,8 +162,8 @@ fn clients_that_go_hang_or_talk_nonsense_disturb_nobody() {
 
 #[test]
 fn a_server_that_has_gone_is_missed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("stats");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("stats");
     drop(Server::launch(Some(&path)).unwrap());
     std::thread::sleep(Duration::from_millis(50));
     assert!(Client::connect(Some(&path)).err().unwrap().message.contains("not running"));
@@ -169,8 +174,8 @@ fn a_server_that_has_gone_is_missed() {
 
 #[test]
 fn the_socket_is_its_owners_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("open/stats");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("open/stats");
     // The directory is open to all, and another file is in place of the socket.
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     std::fs::set_permissions(path.parent().unwrap(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -185,7 +190,7 @@ fn the_socket_is_its_owners_alone() {
 #[test]
 fn a_thousand_clients_do_not_keep_others_from_being_answered() {
     let question = b"{\"req\":\"stats\",\"args\":{\"target\":\"tasks\"}}\n";
-    served(&mut Fake::default(), |path| {
+    served(&mut FakeInstance::default(), |path| {
         let before = descriptors();
         std::thread::scope(|scope| {
             let flooders: Vec<_> = (0..4)
@@ -230,11 +235,11 @@ fn descriptors() -> usize {
 
 #[test]
 fn a_request_without_an_end_is_refused() {
-    served(&mut Fake::default(), |path| {
+    served(&mut FakeInstance::default(), |path| {
         let mut stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // Send exactly one byte too many: the kernel would drop the refusal if more stayed unread.
-        stream.write_all(&vec![b'x'; socket::MOST_BYTES + 1]).unwrap();
+        stream.write_all(&vec![b'x'; socket::MAX_BYTES + 1]).unwrap();
         let mut lines = BufReader::new(&stream).lines();
         assert!(lines.next().unwrap().unwrap().contains("at most"));
         assert!(lines.next().is_none());
@@ -243,7 +248,7 @@ fn a_request_without_an_end_is_refused() {
 
 #[test]
 fn who_has_said_everything_is_still_answered() {
-    served(&mut Fake::default(), |path| {
+    served(&mut FakeInstance::default(), |path| {
         for end in ["\n", ""] {
             let mut stream = UnixStream::connect(path).unwrap();
             stream

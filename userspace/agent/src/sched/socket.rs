@@ -16,9 +16,9 @@
 //!
 //! * Only root and the user that runs the scheduler are served. The directory has mode 0700 and the
 //!   socket 0600. The kernel reports the client's user (SO_PEERCRED).
-//! * At most [`MOST_CLIENTS`] clients are connected. One more replaces the client that has been
+//! * At most [`MAX_CLIENTS`] clients are connected. One more replaces the client that has been
 //!   silent longest.
-//! * A request of more than [`MOST_BYTES`] is refused, and its client dropped. So is a client that
+//! * A request of more than [`MAX_BYTES`] is refused, and its client dropped. So is a client that
 //!   does not read its answer for [`PATIENCE`].
 //! * A client has one answer outstanding. Its next request waits.
 //! * A client that hangs up withdraws its requests and is removed at once, even during a pause. A
@@ -29,7 +29,7 @@
 //!
 //! # Limits
 //!
-//! Root can keep root waiting: more than [`MOST_CLIENTS`] clients that ask without pause replace
+//! Root can keep root waiting: more than [`MAX_CLIENTS`] clients that ask without pause replace
 //! each other.
 
 use std::fs::{DirBuilder, Permissions};
@@ -48,11 +48,11 @@ use nix::time::{ClockId, clock_gettime};
 use tracing::{debug, warn};
 
 /// Most clients at a time.
-const MOST_CLIENTS: usize = 256;
+const MAX_CLIENTS: usize = 256;
 /// Most clients accepted before the connected ones are served again.
-const MOST_NEW: usize = 64;
+const MAX_NEW: usize = 64;
 /// Longest request [bytes]. A path may have 4096 bytes, and JSON makes up to six of each.
-pub(super) const MOST_BYTES: usize = 32 << 10;
+pub(super) const MAX_BYTES: usize = 32 << 10;
 /// Longest time for which a client may leave its answer unread.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Answers take at most 1/`SHARE` of a CPU.
@@ -77,11 +77,11 @@ pub(super) trait Answerer {
 
 /// Open a listening socket that only its owner can reach.
 pub(super) fn listen(path: &Path) -> Result<UnixListener> {
-    if let Some(folder) = path.parent() {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.with_context(|| format!("cannot make the directory {}", folder.display()))?;
-        std::fs::set_permissions(folder, Permissions::from_mode(0o700))
-            .with_context(|| format!("cannot make {} private", folder.display()))?;
+    if let Some(directory) = path.parent() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        std::fs::set_permissions(directory, Permissions::from_mode(0o700))
+            .with_context(|| format!("cannot make {} private", directory.display()))?;
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -101,7 +101,7 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener> {
 pub(super) struct Service<A: Answerer> {
     listener: UnixListener,
     answerer: A,
-    clients: Vec<Client<A::Session>>,
+    clients: Vec<Connection<A::Session>>,
     budget: Budget,
     /// End of the pause in which no client is accepted.
     deaf_until: Option<Instant>,
@@ -160,7 +160,8 @@ impl<A: Answerer> Service<A> {
         }));
         let unread =
             self.clients.iter().any(|client| client.left.is_some()).then_some(Duration::from_secs(1));
-        let at_once = (pause.is_none() && self.clients.iter().any(Client::is_due)).then_some(Duration::ZERO);
+        let at_once =
+            (pause.is_none() && self.clients.iter().any(Connection::is_due)).then_some(Duration::ZERO);
         let patience = [pause, deaf, unread, at_once].into_iter().flatten().min();
         // Round up: otherwise the loop would poll a hundred times in the last half millisecond.
         let timeout = patience.map_or(PollTimeout::NONE, |patience| {
@@ -204,13 +205,13 @@ impl<A: Answerer> Service<A> {
     }
 
     fn take_on(&mut self) {
-        for _ in 0..MOST_NEW {
+        for _ in 0..MAX_NEW {
             match self.listener.accept() {
                 Ok((stream, _)) if may_ask(&stream) && stream.set_nonblocking(true).is_ok() => {
-                    if self.clients.len() >= MOST_CLIENTS {
+                    if self.clients.len() >= MAX_CLIENTS {
                         self.dismiss();
                     }
-                    self.clients.push(Client::new(stream));
+                    self.clients.push(Connection::new(stream));
                 }
                 Ok(_) => debug!("a client without permission was refused"),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -251,7 +252,7 @@ struct Left {
     since: Instant,
 }
 
-struct Client<S> {
+struct Connection<S> {
     stream: UnixStream,
     session: S,
     input: Vec<u8>,
@@ -263,7 +264,7 @@ struct Client<S> {
     used: Instant,
 }
 
-impl<S: Default> Client<S> {
+impl<S: Default> Connection<S> {
     fn new(stream: UnixStream) -> Self {
         let session = S::default();
         Self {
@@ -290,7 +291,7 @@ impl<S: Default> Client<S> {
     fn is_due(&self) -> bool {
         !self.broken
             && self.left.is_none()
-            && (self.input.len() > MOST_BYTES
+            && (self.input.len() > MAX_BYTES
                 || self.input.contains(&b'\n')
                 || self.ended && !self.input.is_empty())
     }
@@ -337,12 +338,12 @@ impl<S: Default> Client<S> {
     /// Answer the next request. Return None when the handler has ended.
     fn serve(&mut self, answerer: &mut impl Answerer<Session = S>) -> Option<()> {
         let bytes = match self.input.iter().position(|byte| *byte == b'\n') {
-            Some(end) if end <= MOST_BYTES => {
+            Some(end) if end <= MAX_BYTES => {
                 let answer = answerer.answer(&mut self.session, &self.input[..end])?;
                 self.input.drain(..=end);
                 answer
             }
-            None if self.ended && self.input.len() <= MOST_BYTES => {
+            None if self.ended && self.input.len() <= MAX_BYTES => {
                 let line = std::mem::take(&mut self.input);
                 answerer.answer(&mut self.session, &line)?
             }

@@ -55,9 +55,9 @@ impl Answerer for Echo {
 }
 
 fn echo() -> (tempfile::TempDir, Service<Echo>) {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = listen(&folder.path().join("socket")).unwrap();
-    (folder, Service::new(listener, Echo(Vec::new())))
+    let directory = tempfile::tempdir().unwrap();
+    let listener = listen(&directory.path().join("socket")).unwrap();
+    (directory, Service::new(listener, Echo(Vec::new())))
 }
 
 impl Service<Echo> {
@@ -71,23 +71,23 @@ impl Service<Echo> {
 
 #[test]
 fn the_one_silent_for_longest_makes_room() {
-    let (folder, mut service) = echo();
-    let connect = || UnixStream::connect(folder.path().join("socket")).unwrap();
+    let (directory, mut service) = echo();
+    let connect = || UnixStream::connect(directory.path().join("socket")).unwrap();
     let mut streams = Vec::new();
-    for _ in 0..MOST_CLIENTS {
+    for _ in 0..MAX_CLIENTS {
         streams.push(connect());
         service.take_on();
     }
-    assert_eq!(service.clients.len(), MOST_CLIENTS);
+    assert_eq!(service.clients.len(), MAX_CLIENTS);
     // The first client sends something, so that the second one is replaced.
     streams[0].write_all(b"first\n").unwrap();
     std::thread::sleep(Duration::from_millis(1));
-    let mut spoken = vec![PollFlags::empty(); MOST_CLIENTS];
+    let mut spoken = vec![PollFlags::empty(); MAX_CLIENTS];
     spoken[0] = PollFlags::POLLIN;
     service.serve(&spoken, &mut cpu_time()).unwrap();
     streams.push(connect());
     service.take_on();
-    assert_eq!(service.clients.len(), MOST_CLIENTS);
+    assert_eq!(service.clients.len(), MAX_CLIENTS);
     let mut heard = [0; 16];
     assert_eq!(streams[0].read(&mut heard).unwrap(), 6);
     assert_eq!(streams[1].read(&mut heard).unwrap(), 0);
@@ -95,15 +95,15 @@ fn the_one_silent_for_longest_makes_room() {
 
 #[test]
 fn requests_arrive_whole_however_they_are_cut_and_one_at_a_time() {
-    let (folder, mut service) = echo();
-    let mut stream = UnixStream::connect(folder.path().join("socket")).unwrap();
+    let (directory, mut service) = echo();
+    let mut stream = UnixStream::connect(directory.path().join("socket")).unwrap();
     let sent: Vec<u8> =
         (0..50u8).flat_map(|n| [vec![b'a' + n % 26; usize::from(n)], vec![b'\n']].concat()).collect();
     for piece in sent.chunks(7) {
         stream.write_all(piece).unwrap();
         service.round();
     }
-    while service.clients.iter().any(Client::is_due) {
+    while service.clients.iter().any(Connection::is_due) {
         service.round();
     }
     let lines: Vec<u8> =
@@ -116,16 +116,16 @@ fn requests_arrive_whole_however_they_are_cut_and_one_at_a_time() {
 
 #[test]
 fn who_does_not_read_is_dropped_in_time_and_memory_stays_bounded() {
-    let (folder, mut service) = echo();
-    let mut stream = UnixStream::connect(folder.path().join("socket")).unwrap();
+    let (directory, mut service) = echo();
+    let mut stream = UnixStream::connect(directory.path().join("socket")).unwrap();
     stream.set_nonblocking(true).unwrap();
-    let line = [vec![b'x'; MOST_BYTES - 1], vec![b'\n']].concat();
+    let line = [vec![b'x'; MAX_BYTES - 1], vec![b'\n']].concat();
     for _ in 0..400 {
         let _ = stream.write(&line);
         service.round();
     }
     assert!(service.clients[0].left.is_some());
-    assert!(service.clients[0].input.capacity() <= 4 * MOST_BYTES);
+    assert!(service.clients[0].input.capacity() <= 4 * MAX_BYTES);
     let late = Instant::now() + PATIENCE * 2;
     service.clients[0].give_up_if_slow(late);
     service.round();
@@ -136,8 +136,8 @@ fn who_does_not_read_is_dropped_in_time_and_memory_stays_bounded() {
 /// take long.
 #[test]
 fn who_hangs_up_is_gone_at_once_and_who_only_ends_is_answered() {
-    let (folder, mut service) = echo();
-    let connect = || UnixStream::connect(folder.path().join("socket")).unwrap();
+    let (directory, mut service) = echo();
+    let connect = || UnixStream::connect(directory.path().join("socket")).unwrap();
     let (stop, _other_end) = UnixStream::pair().unwrap();
     let (mut gone, mut ended, silent) = (connect(), connect(), connect());
     for stream in [&mut gone, &mut ended] {

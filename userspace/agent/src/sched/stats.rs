@@ -56,8 +56,9 @@ pub struct Stats {
     #[stat(desc = "Running tasks asked to swap because one gains more")]
     pub swap_gain: u64,
     #[stat(desc = "Tasks taken from the other class though the own one waited")]
-    pub borrowed: u64,
-    #[stat(desc = "Stretches of running that were counted")]
+    #[serde(alias = "borrowed")]
+    pub stolen: u64,
+    #[stat(desc = "Intervals of running that were counted")]
     pub counted: u64,
     #[stat(desc = "Of these, dropped: not counted in full, backwards, or wrapped")]
     pub count_invalid: u64,
@@ -66,7 +67,8 @@ pub struct Stats {
     #[stat(desc = "Windows closed")]
     pub windows: u64,
     #[stat(desc = "Tasks whose bias changed")]
-    pub kind_changes: u64,
+    #[serde(alias = "kind_changes")]
+    pub bias_changes: u64,
     #[stat(desc = "Tasks in cgroups beyond the table, scheduled by their own weight")]
     pub groups_ignored: u64,
     #[serde(default)]
@@ -119,12 +121,12 @@ impl Stats {
             &mut self.run_fast_ns,
             &mut self.run_slow_ns,
             &mut self.swap_gain,
-            &mut self.borrowed,
+            &mut self.stolen,
             &mut self.counted,
             &mut self.count_invalid,
             &mut self.count_failed,
             &mut self.windows,
-            &mut self.kind_changes,
+            &mut self.bias_changes,
             &mut self.groups_ignored,
             &mut self.swap_asked,
             &mut self.swap_refused,
@@ -172,7 +174,7 @@ impl Stats {
         let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
         let fast = (self.run_fast_ns * 100).checked_div(self.run_fast_ns + self.run_slow_ns).unwrap_or(0);
         format!(
-            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, borrowed {}; swaps asked {}, paid/neutral/regretted {}/{}/{}; preempted {}; counted {} ({} invalid, {} failed), windows {}, bias changed {}",
+            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, stolen {}; swaps asked {}, paid/neutral/regretted {}/{}/{}; preempted {}; counted {} ({} invalid, {} failed), windows {}, bias changed {}",
             self.select_prev,
             self.select_fast,
             self.select_slow,
@@ -184,7 +186,7 @@ impl Stats {
             self.rotate,
             self.swap_gain,
             self.moved,
-            self.borrowed,
+            self.stolen,
             self.swap_asked,
             self.swaps_paid,
             self.swaps_neutral,
@@ -194,7 +196,7 @@ impl Stats {
             self.count_invalid,
             self.count_failed,
             self.windows,
-            self.kind_changes,
+            self.bias_changes,
         )
     }
 }

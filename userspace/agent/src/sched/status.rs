@@ -16,7 +16,7 @@ use super::RunOptions;
 use super::knobs::Knob;
 use super::stats::Stats;
 use crate::costs::Live;
-use crate::optin::Report;
+use crate::optin::CgroupsReport;
 use crate::pmu::CpuSummary;
 use crate::recal::{self, Recalibrator};
 use crate::swaps::SwapSummary;
@@ -33,7 +33,7 @@ pub struct StatusReport {
     /// CPUs by class, from the table in force.
     pub machine: Machine,
     /// State of the recalibration.
-    pub recalibration: recal::Report,
+    pub recalibration: recal::RecalReport,
     /// Speedups that decide a task's bias.
     pub thresholds: Thresholds,
     /// Value of each knob, by its key in the configuration file.
@@ -55,9 +55,9 @@ pub enum Scope {
     #[default]
     WholeSystem,
     /// Only the threads of opted-in cgroups are scheduled.
-    Cgroups(Report),
+    Cgroups(CgroupsReport),
     /// The whole system is scheduled, but only tasks of these cgroups have a bias.
-    BiasInCgroups(Report),
+    BiasInCgroups(CgroupsReport),
 }
 
 /// CPUs by class.
@@ -116,7 +116,7 @@ pub(super) struct Band {
 pub(super) struct State {
     pub(super) scope: Scope,
     pub(super) machine: Machine,
-    pub(super) recalibration: recal::Report,
+    pub(super) recalibration: recal::RecalReport,
 }
 
 impl State {
@@ -184,7 +184,7 @@ impl Thresholds {
 mod tests {
     use super::*;
     use crate::optin::CgroupReport;
-    use crate::pmu::{Event, EventSummary, Role, Source, Unit};
+    use crate::pmu::{CounterState, EventSummary, PerfEvent, Role, Unit};
     use bias_policy::table::CpuCapacity;
 
     #[test]
@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_report_survives_the_socket() {
-        let event = Event { name: "e".into(), kind: 4, config: [1, 2, 3], unit: Unit::Slots { width: 5 } };
+        let event =
+            PerfEvent { name: "e".into(), kind: 4, config: [1, 2, 3], unit: Unit::Slots { width: 5 } };
         let events = vec![EventSummary { role: Role::External, event }];
         let counters = |source| CpuCounters {
             summary: CpuSummary { cpu: 1, source, pmu: None, origin: "table".into(), events: events.clone() },
@@ -231,13 +232,17 @@ mod tests {
         };
         let cgroup =
             CgroupReport { path: "/a".into(), threads: 3, real_time: 1, cpu_max: Some("/a/b".into()) };
-        let scope = Report { cgroups: vec![cgroup], waiting: vec!["/b".into()], notes: vec!["c".into()] };
+        let scope =
+            CgroupsReport { cgroups: vec![cgroup], waiting: vec!["/b".into()], notes: vec!["c".into()] };
         let report = StatusReport::new(
             &RunOptions::default(),
             State { scope: Scope::Cgroups(scope), ..State::default() },
             Duration::from_secs(3),
             Band::default(),
-            vec![counters(Source::Full), counters(Source::Degraded { reason: "why; remedy".into() })],
+            vec![
+                counters(CounterState::Full),
+                counters(CounterState::Degraded { reason: "why; remedy".into() }),
+            ],
             Stats { moved: 3, ..Stats::default() },
         );
         let json = serde_json::to_string(&report).unwrap();

@@ -12,7 +12,7 @@ use bias_policy::ffi;
 use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 
-use super::kernel::{Kernel, Refusal, Request, Task, Work};
+use super::backend::{RecentWork, Refusal, SwapBackend, SwapRequest, Task};
 use super::{SwapOptions, Swaps};
 use crate::costs::Live;
 
@@ -40,7 +40,7 @@ pub(crate) fn table() -> CapacityTable {
 
 /// Treatment of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Fate {
+pub(crate) enum InjectedFault {
     /// The kernel side checks them and carries them out.
     #[default]
     Done,
@@ -54,19 +54,19 @@ pub(crate) enum Fate {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Person {
+pub(crate) struct FakeTask {
     pub task: Task,
     pub work: ffi::bias_work,
     pub stack: [u32; COMPONENTS],
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Fake {
+pub(crate) struct FakeKernel {
     pub now_ns: Cell<u64>,
-    pub fate: Cell<Fate>,
-    pub people: RefCell<Vec<Person>>,
-    pub asked: RefCell<Vec<Request>>,
-    pub looks: Cell<usize>,
+    pub fault: Cell<InjectedFault>,
+    pub tasks: RefCell<Vec<FakeTask>>,
+    pub asked: RefCell<Vec<SwapRequest>>,
+    pub queries: Cell<usize>,
     pub waiting_since_ns: u64,
     /// True costs of the slow CPUs.
     pub truth: [u32; COMPONENTS],
@@ -86,13 +86,13 @@ fn raw_class_of(cpu: u32) -> ffi::bias_class {
     if class_of(cpu) == Class::Slow { ffi::BIAS_SLOW } else { ffi::BIAS_FAST }
 }
 
-impl Fake {
+impl FakeKernel {
     /// Create one task per CPU, with these CPI stacks.
     pub(crate) fn new(stacks: &[[u32; COMPONENTS]]) -> Self {
         let fake = Self { truth: SLOW, ..Self::default() };
         fake.now_ns.set(1000 * MS);
         for (cpu, stack) in (0..).zip(stacks) {
-            fake.born(100 + cpu, cpu, *stack);
+            fake.spawn(100 + cpu, cpu, *stack);
         }
         fake
     }
@@ -102,7 +102,7 @@ impl Fake {
         Self::new(&[CHASE, CHASE, LOOP, LOOP])
     }
 
-    pub(crate) fn born(&self, pid: u32, cpu: u32, stack: [u32; COMPONENTS]) {
+    pub(crate) fn spawn(&self, pid: u32, cpu: u32, stack: [u32; COMPONENTS]) {
         self.next_start.set(self.next_start.get() + 1);
         let task = Task {
             pid,
@@ -115,15 +115,15 @@ impl Fake {
             moved_ns: None,
             swapped: false,
             lost_ns: 0,
-            work: Work::default(),
+            work: RecentWork::default(),
             stack_permille: Some(stack),
             stable: true,
         };
-        self.people.borrow_mut().push(Person { task, work: ffi::bias_work::default(), stack });
+        self.tasks.borrow_mut().push(FakeTask { task, work: ffi::bias_work::default(), stack });
     }
 
-    pub(crate) fn dies(&self, pid: u32) {
-        self.people.borrow_mut().retain(|one| one.task.pid != pid);
+    pub(crate) fn ends(&self, pid: u32) {
+        self.tasks.borrow_mut().retain(|one| one.task.pid != pid);
     }
 
     /// Give `pid` another CPI stack from now on.
@@ -132,16 +132,16 @@ impl Fake {
             one.stack = stack;
             one.task.stack_permille = Some(stack);
             one.work = ffi::bias_work::default();
-            one.task.work = Work::default();
+            one.task.work = RecentWork::default();
         });
     }
 
-    pub(crate) fn with(&self, pid: u32, change: impl Fn(&mut Person)) {
-        self.people.borrow_mut().iter_mut().filter(|one| one.task.pid == pid).for_each(change);
+    pub(crate) fn with(&self, pid: u32, change: impl Fn(&mut FakeTask)) {
+        self.tasks.borrow_mut().iter_mut().filter(|one| one.task.pid == pid).for_each(change);
     }
 
     pub(crate) fn cpu_of(&self, pid: u32) -> Option<u32> {
-        self.people.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.cpu)
+        self.tasks.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.cpu)
     }
 
     fn cost(&self, cpu: u32) -> [u32; COMPONENTS] {
@@ -151,7 +151,7 @@ impl Fake {
     /// Let time pass, in which every runnable task works.
     pub(crate) fn advance(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
-        for one in self.people.borrow_mut().iter_mut().filter(|one| one.task.runnable) {
+        for one in self.tasks.borrow_mut().iter_mut().filter(|one| one.task.runnable) {
             let mut left = ns;
             while left > 0 {
                 let stretch = left.min(20 * MS);
@@ -161,17 +161,17 @@ impl Fake {
                 // SAFETY: the function only accesses the data that the pointer refers to.
                 unsafe { ffi::bias_work_add(&mut one.work, work, stretch, class) };
             }
-            one.task.work = Work::from(&one.work);
+            one.task.work = RecentWork::from(&one.work);
         }
     }
 
     /// Check a request as `bpf/swap.bpf.h` does.
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
-        let people = self.people.borrow();
-        for (end, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {
-            let task = people.iter().map(|one| &one.task).find(|task| task.pid == end.pid);
-            let task = task.filter(|task| task.start_ns == end.start_ns).ok_or(Refusal::Gone)?;
-            if task.cpu != end.cpu || !task.runnable {
+    fn check(&self, request: &SwapRequest) -> Result<(), Refusal> {
+        let tasks = self.tasks.borrow();
+        for (side, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {
+            let task = tasks.iter().map(|one| &one.task).find(|task| task.pid == side.pid);
+            let task = task.filter(|task| task.start_ns == side.start_ns).ok_or(Refusal::Gone)?;
+            if task.cpu != side.cpu || !task.runnable {
                 return Err(Refusal::Elsewhere);
             }
             if !task.movable || task.allowed.is_some_and(|cpus| cpus & (1 << to) == 0) {
@@ -181,28 +181,28 @@ impl Fake {
         Ok(())
     }
 
-    fn carry_out(&self, request: &Request) {
+    fn carry_out(&self, request: &SwapRequest) {
         let now_ns = self.now_ns.get();
-        for (end, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {
-            self.with(end.pid, |one| {
+        for (side, to) in [(request.up, request.down.cpu), (request.down, request.up.cpu)] {
+            self.with(side.pid, |one| {
                 (one.task.cpu, one.task.moved_ns) = (to, Some(now_ns + MS));
                 one.task.lost_ns += MS;
                 one.task.swapped = true;
                 // SAFETY: as above.
                 unsafe { ffi::bias_work_forget(&mut one.work, raw_class_of(to)) };
-                one.task.work = Work::from(&one.work);
+                one.task.work = RecentWork::from(&one.work);
             });
         }
     }
 }
 
-impl Kernel for Fake {
+impl SwapBackend for FakeKernel {
     fn residents(&self, residents: &mut Vec<Resident>) {
         residents.clear();
         for cpu in 0..4 {
-            let people = self.people.borrow();
-            let one = people.iter().find(|one| one.task.cpu == cpu && one.task.runnable);
-            let speedup = |one: &Person| {
+            let tasks = self.tasks.borrow();
+            let one = tasks.iter().find(|one| one.task.cpu == cpu && one.task.runnable);
+            let speedup = |one: &FakeTask| {
                 let stack = one.task.stack_permille?;
                 Some((time_permille(stack, SLOW) * 1000 / time_permille(stack, FAST).max(1)) as u32)
             };
@@ -215,25 +215,25 @@ impl Kernel for Fake {
         }
     }
 
-    fn look(&self, pid: u32) -> Result<Option<Task>> {
-        self.looks.set(self.looks.get() + 1);
-        if self.fate.get() == Fate::Error {
+    fn query(&self, pid: u32) -> Result<Option<Task>> {
+        self.queries.set(self.queries.get() + 1);
+        if self.fault.get() == InjectedFault::Error {
             bail!("no looking");
         }
-        Ok(self.people.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.clone()))
+        Ok(self.tasks.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.clone()))
     }
 
-    fn ask(&self, request: &Request) -> Result<Result<(), Refusal>> {
+    fn ask(&self, request: &SwapRequest) -> Result<Result<(), Refusal>> {
         self.asked.borrow_mut().push(*request);
-        match self.fate.get() {
-            Fate::Error => bail!("no asking"),
-            Fate::Refused(why) => Ok(Err(why)),
-            Fate::Lost => Ok(self.check(request)),
-            Fate::Death => {
-                self.dies(request.up.pid);
+        match self.fault.get() {
+            InjectedFault::Error => bail!("no asking"),
+            InjectedFault::Refused(why) => Ok(Err(why)),
+            InjectedFault::Lost => Ok(self.check(request)),
+            InjectedFault::Death => {
+                self.ends(request.up.pid);
                 Ok(self.check(request))
             }
-            Fate::Done => {
+            InjectedFault::Done => {
                 let answer = self.check(request);
                 if answer.is_ok() {
                     self.carry_out(request);
@@ -244,7 +244,7 @@ impl Kernel for Fake {
     }
 }
 
-impl Fake {
+impl FakeKernel {
     pub(crate) fn publish(&mut self, table: &CapacityTable) -> Result<()> {
         self.published.push(table.clone());
         Ok(())
@@ -258,14 +258,14 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    pub(crate) fn turn(&mut self, now_ns: u64, fake: &mut Fake) -> Duration {
-        let pause = self.swaps.turn(now_ns, fake, &mut self.live);
+    pub(crate) fn step(&mut self, now_ns: u64, fake: &mut FakeKernel) -> Duration {
+        let pause = self.swaps.step(now_ns, fake, &mut self.live);
         self.live.publish(|table| fake.publish(table));
         pause
     }
 
     /// Let recalibration set these clocks.
-    pub(crate) fn recalibrated(&mut self, clock_permille: Vec<u32>, fake: &mut Fake) {
+    pub(crate) fn recalibrated(&mut self, clock_permille: Vec<u32>, fake: &mut FakeKernel) {
         self.live.costs.set_clocks(clock_permille);
         self.swaps.follow_costs(&mut self.live.costs);
         self.live.publish(|table| fake.publish(table));
@@ -296,8 +296,8 @@ pub(crate) fn swaps_on(table: CapacityTable) -> Loop {
 }
 
 /// Return a loop and a kernel side whose swaps have taught other costs of slow CPUs.
-pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, Fake) {
-    let mut fake = Fake { truth, ..Fake::worst() };
+pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, FakeKernel) {
+    let mut fake = FakeKernel { truth, ..FakeKernel::worst() };
     let mut swaps = swaps();
     let mut natures = [CHASE, CHASE, LOOP, LOOP];
     for _ in 0..40 {
@@ -309,10 +309,10 @@ pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, Fake) {
 }
 
 /// Run the loop for `ms`, with the pauses that it asks for.
-pub(crate) fn run(swaps: &mut Loop, fake: &mut Fake, ms: u64) {
+pub(crate) fn run(swaps: &mut Loop, fake: &mut FakeKernel, ms: u64) {
     let end_ns = fake.now_ns.get() + ms * MS;
     while fake.now_ns.get() < end_ns {
-        let pause = swaps.turn(fake.now_ns.get(), fake).as_nanos() as u64;
+        let pause = swaps.step(fake.now_ns.get(), fake).as_nanos() as u64;
         fake.advance(pause.clamp(MS, end_ns - fake.now_ns.get()));
     }
 }

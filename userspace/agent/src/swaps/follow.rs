@@ -5,21 +5,26 @@ use bias_policy::audit::{Ending, Experiment, Record};
 use bias_policy::table::Class;
 use tracing::{debug, info};
 
-use super::kernel::{End, Kernel, Task};
+use super::backend::{Side, SwapBackend, Task};
 use super::trial::{Stage, Trial};
-use super::{LEAST_SAMPLES, MIGRATION_NS, Swaps, WORTH_TELLING_PERMILLE};
+use super::{MIGRATION_NS, MIN_CHANGE_PERMILLE, MIN_SAMPLES, Swaps};
 use crate::costs::Live;
 
 impl Swaps {
     /// Let both tasks back off before they are swapped again.
     pub(super) fn came_to_nothing(&mut self, trial: &Trial) {
-        for end in [trial.up.end, trial.down.end] {
-            self.remember(end);
-            self.refusals.note(end.pid, false, trial.asked_ns);
+        for side in [trial.up.side, trial.down.side] {
+            self.remember(side);
+            self.refusals.note(side.pid, false, trial.asked_ns);
         }
     }
 
-    pub(super) fn follow_trials(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<()> {
+    pub(super) fn follow_trials(
+        &mut self,
+        now_ns: u64,
+        kernel: &impl SwapBackend,
+        live: &mut Live,
+    ) -> Result<()> {
         let mut open = Vec::new();
         let mut trials = std::mem::take(&mut self.trials).into_iter();
         let mut result = Ok(());
@@ -40,22 +45,28 @@ impl Swaps {
     }
 
     /// Return true if `trial` is over.
-    fn follow(&mut self, trial: &Trial, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<bool> {
-        let up = still(&trial.up.end, kernel)?;
-        let down = still(&trial.down.end, kernel)?;
+    fn follow(
+        &mut self,
+        trial: &Trial,
+        now_ns: u64,
+        kernel: &impl SwapBackend,
+        live: &mut Live,
+    ) -> Result<bool> {
+        let up = still(&trial.up.side, kernel)?;
+        let down = still(&trial.down.side, kernel)?;
         let class_of = |cpu| live.table().get(cpu).map(|entry| entry.class);
         match trial.stage(now_ns, up.as_ref(), down.as_ref(), class_of) {
             Stage::Open => return Ok(false),
             Stage::Undone => {
-                debug!("swap of {} and {} was not carried out", trial.up.end.pid, trial.down.end.pid);
+                debug!("swap of {} and {} was not carried out", trial.up.side.pid, trial.down.side.pid);
                 self.tally.undone += 1;
                 self.came_to_nothing(trial);
             }
             Stage::Over(experiment) => {
                 self.conclude(trial, &experiment, now_ns, live);
                 for (half, task) in [(&trial.up, &up), (&trial.down, &down)] {
-                    self.refusals.note(half.end.pid, true, now_ns);
-                    if task.is_some() { self.remember(half.end) } else { self.forget(half.end.pid) }
+                    self.refusals.note(half.side.pid, true, now_ns);
+                    if task.is_some() { self.remember(half.side) } else { self.forget(half.side.pid) }
                 }
             }
             Stage::Left(experiment) => {
@@ -95,8 +106,8 @@ impl Swaps {
         }
         let factors = self.audit.correction.factors_permille();
         let known = live.costs.learned_permille(Class::Slow);
-        let differs = factors.iter().zip(known).any(|(new, old)| new.abs_diff(old) >= WORTH_TELLING_PERMILLE);
-        if self.audit.correction.samples() >= LEAST_SAMPLES && differs {
+        let differs = factors.iter().zip(known).any(|(new, old)| new.abs_diff(old) >= MIN_CHANGE_PERMILLE);
+        if self.audit.correction.samples() >= MIN_SAMPLES && differs {
             info!("swaps taught what slow CPUs cost: calibrated costs times {factors:?} permille");
             live.costs.set_learned(factors);
             self.version = live.costs.version();
@@ -104,7 +115,7 @@ impl Swaps {
     }
 }
 
-/// Return the task of `end`, unless it has ended.
-pub(super) fn still(end: &End, kernel: &impl Kernel) -> Result<Option<Task>> {
-    Ok(kernel.look(end.pid)?.filter(|task| task.start_ns == end.start_ns))
+/// Return the task of `side`, unless it has ended.
+pub(super) fn still(side: &Side, kernel: &impl SwapBackend) -> Result<Option<Task>> {
+    Ok(kernel.query(side.pid)?.filter(|task| task.start_ns == side.start_ns))
 }

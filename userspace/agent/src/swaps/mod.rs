@@ -10,7 +10,7 @@
 //!
 //! 1. Take a snapshot of each CPU's resident task from memory shared with the kernel side
 //!    ([`precheck`]). If no pair promises a gain, stop here.
-//! 2. Query these tasks ([`scene`]) and make a plan ([`bias_policy::swap`]).
+//! 2. Query these tasks ([`snapshot`]) and make a plan ([`bias_policy::swap`]).
 //! 3. Ask for each swap of the plan. The kernel side checks it once more (`bpf/swap.bpf.h`). The
 //!    tasks of a refused swap wait, twice as long each time.
 //! 4. Follow each swap that was carried out as a [`trial`]: compare instructions per time of both
@@ -49,18 +49,18 @@
 //! Swaps of the kernel side are not judged. Instructions count as work. Weights are ignored. Tasks
 //! confined to CPUs beyond the first 64 are not swapped.
 
+mod backend;
 #[cfg(test)]
 pub(crate) mod fake;
-mod follow;
-mod kernel;
 #[cfg(test)]
-mod luck_tests;
+mod fault_tests;
+mod follow;
 mod report;
-mod scene;
+mod rt_guard;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod trial;
-mod urgent;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -72,35 +72,35 @@ use bias_policy::swap::{Limits, Outlook, Resident, Swap, plan, precheck};
 use bias_policy::table::Class;
 use tracing::{debug, warn};
 
-pub use kernel::{End, Kernel, Refusal, Request, Task, Work};
+pub use backend::{RecentWork, Refusal, Side, SwapBackend, SwapRequest, Task};
 pub use report::{SwapRecord, SwapSummary, SwapsReport, Tally};
-pub use urgent::Urgency;
+pub use rt_guard::RtGuard;
 
 use crate::costs::Live;
 use follow::still;
 use report::History;
-use scene::Scene;
+use snapshot::Gathered;
 use trial::{Half, Trial};
 
 /// Smallest change of a learned factor that is taken over [permille].
-const WORTH_TELLING_PERMILLE: u32 = 10;
+const MIN_CHANGE_PERMILLE: u32 = 10;
 /// Samples before factors are used. Each moves the factors by an eighth of its error.
-const LEAST_SAMPLES: u64 = 8;
+const MIN_SAMPLES: u64 = 8;
 /// Pause while swaps are off.
 const FOREVER: Duration = Duration::from_secs(3600);
 /// Failed calls to the kernel side in a row after which swaps are off.
-const MOST_FAILURES: u32 = 10;
+const MAX_FAILURES: u32 = 10;
 /// Empty plans in a row after which plans are made less often.
 const FRUITLESS: u32 = 5;
 /// Snapshots in a row with queueing tasks after which snapshots are taken less often. A
 /// short-running task that preempts another, or is preempted, queues for one slice only.
 const PASSING: u32 = 5;
 /// Most tasks that the loop keeps data of.
-const MOST_TASKS: usize = 4096;
+const MAX_TASKS: usize = 4096;
 /// Backoff of a task whose swap was refused or had no effect, from the time of the request. The
 /// first one is shorter than an interval, so that the next step asks again.
 const REFUSALS: BackoffLimits =
-    BackoffLimits { base_ns: 25_000_000, most_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
+    BackoffLimits { base_ns: 25_000_000, max_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
 /// Bounds of the measured time of a migration [ns]. Beyond them the task waited for something else.
 const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
 
@@ -168,8 +168,8 @@ impl Swaps {
             off: off.map(str::to_owned),
             version: live.costs.version(),
             limits: Limits::default(),
-            audit: Audit::new(AuditLimits { most_tasks: MOST_TASKS, ..AuditLimits::default() }),
-            refusals: Backoffs::new(REFUSALS, MOST_TASKS),
+            audit: Audit::new(AuditLimits { max_tasks: MAX_TASKS, ..AuditLimits::default() }),
+            refusals: Backoffs::new(REFUSALS, MAX_TASKS),
             trials: Vec::new(),
             history: History::default(),
             tally: Tally::default(),
@@ -210,14 +210,14 @@ impl Swaps {
     }
 
     /// Take a step if one is due at `now_ns`, and return the time until the next call.
-    pub fn turn(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Duration {
+    pub fn step(&mut self, now_ns: u64, kernel: &impl SwapBackend, live: &mut Live) -> Duration {
         if self.off.is_some() {
             return FOREVER;
         }
         if now_ns < self.due_ns {
             return Duration::from_nanos(self.due_ns - now_ns);
         }
-        let pause_ns = match self.step(now_ns, kernel, live) {
+        let pause_ns = match self.take_step(now_ns, kernel, live) {
             Ok(pause_ns) => {
                 self.failures = 0;
                 pause_ns
@@ -225,7 +225,7 @@ impl Swaps {
             Err(error) => {
                 self.failures += 1;
                 debug!("swaps: {error:#}");
-                if self.failures >= MOST_FAILURES {
+                if self.failures >= MAX_FAILURES {
                     warn!("no swaps are planned any more, for the kernel refuses what they need: {error:#}");
                     self.off = Some(format!("the kernel refuses what they need: {error:#}"));
                 }
@@ -237,7 +237,7 @@ impl Swaps {
     }
 
     /// Take one step and return the pause until the next one [ns].
-    fn step(&mut self, now_ns: u64, kernel: &impl Kernel, live: &mut Live) -> Result<u64> {
+    fn take_step(&mut self, now_ns: u64, kernel: &impl SwapBackend, live: &mut Live) -> Result<u64> {
         self.follow_trials(now_ns, kernel, live)?;
         self.sweep(kernel)?;
         let mut residents = std::mem::take(&mut self.residents);
@@ -268,19 +268,19 @@ impl Swaps {
         &mut self,
         now_ns: u64,
         residents: &[Resident],
-        kernel: &impl Kernel,
+        kernel: &impl SwapBackend,
         live: &Live,
     ) -> Result<usize> {
-        let mut reborn = Vec::new();
-        let scene = Scene::gather(
+        let mut reused_pids = Vec::new();
+        let gathered = Gathered::gather(
             live.table(),
             residents,
             |pid| {
-                let mut task = kernel.look(pid)?;
+                let mut task = kernel.query(pid)?;
                 if let (Some(start_ns), Some(task)) = (self.known.get(&pid), &task)
                     && *start_ns != task.start_ns
                 {
-                    reborn.push(pid);
+                    reused_pids.push(pid);
                 }
                 // A later migration, by any cause, is a different matter.
                 if let Some(task) = &mut task
@@ -293,11 +293,11 @@ impl Swaps {
             },
             |task| self.resting_until_ns(task),
         )?;
-        reborn.into_iter().for_each(|pid| self.forget(pid));
-        let swaps = plan(&scene.snapshot(live.table(), now_ns, self.round), &self.limits).swaps;
+        reused_pids.into_iter().for_each(|pid| self.forget(pid));
+        let swaps = plan(&gathered.snapshot(live.table(), now_ns, self.round), &self.limits).swaps;
         self.round = self.round.wrapping_add(1);
         for swap in &swaps {
-            let Some(trial) = self.trial(swap, &scene, now_ns, live) else { continue };
+            let Some(trial) = self.trial(swap, &gathered, now_ns, live) else { continue };
             self.ask(trial, kernel)?;
         }
         Ok(swaps.len())
@@ -314,23 +314,23 @@ impl Swaps {
         self.audit.backoffs.until_ns(task.pid).max(self.refusals.until_ns(task.pid))
     }
 
-    fn trial(&self, swap: &Swap, scene: &Scene, now_ns: u64, live: &Live) -> Option<Trial> {
+    fn trial(&self, swap: &Swap, gathered: &Gathered, now_ns: u64, live: &Live) -> Option<Trial> {
         let clocked = live.costs.clocked();
-        let (up, down) = (scene.tasks.get(&swap.up.pid)?, scene.tasks.get(&swap.down.pid)?);
+        let (up, down) = (gathered.tasks.get(&swap.up.pid)?, gathered.tasks.get(&swap.down.pid)?);
         Some(Trial {
             swap: *swap,
             asked_ns: now_ns,
             up: Half::new(up, swap.up.from, Class::Fast),
             down: Half::new(down, swap.down.from, Class::Slow),
-            fast_permille: scene.sharing.cost_permille(clocked.get(swap.down.from)?),
-            slow_permille: scene.sharing.cost_permille(clocked.get(swap.up.from)?),
+            fast_permille: gathered.sharing.cost_permille(clocked.get(swap.down.from)?),
+            slow_permille: gathered.sharing.cost_permille(clocked.get(swap.up.from)?),
         })
     }
 
     /// Ask for a swap.
-    fn ask(&mut self, trial: Trial, kernel: &impl Kernel) -> Result<()> {
-        let answer = kernel.ask(&Request { up: trial.up.end, down: trial.down.end })?;
-        let pids = (trial.up.end.pid, trial.down.end.pid);
+    fn ask(&mut self, trial: Trial, kernel: &impl SwapBackend) -> Result<()> {
+        let answer = kernel.ask(&SwapRequest { up: trial.up.side, down: trial.down.side })?;
+        let pids = (trial.up.side.pid, trial.down.side.pid);
         match answer {
             Ok(()) => {
                 debug!("swap asked for: {} goes up, {} goes down, {:?}", pids.0, pids.1, trial.swap);
@@ -346,9 +346,9 @@ impl Swaps {
         Ok(())
     }
 
-    fn remember(&mut self, end: End) {
-        if self.known.len() < MOST_TASKS || self.known.contains_key(&end.pid) {
-            self.known.insert(end.pid, end.start_ns);
+    fn remember(&mut self, side: Side) {
+        if self.known.len() < MAX_TASKS || self.known.contains_key(&side.pid) {
+            self.known.insert(side.pid, side.start_ns);
         }
     }
 
@@ -360,12 +360,12 @@ impl Swaps {
     }
 
     /// Check one known task, in rotation, and forget it if it has ended or needs no more backoff.
-    fn sweep(&mut self, kernel: &impl Kernel) -> Result<()> {
+    fn sweep(&mut self, kernel: &impl SwapBackend) -> Result<()> {
         let next = self.known.range(self.swept..).next().or_else(|| self.known.iter().next());
         let Some((pid, start_ns)) = next.map(|(pid, start_ns)| (*pid, *start_ns)) else { return Ok(()) };
         self.swept = pid.wrapping_add(1);
         let waits = self.audit.backoffs.until_ns(pid) != 0 || self.refusals.until_ns(pid) != 0;
-        if !waits || still(&End { pid, start_ns, cpu: 0 }, kernel)?.is_none() {
+        if !waits || still(&Side { pid, start_ns, cpu: 0 }, kernel)?.is_none() {
             self.forget(pid);
         }
         Ok(())

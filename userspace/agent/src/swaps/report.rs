@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bias_policy::audit::{Record, Summary};
+use bias_policy::audit::{Record, VerdictCounts};
 use bias_policy::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub struct SwapSummary {
     /// Counts of planned swaps.
     pub tally: Tally,
     /// Counts of verdicts.
-    pub verdicts: Summary,
+    pub verdicts: VerdictCounts,
     /// Mean time that a migration takes from a task [ns].
     pub migration_ns: u64,
     /// Factors on the calibrated costs of slow CPUs, learnt from swaps [permille].

@@ -2,21 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::fake::{CHASE, Fake, Fate, LOOP, Loop, MS, SLOW, run, swaps, table, taught};
+use super::fake::{CHASE, FakeKernel, InjectedFault, LOOP, Loop, MS, SLOW, run, swaps, table, taught};
 use super::*;
 use bias_policy::audit::{Ending, Unjudged, Verdict};
 use bias_policy::table::CapacityTable;
 
-pub(super) fn computers(fake: &Fake) -> Vec<Option<u32>> {
+pub(super) fn computers(fake: &FakeKernel) -> Vec<Option<u32>> {
     [102, 103].map(|pid| fake.cpu_of(pid)).to_vec()
 }
 
 #[test]
 fn the_worst_placement_becomes_the_best_and_stays() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 500);
-    assert!(computers(&fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)), "{:?}", fake.people);
+    assert!(computers(&fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)), "{:?}", fake.tasks);
     run(&mut swaps, &mut fake, 60_000);
     assert_eq!(fake.asked.borrow().len(), 2, "a system that does not change needs no more swaps");
     let summary = swaps.summary();
@@ -40,7 +40,7 @@ fn the_worst_placement_becomes_the_best_and_stays() {
 
 #[test]
 fn a_new_table_ends_what_is_open_and_nothing_gets_lost() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     while swaps.trials.is_empty() {
         run(&mut swaps, &mut fake, 10);
@@ -54,29 +54,29 @@ fn a_new_table_ends_what_is_open_and_nothing_gets_lost() {
 #[test]
 fn what_nobody_gains_from_is_left_alone() {
     for stacks in [[LOOP; 4], [CHASE; 4], [LOOP, LOOP, CHASE, CHASE]] {
-        let mut fake = Fake::new(&stacks);
+        let mut fake = FakeKernel::new(&stacks);
         let mut swaps = swaps();
         run(&mut swaps, &mut fake, 10_000);
-        assert_eq!((fake.asked.borrow().len(), fake.looks.get()), (0, 0), "{stacks:?}");
+        assert_eq!((fake.asked.borrow().len(), fake.queries.get()), (0, 0), "{stacks:?}");
     }
 }
 
 #[test]
 fn a_task_that_dies_before_it_is_swapped_is_refused_and_forgotten() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
-    fake.fate.set(Fate::Death);
+    fake.fault.set(InjectedFault::Death);
     fake.advance(100 * MS);
-    swaps.turn(fake.now_ns.get(), &mut fake);
+    swaps.step(fake.now_ns.get(), &mut fake);
     // Both tasks that were to migrate to fast CPUs ended.
     assert_eq!((swaps.tally.asked, swaps.tally.refused), (0, 2));
     assert_eq!(swaps.known.len(), 4);
-    fake.fate.set(Fate::Done);
+    fake.fault.set(InjectedFault::Done);
     run(&mut swaps, &mut fake, 2000);
     assert!(!swaps.known.keys().any(|pid| fake.cpu_of(*pid).is_none()), "{:?}", swaps.known);
     // Other tasks reuse their pids, and need not back off because of them.
-    fake.born(102, 2, LOOP);
-    fake.born(103, 3, LOOP);
+    fake.spawn(102, 2, LOOP);
+    fake.spawn(103, 3, LOOP);
     fake.with(100, |one| one.task.start_ns = 77);
     fake.with(101, |one| one.task.start_ns = 78);
     run(&mut swaps, &mut fake, 500);
@@ -86,12 +86,12 @@ fn a_task_that_dies_before_it_is_swapped_is_refused_and_forgotten() {
 
 #[test]
 fn a_task_that_dies_while_it_is_measured_is_no_verdict() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
-    swaps.turn(fake.now_ns.get(), &mut fake);
+    swaps.step(fake.now_ns.get(), &mut fake);
     assert_eq!(swaps.trials.len(), 2);
-    fake.dies(102);
+    fake.ends(102);
     run(&mut swaps, &mut fake, 2000);
     assert!(swaps.trials.is_empty());
     let endings: Vec<_> = swaps.report(0, 0).swaps.iter().map(|one| one.record.ending).collect();
@@ -101,10 +101,10 @@ fn a_task_that_dies_while_it_is_measured_is_no_verdict() {
 
 #[test]
 fn a_task_that_changes_while_it_is_measured_is_no_verdict() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
-    swaps.turn(fake.now_ns.get(), &mut fake);
+    swaps.step(fake.now_ns.get(), &mut fake);
     fake.changes(103, CHASE);
     run(&mut swaps, &mut fake, 5000);
     assert_eq!((swaps.audit.summary.paid, swaps.audit.summary.unjudged), (1, 1));
@@ -113,10 +113,10 @@ fn a_task_that_changes_while_it_is_measured_is_no_verdict() {
 
 #[test]
 fn a_task_that_is_moved_back_is_no_verdict_and_need_not_wait_for_one() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
-    swaps.turn(fake.now_ns.get(), &mut fake);
+    swaps.step(fake.now_ns.get(), &mut fake);
     // The kernel side swaps the two again.
     let now_ns = fake.now_ns.get();
     for (pid, cpu) in [(102, 2), (100, 0)] {
@@ -136,7 +136,7 @@ fn a_swap_that_a_queue_undoes_is_made_again_soon_and_less_and_less_often() {
     let mut swaps = swaps();
     let mut fake = released(&mut swaps);
     mended_ms(&mut swaps, &mut fake);
-    let undo = |fake: &Fake| {
+    let undo = |fake: &FakeKernel| {
         for (pid, cpu) in [(100, 0), (101, 1), (102, 2), (103, 3)] {
             fake.with(pid, |one| one.task.cpu = cpu);
         }
@@ -159,27 +159,27 @@ fn a_swap_that_a_queue_undoes_is_made_again_soon_and_less_and_less_often() {
 
 #[test]
 fn refused_swaps_become_rare() {
-    for fate in [Fate::Refused(Refusal::Elsewhere), Fate::Lost] {
-        let mut fake = Fake::worst();
+    for fault in [InjectedFault::Refused(Refusal::Elsewhere), InjectedFault::Lost] {
+        let mut fake = FakeKernel::worst();
         let mut swaps = swaps();
-        fake.fate.set(fate);
+        fake.fault.set(fault);
         run(&mut swaps, &mut fake, 60_000);
         let asked = fake.asked.borrow().len();
         // 600 steps with two swaps each. Backoffs from 50 ms on double eleven times in a minute.
-        assert!((4..=30).contains(&asked), "{fate:?}: {asked}");
+        assert!((4..=30).contains(&asked), "{fault:?}: {asked}");
         let tally = swaps.tally;
         assert_eq!(tally.refused + tally.undone + swaps.trials.len() as u64, asked as u64, "{tally:?}");
         assert_eq!(swaps.audit.summary.judged(), 0);
         // Once the cause is gone and the backoff is over, the loop asks again.
-        fake.fate.set(Fate::Done);
+        fake.fault.set(InjectedFault::Done);
         run(&mut swaps, &mut fake, 60_000);
-        assert_eq!(swaps.audit.summary.paid, 2, "{fate:?}");
+        assert_eq!(swaps.audit.summary.paid, 2, "{fault:?}");
     }
 }
 
 /// The worst placement. Affinities kept it until now, so that plans had no effect for long.
-pub(super) fn released(swaps: &mut Loop) -> Fake {
-    let mut fake = Fake::worst();
+pub(super) fn released(swaps: &mut Loop) -> FakeKernel {
+    let mut fake = FakeKernel::worst();
     for pid in 100..104 {
         fake.with(pid, |one| one.task.allowed = Some(if pid < 102 { 0b0011 } else { 0b1100 }));
     }
@@ -190,27 +190,27 @@ pub(super) fn released(swaps: &mut Loop) -> Fake {
 }
 
 /// Return the time until both computing tasks are on fast CPUs [ms].
-fn mended_ms(swaps: &mut Loop, fake: &mut Fake) -> u64 {
+fn mended_ms(swaps: &mut Loop, fake: &mut FakeKernel) -> u64 {
     let begun_ns = fake.now_ns.get();
     while !computers(fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)) {
         run(swaps, fake, 1);
-        assert!(fake.now_ns.get() - begun_ns < 10_000 * MS, "{:?}", fake.people);
+        assert!(fake.now_ns.get() - begun_ns < 10_000 * MS, "{:?}", fake.tasks);
     }
     (fake.now_ns.get() - begun_ns) / MS
 }
 
 #[test]
 fn what_is_lost_or_refused_once_costs_a_turn() {
-    for fate in [Fate::Lost, Fate::Refused(Refusal::Elsewhere)] {
+    for fault in [InjectedFault::Lost, InjectedFault::Refused(Refusal::Elsewhere)] {
         let mut swaps = swaps();
         let mut fake = released(&mut swaps);
-        fake.fate.set(fate);
+        fake.fault.set(fault);
         while fake.asked.borrow().is_empty() {
             run(&mut swaps, &mut fake, 1);
         }
-        fake.fate.set(Fate::Done);
+        fake.fault.set(InjectedFault::Done);
         let ms = mended_ms(&mut swaps, &mut fake);
-        assert!(ms <= 51, "{fate:?}: {ms} ms");
+        assert!(ms <= 51, "{fault:?}: {ms} ms");
     }
 }
 
@@ -229,32 +229,32 @@ fn a_queue_that_passes_costs_turns_only_while_it_is_there() {
 #[test]
 fn a_queue_that_stays_is_looked_at_less_often() {
     let mut swaps = swaps();
-    let mut fake = Fake { waiting_since_ns: 1, ..Fake::worst() };
+    let mut fake = FakeKernel { waiting_since_ns: 1, ..FakeKernel::worst() };
     run(&mut swaps, &mut fake, 2000);
-    assert_eq!(swaps.turn(swaps.due_ns, &mut fake).as_millis(), 250);
+    assert_eq!(swaps.step(swaps.due_ns, &mut fake).as_millis(), 250);
 }
 
 #[test]
 fn a_kernel_that_does_not_answer_ends_it() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
-    fake.fate.set(Fate::Error);
+    fake.fault.set(InjectedFault::Error);
     run(&mut swaps, &mut fake, 20_000);
     assert!(swaps.summary().off.is_some_and(|why| why.contains("no looking")));
-    assert_eq!(fake.looks.get(), MOST_FAILURES as usize);
-    assert_eq!(swaps.turn(u64::MAX, &mut fake), FOREVER);
+    assert_eq!(fake.queries.get(), MAX_FAILURES as usize);
+    assert_eq!(swaps.step(u64::MAX, &mut fake), FOREVER);
 }
 
 #[test]
 fn a_failure_now_and_then_does_not() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
-    swaps.turn(fake.now_ns.get(), &mut fake);
-    fake.fate.set(Fate::Error);
+    swaps.step(fake.now_ns.get(), &mut fake);
+    fake.fault.set(InjectedFault::Error);
     run(&mut swaps, &mut fake, 2000);
     assert_eq!(swaps.trials.len(), 2, "what is under way is not forgotten");
-    fake.fate.set(Fate::Done);
+    fake.fault.set(InjectedFault::Done);
     run(&mut swaps, &mut fake, 2000);
     assert_eq!((swaps.audit.summary.paid, swaps.summary().off), (2, None));
 }
@@ -263,7 +263,7 @@ fn a_failure_now_and_then_does_not() {
 fn swaps_that_do_not_pay_are_not_repeated_soon() {
     // The table says 2.5, but these CPUs are all the same. So few swaps do not suffice to learn the
     // costs.
-    let mut fake = Fake { truth: [1000; 3], ..Fake::worst() };
+    let mut fake = FakeKernel { truth: [1000; 3], ..FakeKernel::worst() };
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 1500);
     assert!(swaps.audit.summary.paid == 0 && swaps.audit.summary.judged() == 2, "{:?}", swaps.audit.summary);
@@ -297,7 +297,7 @@ fn what_all_swaps_say_of_costs_is_taken_over() {
 #[test]
 fn limits_are_kept() {
     // Affinity, stable profile, permission to migrate, known stack: a swap needs all of them.
-    type Change = fn(&mut super::fake::Person);
+    type Change = fn(&mut super::fake::FakeTask);
     let changes: [Change; 4] = [
         |one| one.task.allowed = Some(0b1100),
         |one| one.task.stable = false,
@@ -305,21 +305,21 @@ fn limits_are_kept() {
         |one| one.task.stack_permille = None,
     ];
     for change in changes {
-        let mut fake = Fake::worst();
+        let mut fake = FakeKernel::worst();
         fake.with(102, change);
         fake.with(103, change);
         let mut swaps = swaps();
         run(&mut swaps, &mut fake, 5000);
         assert_eq!(fake.asked.borrow().len(), 0);
     }
-    let mut fake = Fake::worst();
-    swaps().turn(fake.now_ns.get(), &mut fake);
+    let mut fake = FakeKernel::worst();
+    swaps().step(fake.now_ns.get(), &mut fake);
     assert_eq!(fake.asked.borrow().len(), 0, "nobody has run for long enough to be compared");
 }
 
 #[test]
 fn who_has_just_been_moved_rests() {
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     let moved_ns = fake.now_ns.get() + 100 * MS;
     (100..104).for_each(|pid| fake.with(pid, |one| one.task.moved_ns = Some(moved_ns)));
     let mut swaps = swaps();
@@ -331,23 +331,23 @@ fn who_has_just_been_moved_rests() {
 
 #[test]
 fn it_looks_less_often_where_less_is_to_be_done() {
-    let pause = |fake: &mut Fake| {
+    let pause = |fake: &mut FakeKernel| {
         fake.advance(100 * MS);
-        swaps().turn(fake.now_ns.get(), fake).as_millis()
+        swaps().step(fake.now_ns.get(), fake).as_millis()
     };
-    assert_eq!(pause(&mut Fake::worst()), 50);
-    assert_eq!(pause(&mut Fake::new(&[LOOP; 4])), 100);
-    assert_eq!(pause(&mut Fake::new(&[])), 100);
+    assert_eq!(pause(&mut FakeKernel::worst()), 50);
+    assert_eq!(pause(&mut FakeKernel::new(&[LOOP; 4])), 100);
+    assert_eq!(pause(&mut FakeKernel::new(&[])), 100);
     // A pair that seems to pay, but never gets into a plan.
-    let mut fake = Fake::worst();
+    let mut fake = FakeKernel::worst();
     (100..104).for_each(|pid| fake.with(pid, |one| one.task.stable = false));
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 10_000);
-    assert_eq!(swaps.turn(swaps.due_ns, &mut fake).as_millis(), 100);
+    assert_eq!(swaps.step(swaps.due_ns, &mut fake).as_millis(), 100);
     // Called too early, as on every request over the socket, it does nothing.
-    let looks = fake.looks.get();
-    assert_eq!(swaps.turn(swaps.due_ns - 7 * MS, &mut fake).as_millis(), 7);
-    assert_eq!(fake.looks.get(), looks);
+    let queries = fake.queries.get();
+    assert_eq!(swaps.step(swaps.due_ns - 7 * MS, &mut fake).as_millis(), 7);
+    assert_eq!(fake.queries.get(), queries);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn where_it_cannot_be_it_says_why() {
         let options = SwapOptions { enabled, ..SwapOptions::default() };
         let mut live = Live::new(table.clone());
         let mut swaps = Swaps::new(&live, counting, &options);
-        assert_eq!(swaps.turn(0, &Fake::worst(), &mut live), FOREVER);
+        assert_eq!(swaps.step(0, &FakeKernel::worst(), &mut live), FOREVER);
         swaps.summary().off.unwrap()
     };
     assert!(off(&table(), true, false).contains("--no-swap"));
@@ -369,7 +369,7 @@ fn where_it_cannot_be_it_says_why() {
 #[test]
 fn a_verdict_of_each_kind_can_be_sent() {
     for verdict in [Verdict::Paid, Verdict::Neutral, Verdict::Regretted] {
-        let mut fake = Fake::worst();
+        let mut fake = FakeKernel::worst();
         let mut swaps = swaps();
         run(&mut swaps, &mut fake, 2000);
         let mut report = swaps.report(5, 0);

@@ -5,7 +5,7 @@ use bias_policy::audit::{Experiment, Observed, Rate};
 use bias_policy::swap::Swap;
 use bias_policy::table::{COMPONENTS, Class};
 
-use super::kernel::{End, Task};
+use super::backend::{Side, Task};
 
 /// Time after which a swap that was not carried out is abandoned [ns]. It is less than the loop's
 /// usual interval, so that the next step can ask again. CPUs take some microseconds to carry one
@@ -15,7 +15,7 @@ pub(super) const GIVE_UP_NS: u64 = 40_000_000;
 /// are warm.
 pub(super) const MEASURE_NS: u64 = 500_000_000;
 /// Time that must be counted on each new CPU [ns].
-pub(super) const LEAST_AFTER_NS: u64 = 50_000_000;
+pub(super) const MIN_AFTER_NS: u64 = 50_000_000;
 /// Time after which the trial ends without more counts [ns].
 pub(super) const PATIENCE_NS: u64 = 1_500_000_000;
 
@@ -26,7 +26,7 @@ const ALIKE_PERMILLE: u32 = 150;
 /// One of the two tasks, in its state at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Half {
-    pub end: End,
+    pub side: Side,
     pub name: String,
     pub before: Rate,
     pub stack_permille: Option<[u32; COMPONENTS]>,
@@ -40,7 +40,7 @@ impl Half {
     pub(super) fn new(task: &Task, cpu: u32, class: Class) -> Self {
         let from = if class == Class::Fast { Class::Slow } else { Class::Fast };
         Self {
-            end: End { pid: task.pid, start_ns: task.start_ns, cpu },
+            side: Side { pid: task.pid, start_ns: task.start_ns, cpu },
             name: task.name.clone(),
             before: task.work.on(from),
             stack_permille: task.stack_permille,
@@ -101,7 +101,7 @@ pub(super) enum Stage {
 
 impl Trial {
     pub(super) fn concerns(&self, pid: u32) -> bool {
-        self.up.end.pid == pid || self.down.end.pid == pid
+        self.up.side.pid == pid || self.down.side.pid == pid
     }
 
     /// Return the state at `now_ns`. A task is None if it has ended. `class_of` returns the class
@@ -123,7 +123,7 @@ impl Trial {
         };
         let since_ns = now_ns.saturating_sub(up_ns.max(down_ns));
         let experiment = self.experiment(up, down);
-        let counted = [experiment.up, experiment.down].iter().all(|one| one.after.ran_ns >= LEAST_AFTER_NS);
+        let counted = [experiment.up, experiment.down].iter().all(|one| one.after.ran_ns >= MIN_AFTER_NS);
         // A task that has left its new class counts nothing there any more.
         if class_of(up_now.cpu) != Some(self.up.class) || class_of(down_now.cpu) != Some(self.down.class) {
             Stage::Left(Box::new(experiment))

@@ -92,7 +92,7 @@ impl Unit {
 
 /// An event, in the form that perf_event_open() takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct PerfEvent {
     /// Name in the manual, or the user's text.
     pub name: String,
     /// The PMU's type, from its file `type` in sysfs.
@@ -105,7 +105,7 @@ pub struct Event {
     pub unit: Unit,
 }
 
-impl Event {
+impl PerfEvent {
     /// Return a name that is unique among events on this machine and stable over restarts.
     #[must_use]
     pub fn id(&self) -> String {
@@ -118,12 +118,12 @@ impl Event {
 }
 
 /// A CPU's events by role. Without cycles and instructions nothing can be opened.
-pub type Events = [Option<Event>; ROLES];
+pub type Events = [Option<PerfEvent>; ROLES];
 
 /// Completeness of a CPU's counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "source", rename_all = "lowercase")]
-pub enum Source {
+pub enum CounterState {
     /// Both kinds of stall are counted as time.
     Full,
     /// Cycles, instructions and only a part of the stalls, or misses instead of them.
@@ -138,7 +138,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl CounterState {
     /// Classify a set of opened events. `reason` gives the cause if the set is not full.
     #[must_use]
     pub fn of(events: &Events, reason: impl FnOnce() -> String) -> Self {
@@ -167,7 +167,7 @@ pub struct CpuSummary {
     pub cpu: u32,
     /// Completeness of its counters.
     #[serde(flatten)]
-    pub source: Source,
+    pub source: CounterState,
     /// Name of the PMU that serves the CPU.
     pub pmu: Option<String>,
     /// Origin of the choice of events.
@@ -183,7 +183,7 @@ pub struct EventSummary {
     pub role: Role,
     /// The event.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: PerfEvent,
 }
 
 #[cfg(test)]
@@ -208,19 +208,22 @@ mod tests {
 
     #[test]
     fn an_event_is_told_by_name_and_number() {
-        let event = |config| Event { name: "E".into(), kind: 4, config, unit: Unit::Cycles }.id();
+        let event = |config| PerfEvent { name: "E".into(), kind: 4, config, unit: Unit::Cycles }.id();
         assert_eq!(event([0xa3, 0, 0]), "E (0xa3)");
         assert_eq!(event([0xa3, 1, 0]), "E (0xa3, 0x1, 0x0)");
     }
 
     #[test]
     fn misses_are_never_full() {
-        let event = |unit| Some(Event { name: "e".into(), kind: 4, config: [0; 3], unit });
+        let event = |unit| Some(PerfEvent { name: "e".into(), kind: 4, config: [0; 3], unit });
         let events =
             |external| [event(Unit::Cycles), event(Unit::Instructions), external, event(Unit::Cycles)];
-        assert_eq!(Source::of(&events(event(Unit::Slots { width: 4 })), String::new), Source::Full);
+        assert_eq!(
+            CounterState::of(&events(event(Unit::Slots { width: 4 })), String::new),
+            CounterState::Full
+        );
         for external in [event(Unit::Misses), None] {
-            assert_eq!(Source::of(&events(external), || "why".into()).reason(), Some("why"));
+            assert_eq!(CounterState::of(&events(external), || "why".into()).reason(), Some("why"));
         }
     }
 }

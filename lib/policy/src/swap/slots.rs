@@ -5,7 +5,7 @@ use crate::cpuset::CpuSet;
 use crate::table::{CpuCapacity, MAX_CPUS};
 
 /// A CPU and its running task.
-pub(super) struct Seat<'a> {
+pub(super) struct CpuSlot<'a> {
     pub cpu: &'a CpuCapacity,
     pub runner: Option<&'a Runner>,
     /// The snapshot lists the CPU twice, or two tasks running on it, so its task is unknown.
@@ -13,42 +13,42 @@ pub(super) struct Seat<'a> {
 }
 
 /// CPUs and their running tasks, by CPU number.
-pub(super) struct Seats<'a> {
-    seats: Vec<Option<Seat<'a>>>,
+pub(super) struct Slots<'a> {
+    slots: Vec<Option<CpuSlot<'a>>>,
 }
 
-impl<'a> Seats<'a> {
+impl<'a> Slots<'a> {
     /// Assign the running tasks of `snapshot` to their CPUs.
     pub(super) fn new(snapshot: &Snapshot<'a>) -> Self {
-        let mut seats: Vec<Option<Seat>> = Vec::new();
+        let mut slots: Vec<Option<CpuSlot>> = Vec::new();
         let known = snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS);
-        seats.resize_with(known.clone().map(|cpu| cpu.cpu as usize + 1).max().unwrap_or(0), || None);
+        slots.resize_with(known.clone().map(|cpu| cpu.cpu as usize + 1).max().unwrap_or(0), || None);
         for cpu in known {
-            if let Some(seat) = seats.get_mut(cpu.cpu as usize) {
-                *seat = Some(Seat { cpu, runner: None, doubtful: seat.is_some() });
+            if let Some(slot) = slots.get_mut(cpu.cpu as usize) {
+                *slot = Some(CpuSlot { cpu, runner: None, doubtful: slot.is_some() });
             }
         }
         for runner in snapshot.runners.iter().filter(|runner| runner.state == State::Running) {
-            if let Some(seat) = seats.get_mut(runner.cpu as usize).and_then(Option::as_mut) {
-                seat.doubtful |= seat.runner.is_some();
-                seat.runner = Some(runner);
+            if let Some(slot) = slots.get_mut(runner.cpu as usize).and_then(Option::as_mut) {
+                slot.doubtful |= slot.runner.is_some();
+                slot.runner = Some(runner);
             }
         }
-        Self { seats }
+        Self { slots }
     }
 
     /// Return the entry of a CPU; None if the CPU is unknown.
-    pub(super) fn get(&self, cpu: u32) -> Option<&Seat<'a>> {
-        self.seats.get(cpu as usize)?.as_ref()
+    pub(super) fn get(&self, cpu: u32) -> Option<&CpuSlot<'a>> {
+        self.slots.get(cpu as usize)?.as_ref()
     }
 
     /// Iterate over the CPUs that have exactly one running task, in ascending order.
     pub(super) fn taken(&self) -> impl Iterator<Item = (&'a CpuCapacity, &'a Runner)> {
-        self.seats
+        self.slots
             .iter()
             .flatten()
-            .filter(|seat| !seat.doubtful)
-            .filter_map(|seat| Some((seat.cpu, seat.runner?)))
+            .filter(|slot| !slot.doubtful)
+            .filter_map(|slot| Some((slot.cpu, slot.runner?)))
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn doubles(snapshot: &Snapshot) -> Vec<u32> {
 ///
 /// Fast CPUs serve the slow DSQs too, so the class of the DSQ does not matter. Each distinct limit
 /// is evaluated once per node.
-pub(super) fn awaited(snapshot: &Snapshot, seats: &Seats, passing_ns: u64) -> CpuSet {
+pub(super) fn awaited(snapshot: &Snapshot, slots: &Slots, passing_ns: u64) -> CpuSet {
     let waits = |runner: &&Runner| match runner.state {
         State::Waiting { since_ns } => snapshot.now_ns.saturating_sub(since_ns) >= passing_ns,
         State::Running => false,
@@ -78,19 +78,19 @@ pub(super) fn awaited(snapshot: &Snapshot, seats: &Seats, passing_ns: u64) -> Cp
         .runners
         .iter()
         .filter(waits)
-        .filter_map(|runner| Some((seats.get(runner.cpu)?.cpu.node, runner.allowed, runner.group)))
+        .filter_map(|runner| Some((slots.get(runner.cpu)?.cpu.node, runner.allowed, runner.group)))
         .collect();
     limits.sort_unstable();
     limits.dedup();
     let mut awaited = CpuSet::default();
     for same_node in limits.chunk_by(|a, b| a.0 == b.0) {
         let Some((node, ..)) = same_node.first() else { continue };
-        let of_node: CpuSet = seats
-            .seats
+        let of_node: CpuSet = slots
+            .slots
             .iter()
             .flatten()
-            .filter(|seat| seat.cpu.node == *node)
-            .map(|seat| seat.cpu.cpu)
+            .filter(|slot| slot.cpu.node == *node)
+            .map(|slot| slot.cpu.cpu)
             .collect();
         for (_, allowed, group) in same_node {
             awaited.unite(&snapshot.confines(*allowed, *group).map_or(of_node, |set| set.common(&of_node)));

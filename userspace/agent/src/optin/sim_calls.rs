@@ -2,14 +2,14 @@
 
 use super::*;
 
-impl System for Shared {
+impl System for SharedSim {
     fn find(&self, path: &Path) -> Result<Found, Failure> {
         let at = CGROUPS.iter().position(|name| Path::new(name) == path);
         let at = at.ok_or_else(|| Failure::usage("no such cgroup; name another"))?;
-        let world = self.borrow();
+        let sim = self.borrow();
         let path = CGROUPS[at].to_owned();
-        let cgroup = Cgroup { path: path.clone(), name: path.clone(), id: world.number(at) };
-        Ok(if world.removed.contains(&at) { Found::Later(path) } else { Found::Here(cgroup) })
+        let cgroup = Cgroup { path: path.clone(), name: path.clone(), id: sim.number(at) };
+        Ok(if sim.removed.contains(&at) { Found::Later(path) } else { Found::Here(cgroup) })
     }
 
     fn is_there(&self, path: &str) -> bool {
@@ -18,12 +18,11 @@ impl System for Shared {
 
     fn threads(&self, cgroup: &Cgroup) -> Option<Vec<Tid>> {
         self.borrow_mut().step();
-        let world = self.borrow();
+        let sim = self.borrow();
         let inside = |thread: &Thread| cgroup.covers(CGROUPS[thread.cgroup]);
-        let threads =
-            world.threads.iter().filter(|(_, thread)| inside(thread)).map(|(tid, _)| *tid).collect();
+        let threads = sim.threads.iter().filter(|(_, thread)| inside(thread)).map(|(tid, _)| *tid).collect();
         let at = cgroup_of(cgroup.id);
-        (!world.removed.contains(&at) && world.number(at) == cgroup.id).then_some(threads)
+        (!sim.removed.contains(&at) && sim.number(at) == cgroup.id).then_some(threads)
     }
 
     fn process(&self, tid: Tid) -> Vec<Tid> {
@@ -43,8 +42,8 @@ impl System for Shared {
     fn stat(&self, tid: Tid) -> Option<Stat> {
         // Do not step: the agent could not notice a change between this call and the change of the
         // policy.
-        let world = self.borrow();
-        let thread = world.threads.get(&tid)?;
+        let sim = self.borrow();
+        let thread = sim.threads.get(&tid)?;
         Some(Stat { start: thread.start, dead: false, kernel: thread.kernel })
     }
 
@@ -55,8 +54,8 @@ impl System for Shared {
 
     fn lineage(&self, tid: Tid) -> Option<Lineage> {
         self.borrow_mut().step();
-        let world = self.borrow();
-        let Thread { process, parent, .. } = *world.threads.get(&tid)?;
+        let sim = self.borrow();
+        let Thread { process, parent, .. } = *sim.threads.get(&tid)?;
         Some(Lineage { process, parent })
     }
 
@@ -66,13 +65,13 @@ impl System for Shared {
     }
 
     fn set_attr(&self, tid: Tid, attr: Attr) -> io::Result<()> {
-        let mut world = self.borrow_mut();
-        match &mut world.budget {
+        let mut sim = self.borrow_mut();
+        match &mut sim.budget {
             Some(0) => return Err(io::Error::from_raw_os_error(nix::libc::EPERM)),
             Some(budget) => *budget -= 1,
             None => {}
         }
-        let Some(thread) = world.threads.get_mut(&tid) else {
+        let Some(thread) = sim.threads.get_mut(&tid) else {
             return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
         };
         let old = thread.attr;
@@ -89,9 +88,9 @@ impl System for Shared {
         );
         if other != (false, false, false, false) || tid == OWN && attr.policy == EXT {
             let wrong = format!("{tid} was touched: {thread:?}, {old:?}");
-            world.wrongs.push(wrong);
+            sim.wrongs.push(wrong);
         } else if (attr.reset_on_fork, attr.slice_ns) != (old.reset_on_fork, old.slice_ns) {
-            world.wrongs.push(format!("{tid} lost something"));
+            sim.wrongs.push(format!("{tid} lost something"));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ fn any_place() -> impl Strategy<Value = Place> {
 
 /// Generate threads with pids below 8 and start times below 4. Pids then meet those of the journal
 /// and are reused.
-fn any_seen() -> impl Strategy<Value = Vec<Seen>> {
+fn any_seen() -> impl Strategy<Value = Vec<SeenThread>> {
     let maker = (0u32..8, 0u64..4, any_policy(), -20..20).prop_map(|(tid, start, policy, nice)| Maker {
         id: Id { tid, start },
         policy,
@@ -34,7 +34,7 @@ fn any_seen() -> impl Strategy<Value = Vec<Seen>> {
     });
     let thread = (0u64..4, any_policy(), -20..20, any_place(), prop::option::of(maker));
     prop::collection::btree_map(0u32..8, thread, 0..8).prop_map(|threads| {
-        let seen = |(tid, (start, policy, nice, place, maker))| Seen {
+        let seen = |(tid, (start, policy, nice, place, maker))| SeenThread {
             id: Id { tid, start },
             policy,
             nice,
@@ -46,12 +46,12 @@ fn any_seen() -> impl Strategy<Value = Vec<Seen>> {
 }
 
 fn any_journal() -> impl Strategy<Value = Journal> {
-    let entry = (0u64..4, any_previous()).prop_map(|(start, previous)| Entry { start, previous });
+    let entry = (0u64..4, any_previous()).prop_map(|(start, previous)| ThreadRecord { start, previous });
     prop::collection::btree_map(0u32..8, entry, 0..8)
 }
 
 /// Apply a plan to the threads and the journal as the agent does.
-fn carry_out(plan: &Plan, seen: &mut [Seen], journal: &mut Journal) {
+fn carry_out(plan: &PolicyPlan, seen: &mut [SeenThread], journal: &mut Journal) {
     journal.extend(plan.record.clone());
     for tid in &plan.forget {
         journal.remove(tid);
@@ -61,7 +61,7 @@ fn carry_out(plan: &Plan, seen: &mut [Seen], journal: &mut Journal) {
         for thread in seen.iter_mut().filter(|thread| thread.id == id) {
             match action {
                 Action::Switch(..) => {
-                    assert_eq!(journal.get(&id.tid), Some(&Entry { start: id.start, previous }));
+                    assert_eq!(journal.get(&id.tid), Some(&ThreadRecord { start: id.start, previous }));
                     thread.policy = EXT;
                     if previous.policy == IDLE {
                         thread.nice = IDLE_NICE;
@@ -77,7 +77,7 @@ fn carry_out(plan: &Plan, seen: &mut [Seen], journal: &mut Journal) {
     }
 }
 
-fn of(seen: &[Seen], id: Id) -> Option<&Seen> {
+fn of(seen: &[SeenThread], id: Id) -> Option<&SeenThread> {
     seen.iter().find(|thread| thread.id == id)
 }
 
@@ -135,7 +135,7 @@ proptest! {
         };
         let mut planted = reused(&journal);
         for thread in &seen {
-            planted.entry(thread.id.tid).or_insert(Entry { start: thread.id.start + 100, previous: other });
+            planted.entry(thread.id.tid).or_insert(ThreadRecord { start: thread.id.start + 100, previous: other });
         }
         let (plain, plan) = (reconcile(&seen, &reused(&journal)), reconcile(&seen, &planted));
         prop_assert_eq!(plain.actions, plan.actions);
@@ -147,7 +147,7 @@ proptest! {
         let before = seen.clone();
         let plan = reconcile(&seen, &journal);
         carry_out(&plan, &mut seen, &mut journal);
-        prop_assert_eq!(reconcile(&seen, &journal), Plan::default());
+        prop_assert_eq!(reconcile(&seen, &journal), PolicyPlan::default());
         for (old, new) in before.iter().zip(&seen) {
             match new.place {
                 Place::Inside => prop_assert_eq!(new.policy == EXT, old.policy == EXT || policy::is_switched(old.policy)),
@@ -185,18 +185,18 @@ proptest! {
     }
 }
 
-fn thread(tid: Tid, start: u64, policy: u32, place: Place) -> Seen {
-    Seen { id: Id { tid, start }, policy, nice: 0, place, maker: None }
+fn thread(tid: Tid, start: u64, policy: u32, place: Place) -> SeenThread {
+    SeenThread { id: Id { tid, start }, policy, nice: 0, place, maker: None }
 }
 
 #[test]
 fn children_are_taken_to_have_had_what_their_makers_had() {
     let maker = |tid, start, policy, nice| Some(Maker { id: Id { tid, start }, policy, nice });
-    let parent = Seen { nice: 3, ..thread(1, 10, BATCH, Place::Inside) };
-    let child = Seen { nice: 5, maker: maker(1, 10, EXT, 3), ..thread(2, 11, EXT, Place::Inside) };
-    let grandchild = Seen { maker: maker(2, 11, EXT, 5), ..thread(3, 12, EXT, Place::Inside) };
+    let parent = SeenThread { nice: 3, ..thread(1, 10, BATCH, Place::Inside) };
+    let child = SeenThread { nice: 5, maker: maker(1, 10, EXT, 3), ..thread(2, 11, EXT, Place::Inside) };
+    let grandchild = SeenThread { maker: maker(2, 11, EXT, 5), ..thread(3, 12, EXT, Place::Inside) };
     // This is not the maker but another thread with its pid.
-    let stranger = Seen { maker: maker(1, 9, EXT, 0), ..thread(4, 13, EXT, Place::Inside) };
+    let stranger = SeenThread { maker: maker(1, 9, EXT, 0), ..thread(4, 13, EXT, Place::Inside) };
     let plan = reconcile(&[grandchild, stranger, child, parent], &Journal::new());
     let previous = |tid: Tid| plan.record.get(&tid).map(|entry| (entry.previous.policy, entry.previous.nice));
     assert_eq!(
@@ -204,7 +204,8 @@ fn children_are_taken_to_have_had_what_their_makers_had() {
         [Some((BATCH, 3)), Some((BATCH, 5)), Some((BATCH, 0)), Some((NORMAL, 0))]
     );
     // The maker was restored before.
-    let late = Seen { nice: IDLE_NICE, maker: maker(1, 10, IDLE, 7), ..thread(5, 14, EXT, Place::Released) };
+    let late =
+        SeenThread { nice: IDLE_NICE, maker: maker(1, 10, IDLE, 7), ..thread(5, 14, EXT, Place::Released) };
     let restored = Action::Restore(late.id, Previous { policy: IDLE, nice: 7 });
     assert_eq!(reconcile(&[late], &Journal::new()).actions, [restored]);
 }
@@ -226,5 +227,5 @@ fn a_policy_that_was_changed_meanwhile_is_what_comes_back() {
     assert_eq!((seen[0].policy, journal.len()), (BATCH, 0));
     // A user sets a real-time policy. The thread keeps it.
     (seen[0].place, seen[0].policy) = (Place::Inside, FIFO);
-    assert_eq!(reconcile(&seen, &journal), Plan::default());
+    assert_eq!(reconcile(&seen, &journal), PolicyPlan::default());
 }

@@ -8,15 +8,15 @@
 //! Every plan has cycles and instructions. No plan occurs twice. The user's events are in all
 //! plans.
 
+use super::event_table::{EventEntry, EventRow, Table, Vendor};
 use super::events::{Override, resolve};
 use super::identity::Identity;
+use super::roles::{Events, PerfEvent, Role, Unit};
 use super::sysfs::{Pmu, parse_terms};
-use super::table::{Entry, Row, Table, Vendor};
-use super::types::{Event, Events, Role, Unit};
 
 /// A set of events that may be opened on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct EventPlan {
     /// Origin of the events.
     pub origin: String,
     /// The events by role.
@@ -29,7 +29,7 @@ pub struct Plans {
     /// Name of the PMU that serves the CPU; None when only the user's events do.
     pub pmu: Option<String>,
     /// The plans, best first; never empty.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<EventPlan>,
 }
 
 /// Generic events: the kernel's type and code.
@@ -57,17 +57,17 @@ pub fn plans(
     let named = resolve(overrides, pmus, cpu)?;
     let by_user = named.iter().any(Option::is_some);
     let serving = serving(pmus, table, identity, cpu);
-    let mut found: Vec<Plan> = Vec::new();
+    let mut found: Vec<EventPlan> = Vec::new();
     if let Some((pmu, entry)) = serving {
         if let Some((entry, vendor)) = entry {
             found.extend(from_table(pmu, entry, vendor)?);
         }
         found.extend(generic(pmu, identity));
     } else {
-        found.push(Plan { origin: String::new(), events: Events::default() });
+        found.push(EventPlan { origin: String::new(), events: Events::default() });
     }
-    let mut plans: Vec<Plan> = Vec::new();
-    for Plan { origin, events } in found {
+    let mut plans: Vec<EventPlan> = Vec::new();
+    for EventPlan { origin, events } in found {
         let merged = merge(events, &named);
         let complete = merged[Role::Cycles.index()].is_some() && merged[Role::Instructions.index()].is_some();
         if complete && plans.iter().all(|plan| plan.events != merged) {
@@ -76,7 +76,7 @@ pub fn plans(
                 (true, base) => format!("--events and {base}"),
                 (false, base) => base.to_owned(),
             };
-            plans.push(Plan { origin, events: merged });
+            plans.push(EventPlan { origin, events: merged });
         }
     }
     if plans.is_empty() {
@@ -99,7 +99,7 @@ fn serving<'a>(
     table: &'a Table,
     identity: &Identity,
     cpu: u32,
-) -> Option<(&'a Pmu, Option<(&'a Entry, &'a Vendor)>)> {
+) -> Option<(&'a Pmu, Option<(&'a EventEntry, &'a Vendor)>)> {
     let here = || pmus.iter().filter(move |pmu| pmu.serves(cpu));
     let known = table.entries().find_map(|(entry, vendor)| {
         here().find(|pmu| entry.fits(identity, &pmu.name)).map(|pmu| (pmu, Some((entry, vendor))))
@@ -108,17 +108,17 @@ fn serving<'a>(
 }
 
 /// Return a plan for every pair of the entry's alternatives.
-fn from_table(pmu: &Pmu, entry: &Entry, vendor: &Vendor) -> Result<Vec<Plan>, String> {
-    let event = |role: Role, row: &Row| -> Result<Option<Event>, String> {
+fn from_table(pmu: &Pmu, entry: &EventEntry, vendor: &Vendor) -> Result<Vec<EventPlan>, String> {
+    let event = |role: Role, row: &EventRow| -> Result<Option<PerfEvent>, String> {
         let config = match row.encoded(vendor.formula)? {
             Some([config, config1]) => [config, config1, 0],
             None => pmu.configure(&parse_terms(&row.name)?)?,
         };
         let unit = row.unit().unwrap_or(Unit::of(role));
-        Ok(Some(Event { name: row.name.clone(), kind: pmu.kind, config, unit }))
+        Ok(Some(PerfEvent { name: row.name.clone(), kind: pmu.kind, config, unit }))
     };
     let base = [event(Role::Cycles, &vendor.cycles)?, event(Role::Instructions, &vendor.instructions)?];
-    let internals: Vec<Option<&Row>> = match entry.internal.is_empty() {
+    let internals: Vec<Option<&EventRow>> = match entry.internal.is_empty() {
         true => vec![None],
         false => entry.internal.iter().map(Some).collect(),
     };
@@ -128,25 +128,25 @@ fn from_table(pmu: &Pmu, entry: &Entry, vendor: &Vendor) -> Result<Vec<Plan>, St
             let [cycles, instructions] = base.clone();
             let internal = internal.map(|row| event(Role::Internal, row)).transpose()?.flatten();
             let events = [cycles, instructions, event(Role::External, external)?, internal];
-            plans.push(Plan { origin: format!("table: {}", entry.name), events });
+            plans.push(EventPlan { origin: format!("table: {}", entry.name), events });
         }
     }
     Ok(plans)
 }
 
 /// Return plans of the kernel's generic events on this PMU.
-fn generic(pmu: &Pmu, identity: &Identity) -> Vec<Plan> {
+fn generic(pmu: &Pmu, identity: &Identity) -> Vec<EventPlan> {
     // Where several PMUs of a hybrid part support generic events, these take the PMU's type in
     // their upper half.
     let extended =
         if pmu.kind != RAW && pmu.name.starts_with("cpu_") { u64::from(pmu.kind) << 32 } else { 0 };
     let event = |name: &str, (kind, number): (u32, u64), unit| {
-        Some(Event { name: name.to_owned(), kind, config: [extended | number, 0, 0], unit })
+        Some(PerfEvent { name: name.to_owned(), kind, config: [extended | number, 0, 0], unit })
     };
     let plan = |origin: &str, external, internal| {
         let cycles = event("cycles", CYCLES, Unit::Cycles);
         let instructions = event("instructions", INSTRUCTIONS, Unit::Instructions);
-        Plan { origin: origin.to_owned(), events: [cycles, instructions, external, internal] }
+        EventPlan { origin: origin.to_owned(), events: [cycles, instructions, external, internal] }
     };
     let backend = || event("stalled-cycles-backend", STALLED_BACKEND, Unit::Cycles);
     let frontend = || event("stalled-cycles-frontend", STALLED_FRONTEND, Unit::Cycles);
@@ -178,5 +178,5 @@ fn merge(events: Events, named: &Events) -> Events {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
+#[path = "event_plan_tests.rs"]
 mod tests;

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::OptIn;
 use super::cgroup::Cgroup;
-use super::plan::policy;
+use super::reconcile::policy;
 use super::system::System;
 
 /// Request of a user to a running scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Request {
+pub enum CgroupRequest {
     /// List the opted-in cgroups.
     List,
     /// Opt this cgroup in.
@@ -23,7 +23,7 @@ pub enum Request {
 
 /// State of the opted-in cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct CgroupsReport {
     /// Opted-in cgroups, in the order in which they came.
     pub cgroups: Vec<CgroupReport>,
     /// Selected paths that name no cgroup at present.
@@ -74,10 +74,10 @@ impl CgroupReport {
 impl<S: System> OptIn<S> {
     /// Return the state of the opted-in cgroups.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> CgroupsReport {
         let ours = |policy| policy == policy::EXT;
         let cgroups = self.inside.iter().map(|cgroup| CgroupReport::of(&self.system, cgroup, ours));
         let notes = self.trouble.clone().into_iter().collect();
-        Report { cgroups: cgroups.collect(), waiting: self.waiting.paths().to_vec(), notes }
+        CgroupsReport { cgroups: cgroups.collect(), waiting: self.waiting.paths().to_vec(), notes }
     }
 }

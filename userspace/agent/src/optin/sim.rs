@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "world_calls.rs"]
+#[path = "sim_calls.rs"]
 mod calls;
 
 use std::cell::RefCell;
@@ -12,10 +12,10 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::Hint;
+use super::CgroupEvent;
 use super::cgroup::{Cgroup, Found};
-use super::plan::policy::{self, BATCH, EXT, IDLE, NORMAL};
-use super::plan::{IDLE_NICE, Id, Tid};
+use super::reconcile::policy::{self, BATCH, EXT, IDLE, NORMAL};
+use super::reconcile::{IDLE_NICE, Id, Tid};
 use super::system::{Attr, Lineage, Stat, System};
 use crate::failure::Failure;
 
@@ -45,7 +45,7 @@ pub(super) struct Thread {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     Fork {
         by: usize,
         thread: bool,
@@ -60,18 +60,18 @@ pub(super) enum Event {
 }
 
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct Sim {
     pub(super) threads: BTreeMap<Tid, Thread>,
     pub(super) clock: u64,
     pub(super) next: Tid,
-    pub(super) events: VecDeque<Option<Event>>,
+    pub(super) events: VecDeque<Option<SimEvent>>,
     /// Ids of the cgroups that the kernel side follows: true for opted-in ones, false for ones just
     /// released. A cgroup that is made again has a new id, which it does not follow yet.
     pub(super) followed: BTreeMap<u64, bool>,
     pub(super) removed: BTreeSet<usize>,
     /// How often each cgroup was made again.
     pub(super) made: [u64; CGROUPS.len()],
-    pub(super) hints: Vec<Hint>,
+    pub(super) notices: Vec<CgroupEvent>,
     /// True while no agent runs.
     pub(super) down: bool,
     /// Threads that were recorded when the agent was killed.
@@ -83,9 +83,9 @@ pub(super) struct World {
     pub(super) limited: bool,
 }
 
-pub(super) type Shared = Rc<RefCell<World>>;
+pub(super) type SharedSim = Rc<RefCell<Sim>>;
 
-impl World {
+impl Sim {
     /// Return the kernel's id of a cgroup.
     pub(super) fn number(&self, cgroup: usize) -> u64 {
         cgroup as u64 + self.made[cgroup] * CGROUPS.len() as u64
@@ -139,33 +139,33 @@ impl World {
         self.threads.insert(tid, thread);
     }
 
-    pub(super) fn hint(&mut self, hint: Hint) {
+    pub(super) fn notify(&mut self, notify: CgroupEvent) {
         if !self.down {
-            self.hints.push(hint);
+            self.notices.push(notify);
         }
     }
 
     pub(super) fn step(&mut self) {
         let Some(Some(event)) = self.events.pop_front() else { return };
         match event {
-            Event::Fork { by, thread, into } => self.fork(by, thread, into, None),
-            Event::End(at) => self.end(at),
-            Event::Move(at, to) => self.move_process(at, to),
-            Event::Policy(at, policy) => {
+            SimEvent::Fork { by, thread, into } => self.fork(by, thread, into, None),
+            SimEvent::End(at) => self.end(at),
+            SimEvent::Move(at, to) => self.move_process(at, to),
+            SimEvent::Policy(at, policy) => {
                 let Some(tid) = self.pick(at).filter(|tid| !self.threads[tid].native) else { return };
                 let thread = self.threads.get_mut(&tid).unwrap();
                 thread.attr.policy = policy;
                 thread.natural = (policy, thread.attr.nice);
                 self.forget_makers(tid);
             }
-            Event::Nice(at, nice) => {
+            SimEvent::Nice(at, nice) => {
                 let Some(tid) = self.pick(at) else { return };
                 let thread = self.threads.get_mut(&tid).unwrap();
                 thread.attr.nice = nice;
                 thread.natural.1 = nice;
                 self.forget_makers(tid);
             }
-            Event::Reuse(at, by) => {
+            SimEvent::Reuse(at, by) => {
                 let Some(tid) = self.pick(at).filter(|tid| self.threads[tid].process == *tid) else { return };
                 self.end(at);
                 match by {
@@ -213,10 +213,14 @@ impl World {
         };
         let process = self.id(tid);
         if inside && policy::is_switched(policy) {
-            self.hint(Hint::Inside);
+            self.notify(CgroupEvent::Inside);
         } else if !inside && policy == EXT {
             let left = self.follows(parent.cgroup).is_some();
-            self.hint(if left { Hint::Left(process) } else { Hint::Born { process, maker: self.id(maker) } });
+            self.notify(if left {
+                CgroupEvent::Left(process)
+            } else {
+                CgroupEvent::Forked { process, maker: self.id(maker) }
+            });
         }
     }
 
@@ -253,9 +257,9 @@ impl World {
         let process = self.id(tid);
         let (from, into) = (self.follows(self.threads[&tid].cgroup), self.covered(to));
         if into {
-            self.hint(Hint::Inside);
+            self.notify(CgroupEvent::Inside);
         } else if from.is_some() {
-            self.hint(Hint::Left(process));
+            self.notify(CgroupEvent::Left(process));
         }
         for (tid, thread) in self.threads.iter_mut().filter(|(_, thread)| thread.process == process.tid) {
             thread.cgroup = to;
@@ -275,7 +279,7 @@ impl World {
         for tid in inside {
             let process = self.id(tid);
             if self.follows(self.threads[&tid].cgroup).is_some() {
-                self.hint(Hint::Left(process));
+                self.notify(CgroupEvent::Left(process));
             }
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.cgroup = 3;

@@ -22,7 +22,7 @@ const READ: usize = 32;
 
 /// A change or a limit of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hint {
+pub struct ClockLimit {
     /// The kernel's CPU number.
     pub cpu: u32,
     /// The kind of change; None if the value is unchanged.
@@ -34,7 +34,7 @@ pub struct Hint {
 
 /// The files to read.
 #[derive(Debug, Default)]
-pub struct Hints {
+pub struct ClockLimits {
     files: Vec<File>,
     next: usize,
 }
@@ -54,12 +54,12 @@ enum What {
     Throttled,
 }
 
-impl Hints {
+impl ClockLimits {
     /// Find the files of `cpus` below `sysfs`. A machine may have none.
     #[must_use]
     pub fn open(sysfs: &Path, cpus: &[u32]) -> Self {
-        let folder = sysfs.join("devices/system/cpu");
-        let policies = fs::read_dir(folder.join("cpufreq")).into_iter().flatten().flatten();
+        let directory = sysfs.join("devices/system/cpu");
+        let policies = fs::read_dir(directory.join("cpufreq")).into_iter().flatten().flatten();
         let policies = policies.filter_map(|policy| {
             let list = fs::read_to_string(policy.path().join("related_cpus")).ok()?;
             // Separated by spaces, unlike other lists.
@@ -68,7 +68,7 @@ impl Hints {
             Some((policy.path().join("scaling_max_freq"), of_policy, What::Limit))
         });
         let throttled = cpus.iter().map(|cpu| {
-            let path = folder.join(format!("cpu{cpu}/thermal_throttle/core_throttle_count"));
+            let path = directory.join(format!("cpu{cpu}/thermal_throttle/core_throttle_count"));
             (path, vec![*cpu], What::Throttled)
         });
         let files = policies.chain(throttled).filter_map(|(path, cpus, what)| {
@@ -79,20 +79,20 @@ impl Hints {
     }
 
     /// Return the changes since the files were last read, and the limits in force.
-    pub fn look(&mut self) -> Vec<Hint> {
-        let mut hints = Vec::new();
+    pub fn read(&mut self) -> Vec<ClockLimit> {
+        let mut limits = Vec::new();
         for _ in 0..READ.min(self.files.len()) {
             self.next = (self.next + 1) % self.files.len();
             if let Some(file) = self.files.get_mut(self.next) {
-                hints.extend(file.look());
+                limits.extend(file.read());
             }
         }
-        hints
+        limits
     }
 }
 
 impl File {
-    fn look(&mut self) -> Vec<Hint> {
+    fn read(&mut self) -> Vec<ClockLimit> {
         let value = number(&self.path);
         let changed = value.is_some() && value != self.last;
         let (trigger, share) = match self.what {
@@ -107,7 +107,10 @@ impl File {
         if !changed && share.is_none() {
             return Vec::new();
         }
-        self.cpus.iter().map(|cpu| Hint { cpu: *cpu, trigger: changed.then_some(trigger), share }).collect()
+        self.cpus
+            .iter()
+            .map(|cpu| ClockLimit { cpu: *cpu, trigger: changed.then_some(trigger), share })
+            .collect()
     }
 }
 
@@ -120,9 +123,9 @@ fn number(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    struct Machine(tempfile::TempDir);
+    struct FakeLimits(tempfile::TempDir);
 
-    impl Machine {
+    impl FakeLimits {
         fn write(&self, file: &str, text: &str) {
             let path = self.0.path().join("devices/system/cpu").join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -139,54 +142,54 @@ mod tests {
             machine
         }
 
-        fn hints(&self) -> Hints {
-            Hints::open(self.0.path(), &[0, 1, 2])
+        fn limits(&self) -> ClockLimits {
+            ClockLimits::open(self.0.path(), &[0, 1, 2])
         }
     }
 
     #[test]
     fn a_limit_is_told_while_it_holds_and_when_it_ends() {
-        let machine = Machine::new();
-        let mut hints = machine.hints();
-        assert_eq!(hints.files.len(), 2);
-        assert_eq!(hints.look(), []);
-        let hint = |cpu, trigger, share| Hint { cpu, trigger, share: Some(share) };
+        let machine = FakeLimits::new();
+        let mut limits = machine.limits();
+        assert_eq!(limits.files.len(), 2);
+        assert_eq!(limits.read(), []);
+        let limit = |cpu, trigger, share| ClockLimit { cpu, trigger, share: Some(share) };
         machine.write("cpufreq/policy0/scaling_max_freq", "1500000\n");
         let policy = Some(Trigger::FrequencyPolicy);
-        assert_eq!(hints.look(), [hint(0, policy, 0.5), hint(1, policy, 0.5)]);
-        assert_eq!(hints.look(), [hint(0, None, 0.5), hint(1, None, 0.5)]);
+        assert_eq!(limits.read(), [limit(0, policy, 0.5), limit(1, policy, 0.5)]);
+        assert_eq!(limits.read(), [limit(0, None, 0.5), limit(1, None, 0.5)]);
         machine.write("cpufreq/policy0/scaling_max_freq", "3300000\n");
-        assert_eq!(hints.look(), [hint(0, policy, 1.0), hint(1, policy, 1.0)]);
+        assert_eq!(limits.read(), [limit(0, policy, 1.0), limit(1, policy, 1.0)]);
         machine.write("cpufreq/policy0/scaling_max_freq", "nonsense");
-        assert_eq!(hints.look(), []);
+        assert_eq!(limits.read(), []);
     }
 
     #[test]
     fn throttling_is_told_once() {
-        let machine = Machine::new();
-        let mut hints = machine.hints();
+        let machine = FakeLimits::new();
+        let mut limits = machine.limits();
         machine.write("cpu2/thermal_throttle/core_throttle_count", "19\n");
-        assert_eq!(hints.look(), [Hint { cpu: 2, trigger: Some(Trigger::Thermal), share: None }]);
-        assert_eq!(hints.look(), []);
+        assert_eq!(limits.read(), [ClockLimit { cpu: 2, trigger: Some(Trigger::Thermal), share: None }]);
+        assert_eq!(limits.read(), []);
         fs::remove_dir_all(machine.0.path()).unwrap();
-        assert_eq!(hints.look(), []);
+        assert_eq!(limits.read(), []);
     }
 
     #[test]
     fn a_machine_without_the_files_has_no_hints() {
-        assert_eq!(Hints::open(Path::new("/nowhere"), &[0]).look(), []);
+        assert_eq!(ClockLimits::open(Path::new("/nowhere"), &[0]).read(), []);
     }
 
     #[test]
     fn many_files_are_read_in_turn() {
-        let machine = Machine::new();
+        let machine = FakeLimits::new();
         for cpu in 0..40 {
             machine.write(&format!("cpu{cpu}/thermal_throttle/core_throttle_count"), "0");
         }
-        let mut hints = Hints::open(machine.0.path(), &(0..40).collect::<Vec<_>>());
+        let mut limits = ClockLimits::open(machine.0.path(), &(0..40).collect::<Vec<_>>());
         for cpu in 0..40 {
             machine.write(&format!("cpu{cpu}/thermal_throttle/core_throttle_count"), "1");
         }
-        assert_eq!(hints.look().len() + hints.look().len(), 40);
+        assert_eq!(limits.read().len() + limits.read().len(), 40);
     }
 }

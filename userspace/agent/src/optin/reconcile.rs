@@ -82,7 +82,7 @@ pub struct Id {
 
 /// Record of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct ThreadRecord {
     /// Start time [clock ticks since boot].
     pub start: u64,
     /// State before the switch.
@@ -90,7 +90,7 @@ pub struct Entry {
 }
 
 /// Records of all threads, by pid.
-pub type Journal = BTreeMap<Tid, Entry>;
+pub type Journal = BTreeMap<Tid, ThreadRecord>;
 
 /// Place of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub enum Place {
 
 /// A live thread, as the scan found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenThread {
     /// Identity.
     pub id: Id,
     /// Policy.
@@ -142,7 +142,7 @@ pub enum Action {
 
 /// Changes that a scan calls for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct PolicyPlan {
     /// Records to be written first.
     pub record: Journal,
     /// Policy changes to be made then.
@@ -154,34 +154,34 @@ pub struct Plan {
 /// Derive the changes from the threads that were `seen`. These must be all threads inside, and all
 /// others that are recorded or known to have left. A recorded thread that was not seen is gone.
 #[must_use]
-pub fn reconcile(seen: &[Seen], journal: &Journal) -> Plan {
-    let mut plan = Plan::default();
+pub fn reconcile(seen: &[SeenThread], journal: &Journal) -> PolicyPlan {
+    let mut plan = PolicyPlan::default();
     // Handle makers before their children, which are assumed to have had the same state.
-    let mut order: Vec<&Seen> = seen.iter().collect();
+    let mut order: Vec<&SeenThread> = seen.iter().collect();
     order.sort_by_key(|thread| (thread.id.start, thread.id.tid));
-    let mut told = Journal::new();
+    let mut decided = Journal::new();
     for thread in order {
         let Id { tid, start } = thread.id;
-        let known = recorded(thread.id, &told, journal);
+        let known = recorded(thread.id, &decided, journal);
         let inside = thread.place == Place::Inside;
         let previous = match thread.policy {
             policy if inside && policy::is_switched(policy) => Previous { policy, nice: thread.nice },
             policy::EXT if known.is_some() || thread.place != Place::Outside => {
-                known.unwrap_or_else(|| inherited(thread, &told, journal))
+                known.unwrap_or_else(|| inherited(thread, &decided, journal))
             }
             _ => {
                 plan.forget.extend(known.map(|_| tid));
                 continue;
             }
         };
-        told.insert(tid, Entry { start, previous });
+        decided.insert(tid, ThreadRecord { start, previous });
         match thread.policy {
             policy::EXT if inside => {}
             policy::EXT => plan.actions.push(Action::Restore(thread.id, previous)),
             _ => plan.actions.push(Action::Switch(thread.id, previous)),
         }
         if inside && known != Some(previous) {
-            plan.record.insert(tid, Entry { start, previous });
+            plan.record.insert(tid, ThreadRecord { start, previous });
         }
     }
     let seen: BTreeMap<Tid, u64> = seen.iter().map(|thread| (thread.id.tid, thread.id.start)).collect();
@@ -200,7 +200,7 @@ fn recorded(id: Id, first: &Journal, then: &Journal) -> Option<Previous> {
 
 /// Return the state that a thread with inherited SCHED_EXT would have without the agent. It is the
 /// recorded state of its maker, or the state to which that was restored.
-fn inherited(thread: &Seen, first: &Journal, then: &Journal) -> Previous {
+fn inherited(thread: &SeenThread, first: &Journal, then: &Journal) -> Previous {
     let now = |maker: Maker| {
         policy::is_switched(maker.policy).then_some(Previous { policy: maker.policy, nice: maker.nice })
     };
@@ -215,5 +215,5 @@ fn inherited(thread: &Seen, first: &Journal, then: &Journal) -> Previous {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
+#[path = "reconcile_tests.rs"]
 mod tests;

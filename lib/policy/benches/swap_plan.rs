@@ -134,7 +134,7 @@ fn main() {
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
-    let limits = Limits { most_swaps: usize::MAX, ..Limits::default() };
+    let limits = Limits { max_swaps: usize::MAX, ..Limits::default() };
     for nr in [16, 128, 1024] {
         let mut passing = system(nr, false, 0);
         measure("passing", &passing, &limits);

@@ -5,9 +5,9 @@
 
 use assert_cmd::Command;
 use bias_agent::failure::Failure;
-use bias_agent::optin::{CgroupReport, Report};
+use bias_agent::optin::{CgroupReport, CgroupsReport};
 use bias_agent::sched::reload::Change;
-use bias_agent::sched::{Kind, ReloadReport, Reply, Scope, Stats, StatusReport, TaskReport, Thresholds};
+use bias_agent::sched::{Bias, ReloadReport, Reply, Scope, Stats, StatusReport, TaskReport, Thresholds};
 use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
 use bias_policy::audit::{Ending, Record, Unjudged};
 use bias_policy::swap::{Move, Swap};
@@ -62,8 +62,8 @@ fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
 
 #[test]
 fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("config.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("config.toml");
     std::fs::write(&config, "cgroups = ['none']").unwrap();
     // A machine without cgroup v2 refuses all of them, with another exit code.
     let v2 = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().contains(" - cgroup2 ");
@@ -84,10 +84,10 @@ fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
 
 #[test]
 fn capacity_files_that_are_none_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
     assert!(table_of(&path("absent")).contains("check the path"));
-    assert!(table_of(folder.path()).contains("is a directory"));
+    assert!(table_of(directory.path()).contains("is a directory"));
     assert!(table_of(Path::new("/dev/zero")).contains("is a device"));
     nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert!(table_of(&path("fifo")).contains("is a FIFO"));
@@ -113,8 +113,8 @@ fn capacity_files_that_are_none_are_refused() {
 
 #[test]
 fn configuration_files_are_read_with_the_same_care() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
     let refusal = |text: &str| {
         std::fs::write(&path, text).unwrap();
         refused(&["--config", path.to_str().unwrap()], 2)
@@ -122,7 +122,7 @@ fn configuration_files_are_read_with_the_same_care() {
     assert!(refusal("slise_us = 1").contains("slise_us"));
     assert!(refusal("\nslice_us = 'x'").contains("line 2"));
     assert!(refusal("slice_us = 3").contains("from 100 to 100000"));
-    assert!(refused(&["--config", folder.path().to_str().unwrap()], 2).contains("is a directory"));
+    assert!(refused(&["--config", directory.path().to_str().unwrap()], 2).contains("is a directory"));
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn a_machine_that_cannot_run_it_is_refused_before_anything_is_measured() {
 
 #[test]
 fn calibrating_writes_a_table_that_can_be_shown_and_used() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("deep/capacity.json");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep/capacity.json");
     let file = path.to_str().unwrap();
     let quick = [
         "calibrate",
@@ -238,11 +238,11 @@ fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
 }
 
 fn task(pid: u32, name: &str, speedup: u32, at: usize) -> TaskReport {
-    let kind = if speedup > 2000 { Kind::Fast } else { Kind::Slow };
+    let bias = if speedup > 2000 { Bias::FastBiased } else { Bias::SlowBiased };
     TaskReport {
         pid,
         name: name.to_owned(),
-        kind,
+        bias,
         speedup_permille: Some(speedup),
         fast_ms: at as f64,
         ..TaskReport::default()
@@ -261,7 +261,7 @@ fn running() -> StatusReport {
         uptime_s: 7,
         scope: Scope::WholeSystem,
         machine: serde_json::from_str("{\"classes\":[]}").unwrap(),
-        recalibration: bias_agent::recal::Report::default(),
+        recalibration: bias_agent::recal::RecalReport::default(),
         thresholds,
         knobs: std::collections::BTreeMap::new(),
         counters: Vec::new(),
@@ -295,21 +295,21 @@ fn swapped(number: u64, asked: bool) -> SwapsReport {
 
 /// Refuse requests to remove a cgroup. For any other request, return a report with one cgroup that
 /// has the text of the request as its path.
-fn opted_in(question: &str) -> Reply<Report> {
+fn opted_in(question: &str) -> Reply<CgroupsReport> {
     let question: serde_json::Value = serde_json::from_str(question).unwrap();
     let path = question["args"]["request"].as_str().unwrap().to_owned();
     if path.contains("remove") {
         return Reply::Refused { exit: 2, message: format!("{path} is not opted in; list them") };
     }
     let cgroup = CgroupReport { path, threads: 3, ..CgroupReport::default() };
-    Reply::Done(Report { cgroups: vec![cgroup], ..Report::default() })
+    Reply::Done(CgroupsReport { cgroups: vec![cgroup], ..CgroupsReport::default() })
 }
 
 #[test]
 fn the_running_instance_is_asked() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let ask = |name: &str, asked: usize, args: &[&str], code: i32| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         let server = instance(&path, asked);
         let args = [args, &["--socket", path.to_str().unwrap()]].concat();
         let output = scx_bias(&args).assert().code(code).get_output().clone();
@@ -367,8 +367,8 @@ fn without_a_running_instance_there_is_one_line() {
 
 #[test]
 fn options_in_effect_are_printed_as_a_configuration_file_that_gives_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
     let file = path.to_str().unwrap();
     let print = |args: &[&str]| {
         let output = scx_bias(&[&["config"], args].concat()).assert().code(0).get_output().clone();
@@ -388,7 +388,7 @@ fn options_in_effect_are_printed_as_a_configuration_file_that_gives_them() {
 
 #[test]
 fn reload_tells_what_changed_and_what_was_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let change = |key: &str| Change { key: key.into(), from: "1".into(), to: "2".into() };
     let report = ReloadReport { changed: vec![change("slice_us")], needs_restart: vec![change("no_bias")] };
     let refused = Failure::usage("configuration file f, line 1: wrong; mend it");
@@ -396,7 +396,7 @@ fn reload_tells_what_changed_and_what_was_refused() {
         ("done", Ok(report), 0, "slice_us: 1 -> 2\nno_bias: stays 1; for 2 restart"),
         ("refused", Err(refused), 2, "scx_bias: configuration file f, line 1: wrong; mend it\n"),
     ] {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         let reply: Reply<ReloadReport> = reply.into();
         let server = answering(&path, serde_json::to_value(reply).unwrap());
         let output = scx_bias(&["reload", "--socket", path.to_str().unwrap()])

@@ -6,7 +6,7 @@
 //!
 //! # Approach
 //! Scales are kept under the names of the events that they were fitted for
-//! ([`crate::pmu::Event::id`]) and apply to these alone. Any other event has the nominal scale of
+//! ([`crate::pmu::PerfEvent::id`]) and apply to these alone. Any other event has the nominal scale of
 //! its unit. [`bias_policy::model`] fits the scales.
 //!
 //! # Invariants
@@ -130,5 +130,5 @@ pub fn scales(model: Option<&CounterModel>, group: &Group) -> Option<Scales> {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
+#[path = "counter_model_tests.rs"]
 mod tests;

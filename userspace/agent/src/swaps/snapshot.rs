@@ -8,16 +8,16 @@ use bias_policy::sharing::Sharing;
 use bias_policy::swap::{Allowed, Resident, Runner, Snapshot, State, WEIGHT_DEFAULT};
 use bias_policy::table::{CapacityTable, CpuCapacity};
 
-use super::kernel::Task;
+use super::backend::Task;
 
 /// Time that a task must have run on its class of CPUs before it is swapped [ns]. With less, its
 /// rate after the swap could not be compared. The time counts recent runs, or the runs until the
 /// task was moved away from that class.
-pub(super) const LEAST_BEFORE_NS: u64 = 50_000_000;
+pub(super) const MIN_BEFORE_NS: u64 = 50_000_000;
 
 /// Resident tasks and what waits, in the planner's form.
 #[derive(Debug, Default)]
-pub(super) struct Scene {
+pub(super) struct Gathered {
     /// Tasks by pid.
     pub tasks: BTreeMap<u32, Task>,
     /// Cores that several tasks share.
@@ -28,45 +28,45 @@ pub(super) struct Scene {
     sets: Vec<CpuSet>,
 }
 
-impl Scene {
+impl Gathered {
     /// Query every resident task. `resting_until_ns` returns the time before which a task must not
     /// be swapped.
     ///
     /// # Errors
-    /// That of `look`.
+    /// That of `query`.
     pub(super) fn gather(
         table: &CapacityTable,
         residents: &[Resident],
-        mut look: impl FnMut(u32) -> Result<Option<Task>>,
+        mut query: impl FnMut(u32) -> Result<Option<Task>>,
         resting_until_ns: impl Fn(&Task) -> u64,
     ) -> Result<Self> {
-        let mut scene = Self::default();
+        let mut gathered = Self::default();
         for resident in residents {
             let Some(cpu) = table.get(resident.cpu) else { continue };
             if resident.waiting_since_ns != 0 {
-                scene.runners.push(waiting(resident));
+                gathered.runners.push(waiting(resident));
             }
             if resident.pid != 0 {
-                scene.busy.insert(resident.cpu);
+                gathered.busy.insert(resident.cpu);
             }
             if resident.pid == 0 || resident.speedup_permille == 0 {
                 continue;
             }
-            let Some(task) = look(resident.pid)? else { continue };
+            let Some(task) = query(resident.pid)? else { continue };
             // The last tick saw the task here. Since then it migrated or went to sleep.
             if task.cpu != resident.cpu || !task.runnable {
                 continue;
             }
-            let runner = scene.runner(&task, cpu, resting_until_ns(&task));
-            scene.runners.push(runner);
-            scene.tasks.insert(task.pid, task);
+            let runner = gathered.runner(&task, cpu, resting_until_ns(&task));
+            gathered.runners.push(runner);
+            gathered.tasks.insert(task.pid, task);
         }
-        scene.sharing = scene.snapshot(table, 0, 0).sharing();
-        Ok(scene)
+        gathered.sharing = gathered.snapshot(table, 0, 0).sharing();
+        Ok(gathered)
     }
 
     fn runner(&mut self, task: &Task, cpu: &CpuCapacity, backoff_until_ns: u64) -> Runner {
-        let comparable = task.work.on(cpu.class).ran_ns >= LEAST_BEFORE_NS;
+        let comparable = task.work.on(cpu.class).ran_ns >= MIN_BEFORE_NS;
         Runner {
             pid: task.pid,
             cpu: cpu.cpu,
@@ -127,5 +127,5 @@ fn waiting(resident: &Resident) -> Runner {
 }
 
 #[cfg(test)]
-#[path = "sharing_tests.rs"]
+#[path = "smt_tests.rs"]
 mod tests;

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 /// Recent instructions and run time of a task on CPUs of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Work {
+pub struct RecentWork {
     /// On fast CPUs.
     pub fast: Rate,
     /// On slow CPUs.
     pub slow: Rate,
 }
 
-impl Work {
+impl RecentWork {
     /// Return the rate on CPUs of `class`.
     #[must_use]
     pub fn on(&self, class: Class) -> Rate {
@@ -27,7 +27,7 @@ impl Work {
     }
 }
 
-impl From<&ffi::bias_work> for Work {
+impl From<&ffi::bias_work> for RecentWork {
     fn from(raw: &ffi::bias_work) -> Self {
         let of = |class: ffi::bias_class| Rate {
             instructions: raw.instructions[class as usize],
@@ -61,7 +61,7 @@ pub struct Task {
     /// Time that all such migrations took from it [ns].
     pub lost_ns: u64,
     /// Its recent work.
-    pub work: Work,
+    pub work: RecentWork,
     /// Its CPI stack [permille]; None while nothing is known.
     pub stack_permille: Option<[u32; COMPONENTS]>,
     /// True if the stack is stable.
@@ -83,7 +83,7 @@ impl From<&ffi::bias_task_state> for Task {
             moved_ns: Some(raw.moved_ns).filter(|at| *at != 0),
             swapped: has(ffi::BIAS_TASK_SWAPPED),
             lost_ns: raw.lost_ns,
-            work: Work::from(&raw.work),
+            work: RecentWork::from(&raw.work),
             stack_permille: (raw.profile.speedup_permille != 0).then_some(raw.profile.stack.permille),
             // SAFETY: the function only reads the profile that the pointer refers to.
             stable: unsafe { ffi::bias_profile_stable(&raw const raw.profile) },
@@ -93,7 +93,7 @@ impl From<&ffi::bias_task_state> for Task {
 
 /// One side of a swap: the task and its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct Side {
     /// Pid of the task.
     pub pid: u32,
     /// Start time of the task since boot [ns].
@@ -104,11 +104,11 @@ pub struct End {
 
 /// Request that two tasks migrate to each other's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct SwapRequest {
     /// The task on the slow CPU.
-    pub up: End,
+    pub up: Side,
     /// The task on the fast CPU.
-    pub down: End,
+    pub down: Side,
 }
 
 /// The reason why the kernel side refused a swap.
@@ -120,7 +120,7 @@ pub enum Refusal {
     /// A task has ended.
     Gone,
     /// A task is no SCHED_EXT task.
-    Foreign,
+    Untracked,
     /// A task is no longer resident on its CPU.
     Elsewhere,
     /// The affinity of a task forbids the other CPU, or it cannot migrate now.
@@ -130,7 +130,7 @@ pub enum Refusal {
     /// The task on the slow CPU does not gain more any longer.
     Bias,
     /// The lag of the task on the fast CPU is too large to take the CPU from it.
-    Owed,
+    Lag,
     /// An answer that this version does not know.
     Other,
 }
@@ -143,19 +143,19 @@ impl Refusal {
             ffi::BIAS_SWAP_ASKED => None,
             ffi::BIAS_SWAP_NO_PAIR => Some(Self::NoPair),
             ffi::BIAS_SWAP_GONE => Some(Self::Gone),
-            ffi::BIAS_SWAP_UNTRACKED => Some(Self::Foreign),
+            ffi::BIAS_SWAP_UNTRACKED => Some(Self::Untracked),
             ffi::BIAS_SWAP_ELSEWHERE => Some(Self::Elsewhere),
             ffi::BIAS_SWAP_CONFINED => Some(Self::Confined),
             ffi::BIAS_SWAP_BUSY => Some(Self::Busy),
             ffi::BIAS_SWAP_BIAS => Some(Self::Bias),
-            ffi::BIAS_SWAP_LAG => Some(Self::Owed),
+            ffi::BIAS_SWAP_LAG => Some(Self::Lag),
             _ => Some(Self::Other),
         }
     }
 }
 
 /// The part of the kernel side that swaps need.
-pub trait Kernel {
+pub trait SwapBackend {
     /// Fill `residents` with the state of every CPU, and drop its old content. Costs almost nothing.
     fn residents(&self, residents: &mut Vec<Resident>);
 
@@ -163,13 +163,13 @@ pub trait Kernel {
     ///
     /// # Errors
     /// The query failed.
-    fn look(&self, pid: u32) -> Result<Option<Task>>;
+    fn query(&self, pid: u32) -> Result<Option<Task>>;
 
     /// Ask for a swap. The kernel side checks it first.
     ///
     /// # Errors
     /// The call failed.
-    fn ask(&self, request: &Request) -> Result<Result<(), Refusal>>;
+    fn ask(&self, request: &SwapRequest) -> Result<Result<(), Refusal>>;
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 
 use super::*;
 use crate::pmu::Options;
-use crate::pmu::fake::{FakeKernel, Machine};
+use crate::pmu::fake::{FakeOpener, FakeSysfs};
 use crate::pmu::{Counters, Override};
 
-fn counters(kernel: &FakeKernel<'_>, machine: &Machine, named: &[&str]) -> Counters {
+fn counters(kernel: &FakeOpener<'_>, machine: &FakeSysfs, named: &[&str]) -> Counters {
     let events: Vec<Override> = named.iter().map(|text| text.parse().unwrap()).collect();
     Counters::open_by(kernel, machine.root(), &machine.topology, &Options { events, enabled: true })
 }
@@ -24,7 +24,7 @@ fn model(group: &Group, external: Scale, internal: Scale) -> CounterModel {
 
 #[test]
 fn fitted_scales_apply_to_the_events_they_were_fitted_for() {
-    let (kernel, machine) = (FakeKernel::new(|_| None), Machine::hybrid());
+    let (kernel, machine) = (FakeOpener::new(|_| None), FakeSysfs::hybrid());
     let usual = counters(&kernel, &machine, &[]);
     let group = usual.cpu(2).unwrap();
     let nominal = Scales { external_permille: 1000, internal_permille: Some(200) };
@@ -46,7 +46,7 @@ fn fitted_scales_apply_to_the_events_they_were_fitted_for() {
 
 #[test]
 fn counters_that_do_not_follow_the_stall_are_left_out() {
-    let (kernel, machine) = (FakeKernel::new(|_| None), Machine::hybrid());
+    let (kernel, machine) = (FakeOpener::new(|_| None), FakeSysfs::hybrid());
     let counters = counters(&kernel, &machine, &[]);
     let group = counters.cpu(0).unwrap();
     let without_internal = model(group, Scale::Unclear, Scale::Unrelated);
@@ -61,7 +61,7 @@ fn counters_that_do_not_follow_the_stall_are_left_out() {
 
 #[test]
 fn a_scale_that_cannot_be_multiplied_by_is_refused() {
-    let (kernel, machine) = (FakeKernel::new(|_| None), Machine::amp());
+    let (kernel, machine) = (FakeOpener::new(|_| None), FakeSysfs::amp());
     let counters = counters(&kernel, &machine, &[]);
     let group = counters.cpu(1).unwrap();
     for (permille, fine) in [(0, false), (1, true), (SCALE_MAX, true), (SCALE_MAX + 1, false)] {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::fake::{CHASE, Fake, Fate, LOOP, MS, run, swaps};
+use super::fake::{CHASE, FakeKernel, InjectedFault, LOOP, MS, run, swaps};
 use super::tests::{computers, released};
 use super::*;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ enum Chance {
     Wakes(u32),
     Changes(u32),
     Confined(u32, u64),
-    Fate(Fate),
+    InjectedFault(InjectedFault),
     Back,
 }
 
@@ -30,32 +30,32 @@ fn chance() -> impl Strategy<Value = Chance> {
         pid().prop_map(Chance::Changes),
         (pid(), any::<u64>()).prop_map(|(pid, cpus)| Chance::Confined(pid, cpus)),
         prop::sample::select(vec![
-            Fate::Done,
-            Fate::Done,
-            Fate::Lost,
-            Fate::Death,
-            Fate::Error,
-            Fate::Refused(Refusal::Busy)
+            InjectedFault::Done,
+            InjectedFault::Done,
+            InjectedFault::Lost,
+            InjectedFault::Death,
+            InjectedFault::Error,
+            InjectedFault::Refused(Refusal::Busy)
         ])
-        .prop_map(Chance::Fate),
+        .prop_map(Chance::InjectedFault),
         Just(Chance::Back),
     ]
 }
 
-fn happens(fake: &mut Fake, chance: Chance) {
+fn happens(fake: &mut FakeKernel, chance: Chance) {
     match chance {
-        Chance::Dies(pid) => fake.dies(pid),
+        Chance::Dies(pid) => fake.ends(pid),
         Chance::Born(pid) => {
-            let free = (0..4).find(|cpu| !fake.people.borrow().iter().any(|one| one.task.cpu == *cpu));
+            let free = (0..4).find(|cpu| !fake.tasks.borrow().iter().any(|one| one.task.cpu == *cpu));
             if let (Some(cpu), None) = (free, fake.cpu_of(pid)) {
-                fake.born(pid, cpu, if pid % 2 == 0 { LOOP } else { CHASE });
+                fake.spawn(pid, cpu, if pid % 2 == 0 { LOOP } else { CHASE });
             }
         }
         Chance::Sleeps(pid) => fake.with(pid, |one| one.task.runnable = false),
         Chance::Wakes(pid) => fake.with(pid, |one| one.task.runnable = true),
         Chance::Changes(pid) => fake.changes(pid, if pid % 3 == 0 { CHASE } else { LOOP }),
         Chance::Confined(pid, cpus) => fake.with(pid, |one| one.task.allowed = Some(cpus)),
-        Chance::Fate(fate) => fake.fate.set(fate),
+        Chance::InjectedFault(fault) => fake.fault.set(fault),
         Chance::Back => fake.now_ns.set(fake.now_ns.get() / 2),
     }
 }
@@ -72,7 +72,7 @@ proptest! {
         let mut swaps = swaps();
         let mut fake = released(&mut swaps);
         let begun_ns = fake.now_ns.get();
-        fake.fate.set(if lost { Fate::Lost } else { Fate::Refused(Refusal::Elsewhere) });
+        fake.fault.set(if lost { InjectedFault::Lost } else { InjectedFault::Refused(Refusal::Elsewhere) });
         let mut ms = 0;
         while !computers(&fake).iter().all(|cpu| cpu.is_some_and(|cpu| cpu < 2)) {
             let queue_ns = begun_ns + at_ms * MS;
@@ -80,11 +80,11 @@ proptest! {
             fake.waiting_since_ns = if queued { queue_ns } else { 0 };
             // Two pairs, and two requests for each step that fails.
             if fake.asked.borrow().len() >= 2 * wrong {
-                fake.fate.set(Fate::Done);
+                fake.fault.set(InjectedFault::Done);
             }
             run(&mut swaps, &mut fake, 1);
             ms += 1;
-            prop_assert!(ms <= 500, "{:?} {:?}", fake.people, fake.asked);
+            prop_assert!(ms <= 500, "{:?} {:?}", fake.tasks, fake.asked);
         }
     }
 
@@ -92,19 +92,19 @@ proptest! {
     /// exist. Each trial ends. Data of tasks that have ended is found and dropped soon.
     #[test]
     fn luck_breaks_nothing(chances in prop::collection::vec((chance(), 1u64..700), 1..150)) {
-        let mut fake = Fake::worst();
+        let mut fake = FakeKernel::worst();
         let mut swaps = swaps();
         for (chance, ms) in chances {
             happens(&mut fake, chance);
             fake.advance(ms * MS);
             let before = fake.asked.borrow().len();
-            let living: Vec<(u32, u32)> = fake.people.borrow().iter().map(|one| (one.task.pid, one.task.cpu)).collect();
-            swaps.turn(fake.now_ns.get(), &mut fake);
+            let living: Vec<(u32, u32)> = fake.tasks.borrow().iter().map(|one| (one.task.pid, one.task.cpu)).collect();
+            swaps.step(fake.now_ns.get(), &mut fake);
             let asked = fake.asked.borrow().iter().skip(before).copied().collect::<Vec<_>>();
             prop_assert!(asked.len() <= 2, "{asked:?}");
             for request in asked {
-                for end in [request.up, request.down] {
-                    prop_assert!(living.contains(&(end.pid, end.cpu)), "{request:?} {living:?}");
+                for side in [request.up, request.down] {
+                    prop_assert!(living.contains(&(side.pid, side.cpu)), "{request:?} {living:?}");
                 }
                 prop_assert!(request.up.cpu >= 2 && request.down.cpu < 2);
             }
@@ -113,10 +113,10 @@ proptest! {
             prop_assert_eq!(summary.tally.asked, ended + swaps.trials.len() as u64);
         }
         if swaps.off.is_none() {
-            fake.fate.set(Fate::Done);
+            fake.fault.set(InjectedFault::Done);
             for _ in 0..400 {
                 fake.advance(500 * MS);
-                swaps.turn(fake.now_ns.get(), &mut fake);
+                swaps.step(fake.now_ns.get(), &mut fake);
             }
             prop_assert!(swaps.trials.is_empty(), "{:?}", swaps.trials);
             prop_assert!(swaps.known.keys().all(|pid| fake.cpu_of(*pid).is_some()), "{:?}", swaps.known);

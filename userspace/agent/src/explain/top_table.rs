@@ -7,8 +7,8 @@
 
 use bias_policy::table::Class;
 
-use super::shares::{Kinds, Row, Snapshot};
-use super::words::{cut, fit, kind, reason, wrap};
+use super::shares::{BiasCounts, Snapshot, TopRow};
+use super::words::{bias, cut, fit, reason, wrap};
 use crate::figures::{count, percent, ratio};
 
 /// Most columns of a name: the kernel's limit.
@@ -30,7 +30,7 @@ struct Column {
     right: bool,
     /// Columns of a higher rank are left out earlier. The name has rank 0 and always stays.
     rank: u8,
-    cell: fn(&Row) -> String,
+    cell: fn(&TopRow) -> String,
 }
 
 /// The columns in the order of the table.
@@ -38,7 +38,7 @@ const COLUMNS: [Column; 9] = [
     Column { title: "PID", width: 7, right: true, rank: 3, cell: |row| row.task.pid.to_string() },
     Column { title: "NAME", width: NAME_MAX, right: false, rank: 0, cell: |row| row.task.name.clone() },
     Column { title: "SHARE", width: 5, right: true, rank: 1, cell: |row| percent(row.share_permille) },
-    Column { title: "BIAS", width: 4, right: false, rank: 2, cell: |row| kind(&row.task).to_owned() },
+    Column { title: "BIAS", width: 4, right: false, rank: 2, cell: |row| bias(&row.task).to_owned() },
     Column { title: "GAIN", width: 6, right: true, rank: 4, cell: gain },
     Column { title: "EXE INT EXT", width: 11, right: true, rank: 7, cell: stack },
     Column { title: "FAST", width: 4, right: true, rank: 5, cell: |row| percent(row.on_fast_permille) },
@@ -52,11 +52,11 @@ const COLUMNS: [Column; 9] = [
     Column { title: "CPU", width: 4, right: true, rank: 6, cell: |row| row.task.cpu.to_string() },
 ];
 
-fn gain(row: &Row) -> String {
+fn gain(row: &TopRow) -> String {
     row.task.speedup_permille.map_or_else(|| "?".to_owned(), |speedup| ratio(speedup) + "x")
 }
 
-fn stack(row: &Row) -> String {
+fn stack(row: &TopRow) -> String {
     let share = |permille: u32| (permille + 5) / 10;
     row.task.stack_permille.map_or_else(
         || "  ?   ?   ?".to_owned(),
@@ -115,18 +115,18 @@ fn summary(snapshot: &Snapshot) -> String {
     let average = snapshot
         .average_permille
         .map_or_else(String::new, |average| format!("; average speedup {}x", ratio(average)));
-    format!("{machine}{average}; {}", kinds(&snapshot.kinds))
+    format!("{machine}{average}; {}", biases(&snapshot.biases))
 }
 
 /// Describe tasks by bias. Unknown ones are mentioned when there are any.
-pub(super) fn kinds(kinds: &Kinds) -> String {
-    let unknown = if kinds.unknown == 0 { String::new() } else { format!(", {} unknown", kinds.unknown) };
+pub(super) fn biases(biases: &BiasCounts) -> String {
+    let unknown = if biases.unknown == 0 { String::new() } else { format!(", {} unknown", biases.unknown) };
     format!(
         "{}: {} fast-biased, {} slow-biased, {} unbiased{unknown}",
-        count(kinds.total(), "task"),
-        kinds.fast,
-        kinds.slow,
-        kinds.neutral
+        count(biases.total(), "task"),
+        biases.fast_biased,
+        biases.slow_biased,
+        biases.unbiased
     )
 }
 
@@ -138,7 +138,7 @@ fn hint(snapshot: &Snapshot) -> Option<String> {
     if snapshot.machine.count(Class::Slow) == 0 {
         return Some("All CPUs count as equally fast, so no task gains; see `scx_bias table`.".to_owned());
     }
-    let nothing_known = snapshot.kinds.unknown == snapshot.kinds.total();
+    let nothing_known = snapshot.biases.unknown == snapshot.biases.total();
     nothing_known
         .then(|| "No task's speedup is known; `scx_bias status` shows whether tasks are counted.".to_owned())
 }

@@ -12,15 +12,15 @@ use tracing::info;
 
 use super::OptIn;
 use super::cgroup::Cgroup;
-use super::plan::{Id, Maker, Place, Seen, Tid, policy};
+use super::reconcile::{Id, Maker, Place, SeenThread, Tid, policy};
 use super::system::{Attr, Lineage, Stat, System};
 
 /// Most generations that are searched for the previous state of a thread with inherited SCHED_EXT.
 const GENERATIONS: usize = 16;
 
 impl<S: System> OptIn<S> {
-    /// Return all threads that [`reconcile`](super::plan::reconcile) needs.
-    pub(super) fn look(&mut self) -> Vec<Seen> {
+    /// Return all threads that [`reconcile`](super::reconcile::reconcile) needs.
+    pub(super) fn scan(&mut self) -> Vec<SeenThread> {
         let (mut others, _) = list(&self.system, &mut self.released);
         let (inside, gone) = list(&self.system, &mut self.inside);
         for gone in gone {
@@ -35,21 +35,27 @@ impl<S: System> OptIn<S> {
         others.extend(&own);
         let inside: BTreeSet<Tid> = inside.difference(&own).copied().collect();
         let others = others.difference(&inside).map(|tid| self.examine(*tid, false, &own));
-        let inside = inside.iter().map(|tid| self.glance(*tid).or_else(|| self.examine(*tid, true, &own)));
+        let inside = inside.iter().map(|tid| self.unchanged(*tid).or_else(|| self.examine(*tid, true, &own)));
         others.chain(inside).flatten().collect()
     }
 
     /// Return a thread that is listed inside if it needs no change. This check is cheap. The agent
     /// verifies the thread's identity before any change.
-    fn glance(&self, tid: Tid) -> Option<Seen> {
+    fn unchanged(&self, tid: Tid) -> Option<SeenThread> {
         let entry = self.journal.get(&tid)?;
         let Attr { policy, nice, .. } = self.system.attr(tid).filter(|attr| attr.policy == policy::EXT)?;
-        Some(Seen { id: Id { tid, start: entry.start }, policy, nice, place: Place::Inside, maker: None })
+        Some(SeenThread {
+            id: Id { tid, start: entry.start },
+            policy,
+            nice,
+            place: Place::Inside,
+            maker: None,
+        })
     }
 
     /// Return the data of a thread, `listed` inside or not. Return None if the thread does not
     /// matter.
-    fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<Seen> {
+    fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<SeenThread> {
         let Attr { policy, nice, .. } = self.system.attr(tid)?;
         let entry = self.journal.get(&tid);
         if entry.is_none() && policy != policy::EXT && !(listed && policy::is_switched(policy)) {
@@ -64,7 +70,7 @@ impl<S: System> OptIn<S> {
         let place = self.place_of(tid, own);
         let inherited = policy == policy::EXT && entry.is_none_or(|entry| entry.start != start);
         let maker = if inherited { self.maker(tid) } else { None };
-        Some(Seen { id: Id { tid, start }, policy, nice, place, maker })
+        Some(SeenThread { id: Id { tid, start }, policy, nice, place, maker })
     }
 
     fn place_of(&self, tid: Tid, own: &BTreeSet<Tid>) -> Place {

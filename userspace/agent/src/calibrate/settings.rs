@@ -1,7 +1,7 @@
 //! Parameters and result of a calibration.
 
-use crate::model::CounterModel;
-use crate::pmu::Seen;
+use crate::counter_model::CounterModel;
+use crate::pmu::Probed;
 use bias_policy::classes::{CpuSamples, Split, SplitRule};
 use bias_policy::table::CapacityTable;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub struct Calibration {
     /// Scales of the counters; None without counters.
     pub model: Option<CounterModel>,
     /// Counts per CPU and event, which show the dead events.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<Probed>,
     /// Cycles per millisecond while the execute loop ran [kHz], for CPUs that counted them.
     pub clocks: Vec<(u32, u64)>,
 }

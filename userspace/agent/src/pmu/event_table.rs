@@ -6,7 +6,7 @@
 
 use super::encode::{Fields, Formula, encode};
 use super::identity::Identity;
-use super::types::Unit;
+use super::roles::Unit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ const VIRTUAL: &str = "virtual";
 #[serde(deny_unknown_fields)]
 pub struct Table {
     vendor: BTreeMap<String, Vendor>,
-    entry: Vec<Entry>,
+    entry: Vec<EventEntry>,
 }
 
 /// Properties that the cores of a vendor share.
@@ -31,15 +31,15 @@ pub struct Vendor {
     /// Formula that packs an event's fields.
     pub formula: Formula,
     /// Cycles of the core.
-    pub cycles: Row,
+    pub cycles: EventRow,
     /// Instructions retired.
-    pub instructions: Row,
+    pub instructions: EventRow,
 }
 
 /// Events of a core type.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct EventEntry {
     /// Names of the cores.
     pub name: String,
     vendor: String,
@@ -49,9 +49,9 @@ pub struct Entry {
     models: Vec<Models>,
     pmu: Vec<String>,
     /// Alternatives for memory stalls, best first.
-    pub external: Vec<Row>,
+    pub external: Vec<EventRow>,
     /// Alternatives for other stalls, best first; empty when the core counts none.
-    pub internal: Vec<Row>,
+    pub internal: Vec<EventRow>,
     /// Stalls that the chosen events leave out.
     pub lost: String,
     /// Publication that gives the event codes.
@@ -69,7 +69,7 @@ enum Models {
 /// An event of the table.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct EventRow {
     /// Name in the manual, or in sysfs when there is no `event`.
     pub name: String,
     event: Option<u32>,
@@ -83,7 +83,7 @@ pub struct Row {
     inv: bool,
     #[serde(default)]
     config1: u64,
-    unit: Option<Kind>,
+    unit: Option<RowUnit>,
     width: Option<u32>,
     /// Expected result of the formula.
     #[cfg_attr(not(test), allow(dead_code))]
@@ -92,7 +92,7 @@ pub struct Row {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum RowUnit {
     Slots,
     Misses,
 }
@@ -106,7 +106,7 @@ impl Models {
     }
 }
 
-impl Row {
+impl EventRow {
     /// Return `config` and `config1` by the formula; None when the event is found by name.
     ///
     /// # Errors
@@ -121,14 +121,14 @@ impl Row {
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
         match self.unit? {
-            Kind::Misses => Some(Unit::Misses),
+            RowUnit::Misses => Some(Unit::Misses),
             // A test checks that slots have a width.
-            Kind::Slots => Some(Unit::Slots { width: self.width.unwrap_or(1).max(1) }),
+            RowUnit::Slots => Some(Unit::Slots { width: self.width.unwrap_or(1).max(1) }),
         }
     }
 }
 
-impl Entry {
+impl EventEntry {
     /// Return true if the entry applies to a core of type `identity` with this PMU.
     #[must_use]
     pub fn fits(&self, identity: &Identity, pmu: &str) -> bool {
@@ -160,7 +160,7 @@ impl Table {
     }
 
     /// Iterate over entries with their vendor, in the order of the file.
-    pub fn entries(&self) -> impl Iterator<Item = (&Entry, &Vendor)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&EventEntry, &Vendor)> {
         self.entry.iter().filter_map(|entry| Some((entry, self.vendor.get(&entry.vendor)?)))
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     fn every_formula_gives_the_published_number() {
         let table = table();
         let mut rows = 0;
-        let mut check = |formula, row: &Row, what: &str| {
+        let mut check = |formula, row: &EventRow, what: &str| {
             let encoded = row.encoded(formula).unwrap();
             assert_eq!(encoded.map(|[config, _]| config), row.config, "{what}: {}", row.name);
             assert_eq!(encoded.is_none(), formula == Formula::Sysfs, "{what}: {}", row.name);
@@ -206,7 +206,7 @@ mod tests {
             assert!(!entry.external.is_empty(), "{}", entry.name);
             assert!(!entry.lost.is_empty() && !entry.source.is_empty(), "{}", entry.name);
             for row in entry.external.iter().chain(&entry.internal) {
-                let slots = matches!(row.unit, Some(Kind::Slots));
+                let slots = matches!(row.unit, Some(RowUnit::Slots));
                 assert_eq!(row.width.is_some_and(|width| (2..=16).contains(&width)), slots, "{}", row.name);
             }
         }

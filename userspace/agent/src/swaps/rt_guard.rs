@@ -21,13 +21,13 @@ use tracing::debug;
 
 /// The calling thread's policy.
 #[derive(Debug)]
-pub struct Urgency {
+pub struct RtGuard {
     /// The original policy; None where it cannot be raised.
     own: Option<libc::c_int>,
     raised: bool,
 }
 
-impl Urgency {
+impl RtGuard {
     /// Create the state without raising the policy. Unless `wanted`, it is never raised.
     #[must_use]
     pub fn new(wanted: bool) -> Self {
@@ -56,7 +56,7 @@ impl Urgency {
     }
 }
 
-impl Drop for Urgency {
+impl Drop for RtGuard {
     fn drop(&mut self) {
         self.lower();
     }
@@ -80,20 +80,20 @@ mod tests {
     #[test]
     fn whatever_happens_the_policy_is_given_back() {
         let own = policy();
-        let mut urgency = Urgency::new(true);
-        urgency.lower();
+        let mut rt_guard = RtGuard::new(true);
+        rt_guard.lower();
         assert_eq!(policy(), own);
         for _ in 0..2 {
-            urgency.raise();
-            urgency.raise();
-            assert_eq!(urgency.raised, policy() == libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK);
-            urgency.lower();
+            rt_guard.raise();
+            rt_guard.raise();
+            assert_eq!(rt_guard.raised, policy() == libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK);
+            rt_guard.lower();
             assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, own);
         }
-        urgency.raise();
-        drop(urgency);
+        rt_guard.raise();
+        drop(rt_guard);
         assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, own);
-        let mut never = Urgency::new(false);
+        let mut never = RtGuard::new(false);
         never.raise();
         assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, own);
     }

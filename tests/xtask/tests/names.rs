@@ -1,0 +1,122 @@
+//! Checks that a name has one meaning: no two types or traits of a crate share one, and no more than
+//! two files of the tree.
+//!
+//! Types in tests count, those inside functions do not. `mod.rs`, `tests.rs`, and the files to which
+//! cargo gives their names may repeat.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs::{read_dir, read_to_string};
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// Names of files that cargo or the language gives.
+const GIVEN: &[&str] = &["mod.rs", "tests.rs", "lib.rs", "main.rs", "build.rs"];
+
+/// Types and traits that still share a name. Remove those that are gone, and never add one.
+const KNOWN_TYPES: &[&str] = &[
+    "userspace/bench: Attempt",
+    "userspace/bench: Cell",
+    "userspace/bench: Change",
+    "userspace/bench: Comparison",
+    "userspace/bench: Kind",
+    "userspace/bench: Line",
+    "userspace/bench: Meter",
+    "userspace/bench: Mix",
+    "userspace/bench: Options",
+    "userspace/bench: Outcome",
+    "userspace/bench: Pair",
+    "userspace/bench: Progress",
+    "userspace/bench: Report",
+    "userspace/bench: Round",
+    "userspace/bench: Row",
+    "userspace/bench: Sample",
+    "userspace/bench: Session",
+    "userspace/bench: Setting",
+    "userspace/bench: Side",
+    "tests/ampvm/plugin: Vcpu",
+];
+/// Files that still share a name with more than one other.
+const KNOWN_FILES: &[&str] = &["ab.rs", "demo.rs", "exec.rs", "progress.rs", "report.rs", "table.rs"];
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            rust_files(&path, found);
+        } else if name.ends_with(".rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Return the name of the type or trait that a line at the level of modules defines.
+fn defined(line: &str) -> Option<&str> {
+    let item = line.trim_start();
+    // A module in a file is indented once, a function's own types twice at least.
+    if line.len() - item.len() > 4 {
+        return None;
+    }
+    let item = item.strip_prefix("pub").map_or(item, |rest| {
+        let rest =
+            rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest);
+        rest.trim_start()
+    });
+    let (kind, rest) = item.split_once(' ')?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let alias = kind == "type" && line.len() == item.len();
+    (["struct", "enum", "trait", "union"].contains(&kind) || alias).then_some(&rest[..end])
+}
+
+fn more_than(most: usize, names: BTreeMap<String, usize>) -> Vec<String> {
+    let often = names.into_iter().filter(|(_, count)| *count > most);
+    often.map(|(name, _)| name).collect()
+}
+
+#[test]
+fn no_two_types_of_a_crate_share_a_name() {
+    let workspace: toml::Table = read_to_string(format!("{ROOT}/Cargo.toml")).unwrap().parse().unwrap();
+    let mut shared = Vec::new();
+    for member in workspace["workspace"]["members"].as_array().unwrap() {
+        let member = member.as_str().unwrap();
+        let mut files = Vec::new();
+        rust_files(&Path::new(ROOT).join(member).join("src"), &mut files);
+        let mut names = BTreeMap::new();
+        for file in files {
+            for name in read_to_string(file).unwrap().lines().filter_map(defined) {
+                *names.entry(format!("{member}: {name}")).or_default() += 1;
+            }
+        }
+        shared.extend(more_than(1, names));
+    }
+    assert_eq!(shared, KNOWN_TYPES, "right: known names");
+}
+
+#[test]
+fn no_three_files_share_a_name() {
+    let mut files = Vec::new();
+    rust_files(Path::new(ROOT), &mut files);
+    let mut names = BTreeMap::new();
+    for file in files {
+        *names.entry(file.file_name().unwrap().to_string_lossy().into_owned()).or_default() += 1;
+    }
+    names.retain(|name, _| !GIVEN.contains(&name.as_str()));
+    assert_eq!(more_than(2, names), KNOWN_FILES, "right: known names");
+}
+
+#[test]
+fn definitions_are_found() {
+    for (line, name) in [
+        ("pub struct A<'a> {", Some("A")),
+        ("pub(super) enum B {", Some("B")),
+        ("    trait C: D {", Some("C")),
+        ("type Pairs = u32;", Some("Pairs")),
+        ("    type Value = u32;", None),
+        ("        struct Local;", None),
+        ("// struct E", None),
+        ("impl F for G {", None),
+    ] {
+        assert_eq!(defined(line), name, "{line}");
+    }
+}
