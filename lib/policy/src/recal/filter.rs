@@ -15,7 +15,7 @@
 //! four times as many readings. After twice as many changes it keeps its entry until the minute is
 //! over.
 
-use super::Cause;
+use super::evidence::Cause;
 use crate::samples::median;
 use std::collections::VecDeque;
 

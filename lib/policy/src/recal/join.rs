@@ -23,8 +23,9 @@
 //!
 //! The cost of external stalls is that of the CPU that stands for the new one.
 
+use super::clocks::{Recal, clock_permille};
+use super::evidence::{Cause, Change, Entry, Reference, Trigger};
 use super::state::{CpuState, FASTEST, Gauge, SLOWEST};
-use super::{Cause, Change, Entry, Recal, Reference, Trigger, clock_permille};
 use crate::costs::Costs;
 use crate::table::{CapacityTable, CpuCapacity, SHARED_NONE};
 

@@ -1,7 +1,7 @@
 //! State of one CPU: its references, its believed speed and the readings that support them.
 
+use super::evidence::{Cause, Evidence, FRESH_MS, Trigger};
 use super::filter::{Filter, TOLERANCE};
-use super::{Cause, Evidence, FRESH_MS, Trigger};
 use crate::samples::median;
 
 /// Largest deviation of a ratio from one that counts as one, so that the entry returns to its

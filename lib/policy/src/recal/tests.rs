@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::costs::Costs;
+use crate::table::CapacityTable;
+use crate::table::Class;
+use crate::table::CpuCapacity;
 use proptest::prelude::*;
 
 const EVERY_MS: u64 = 500;

@@ -16,7 +16,7 @@ use bias_policy::table::COMPONENTS;
 use std::time::Duration;
 
 /// Fewest samples of a loop per visit.
-const LEAST: usize = 2;
+const MIN_SAMPLES: usize = 2;
 /// Least stall, as a share of the time of the loop that stalls. It keeps ratios finite.
 const MIN_STALL: f64 = 0.01;
 
@@ -94,7 +94,7 @@ impl Shared<'_> {
         if let Some((meeting, _)) = self.together {
             meeting.wait();
         }
-        let samples = pace.samples(chunk, self.settings.share(share), LEAST, &mut run);
+        let samples = pace.samples(chunk, self.settings.share(share), MIN_SAMPLES, &mut run);
         if let Some((meeting, _)) = self.together {
             meeting.wait_doing(|| {
                 let _ = pace.sample(&mut run);
@@ -147,7 +147,7 @@ fn internal(state: &mut CpuState, shared: &Shared) {
 }
 
 fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
-    pace.samples(settings.chunk, settings.share(share), LEAST, execute)
+    pace.samples(settings.chunk, settings.share(share), MIN_SAMPLES, execute)
 }
 
 /// Return the median execute time on the calling thread's CPU, after a warm-up [ns per step].
@@ -161,7 +161,7 @@ pub fn execute_ns(settings: &Settings) -> f64 {
 /// Return samples of following a chase, as time per step [ns].
 pub fn run_chase(chase: &Chase, pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
     let mut at = 0;
-    pace.samples(settings.chunk, settings.share(share), LEAST, |steps| at = chase.run(at, steps))
+    pace.samples(settings.chunk, settings.share(share), MIN_SAMPLES, |steps| at = chase.run(at, steps))
 }
 
 /// Return the time spent stalled: each sample of the loop that stalls, less the median of the same
@@ -211,10 +211,16 @@ mod tests {
         std::thread::scope(|scope| scope.spawn(|| visit(cpu, &mut state, &shared)).join().unwrap()).unwrap();
         assert!(state.realtime.is_some());
         for samples in &state.samples_ns {
-            assert!(samples.len() >= LEAST && samples.iter().all(|sample| *sample > 0.0), "{samples:?}");
+            assert!(
+                samples.len() >= MIN_SAMPLES && samples.iter().all(|sample| *sample > 0.0),
+                "{samples:?}"
+            );
         }
         assert!(
-            state.records.iter().all(|record| record.samples_ns.len() >= LEAST && record.counted.is_none())
+            state
+                .records
+                .iter()
+                .all(|record| record.samples_ns.len() >= MIN_SAMPLES && record.counted.is_none())
         );
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn lines(report: &RecalReport, now_ms: u64) -> Vec<String> {
     if let Some(failure) = &report.failure {
         lines.push(format!("the last table could not be put in force ({failure}); please report this"));
     }
-    if let Some(why) = &report.deaf {
+    if let Some(why) = &report.no_events {
         lines.push(format!("heat shows within seconds, not at once: {why}"));
     }
     lines.push(match report.changed {
@@ -111,7 +111,7 @@ mod tests {
             changed: 0,
             changes: Vec::new(),
             failure: Some("why".into()),
-            deaf: Some("because".into()),
+            no_events: Some("because".into()),
             ..report
         };
         assert!(

@@ -12,7 +12,7 @@
 //!
 //! # Limits
 //!
-//! At most [`MOST`] cgroups are searched. Limits of cgroup v1 are not found.
+//! At most [`MAX_CGROUPS_SEARCHED`] cgroups are searched. Limits of cgroup v1 are not found.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::cgroup::{below, is_limited, mounts, walk};
 
 /// Most cgroups that are searched.
-const MOST: usize = 20_000;
+const MAX_CGROUPS_SEARCHED: usize = 20_000;
 /// Most names that are reported.
 const NAMED: usize = 3;
 
@@ -40,7 +40,7 @@ impl Quotas {
     /// Find the cgroups with a limit on the machine below `root`.
     #[must_use]
     pub fn unenforced(root: &Path) -> Self {
-        Self::search(root, MOST)
+        Self::search(root, MAX_CGROUPS_SEARCHED)
     }
 
     /// Find them among the first `most` cgroups.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::OptIn;
 use super::journal::{self, Store};
+use super::opted::OptIn;
 use super::system::{Linux, System};
 use crate::failure::Failure;
 

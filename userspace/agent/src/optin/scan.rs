@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use tracing::info;
 
-use super::OptIn;
 use super::cgroup::Cgroup;
+use super::opted::OptIn;
 use super::reconcile::{Id, Maker, Place, SeenThread, Tid, policy};
 use super::system::{Attr, Lineage, Stat, System};
 

@@ -12,8 +12,8 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::CgroupEvent;
 use super::cgroup::{Cgroup, Found};
+use super::opted::CgroupEvent;
 use super::reconcile::policy::{self, BATCH, EXT, IDLE, NORMAL};
 use super::reconcile::{IDLE_NICE, Id, Tid};
 use super::system::{Attr, Lineage, Stat, System};

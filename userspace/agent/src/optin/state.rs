@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::OptIn;
 use super::cgroup::Cgroup;
+use super::opted::OptIn;
 use super::reconcile::policy;
 use super::system::System;
 

@@ -9,11 +9,15 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
+use super::journal::Store;
+use super::opted::WATCHED;
+use super::reconcile::IDLE_NICE;
 use super::reconcile::policy::{BATCH, EXT, IDLE, NORMAL};
 use super::restore::restore_in;
 use super::sim::{CGROUPS, FIFO, OWN, SharedSim, Sim, SimEvent, Thread, task};
 use super::*;
 use crate::failure::Exit;
+use std::time::Instant;
 
 #[path = "instance_tests.rs"]
 mod instances;

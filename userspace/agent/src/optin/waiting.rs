@@ -14,20 +14,15 @@
 //! # Invariants
 //!
 //! Paths of the configuration are kept as long as it names them. Of those added by command the last
-//! [`MOST`] are kept, because scopes that are opted in one after the other must not accumulate.
+//! [`MAX_PATHS`] are kept, because scopes that are opted in one after the other must not accumulate.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use tracing::{info, warn};
-
-use super::OptIn;
 use super::cgroup::{Cgroup, Found};
 use super::system::System;
-use crate::failure::Failure;
 
 /// Most paths that are kept and are not of the configuration.
-const MOST: usize = 64;
+const MAX_PATHS: usize = 64;
 
 /// Paths to be selected when they appear.
 #[derive(Debug, Default)]
@@ -51,7 +46,7 @@ impl Waiting {
         }
         self.paths.push(path);
         let by_command = |path: &&String| !self.configured.contains(*path);
-        if self.paths.iter().filter(by_command).count() > MOST
+        if self.paths.iter().filter(by_command).count() > MAX_PATHS
             && let Some(oldest) = self.paths.iter().position(|path| !self.configured.contains(path))
         {
             self.paths.remove(oldest);
@@ -87,47 +82,6 @@ impl Waiting {
     }
 }
 
-impl<S: System> OptIn<S> {
-    /// Opt in a cgroup of the configuration, at once or when it appears.
-    pub(super) fn take(&mut self, found: Found) -> Result<(), Failure> {
-        self.waiting.configure(found.path());
-        match found {
-            Found::Here(cgroup) => self.opt_in(cgroup),
-            Found::Later(path) => {
-                warn!("the cgroup {path} does not exist yet; it is opted in when it appears");
-                self.waiting.add(path);
-                Ok(())
-            }
-        }
-    }
-
-    /// Opt in a cgroup of the configuration, which may not exist yet.
-    ///
-    /// # Errors
-    /// Fail as [`Self::add`] does, except when the path names no cgroup yet.
-    pub fn opt_in_configured(&mut self, path: &Path) -> Result<(), Failure> {
-        let found = self.system.find(path)?;
-        self.take(found)
-    }
-
-    /// Opt in the cgroups that have appeared. Return true if there are any. The next [`Self::pass`]
-    /// switches their threads.
-    pub fn opt_in_arrived(&mut self) -> bool {
-        let before = self.inside.len();
-        for cgroup in self.waiting.arrived(&self.system) {
-            let path = cgroup.path.clone();
-            match self.opt_in(cgroup) {
-                Ok(()) => info!("the cgroup {path} is there: it is opted in"),
-                Err(failure) => {
-                    self.report_trouble(failure.message);
-                    self.waiting.add(path);
-                }
-            }
-        }
-        self.inside.len() > before
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +103,7 @@ mod tests {
                 waiting.add(path.clone());
                 prop_assert_eq!(waiting.paths().iter().filter(|other| **other == path).count(), 1);
                 prop_assert!(configured.iter().all(|path| waiting.paths().contains(path)));
-                prop_assert!(waiting.paths().iter().filter(|path| !configured.contains(*path)).count() <= MOST);
+                prop_assert!(waiting.paths().iter().filter(|path| !configured.contains(*path)).count() <= MAX_PATHS);
             }
         }
     }

@@ -18,10 +18,11 @@
 //! # Limits
 //! A counter that moves but counts something else passes.
 
+use super::group::Group;
 use super::open::{Opened, Perf, PerfOpener, open_best};
+use super::opened::{Counters, OpenCpu};
 use super::read::{CounterReading, Delta};
 use super::roles::{CounterState, Role};
-use super::{Counters, Group, OpenCpu};
 use crate::failure::Failure;
 use crate::loops::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
 use crate::loops::kernels::{Branches, branches};

@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::events::Override;
 use super::fake::{FakeOpener, FakeSysfs};
+use super::group::Group;
 use super::open::OpenRequest;
+use super::roles::CounterState;
+use super::roles::CpuSummary;
 use super::*;
+use crate::topology::Topology;
 use bias_policy::model::Scale;
 use nix::errno::Errno;
 use std::sync::Mutex;

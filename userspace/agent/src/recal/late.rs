@@ -14,27 +14,17 @@
 //! Until the next start, the CPU stays in the last-level cache that the kernel side uses for
 //! unknown CPUs. Limits of its clock are not read.
 
-use super::Recalibrator;
+use super::recalibrator::Recalibrator;
 use crate::cpulist;
 use crate::topology::Topology;
 use bias_policy::costs::Costs;
 use bias_policy::recal::{Newcomer, Reference};
 use bias_policy::table::Class;
-use std::path::PathBuf;
 use std::time::Instant;
 use tracing::{info, warn};
 
 /// CPUs measured at a time.
 const AT_A_TIME: usize = 4;
-
-/// CPUs that are not in the table.
-#[derive(Debug, Default)]
-pub(super) struct Late {
-    /// The sysfs that lists the online CPUs.
-    pub(super) sysfs: PathBuf,
-    /// Online CPUs that are not measured yet.
-    pub(super) cpus: Vec<u32>,
-}
 
 impl Recalibrator {
     /// Find online CPUs that are not in the table, log them, and have them measured.

@@ -1,8 +1,9 @@
 //! The state of recalibration for `scx_bias status`.
 
-use super::{Cause, Change, Class, Recalibrator, Trigger};
+use super::recalibrator::Recalibrator;
 use crate::costs::Live;
-use bias_policy::table::COMPONENTS;
+use bias_policy::recal::Change;
+use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -63,8 +64,8 @@ pub struct RecalReport {
     pub spot_checks: u64,
     /// The reason why events of heat and of the hardware feedback interface do not arrive; None if
     /// they do.
-    #[serde(default)]
-    pub deaf: Option<String>,
+    #[serde(default, alias = "deaf")]
+    pub no_events: Option<String>,
     /// The last changes, newest last. Their time is in ms since 1970.
     pub changes: Vec<Change>,
 }
@@ -103,39 +104,8 @@ impl Recalibrator {
             cpus: cpus.collect(),
             changed: self.changed,
             spot_checks: self.spot_checks,
-            deaf: self.deaf.clone(),
+            no_events: self.no_events.clone(),
             changes: self.changes.iter().cloned().collect(),
         }
     }
-}
-
-/// Return a change in words.
-#[must_use]
-pub fn line(change: &Change) -> String {
-    let costs = |costs: [u32; COMPONENTS]| {
-        costs.map(|cost| format!("{}.{:02}", cost / 1000, cost % 1000 / 10)).join("/")
-    };
-    let class = |class| if class == Class::Fast { "fast" } else { "slow" };
-    let cause = match change.cause {
-        Cause::Cycles => "counted cycles",
-        Cause::SpotCheck => "a spot check",
-        Cause::Limit => "the limit of its clock",
-        Cause::Class => "the other CPUs of its class",
-        Cause::Others => "another CPU's change",
-    };
-    let trigger = match change.trigger {
-        None => "",
-        Some(Trigger::Hotplug) => " after it came online",
-        Some(Trigger::FrequencyPolicy) => " after its frequency limits changed",
-        Some(Trigger::Thermal) => " after thermal throttling",
-        Some(Trigger::Feedback) => " after the hardware announced it",
-    };
-    format!(
-        "CPU {}: {} {} became {} {} (execute/internal/external), by {cause}{trigger}",
-        change.cpu,
-        class(change.old.class),
-        costs(change.old.cost_permille),
-        class(change.new.class),
-        costs(change.new.cost_permille),
-    )
 }

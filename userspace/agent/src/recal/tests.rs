@@ -2,11 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::limits::ClockLimits;
+use super::recalibrator::AGAIN;
+use super::spot::Spots;
+use super::thermal::ThermalEvent;
 use super::*;
 use crate::costs::Live;
+use crate::store::CapacityFile;
+use bias_policy::recal::Reference;
+use bias_policy::recal::Trigger;
+use bias_policy::table::CapacityTable;
+use bias_policy::table::Class;
 use bias_policy::table::CpuCapacity;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
+use std::time::Instant;
 
 fn table() -> CapacityTable {
     let entry = |cpu, class, cost| CpuCapacity {
@@ -167,7 +178,7 @@ fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
     assert!(report.cpus.iter().all(|cpu| cpu.follows == Follows::Cycles && cpu.seen_ms_ago.is_some()));
     assert_eq!((report.changed, report.changes.len()), (1, 1));
     assert_eq!(
-        report::line(&report.changes[0]),
+        line(&report.changes[0]),
         "CPU 0: fast 1.00/1.00/1.00 became slow 3.00/3.00/1.00 (execute/internal/external), by counted cycles"
     );
     rig.made.khz[0] = 60_000;

@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Time between an event and the scan.
 const CROWD: Duration = Duration::from_millis(20);
 /// Shortest time between two scans.
-const LEAST: Duration = Duration::from_millis(50);
+const MIN_BETWEEN: Duration = Duration::from_millis(50);
 
 /// Most rounds at the end of a run. Another round follows if events arrived in the last one.
 const MAX_ENDS: usize = 32;
@@ -77,7 +77,7 @@ impl<'a> Follow<'a> {
     /// Record the events after a notification, and schedule the next scan soon.
     pub(super) fn rang(&mut self) {
         self.hear();
-        self.due = self.due.min((Instant::now() + CROWD).max(self.last + LEAST));
+        self.due = self.due.min((Instant::now() + CROWD).max(self.last + MIN_BETWEEN));
     }
 
     /// Return the time until the next scan.

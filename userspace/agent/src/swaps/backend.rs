@@ -172,6 +172,11 @@ pub trait SwapBackend {
     fn ask(&self, request: &SwapRequest) -> Result<Result<(), Refusal>>;
 }
 
+/// Return the task of `side`, unless it has ended.
+pub(super) fn still(side: &Side, kernel: &impl SwapBackend) -> Result<Option<Task>> {
+    Ok(kernel.query(side.pid)?.filter(|task| task.start_ns == side.start_ns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 use super::fake::{CHASE, FakeKernel, InjectedFault, LOOP, MS, run, swaps};
 use super::tests::{computers, released};
 use super::*;
+
 use proptest::prelude::*;
 
 /// An event between two steps.

@@ -5,9 +5,9 @@ use bias_policy::audit::{Ending, Experiment, Record};
 use bias_policy::table::Class;
 use tracing::{debug, info};
 
-use super::backend::{Side, SwapBackend, Task};
+use super::backend::{SwapBackend, Task, still};
+use super::swap_loop::{MIGRATION_NS, MIN_CHANGE_PERMILLE, MIN_SAMPLES, Swaps};
 use super::trial::{Stage, Trial};
-use super::{MIGRATION_NS, MIN_CHANGE_PERMILLE, MIN_SAMPLES, Swaps};
 use crate::costs::Live;
 
 impl Swaps {
@@ -113,9 +113,4 @@ impl Swaps {
             self.version = live.costs.version();
         }
     }
-}
-
-/// Return the task of `side`, unless it has ended.
-pub(super) fn still(side: &Side, kernel: &impl SwapBackend) -> Result<Option<Task>> {
-    Ok(kernel.query(side.pid)?.filter(|task| task.start_ns == side.start_ns))
 }

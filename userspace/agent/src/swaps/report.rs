@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::trial::Trial;
 
 /// Most records that are kept.
-const MOST: usize = 1024;
+const MAX_RECORDS: usize = 1024;
 
 /// A swap that was carried out and judged, or could not be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl History {
             up_name: trial.up.name.clone(),
             down_name: trial.down.name.clone(),
         });
-        while self.0.len() > MOST {
+        while self.0.len() > MAX_RECORDS {
             self.0.pop_front();
         }
     }

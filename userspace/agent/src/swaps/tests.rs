@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::fake::{CHASE, FakeKernel, InjectedFault, LOOP, Loop, MS, SLOW, run, swaps, table, taught};
+use super::report::SwapsReport;
+use super::swap_loop::{FOREVER, MAX_FAILURES};
 use super::*;
+use crate::costs::Live;
 use bias_policy::audit::{Ending, Unjudged, Verdict};
 use bias_policy::table::CapacityTable;
+use bias_policy::table::Class;
 
 pub(super) fn computers(fake: &FakeKernel) -> Vec<Option<u32>> {
     [102, 103].map(|pid| fake.cpu_of(pid)).to_vec()

@@ -1,0 +1,331 @@
+//! The loop that takes snapshots, asks for swaps and follows them.
+
+use super::backend::{Side, SwapBackend, SwapRequest, Task, still};
+use super::report::History;
+use super::report::{SwapSummary, SwapsReport, Tally};
+use super::snapshot::Gathered;
+use super::trial::{Half, Trial};
+use crate::costs::Live;
+use anyhow::Result;
+use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs};
+use bias_policy::costs::Costs;
+use bias_policy::swap::{Limits, Outlook, Resident, Swap, plan, precheck};
+use bias_policy::table::Class;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tracing::{debug, warn};
+
+/// Smallest change of a learned factor that is taken over [permille].
+pub(super) const MIN_CHANGE_PERMILLE: u32 = 10;
+/// Samples before factors are used. Each moves the factors by an eighth of its error.
+pub(super) const MIN_SAMPLES: u64 = 8;
+/// Pause while swaps are off.
+pub(super) const FOREVER: Duration = Duration::from_secs(3600);
+/// Failed calls to the kernel side in a row after which swaps are off.
+pub(super) const MAX_FAILURES: u32 = 10;
+/// Empty plans in a row after which plans are made less often.
+const FRUITLESS: u32 = 5;
+/// Snapshots in a row with queueing tasks after which snapshots are taken less often. A
+/// short-running task that preempts another, or is preempted, queues for one slice only.
+const PASSING: u32 = 5;
+/// Most tasks that the loop keeps data of.
+const MAX_TASKS: usize = 4096;
+/// Backoff of a task whose swap was refused or had no effect, from the time of the request. The
+/// first one is shorter than an interval, so that the next step asks again.
+const REFUSALS: BackoffLimits =
+    BackoffLimits { base_ns: 25_000_000, max_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
+/// Bounds of the measured time of a migration [ns]. Beyond them the task waited for something else.
+pub(super) const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
+
+/// The reason why no swaps are planned on a machine with one class.
+const EVEN: &str = "all CPUs count as equally fast";
+
+/// The user's options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwapOptions {
+    /// True to plan swaps.
+    pub enabled: bool,
+    /// Time between snapshots while a swap looks profitable.
+    pub interval: Duration,
+}
+
+impl Default for SwapOptions {
+    fn default() -> Self {
+        Self { enabled: true, interval: Duration::from_millis(50) }
+    }
+}
+
+/// State of the loop that plans swaps.
+#[derive(Debug)]
+pub struct Swaps {
+    pub(super) interval_ns: u64,
+    /// The reason why no swaps are planned; None if they are.
+    pub(super) off: Option<String>,
+    /// Version of the costs that open trials and the audit's factors belong to.
+    pub(super) version: u64,
+    pub(super) limits: Limits,
+    pub(super) audit: Audit,
+    pub(super) refusals: Backoffs,
+    pub(super) trials: Vec<Trial>,
+    pub(super) history: History,
+    pub(super) tally: Tally,
+    /// Tasks with a backoff: start time by pid.
+    pub(super) known: BTreeMap<u32, u64>,
+    /// Known tasks whose last swap another migration undid, with its time. These need no rest.
+    pub(super) passed: BTreeMap<u32, u64>,
+    pub(super) residents: Vec<Resident>,
+    /// Pid up to which the sweep has checked the known tasks.
+    pub(super) swept: u32,
+    pub(super) round: u64,
+    pub(super) fruitless: u32,
+    pub(super) queued: u32,
+    pub(super) failures: u32,
+    pub(super) due_ns: u64,
+}
+
+impl Swaps {
+    /// Create the loop. `counting` says whether some CPU counts stalls.
+    #[must_use]
+    pub fn new(live: &Live, counting: bool, options: &SwapOptions) -> Self {
+        let off = if !options.enabled {
+            Some("switched off by --no-swap")
+        } else if live.table().nr_classes() == 1 {
+            Some(EVEN)
+        } else if !counting {
+            Some("no CPU has counters, so that tasks cannot be told apart")
+        } else {
+            None
+        };
+        Self {
+            interval_ns: options.interval.as_nanos().try_into().unwrap_or(u64::MAX),
+            off: off.map(str::to_owned),
+            version: live.costs.version(),
+            limits: Limits::default(),
+            audit: Audit::new(AuditLimits { max_tasks: MAX_TASKS, ..AuditLimits::default() }),
+            refusals: Backoffs::new(REFUSALS, MAX_TASKS),
+            trials: Vec::new(),
+            history: History::default(),
+            tally: Tally::default(),
+            known: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            residents: Vec::new(),
+            swept: 0,
+            round: 0,
+            fruitless: 0,
+            queued: 0,
+            failures: 0,
+            due_ns: 0,
+        }
+    }
+
+    /// Start over if recalibration has changed `costs`: forget the factors learnt with the old ones
+    /// and abandon open trials.
+    pub fn follow_costs(&mut self, costs: &mut Costs) {
+        if self.version == costs.version() {
+            return;
+        }
+        let (even, now_even) = (self.off.as_deref() == Some(EVEN), costs.clocked().nr_classes() == 1);
+        if even != now_even && (even || self.off.is_none()) {
+            self.off = now_even.then(|| EVEN.to_owned());
+        }
+        self.audit.correction = Default::default();
+        costs.set_learned(self.audit.correction.factors_permille());
+        self.version = costs.version();
+        // The costs that they would be measured by have changed.
+        self.tally.undone += self.trials.len() as u64;
+        self.trials.clear();
+    }
+
+    /// Return true if swaps are planned.
+    #[must_use]
+    pub fn are_planned(&self) -> bool {
+        self.off.is_none()
+    }
+
+    /// Take a step if one is due at `now_ns`, and return the time until the next call.
+    pub fn step(&mut self, now_ns: u64, kernel: &impl SwapBackend, live: &mut Live) -> Duration {
+        if self.off.is_some() {
+            return FOREVER;
+        }
+        if now_ns < self.due_ns {
+            return Duration::from_nanos(self.due_ns - now_ns);
+        }
+        let pause_ns = match self.take_step(now_ns, kernel, live) {
+            Ok(pause_ns) => {
+                self.failures = 0;
+                pause_ns
+            }
+            Err(error) => {
+                self.failures += 1;
+                debug!("swaps: {error:#}");
+                if self.failures >= MAX_FAILURES {
+                    warn!("no swaps are planned any more, for the kernel refuses what they need: {error:#}");
+                    self.off = Some(format!("the kernel refuses what they need: {error:#}"));
+                }
+                self.interval_ns.saturating_mul(5)
+            }
+        };
+        self.due_ns = now_ns.saturating_add(pause_ns);
+        Duration::from_nanos(pause_ns)
+    }
+
+    /// Take one step and return the pause until the next one [ns].
+    fn take_step(&mut self, now_ns: u64, kernel: &impl SwapBackend, live: &mut Live) -> Result<u64> {
+        self.follow_trials(now_ns, kernel, live)?;
+        self.sweep(kernel)?;
+        let mut residents = std::mem::take(&mut self.residents);
+        kernel.residents(&mut residents);
+        let outlook = precheck(live.table(), &residents, now_ns, &self.limits);
+        let promising = outlook == Outlook::Promising;
+        let planned = if promising { self.plan(now_ns, &residents, kernel, live) } else { Ok(0) };
+        self.residents = residents;
+        self.fruitless = match (outlook, planned?) {
+            (Outlook::Promising, 0) => self.fruitless.saturating_add(1),
+            _ => 0,
+        };
+        self.queued = if outlook == Outlook::Queued { self.queued.saturating_add(1) } else { 0 };
+        let idle = self.trials.is_empty();
+        let times: u64 = match outlook {
+            Outlook::Promising if self.fruitless <= FRUITLESS => 1,
+            _ if !idle => 1,
+            Outlook::Queued if self.queued > PASSING => 5,
+            Outlook::Queued => 1,
+            Outlook::Promising | Outlook::Settled => 2,
+        };
+        Ok(self.interval_ns.saturating_mul(times))
+    }
+
+    /// Plan swaps and ask for them. Return the number of planned swaps, refused ones included,
+    /// whose tasks back off.
+    pub(super) fn plan(
+        &mut self,
+        now_ns: u64,
+        residents: &[Resident],
+        kernel: &impl SwapBackend,
+        live: &Live,
+    ) -> Result<usize> {
+        let mut reused_pids = Vec::new();
+        let gathered = Gathered::gather(
+            live.table(),
+            residents,
+            |pid| {
+                let mut task = kernel.query(pid)?;
+                if let (Some(start_ns), Some(task)) = (self.known.get(&pid), &task)
+                    && *start_ns != task.start_ns
+                {
+                    reused_pids.push(pid);
+                }
+                // A later migration, by any cause, is a different matter.
+                if let Some(task) = &mut task
+                    && task.moved_ns.is_some()
+                    && task.moved_ns.as_ref() == self.passed.get(&pid)
+                {
+                    task.moved_ns = None;
+                }
+                Ok(task)
+            },
+            |task| self.resting_until_ns(task),
+        )?;
+        reused_pids.into_iter().for_each(|pid| self.forget(pid));
+        let swaps = plan(&gathered.snapshot(live.table(), now_ns, self.round), &self.limits).swaps;
+        self.round = self.round.wrapping_add(1);
+        for swap in &swaps {
+            let Some(trial) = self.trial(swap, &gathered, now_ns, live) else { continue };
+            self.ask(trial, kernel)?;
+        }
+        Ok(swaps.len())
+    }
+
+    /// Return the time before which a task must not be swapped [ns].
+    pub(super) fn resting_until_ns(&self, task: &Task) -> u64 {
+        if self.trials.iter().any(|trial| trial.concerns(task.pid)) {
+            return u64::MAX;
+        }
+        if self.known.get(&task.pid) != Some(&task.start_ns) {
+            return 0;
+        }
+        self.audit.backoffs.until_ns(task.pid).max(self.refusals.until_ns(task.pid))
+    }
+
+    pub(super) fn trial(&self, swap: &Swap, gathered: &Gathered, now_ns: u64, live: &Live) -> Option<Trial> {
+        let clocked = live.costs.clocked();
+        let (up, down) = (gathered.tasks.get(&swap.up.pid)?, gathered.tasks.get(&swap.down.pid)?);
+        Some(Trial {
+            swap: *swap,
+            asked_ns: now_ns,
+            up: Half::new(up, swap.up.from, Class::Fast),
+            down: Half::new(down, swap.down.from, Class::Slow),
+            fast_permille: gathered.sharing.cost_permille(clocked.get(swap.down.from)?),
+            slow_permille: gathered.sharing.cost_permille(clocked.get(swap.up.from)?),
+        })
+    }
+
+    /// Ask for a swap.
+    pub(super) fn ask(&mut self, trial: Trial, kernel: &impl SwapBackend) -> Result<()> {
+        let answer = kernel.ask(&SwapRequest { up: trial.up.side, down: trial.down.side })?;
+        let pids = (trial.up.side.pid, trial.down.side.pid);
+        match answer {
+            Ok(()) => {
+                debug!("swap asked for: {} goes up, {} goes down, {:?}", pids.0, pids.1, trial.swap);
+                self.tally.asked += 1;
+                self.trials.push(trial);
+            }
+            Err(why) => {
+                debug!("swap of {} and {} refused: {why:?}", pids.0, pids.1);
+                self.tally.refused += 1;
+                self.came_to_nothing(&trial);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remember(&mut self, side: Side) {
+        if self.known.len() < MAX_TASKS || self.known.contains_key(&side.pid) {
+            self.known.insert(side.pid, side.start_ns);
+        }
+    }
+
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.known.remove(&pid);
+        self.passed.remove(&pid);
+        self.audit.backoffs.forget(pid);
+        self.refusals.forget(pid);
+    }
+
+    /// Check one known task, in rotation, and forget it if it has ended or needs no more backoff.
+    fn sweep(&mut self, kernel: &impl SwapBackend) -> Result<()> {
+        let next = self.known.range(self.swept..).next().or_else(|| self.known.iter().next());
+        let Some((pid, start_ns)) = next.map(|(pid, start_ns)| (*pid, *start_ns)) else { return Ok(()) };
+        self.swept = pid.wrapping_add(1);
+        let waits = self.audit.backoffs.until_ns(pid) != 0 || self.refusals.until_ns(pid) != 0;
+        if !waits || still(&Side { pid, start_ns, cpu: 0 }, kernel)?.is_none() {
+            self.forget(pid);
+        }
+        Ok(())
+    }
+
+    /// Return the figures for the status.
+    #[must_use]
+    pub fn summary(&self) -> SwapSummary {
+        SwapSummary {
+            off: self.off.clone(),
+            tally: self.tally,
+            verdicts: self.audit.summary,
+            migration_ns: self.limits.migration_ns,
+            factors_permille: self.audit.correction.factors_permille(),
+            error_permille: self.audit.correction.error_permille(),
+            samples: self.audit.correction.samples(),
+        }
+    }
+
+    /// Return the figures and the swaps from number `first` on.
+    #[must_use]
+    pub fn report(&self, now_ns: u64, first: u64) -> SwapsReport {
+        SwapsReport {
+            now_ns,
+            summary: self.summary(),
+            next: self.audit.summary.ended(),
+            swaps: self.history.from(first),
+        }
+    }
+}
