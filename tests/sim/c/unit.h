@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a compiled copy of the scheduler shows to the engine: its callbacks, its
+ * programs, and the globals that the agent writes or reads.
+ */
+#ifndef SIM_UNIT_H
+#define SIM_UNIT_H
+
+#include "host.h"
+#include "bias/abi.h"
+
+struct cpu_ctx;
+struct slow_list;
+struct group_ctx;
+struct llc_ctx;
+
+struct sim_unit {
+	/* Sizes of the types, which the engine compares with its own. */
+	size_t host_size, unit_size, task_size, cpu_ctx_size;
+
+	struct sched_ext_ops *ops;
+	int (*count_switch)(bool preempt, struct task_struct *prev, struct task_struct *next);
+	int (*count_tick)(void);
+	int (*table_replace)(void *ctx);
+	int (*task_query)(struct bias_task_state *ctx);
+	int (*swap_ask)(struct bias_swap_request *ctx);
+
+	/* constants */
+	volatile u32 *nr_cpus, *nr_llcs, *agent_tgid;
+	volatile bool *smt_active, *two_classes, *counting, *partial, *limited, *moving;
+	/* knobs */
+	volatile u64 *slice_ns, *slice_min_ns, *rotate_gap_ns, *sync_burst_ns, *window_instructions,
+	    *steal_lag_ns, *unfair_gap_ns;
+	volatile u32 *sample_every, *gain_permille, *fixed_low, *fixed_high;
+	/* tables */
+	struct bias_cpu_info *cpu_info;
+	struct bias_speed *speeds;
+	struct bias_cost (*class_costs)[BIAS_NR_CLASSES];
+	struct slow_list *slow_lists;
+	u32 *fast_sibling_first, *table_seq;
+	/* state, to observe */
+	struct cpu_ctx *cpu_ctxs;
+	struct llc_ctx *llc_ctxs;
+	struct group_ctx *groups;
+	u32 nr_groups;
+	u64 *vtime_now, *total_weight;
+	u64 *steps;
+
+	/* configuration of the kernel */
+	u32 *linux_version;
+	bool *preempt_rcu, *prolog_disables_migration;
+};
+
+/* Connect this copy with an engine. The only exported symbol. */
+struct sim_unit *sim_open(struct sim_host *host, void *kernel);
+
+#endif

@@ -1,0 +1,135 @@
+//! The agent's part: knobs, the description of the machine, and the capacity table.
+//!
+//! The real agent measures the table and writes it through the BPF skeleton
+//! (`userspace/agent/src/sched/`). Here the table comes from the machine's costs, and the same
+//! policy crate derives from it what the agent derives.
+
+use anyhow::{Result, ensure};
+use bias_policy::table::{CapacityTable, Class};
+
+use crate::case::CountersOf;
+use crate::ffi;
+use crate::kernel::Kernel;
+use crate::load::Op;
+
+/// Knobs of the agent at their defaults (`userspace/agent/src/sched/knobs.rs`).
+pub const SLICE_NS: u64 = 10_000_000;
+/// Slice while many tasks wait [ns].
+pub const SLICE_MIN_NS: u64 = 1_000_000;
+
+/// Copies of the capacity table.
+const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
+
+/// Write everything that the agent writes before it attaches the scheduler.
+///
+/// # Errors
+/// Fail if the machine's costs are no table.
+pub fn start(kernel: &Kernel) -> Result<()> {
+    let unit = kernel.unit();
+    let table = kernel.machine.table()?;
+    let mut llcs: Vec<u32> = Vec::new();
+    for entry in &table.cpus {
+        if !llcs.contains(&entry.llc) {
+            llcs.push(entry.llc);
+        }
+    }
+    ensure!(
+        llcs.len() <= ffi::BIAS_MAX_LLCS as usize,
+        "{} caches are more than the scheduler handles",
+        llcs.len()
+    );
+    // SAFETY: the pointers are to globals of the loaded scheduler, of these types and lengths, and
+    // no BPF code runs yet.
+    unsafe {
+        *unit.nr_cpus = kernel.cpus.len() as u32;
+        *unit.nr_llcs = llcs.len() as u32;
+        *unit.agent_tgid = 1;
+        *unit.smt_active = kernel.machine.smt();
+        // Recalibration is on, so that the table may get a slow class later.
+        *unit.two_classes = table.cpus.len() > 1;
+        *unit.counting = kernel.case.counters != CountersOf::None;
+        *unit.moving = kernel.case.moving;
+        *unit.slice_ns = SLICE_NS;
+        *unit.slice_min_ns = SLICE_MIN_NS;
+        *unit.rotate_gap_ns = 40_000_000;
+        *unit.sync_burst_ns = 500_000;
+        *unit.window_instructions = 500_000;
+        *unit.steal_lag_ns = 40_000_000;
+        *unit.unfair_gap_ns = 320_000_000;
+        *unit.sample_every = 8;
+        *unit.gain_permille = 100;
+        *unit.linux_version = kernel.case.release.code();
+        *unit.preempt_rcu = false;
+        *unit.prolog_disables_migration = kernel.case.release.programs_disable_migration();
+        for entry in &table.cpus {
+            let info = &mut *unit.cpu_info.add(entry.cpu as usize);
+            info.llc = llcs.iter().position(|llc| *llc == entry.llc).unwrap_or(0) as u32;
+            info.node = entry.node;
+            info.known = 1;
+            info.counters = if kernel.case.counters == CountersOf::None { 0 } else { 0b1111 };
+            (info.external_permille, info.internal_permille) = (1000, 1000);
+            info.sibling = table.next_sibling(entry);
+            (*unit.llc_ctxs.add(info.llc as usize)).node = entry.node;
+        }
+    }
+    for copy in 0..COPIES {
+        write(unit, copy, &table);
+    }
+    let busy = kernel.case.tasks.iter().flat_map(|task| &task.program.ops);
+    ensure!(
+        kernel.case.tasks.is_empty() || busy.into_iter().any(|op| matches!(op, Op::Run { .. })),
+        "no task of the case does any work"
+    );
+    Ok(())
+}
+
+/// Fill one copy of the capacity table.
+fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
+    let mut slow: Vec<(u32, u32)> = Vec::new();
+    // SAFETY: as in start(); the copy is not in force, or nothing runs yet.
+    unsafe {
+        for entry in &table.cpus {
+            let speed = &mut *unit.speeds.add(entry.cpu as usize * COPIES + copy);
+            speed.cost.permille = entry.cost_permille;
+            speed.shared.permille = entry.shared_cost_permille();
+            speed.cpu_class = u32::from(entry.class == Class::Slow);
+            if entry.class == Class::Slow {
+                slow.push(((*unit.cpu_info.add(entry.cpu as usize)).llc, entry.cpu));
+            }
+        }
+        slow.sort_unstable();
+        let list = &mut *unit.slow_lists.add(copy);
+        list.nr = slow.len() as u32;
+        list.start.fill(0);
+        for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
+            list.cpus[at] = *cpu;
+            list.start[*llc as usize] = at as u32;
+        }
+        let costs = &mut *unit.class_costs.add(copy);
+        for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
+            cost.permille = table.class_cost_permille(class);
+        }
+        *unit.fast_sibling_first.add(copy) = u32::from(table.fast_sibling_first());
+    }
+}
+
+impl Kernel {
+    /// Change the speed of `cpu`. If the agent is `told`, it publishes a new table.
+    pub(crate) fn set_speed(&self, cpu: usize, permille: u32, told: bool) {
+        self.sync(cpu);
+        self.machine.cpus[cpu].factor_permille.set(permille.max(1));
+        self.plan(cpu);
+        if !told {
+            return;
+        }
+        match self.machine.table() {
+            Ok(table) => {
+                // SAFETY: the global is a u32; no BPF code runs meanwhile.
+                let seq = unsafe { *self.unit().table_seq };
+                write(self.unit(), (seq as usize + 1) % COPIES, &table);
+                self.replace_table();
+            }
+            Err(error) => self.broken("table", format!("{error:#}")),
+        }
+    }
+}

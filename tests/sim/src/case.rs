@@ -1,0 +1,269 @@
+//! A case: everything that a run depends on. Equal cases give equal runs.
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::groups::Groups;
+use crate::kernel::task::{RawTask, Task};
+use crate::kernel::{Interleave, Release};
+use crate::load::{Op, Program};
+use crate::machine::Machine;
+use crate::mask::Mask;
+
+/// pid of the first task.
+pub const FIRST_PID: usize = 1000;
+
+/// What the CPUs' counters deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CountersOf {
+    /// Everything.
+    Good,
+    /// An error now and then.
+    Failing,
+    /// There are none: the counting programs are not loaded.
+    None,
+}
+
+/// A task of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// What it does.
+    pub program: Program,
+    /// When it starts; None if another task forks it.
+    pub start_ns: Option<u64>,
+    /// CPU on which it is forked.
+    pub start_cpu: usize,
+    /// CPUs that it may run on; None for all.
+    pub cpus: Option<Vec<usize>>,
+    /// Weight, 100 for nice 0.
+    pub weight: u32,
+    /// Index of its cgroup; 0 is the root, n the group n - 1 of the case.
+    pub group: usize,
+    /// It is a kernel thread.
+    pub kthread: bool,
+}
+
+impl TaskSpec {
+    /// A task of nice 0 in the root cgroup that starts at once, on any CPU.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self { program, start_ns: Some(0), start_cpu: 0, cpus: None, weight: 100, group: 0, kthread: false }
+    }
+
+    /// The same, forked on `cpu`.
+    #[must_use]
+    pub fn on(self, cpu: usize) -> Self {
+        Self { start_cpu: cpu, ..self }
+    }
+
+    /// The same, confined to `cpus`.
+    #[must_use]
+    pub fn within(self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        Self { cpus: Some(cpus.into_iter().collect()), ..self }
+    }
+
+    /// Return the task that the kernel sees.
+    pub(crate) fn task(&self, id: usize, nr_cpus: usize, groups: &Groups) -> Task {
+        let raw = RawTask::new(&format!("task{id}"), (FIRST_PID + id) as i32);
+        raw.change(|raw| {
+            raw.sim_id = id as u32;
+            raw.scx.weight = self.weight;
+            raw.sched_task_group = groups.address(self.group);
+            raw.policy = 7;
+            if self.kthread {
+                raw.flags |= crate::ffi::PF_KTHREAD;
+            }
+        });
+        let task = Task::new(raw);
+        let cpus = self.cpus.as_ref().map(|cpus| cpus.iter().copied().collect());
+        task.set_affinity(&cpus.unwrap_or_else(|| Mask::first_cpus(nr_cpus)));
+        task
+    }
+}
+
+/// A cgroup of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSpec {
+    /// Its parent; 0 is the root, n the group n - 1 of the case.
+    pub parent: usize,
+    /// `cpu.weight`.
+    pub weight: u32,
+}
+
+/// Something that happens to the machine or its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Disturbance {
+    /// A task's affinity changes.
+    Affinity { task: usize, cpus: Vec<usize> },
+    /// A task's weight changes.
+    Nice { task: usize, weight: u32 },
+    /// A task moves to another cgroup.
+    Group { task: usize, group: usize },
+    /// A cgroup's weight changes.
+    GroupWeight { group: usize, weight: u32 },
+    /// A real-time task takes a CPU.
+    RealTime { cpu: usize, ns: u64 },
+    /// A CPU goes offline.
+    Offline { cpu: usize },
+    /// A CPU comes online.
+    Online { cpu: usize },
+    /// A CPU's costs become this many permille of the specified ones; `told` updates the table.
+    Speed { cpu: usize, permille: u32, told: bool },
+    /// The agent requests a planned swap.
+    Swap { up: usize, down: usize },
+}
+
+/// A disturbance and its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturb {
+    /// When.
+    pub at_ns: u64,
+    /// What.
+    pub what: Disturbance,
+}
+
+/// Everything that a run depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// Decides all that is random.
+    pub seed: u64,
+    /// The machine, see [`Machine::parse`].
+    pub machine: String,
+    /// Release of the kernel.
+    pub release: Release,
+    /// Tasks.
+    pub tasks: Vec<TaskSpec>,
+    /// Cgroups.
+    pub groups: Vec<GroupSpec>,
+    /// What happens meanwhile.
+    pub disturbances: Vec<Disturb>,
+    /// Length of the run.
+    pub duration_ns: u64,
+    /// Time between two ticks of a CPU.
+    pub tick_ns: u64,
+    /// Time of a switch, during which no work is done.
+    pub switch_ns: u64,
+    /// Least and longest delay of an interrupt to another CPU.
+    pub ipi_ns: (u64, u64),
+    /// Least and longest delay of an interrupt that a CPU sends itself.
+    pub irq_ns: (u64, u64),
+    /// Least and longest delay of a timer.
+    pub timer_ns: (u64, u64),
+    /// Interleaving within callbacks; None if callbacks are atomic.
+    pub interleave: Option<Interleave>,
+    /// What counters deliver.
+    pub counters: CountersOf,
+    /// Task storage cannot always be allocated.
+    pub memory_fails: bool,
+    /// CPUs request migrations by themselves.
+    pub moving: bool,
+    /// Write a trace.
+    #[serde(skip)]
+    pub trace: bool,
+}
+
+impl Case {
+    /// A quiet case without tasks: 1000 ticks a second, all callbacks atomic.
+    #[must_use]
+    pub fn new(machine: &str, seed: u64) -> Self {
+        Self {
+            seed,
+            machine: machine.into(),
+            release: Release::V6_12_117,
+            tasks: Vec::new(),
+            groups: Vec::new(),
+            disturbances: Vec::new(),
+            duration_ns: 1_000_000_000,
+            tick_ns: 1_000_000,
+            switch_ns: 1_500,
+            ipi_ns: (500, 5_000),
+            irq_ns: (100, 2_000),
+            timer_ns: (0, 50_000),
+            interleave: None,
+            counters: CountersOf::Good,
+            memory_fails: false,
+            moving: true,
+            trace: false,
+        }
+    }
+
+    /// Return the case as text that [`Case::parse`] reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Read a case.
+    ///
+    /// # Errors
+    /// Fail if the text is no case of this version.
+    pub fn parse(text: &str) -> Result<Self> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// Return the programs of all tasks.
+    #[must_use]
+    pub(crate) fn programs(&self) -> Vec<Program> {
+        self.tasks.iter().map(|task| task.program.clone()).collect()
+    }
+
+    /// Check that the case is possible on `machine`.
+    ///
+    /// # Errors
+    /// The error names what is not.
+    pub fn check(&self, machine: &Machine) -> Result<()> {
+        let (cpus, tasks) = (machine.cpus.len(), self.tasks.len());
+        ensure!(self.tick_ns >= 100_000, "a tick every {} ns: give at least 100000", self.tick_ns);
+        for (id, task) in self.tasks.iter().enumerate() {
+            ensure!(task.start_cpu < cpus, "task {id} starts on CPU {}, of {cpus}", task.start_cpu);
+            let allowed = task.cpus.iter().flatten();
+            ensure!(task.cpus.as_ref().is_none_or(|cpus| !cpus.is_empty()), "task {id} may run nowhere");
+            for cpu in allowed {
+                ensure!(*cpu < cpus, "task {id} may run on CPU {cpu}, of {cpus}");
+            }
+            ensure!(
+                (1..=10_000).contains(&task.weight),
+                "task {id} has weight {}, not 1 to 10000",
+                task.weight
+            );
+            for op in &task.program.ops {
+                let others: &[usize] = match op {
+                    Op::Wake { task, .. } | Op::Spawn { task } => std::slice::from_ref(task),
+                    Op::WakeAll { tasks } | Op::Barrier { members: tasks } => tasks,
+                    Op::Run { stack, .. } => {
+                        ensure!(
+                            stack.iter().sum::<u32>() == 1000,
+                            "a CPI stack of task {id} does not sum to 1000"
+                        );
+                        &[]
+                    }
+                    _ => &[],
+                };
+                ensure!(
+                    others.iter().all(|other| *other < tasks),
+                    "task {id} names a task that does not exist"
+                );
+            }
+        }
+        for disturb in &self.disturbances {
+            let (cpu, task) = match &disturb.what {
+                Disturbance::Affinity { task, cpus } => (cpus.iter().max().copied(), Some(*task)),
+                Disturbance::Nice { task, .. } | Disturbance::Group { task, .. } => (None, Some(*task)),
+                Disturbance::Swap { up, down } => (None, Some(*up.max(down))),
+                Disturbance::GroupWeight { .. } => (None, None),
+                Disturbance::RealTime { cpu, .. }
+                | Disturbance::Offline { cpu }
+                | Disturbance::Online { cpu }
+                | Disturbance::Speed { cpu, .. } => (Some(*cpu), None),
+            };
+            ensure!(cpu.is_none_or(|cpu| cpu < cpus), "{:?} names a CPU that does not exist", disturb.what);
+            ensure!(
+                task.is_none_or(|task| task < tasks),
+                "{:?} names a task that does not exist",
+                disturb.what
+            );
+        }
+        Ok(())
+    }
+}

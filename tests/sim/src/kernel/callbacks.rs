@@ -1,0 +1,160 @@
+//! Calls of the scheduler's callbacks and programs.
+
+use super::Kernel;
+use super::task::TaskId;
+use crate::ffi;
+
+/// Call a callback of the scheduler, which has all that the engine calls.
+macro_rules! call {
+    ($kernel:expr, $name:ident $(, $arg:expr)*) => {{
+        // SAFETY: sim_open() returned the table of a loaded library.
+        let ops = unsafe { &*$kernel.unit().ops };
+        match ops.$name {
+            // SAFETY: unit.c assigns functions of these types. The engine holds no reference to
+            // what they change: its state is in cells.
+            Some(callback) => Some($kernel.within(stringify!($name), || unsafe { callback($($arg),*) })),
+            None => {
+                $kernel.broken("callback", concat!("the scheduler has no ops.", stringify!($name)));
+                None
+            }
+        }
+    }};
+}
+
+impl Kernel {
+    /// Run BPF code. On some kernels the current task cannot migrate meanwhile (the trampoline's
+    /// migrate_disable()).
+    fn within<T>(&self, _name: &str, code: impl FnOnce() -> T) -> T {
+        self.counters.callbacks.set(self.counters.callbacks.get() + 1);
+        let disables = self.case.release.programs_disable_migration();
+        let current = self.current_raw(self.here.get());
+        if disables {
+            current.change(|raw| raw.migration_disabled += 1);
+        }
+        let result = code();
+        if disables {
+            current.change(|raw| raw.migration_disabled -= 1);
+        }
+        self.watch_clock();
+        result
+    }
+
+    pub(crate) fn raw(&self, task: TaskId) -> *mut ffi::task_struct {
+        self.tasks[task].raw.address()
+    }
+
+    pub(crate) fn op_init(&self) -> i32 {
+        call!(self, init).unwrap_or(-1)
+    }
+
+    pub(crate) fn op_select_cpu(&self, task: TaskId, prev: usize, wake_flags: u64) -> i32 {
+        self.deciding[self.here.get()].set(Some(task));
+        let cpu = call!(self, select_cpu, self.raw(task), prev as i32, wake_flags).unwrap_or(-1);
+        self.deciding[self.here.get()].set(None);
+        cpu
+    }
+
+    pub(crate) fn op_enqueue(&self, task: TaskId, enq_flags: u64) {
+        let here = self.here.get();
+        let outer = self.deciding[here].replace(Some(task));
+        call!(self, enqueue, self.raw(task), enq_flags);
+        self.deciding[here].set(outer);
+    }
+
+    pub(crate) fn op_dispatch(&self, cpu: usize, prev: Option<TaskId>) {
+        let prev = prev.map_or(std::ptr::null_mut(), |task| self.raw(task));
+        call!(self, dispatch, cpu as i32, prev);
+    }
+
+    pub(crate) fn op_yield(&self, task: TaskId) {
+        call!(self, yield_, self.raw(task), std::ptr::null_mut());
+    }
+
+    pub(crate) fn op_running(&self, task: TaskId) {
+        call!(self, running, self.raw(task));
+    }
+
+    pub(crate) fn op_stopping(&self, task: TaskId, runnable: bool) {
+        call!(self, stopping, self.raw(task), runnable);
+    }
+
+    pub(crate) fn op_tick(&self, task: TaskId) {
+        call!(self, tick, self.raw(task));
+    }
+
+    pub(crate) fn op_runnable(&self, task: TaskId, enq_flags: u64) {
+        call!(self, runnable, self.raw(task), enq_flags);
+    }
+
+    pub(crate) fn op_quiescent(&self, task: TaskId, deq_flags: u64) {
+        call!(self, quiescent, self.raw(task), deq_flags);
+    }
+
+    pub(crate) fn op_init_task(&self, task: TaskId, fork: bool) {
+        let mut args = ffi::scx_init_task_args { fork };
+        let err = call!(self, init_task, self.raw(task), &raw mut args).unwrap_or(-1);
+        if err != 0 {
+            self.broken("init_task", format!("task {task} got {err}"));
+        }
+    }
+
+    pub(crate) fn op_enable(&self, task: TaskId) {
+        call!(self, enable, self.raw(task));
+    }
+
+    pub(crate) fn op_cpu_online(&self, cpu: usize, online: bool) {
+        if online {
+            call!(self, cpu_online, cpu as i32);
+        } else {
+            call!(self, cpu_offline, cpu as i32);
+        }
+    }
+
+    pub(crate) fn op_cpu_release(&self, cpu: usize, stopper: bool) {
+        let this = &self.cpus[cpu];
+        let (reason, task) = if stopper {
+            (ffi::SCX_CPU_PREEMPT_STOP, &this.stopper_task)
+        } else {
+            (ffi::SCX_CPU_PREEMPT_RT, &this.realtime_task)
+        };
+        let mut args = ffi::scx_cpu_release_args { reason, task: task.address() };
+        call!(self, cpu_release, cpu as i32, &raw mut args);
+    }
+
+    /// Call the program on the tracepoint sched_switch, if it is loaded.
+    pub(crate) fn tp_switch(&self, preempt: bool, prev: *mut ffi::task_struct, next: *mut ffi::task_struct) {
+        if let Some(program) = self.unit().count_switch.filter(|_| self.counts()) {
+            // SAFETY: as in call!.
+            self.within("sched_switch", || unsafe { program(preempt, prev, next) });
+        }
+    }
+
+    /// Call the program at the entry of sched_tick(), if it is loaded.
+    pub(crate) fn fentry_tick(&self) {
+        if let Some(program) = self.unit().count_tick.filter(|_| self.counts()) {
+            // SAFETY: as in call!.
+            self.within("sched_tick", || unsafe { program() });
+        }
+    }
+
+    /// Run the program that puts the other copy of the capacity table in force.
+    pub(crate) fn replace_table(&self) {
+        if let Some(program) = self.unit().table_replace {
+            // SAFETY: as in call!; the program ignores its context.
+            self.within("bias_table_replace", || unsafe { program(std::ptr::null_mut()) });
+        }
+    }
+
+    /// Run the program that requests a planned swap, and return its answer.
+    pub(crate) fn ask_swap(&self, request: &mut ffi::bias_swap_request) -> i32 {
+        let request = std::ptr::from_mut(request);
+        let Some(program) = self.unit().swap_ask else { return -1 };
+        // SAFETY: as in call!; the request outlives the call.
+        self.within("bias_swap_ask", || unsafe { program(request) })
+    }
+
+    /// Return true if some CPU has counters: the counting programs are then loaded.
+    fn counts(&self) -> bool {
+        self.case.counters != crate::case::CountersOf::None
+    }
+}

@@ -1,0 +1,154 @@
+//! CPUs as the kernel sees them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use super::events::Event;
+use super::task::{RawTask, TaskId};
+
+/// What a CPU runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Curr {
+    /// The idle task.
+    Idle,
+    /// A SCHED_EXT task.
+    Task(TaskId),
+    /// A real-time task.
+    RealTime,
+    /// The stopper.
+    Stopper,
+}
+
+impl Curr {
+    /// Return true for a class above sched_ext.
+    #[must_use]
+    pub fn is_higher(self) -> bool {
+        matches!(self, Self::RealTime | Self::Stopper)
+    }
+}
+
+/// Progress of a CPU's task since it was last looked at.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Up to when run time is charged (`exec_start`).
+    pub charged_ns: Cell<u64>,
+    /// Up to when work is counted; in the future while a switch takes place.
+    pub counted_ns: Cell<u64>,
+    /// Time of a unit of work [permille of the reference CPU].
+    pub rate: Cell<u64>,
+    /// Number of the plan for the end of the phase; events of older plans are void.
+    pub plan: Cell<u64>,
+}
+
+/// Counters of a CPU.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Cycles, instructions, external stalls, internal stalls.
+    pub counts: [Cell<u64>; 4],
+}
+
+/// A CPU.
+#[derive(Debug)]
+pub struct Cpu {
+    /// What it runs.
+    pub curr: Cell<Curr>,
+    /// Its local DSQ.
+    pub local: RefCell<VecDeque<TaskId>>,
+    /// Tasks that are to be inserted into other CPUs' local DSQs.
+    pub deferred: RefCell<VecDeque<TaskId>>,
+    /// Its runqueue is locked.
+    pub locked: Cell<bool>,
+    /// It executes an activity of the kernel, with interrupts off.
+    pub in_kernel: Cell<bool>,
+    /// Events that came meanwhile.
+    pub pending: RefCell<Vec<Event>>,
+    /// The present task is to be rescheduled.
+    pub need_resched: Cell<bool>,
+    /// The next task is to be rescheduled as soon as it runs.
+    pub resched_next: Cell<bool>,
+    /// It looks for a task in balance_one().
+    pub in_balance: Cell<bool>,
+    /// It inserts a task that wakes.
+    pub in_wakeup: Cell<bool>,
+    /// balance_one() keeps the present task.
+    pub keep: Cell<bool>,
+    /// Deferred insertions are carried out before the runqueue is unlocked.
+    pub deferred_callback: Cell<bool>,
+    /// Tasks that this round of ops.dispatch moved.
+    pub dispatched: Cell<u32>,
+    /// ops.cpu_release was called and the CPU is not back.
+    pub released: Cell<bool>,
+    /// sched_ext considers it online.
+    pub online: Cell<bool>,
+    /// CPUs to kick, with flags.
+    pub kicks: RefCell<Vec<(usize, u64)>>,
+    /// An interrupt for the kicks is on its way.
+    pub kick_queued: Cell<bool>,
+    /// Time that a real-time task still wants [ns].
+    pub realtime_ns: Cell<u64>,
+    /// Number of the stay of a higher class; events of older ones are void.
+    pub higher_stay: Cell<u64>,
+    /// Tasks that the stopper is to push away.
+    pub stops: RefCell<VecDeque<TaskId>>,
+    /// Where the rotating pick of idle CPUs goes on.
+    pub distribute: Cell<usize>,
+    /// Since when it idles; meaningful while it does [ns].
+    pub idle_since_ns: Cell<u64>,
+    /// Since when its local DSQ is not empty while it idles; 0 if not [ns].
+    pub progress: Progress,
+    /// Its counters.
+    pub counters: Counters,
+    /// `task_struct` of its idle task.
+    pub idle_task: RawTask,
+    /// `task_struct` of the real-time task.
+    pub realtime_task: RawTask,
+    /// `task_struct` of its stopper.
+    pub stopper_task: RawTask,
+}
+
+/// Priority of a real-time task: below MAX_RT_PRIO.
+const PRIO_REALTIME: i32 = 50;
+
+impl Cpu {
+    /// Return an idle CPU.
+    #[must_use]
+    pub fn new(number: usize) -> Self {
+        let raw = |name: &str, pid: i32, prio: i32| {
+            let raw = RawTask::new(name, pid);
+            raw.change(|raw| {
+                raw.thread_info.cpu = number as u32;
+                raw.prio = prio;
+            });
+            raw
+        };
+        Self {
+            curr: Cell::new(Curr::Idle),
+            local: RefCell::default(),
+            deferred: RefCell::default(),
+            locked: Cell::new(false),
+            in_kernel: Cell::new(false),
+            pending: RefCell::default(),
+            need_resched: Cell::new(false),
+            resched_next: Cell::new(false),
+            in_balance: Cell::new(false),
+            in_wakeup: Cell::new(false),
+            keep: Cell::new(false),
+            deferred_callback: Cell::new(false),
+            dispatched: Cell::new(0),
+            released: Cell::new(false),
+            online: Cell::new(true),
+            kicks: RefCell::default(),
+            kick_queued: Cell::new(false),
+            realtime_ns: Cell::new(0),
+            higher_stay: Cell::new(0),
+            stops: RefCell::default(),
+            distribute: Cell::new(0),
+            idle_since_ns: Cell::new(0),
+            progress: Progress::default(),
+            counters: Counters::default(),
+            idle_task: raw("swapper", 0, 120),
+            realtime_task: raw("realtime", 20_000 + number as i32, PRIO_REALTIME),
+            stopper_task: raw("migration", 30_000 + number as i32, 0),
+        }
+    }
+}

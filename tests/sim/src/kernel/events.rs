@@ -1,0 +1,62 @@
+//! The event queue. Events of the same instant come in an order that the seed decides.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::task::TaskId;
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// The timer of a CPU ticks.
+    Tick(usize),
+    /// The phase of a CPU's task ends, by the plan of this number.
+    PhaseEnds(usize, u64),
+    /// The interrupt that tells a CPU to reschedule arrives.
+    Resched(usize),
+    /// The interrupt in which a CPU kicks others.
+    Kicks(usize),
+    /// The interrupt in which a CPU carries out deferred insertions.
+    Deferred(usize),
+    /// A task's timer expires.
+    Timer(TaskId),
+    /// A task starts.
+    Start(TaskId),
+    /// The higher class leaves a CPU, by the stay of this number.
+    HigherEnds(usize, u64),
+    /// A disturbance of the case happens.
+    Disturb(usize),
+    /// A suspended activity goes on.
+    Resume(usize),
+    /// The oracles look.
+    Audit,
+}
+
+/// Events in the order of time.
+#[derive(Debug, Default)]
+pub struct Events {
+    heap: BinaryHeap<Reverse<(u64, u32, u64, Event)>>,
+    pushed: u64,
+}
+
+impl Events {
+    /// Add an event. `tie` orders events of the same time.
+    pub fn push(&mut self, at_ns: u64, tie: u32, event: Event) {
+        self.pushed += 1;
+        self.heap.push(Reverse((at_ns, tie, self.pushed, event)));
+    }
+
+    /// Remove the next event up to `until_ns`.
+    pub fn pop(&mut self, until_ns: u64) -> Option<(u64, Event)> {
+        if self.heap.peek()?.0.0 > until_ns {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((at_ns, _, _, event))| (at_ns, event))
+    }
+
+    /// Return the number of events so far.
+    #[must_use]
+    pub fn pushed(&self) -> u64 {
+        self.pushed
+    }
+}

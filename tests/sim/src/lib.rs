@@ -1,0 +1,23 @@
+//! Simulator: the scheduler's BPF code, unmodified, on machines of any size.
+//!
+//! `tests/sim/README.md` describes the model, what is not modelled, and how to repeat a failure.
+//!
+//! * [`case::Case`] is everything that a run depends on, [`machine::Machine`] the hardware,
+//!   [`load::Program`] what a task does.
+//! * [`kernel::Kernel`] is the engine: the kernel's part of sched_ext as discrete events.
+//! * [`oracle`] holds the rules that every run must keep.
+
+pub mod agent;
+pub mod case;
+pub mod compile;
+pub mod ffi;
+pub mod flags;
+pub mod host;
+pub mod kernel;
+pub mod load;
+pub mod machine;
+pub mod mask;
+pub mod oracle;
+pub mod rng;
+pub mod trace;
+pub mod unit;

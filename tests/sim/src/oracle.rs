@@ -1,0 +1,249 @@
+//! Oracles: rules that every run must keep, whatever the scheduler decides.
+//!
+//! # Approach
+//!
+//! The engine reports an illegal call at once. What lasts is looked for every [`AUDIT_NS`]: a task
+//! that waits although a CPU idles, a fast CPU that idles although a slow one runs a task that may
+//! migrate, a task in the local DSQ of an idle CPU, a request that is never carried out. Each may
+//! last for its bound, since what ends it is a tick, an interrupt, or the end of a slice.
+//!
+//! After the run all tasks end, and sums of weights must be zero.
+
+use std::cell::{Cell, RefCell};
+
+use crate::ffi;
+use crate::kernel::Kernel;
+use crate::kernel::cpu::Curr;
+use crate::kernel::events::Event;
+use crate::kernel::task::{Life, Place, TaskId};
+use crate::mask::Mask;
+
+/// Time between two looks [ns].
+pub const AUDIT_NS: u64 = 500_000;
+
+/// Bounds, in addition to ticks [ns].
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// A task waits while an allowed CPU idles. A wakee behind its waker waits for the tick after the
+    /// waker's least slice.
+    pub idle_ns: u64,
+    /// A task is in the local DSQ of an idle CPU. An interrupt ends that.
+    pub stranded_ns: u64,
+    /// A fast CPU idles while a task runs on a slow one, which it was running before.
+    pub fast_idle_ns: u64,
+    /// A move request is pending while its task runs.
+    pub request_ns: u64,
+    /// A runnable task waits.
+    pub starved_ns: u64,
+}
+
+impl Bounds {
+    /// Return the bounds with ticks of `tick_ns`.
+    #[must_use]
+    pub fn new(tick_ns: u64) -> Self {
+        Self {
+            idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
+            stranded_ns: 200_000,
+            fast_idle_ns: 4 * tick_ns + 2_000_000,
+            request_ns: 3 * tick_ns + 2_000_000,
+            starved_ns: 3_000_000_000,
+        }
+    }
+}
+
+/// What the oracles remember.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    vtime_now: Cell<u64>,
+    /// For each CPU, the pending request and since when it is there.
+    requests: RefCell<Vec<(u32, u64)>>,
+    /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
+    stranded: RefCell<Vec<u64>>,
+}
+
+impl Kernel {
+    /// The global vtime never goes back. Called after each callback.
+    pub(crate) fn watch_clock(&self) {
+        // SAFETY: the global is a u64, and no BPF code runs now.
+        let now = unsafe { *self.unit().vtime_now };
+        let before = self.oracle.vtime_now.replace(now);
+        if (now.wrapping_sub(before) as i64) < 0 {
+            self.broken("clock", format!("the global vtime goes back from {before} to {now}"));
+        }
+    }
+
+    /// Look for rules that are broken for too long.
+    pub(crate) fn audit(&self) {
+        self.push(self.now() + AUDIT_NS, Event::Audit);
+        let bounds = Bounds::new(self.case.tick_ns);
+        self.audit_idle(&bounds);
+        self.audit_stranded(&bounds);
+        self.audit_fast(&bounds);
+        self.audit_requests(&bounds);
+    }
+
+    /// Return true if `cpu` idles and has no interrupt under way that ends it.
+    fn idles(&self, cpu: usize) -> bool {
+        let this = &self.cpus[cpu];
+        this.curr.get() == Curr::Idle
+            && !this.need_resched.get()
+            && !this.in_kernel.get()
+            && self.online.get().has(cpu)
+    }
+
+    fn idle_for(&self, time_ns: u64) -> Mask {
+        let since = |cpu: usize| self.cpus[cpu].idle_since_ns.get();
+        (0..self.cpus.len()).filter(|cpu| self.idles(*cpu) && since(*cpu) + time_ns <= self.now()).collect()
+    }
+
+    fn waits(&self, task: TaskId) -> bool {
+        let this = &self.tasks[task];
+        this.life.get() == Life::Active && this.queued() && this.waiting_since_ns.get() > 0
+    }
+
+    /// No runnable task waits while a CPU idles that it may run on, and none waits for ever.
+    fn audit_idle(&self, bounds: &Bounds) {
+        let idle = self.idle_for(bounds.idle_ns);
+        for (task, this) in self.tasks.iter().enumerate() {
+            if !self.waits(task) {
+                continue;
+            }
+            let waited_ns = self.now() - this.waiting_since_ns.get();
+            if waited_ns > bounds.starved_ns {
+                self.broken("starved", format!("task {task} waits for {} ms", waited_ns / 1_000_000));
+            }
+            if waited_ns < bounds.idle_ns || this.migration_disabled() {
+                continue;
+            }
+            if let Some(cpu) = this.allowed().and(&idle).next(0) {
+                self.broken(
+                    "idle",
+                    format!(
+                        "task {task} waits for {} us in {:?} while CPU {cpu} idles for {} us",
+                        waited_ns / 1000,
+                        this.place.get(),
+                        (self.now() - self.cpus[cpu].idle_since_ns.get()) / 1000
+                    ),
+                );
+            }
+            if this.place.get() == Place::None && !this.on_cpu.get() {
+                self.broken("lost", format!("task {task} is runnable and in no queue"));
+            }
+        }
+    }
+
+    /// No task stays in the local DSQ of an idle CPU.
+    fn audit_stranded(&self, bounds: &Bounds) {
+        let mut stranded = self.oracle.stranded.borrow_mut();
+        stranded.resize(self.cpus.len(), 0);
+        for (cpu, since) in stranded.iter_mut().enumerate() {
+            if !self.idles(cpu) || self.cpus[cpu].local.borrow().is_empty() {
+                *since = 0;
+            } else if *since == 0 {
+                *since = self.now();
+            } else if self.now() - *since > bounds.stranded_ns {
+                let task = self.cpus[cpu].local.borrow().front().copied().unwrap_or(0);
+                self.broken("stranded", format!("task {task} is in the local DSQ of CPU {cpu}, which idles"));
+            }
+        }
+    }
+
+    /// No fast core idles while a slow CPU of its node runs a task that may migrate.
+    fn audit_fast(&self, bounds: &Bounds) {
+        if !self.case.moving || self.machine.cpus.len() > 64 {
+            // The scheduler searches a part of a larger machine.
+            return;
+        }
+        let slow_now = |cpu: usize| self.class_of(cpu) == ffi::BIAS_SLOW;
+        let idle = self.idle_for(bounds.fast_idle_ns);
+        let whole = |cpu: usize| self.machine.cpus[cpu].siblings.and_not(&idle).is_empty();
+        let fast: Vec<usize> = idle.iter().filter(|cpu| !slow_now(*cpu) && whole(*cpu)).collect();
+        if fast.is_empty() {
+            return;
+        }
+        for cpu in (0..self.cpus.len()).filter(|cpu| slow_now(*cpu)) {
+            let Curr::Task(task) = self.cpus[cpu].curr.get() else { continue };
+            let this = &self.tasks[task];
+            let since = this.running_since_ns.get();
+            if this.migration_disabled() || since + bounds.fast_idle_ns > self.now() {
+                continue;
+            }
+            let node = self.machine.cpus[cpu].node;
+            let target =
+                fast.iter().find(|fast| this.allowed().has(**fast) && self.machine.cpus[**fast].node == node);
+            if let Some(target) = target {
+                let idle_ns = self.now() - self.cpus[*target].idle_since_ns.get();
+                self.broken(
+                    "fast-idle",
+                    format!(
+                        "CPU {target} is fast and idles for {} us while task {task} runs on slow CPU {cpu}",
+                        idle_ns / 1000
+                    ),
+                );
+                return;
+            }
+        }
+    }
+
+    /// Return the class that the scheduler's table gives `cpu`.
+    pub(crate) fn class_of(&self, cpu: usize) -> u32 {
+        let unit = self.unit();
+        // SAFETY: globals of these types and lengths; no BPF code runs now.
+        unsafe {
+            let copy = (*unit.table_seq & 1) as usize;
+            (*unit.speeds.add(cpu * ffi::BIAS_TABLE_COPIES as usize + copy)).cpu_class
+        }
+    }
+
+    /// Every request is carried out or dropped.
+    fn audit_requests(&self, bounds: &Bounds) {
+        let mut requests = self.oracle.requests.borrow_mut();
+        requests.resize(self.cpus.len(), (0, 0));
+        for (cpu, request) in requests.iter_mut().enumerate() {
+            // SAFETY: a global of this type and length; no BPF code runs now.
+            let (move_to, move_pid, run_pid) = unsafe {
+                let cctx = &*self.unit().cpu_ctxs.add(cpu);
+                (cctx.move_to, cctx.move_pid, cctx.run_pid)
+            };
+            let runs = matches!(self.cpus[cpu].curr.get(), Curr::Task(_));
+            // A request of the agent waits for the return of its task.
+            if !runs || move_to == 0 || move_to != request.0 || (move_pid != 0 && move_pid != run_pid) {
+                *request = (move_to, self.now());
+            } else if self.now() - request.1 > bounds.request_ns {
+                self.broken("request", format!("CPU {cpu} has the request {move_to:#x} for too long"));
+            }
+        }
+    }
+
+    /// Let every task end. Then no weight is left in any sum.
+    pub(crate) fn final_checks(&self) {
+        self.finish_activities();
+        if self.is_broken() {
+            return;
+        }
+        self.here.set(self.online_near(0));
+        for task in 0..self.tasks.len() {
+            if self.tasks[task].queued() {
+                let cpu = self.tasks[task].cpu();
+                self.dequeue(cpu, task, crate::flags::DEQUEUE_SLEEP, false);
+            }
+        }
+        let unit = self.unit();
+        // SAFETY: globals of these types and lengths; no BPF code runs now.
+        unsafe {
+            let sum: i64 = (0..self.cpus.len()).map(|cpu| (*unit.cpu_ctxs.add(cpu)).weight).sum();
+            if sum != 0 {
+                self.broken(
+                    "weight",
+                    format!("the weight of all runnable tasks is {sum} after the last one"),
+                );
+            }
+            for group in 0..unit.nr_groups as usize {
+                let active = (*unit.groups.add(group)).active;
+                if active != 0 {
+                    self.broken("weight", format!("cgroup {group} has weight {active} after its last task"));
+                }
+            }
+        }
+    }
+}
