@@ -8,6 +8,7 @@
 //! * [`oracle`] holds the rules that every run must keep.
 
 pub mod agent;
+pub mod campaign;
 pub mod case;
 pub mod compile;
 pub mod ffi;
@@ -18,6 +19,7 @@ pub mod load;
 pub mod machine;
 pub mod mask;
 pub mod oracle;
+pub mod random;
 pub mod rng;
 pub mod trace;
 pub mod unit;

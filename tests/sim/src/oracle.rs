@@ -55,6 +55,8 @@ impl Bounds {
 #[derive(Debug, Default)]
 pub struct Oracle {
     vtime_now: Cell<u64>,
+    /// When the capacity table was last replaced: it may change what is fast.
+    pub(crate) table_ns: Cell<u64>,
     /// For each CPU, the pending request and since when it is there.
     requests: RefCell<Vec<(u32, u64)>>,
     /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
@@ -150,8 +152,10 @@ impl Kernel {
 
     /// No fast core idles while a slow CPU of its node runs a task that may migrate.
     fn audit_fast(&self, bounds: &Bounds) {
-        if !self.case.moving || self.machine.cpus.len() > 64 {
-            // The scheduler searches a part of a larger machine.
+        // The scheduler searches a part of a larger machine.
+        let searches_all = self.machine.cpus.len() <= 64;
+        if !self.case.moving || !searches_all || self.oracle.table_ns.get() + bounds.fast_idle_ns > self.now()
+        {
             return;
         }
         let slow_now = |cpu: usize| self.class_of(cpu) == ffi::BIAS_SLOW;

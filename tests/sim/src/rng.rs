@@ -54,7 +54,7 @@ impl Rng {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::Rng;
 
     proptest! {
         /// Numbers stay in their range, and a seed repeats them.

@@ -394,3 +394,14 @@ impl Kernel {
         self.trace.text()
     }
 }
+
+impl Kernel {
+    /// Return the numbers of events, switches, DSQs visited, and steps of bounded loops so far.
+    #[must_use]
+    pub fn counts_so_far(&self) -> (u64, u64, u64, u64) {
+        let counts = &self.counters;
+        // SAFETY: a global of the loaded scheduler; no BPF code runs now.
+        let steps = unsafe { *self.unit().steps };
+        (counts.events.get(), counts.switches.get(), counts.visits.get(), steps)
+    }
+}

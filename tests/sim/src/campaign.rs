@@ -1,0 +1,29 @@
+//! Campaigns: many random cases, and what to do with one that breaks a rule.
+
+use crate::case::Case;
+use crate::kernel::{Fault, Kernel};
+use crate::random;
+use crate::unit::Image;
+
+/// Run a case. Return the broken rule, if any.
+///
+/// # Errors
+/// Fail if the case is impossible.
+pub fn run(case: &Case, image: Image<'_>) -> anyhow::Result<Option<Fault>> {
+    let kernel = Kernel::new(case.clone(), image)?;
+    Ok(kernel.run().err())
+}
+
+/// Run the cases of `seeds`. Return the first that breaks a rule.
+///
+/// # Errors
+/// Fail if a case is impossible.
+pub fn find(seeds: impl IntoIterator<Item = u64>, image: Image<'_>) -> anyhow::Result<Option<(Case, Fault)>> {
+    for seed in seeds {
+        let case = random::case(seed);
+        if let Some(fault) = run(&case, image)? {
+            return Ok(Some((case, fault)));
+        }
+    }
+    Ok(None)
+}

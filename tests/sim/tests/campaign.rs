@@ -1,0 +1,56 @@
+//! Random machines and loads.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use bias_sim::campaign;
+use bias_sim::random;
+use bias_sim::unit::Image;
+
+#[test]
+#[ignore = "by hand"]
+fn survey() {
+    let from: u64 = std::env::var("BIAS_SIM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let count: u64 = std::env::var("BIAS_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);
+    let mut rules = std::collections::BTreeMap::<String, Vec<u64>>::new();
+    let start = std::time::Instant::now();
+    for seed in from..from + count {
+        let case = random::case(seed);
+        let begun = std::time::Instant::now();
+        match campaign::run(&case, Image::Plain) {
+            Ok(None) => {}
+            Ok(Some(fault)) => {
+                println!(
+                    "seed {seed} {} {} tasks {:?} interleave {}: {fault}",
+                    case.machine,
+                    case.tasks.len(),
+                    case.release,
+                    case.interleave.is_some()
+                );
+                rules.entry(fault.rule).or_default().push(seed);
+            }
+            Err(error) => println!("seed {seed}: {error:#}"),
+        }
+        if begun.elapsed().as_millis() > 1000 {
+            println!("seed {seed} took {} ms", begun.elapsed().as_millis());
+        }
+    }
+    println!("{} s", start.elapsed().as_secs_f64());
+    for (rule, seeds) in rules {
+        println!("{rule}: {} {seeds:?}", seeds.len());
+    }
+}
+
+/// Repeat one case, with its trace: BIAS_SIM_SEED=n, or BIAS_SIM_CASE=file.
+#[test]
+#[ignore = "repeats a case by hand"]
+fn repeat() {
+    let mut case = match std::env::var("BIAS_SIM_CASE") {
+        Ok(path) => bias_sim::case::Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
+        Err(_) => random::case(std::env::var("BIAS_SIM_SEED").unwrap().parse().unwrap()),
+    };
+    case.trace = true;
+    let kernel = bias_sim::kernel::Kernel::new(case.clone(), Image::Plain).unwrap();
+    let result = kernel.run();
+    println!("{}", case.text());
+    println!("{}", kernel.trace_text());
+    println!("{result:?}");
+}

@@ -1,0 +1,86 @@
+//! Speed of the simulator, and the scheduler's work per switch at any size.
+//!
+//! No test here asserts a time: a busy host would break it. The figures are in README.md.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::time::Instant;
+
+use bias_sim::case::{Case, TaskSpec};
+use bias_sim::kernel::Kernel;
+use bias_sim::load::{Program, stacks};
+use bias_sim::rng::Rng;
+use bias_sim::unit::Image;
+
+/// A mixed load of `tasks` tasks: half of them always run, a quarter sleep in turn, a quarter wake
+/// each other.
+fn mixed(machine: &str, tasks: usize, seed: u64) -> Case {
+    let mut case = Case::new(machine, seed);
+    let cpus = bias_sim::machine::Machine::parse(machine).unwrap().cpus.len();
+    let rng = Rng::new(seed);
+    for at in 0..tasks {
+        let stack = *rng.pick(&[stacks::COMPUTE, stacks::BRANCHES, stacks::MEMORY, stacks::MIXED]);
+        let program = match at % 4 {
+            0 | 1 => Program::busy(stack),
+            2 => Program::periodic(stack, rng.within(100, 3000) * 1000, rng.within(100, 3000) * 1000),
+            _ => Program::periodic(stack, rng.within(20, 200) * 1000, rng.within(200, 2000) * 1000),
+        };
+        case.tasks
+            .push(TaskSpec { start_ns: Some(rng.below(1_000_000)), ..TaskSpec::new(program).on(at % cpus) });
+    }
+    case
+}
+
+struct Figures {
+    seconds: f64,
+    events: u64,
+    switches: u64,
+    steps: u64,
+    visits: u64,
+}
+
+fn measure(case: Case) -> Figures {
+    let begun = Instant::now();
+    let kernel = Kernel::new(case, Image::Plain).unwrap();
+    kernel.run().unwrap();
+    let (events, switches, visits, steps) = kernel.counts_so_far();
+    Figures { seconds: begun.elapsed().as_secs_f64(), events, switches, steps, visits }
+}
+
+#[test]
+fn a_small_machine() {
+    let figures = measure(Case { duration_ns: 10_000_000_000, ..mixed("4P+4E", 16, 1) });
+    println!("8 CPUs, 16 tasks, 10 s: {:.2} s, {} events", figures.seconds, figures.events);
+    assert!(figures.switches > 10_000);
+}
+
+#[test]
+#[ignore = "takes half a minute: reports figures"]
+fn the_largest_machine() {
+    let figures = measure(mixed("512P+512E,llcs=64,nodes=8", 4096, 1));
+    println!("1024 CPUs, 4096 tasks, 1 s: {:.2} s, {} events", figures.seconds, figures.events);
+    assert!(figures.switches > 100_000);
+}
+
+#[test]
+#[ignore = "takes half a minute: reports figures"]
+fn work_per_switch() {
+    for (machine, cpus) in [
+        ("4P+4E", 8),
+        ("32P+32E,llcs=4", 64),
+        ("128P+128E,llcs=16,nodes=2", 256),
+        ("512P+512E,llcs=64,nodes=8", 1024),
+    ] {
+        for per_cpu in [1, 4] {
+            let case = Case { duration_ns: 300_000_000, ..mixed(machine, cpus * per_cpu, 1) };
+            let figures = measure(case);
+            let switches = figures.switches as f64;
+            println!(
+                "{cpus:>5} CPUs, {per_cpu} tasks a CPU: {:>9} switches, {:>6.1} steps and {:>5.2} queues a switch, {:.2} s",
+                figures.switches,
+                figures.steps as f64 / switches,
+                figures.visits as f64 / switches,
+                figures.seconds
+            );
+        }
+    }
+}
