@@ -3,6 +3,7 @@
 use crate::case::Case;
 use crate::kernel::{Fault, Kernel};
 use crate::random;
+use crate::scenario::Scenario;
 use crate::unit::Image;
 
 /// Run a case. Return the broken rule, if any.
@@ -26,4 +27,17 @@ pub fn find(seeds: impl IntoIterator<Item = u64>, image: Image<'_>) -> anyhow::R
         }
     }
     Ok(None)
+}
+
+/// Run a scenario. Return what it does not reach.
+///
+/// # Errors
+/// Fail if the case is impossible.
+pub fn reach(scenario: &Scenario, image: Image<'_>) -> anyhow::Result<Option<Fault>> {
+    let kernel = Kernel::new(scenario.case.clone(), image)?;
+    if let Err(fault) = kernel.run() {
+        return Ok(Some(fault));
+    }
+    let missed = (scenario.check)(&kernel).err();
+    Ok(missed.map(|what| Fault { rule: scenario.name.into(), what, at_ns: kernel.now() }))
 }

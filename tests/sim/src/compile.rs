@@ -18,6 +18,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+/// The compiler that the build script found.
+pub const CLANG: &str = match option_env!("BIAS_SIM_CLANG") {
+    Some(clang) => clang,
+    None => "clang",
+};
+
 /// What to compile.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {

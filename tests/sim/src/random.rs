@@ -9,7 +9,8 @@ use crate::load::{Op, Program, stacks};
 use crate::machine::Machine;
 use crate::rng::Rng;
 
-const MACHINES: &[&str] = &[
+const SMALL: &[&str] = &[
+    "2F2S",
     "2F2S",
     "1F3S",
     "SYM",
@@ -21,31 +22,34 @@ const MACHINES: &[&str] = &[
     "1P",
     "1P+1E",
     "2P",
-    "4P+4E",
     "2P2T+2E",
-    "4P2T",
-    "8P2T+16E",
     "2P+2E+2L",
+    "4P,llcs=2",
+    "2P+2E,llcs=2",
+    "2P+2E,nodes=2",
+    "1P+5E",
+];
+const LARGE: &[&str] = &[
+    "8P2T+16E",
     "8P,llcs=4",
+    "4P2T",
     "4P+4E,llcs=4",
     "8P+8E,nodes=2",
     "8P2T,nodes=2,llcs=4",
-    "16P,llcs=4,nodes=2",
     "2P4T+4E",
-    "1P+7E",
-    "32P+32E",
     "BIG",
 ];
 
-/// Return the case of `seed`: at most 30 virtual milliseconds times a few CPUs.
+/// Return the case of `seed`: at most 150 virtual milliseconds, less on larger machines.
 #[must_use]
 pub fn case(seed: u64) -> Case {
     let rng = Rng::new(seed);
-    let machine = *rng.pick(MACHINES);
+    // Most defects show on a small machine, and many small cases fit into the time of a large one.
+    let machine = if rng.chance(10) { *rng.pick(LARGE) } else { *rng.pick(SMALL) };
     let nr_cpus = Machine::parse(machine).map_or(1, |machine| machine.cpus.len());
     let mut case = Case::new(machine, seed);
     case.release = *rng.pick(&Release::ALL);
-    case.duration_ns = rng.within(20, 300) * 1_000_000 / (1 + nr_cpus as u64 / 16);
+    case.duration_ns = rng.within(20, 150) * 1_000_000 / (1 + nr_cpus as u64 / 8);
     case.tick_ns = *rng.pick(&[1_000_000, 1_000_000, 4_000_000]);
     case.counters = *rng.pick(&[CountersOf::Good, CountersOf::Good, CountersOf::Failing, CountersOf::None]);
     case.memory_fails = rng.chance(5);
@@ -82,7 +86,7 @@ fn stack(rng: &Rng) -> [u32; 3] {
 }
 
 fn tasks(rng: &Rng, case: &mut Case, nr_cpus: usize) {
-    let most = (nr_cpus as u64 * 3).clamp(4, 80);
+    let most = (nr_cpus as u64 * 3).clamp(4, 60);
     let count = rng.within(1, most) as usize;
     let kind = rng.below(4);
     while case.tasks.len() < count {
@@ -103,8 +107,24 @@ fn tasks(rng: &Rng, case: &mut Case, nr_cpus: usize) {
         let spec = spec(rng, case, program, nr_cpus);
         case.tasks.push(spec);
     }
+    if rng.chance(50) {
+        endings(rng, case);
+    }
     if rng.chance(30) {
         kthreads(rng, case, nr_cpus);
+    }
+}
+
+/// Some busy tasks end early, so that CPUs fall idle beside others that have work.
+fn endings(rng: &Rng, case: &mut Case) {
+    for task in &mut case.tasks {
+        if rng.chance(40) && task.program.ops.len() == 1 {
+            let ops = &mut task.program.ops;
+            if let Some(Op::Run { work_ns, .. }) = ops.first_mut() {
+                *work_ns = rng.within(1, 30) * 1_000_000;
+            }
+            ops.push(Op::End);
+        }
     }
 }
 

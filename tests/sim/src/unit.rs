@@ -41,6 +41,8 @@ pub struct Unit {
     table: *mut ffi::sim_unit,
     // Dropped last: the table is in it.
     _library: libloading::Library,
+    // Open as long as the library: the loader knows it by its path, which has this number.
+    _memory: std::fs::File,
 }
 
 impl Unit {
@@ -77,7 +79,7 @@ impl Unit {
                 .context("the object has no sim_open")?;
             open(host, kernel)
         };
-        let unit = Self { table, _library: library };
+        let unit = Self { table, _library: library, _memory: memory };
         let sizes = [
             (unit.get().host_size, size_of::<ffi::sim_host>()),
             (unit.get().unit_size, size_of::<ffi::sim_unit>()),

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::Kernel;
@@ -16,6 +17,9 @@ use super::events::Event;
 /// How long a CPU spins before it looks at a lock again [ns].
 const SPIN_NS: u64 = 50;
 
+/// Size of an activity's stack.
+const STACK_BYTES: usize = 256 << 10;
+
 type Activity = Coroutine<(), u64, ()>;
 
 /// Activities that are suspended.
@@ -23,6 +27,7 @@ type Activity = Coroutine<(), u64, ()>;
 pub struct Stacks {
     suspended: RefCell<Vec<Option<Activity>>>,
     free: RefCell<Vec<usize>>,
+    unused: RefCell<Vec<DefaultStack>>,
     /// Yielder of the running activity; null outside of one.
     yielder: Cell<*const Yielder<(), u64>>,
 }
@@ -62,7 +67,12 @@ impl Kernel {
             return;
         };
         let kernel = Rc::as_ptr(self);
-        let activity = Activity::new(move |yielder, ()| {
+        let stack = self.stacks.unused.borrow_mut().pop();
+        let Some(stack) = stack.or_else(|| DefaultStack::new(STACK_BYTES).ok()) else {
+            self.broken("memory", "no memory for a stack");
+            return;
+        };
+        let activity = Activity::with_stack(stack, move |yielder, ()| {
             // SAFETY: the engine drops its activities before itself, see Stacks.
             let kernel = unsafe { &*kernel };
             kernel.stacks.yielder.set(yielder);
@@ -88,7 +98,10 @@ impl Kernel {
                 self.stacks.suspended.borrow_mut()[at] = Some(activity);
                 self.push(self.now() + delay_ns, Event::Resume(at));
             }
-            CoroutineResult::Return(()) => self.stacks.free.borrow_mut().push(at),
+            CoroutineResult::Return(()) => {
+                self.stacks.free.borrow_mut().push(at);
+                self.stacks.unused.borrow_mut().push(activity.into_stack());
+            }
         }
     }
 

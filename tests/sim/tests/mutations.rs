@@ -1,0 +1,74 @@
+//! Every mutation of the BPF code is found.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use bias_sim::unit::Image;
+use bias_sim::{campaign, mutant, random, scenario};
+
+/// Time for which a mutation is sought.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Run scenarios and random cases until one fails.
+fn find(name: &str) {
+    let mutant = mutant::all().unwrap().into_iter().find(|mutant| mutant.name == name).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let object = mutant.compile(folder.path()).unwrap();
+    let image = Image::File(&object);
+    let begun = Instant::now();
+    for scenario in scenario::all() {
+        if let Some(fault) = campaign::reach(&scenario, image).unwrap() {
+            println!("{name}: scenario {} after {:?}: {fault}", scenario.name, begun.elapsed());
+            return;
+        }
+    }
+    for seed in 0.. {
+        if let Some(fault) = campaign::run(&random::case(seed), image).unwrap() {
+            println!("{name}: seed {seed} after {:?}: {fault}", begun.elapsed());
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{name} is not found in {seed} cases: {}", mutant.what);
+    }
+}
+
+macro_rules! mutants {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { find(stringify!($name)); })*
+
+        #[test]
+        fn every_mutation_has_a_test() {
+            let listed: Vec<String> = mutant::all().unwrap().into_iter().map(|mutant| mutant.name).collect();
+            assert_eq!(listed, [$(stringify!($name)),*]);
+        }
+    };
+}
+
+mutants! {
+    lost_kick_after_insertion
+    lost_kick_of_last_task
+    lost_kick_of_request
+    skipped_affinity_of_request
+    skipped_migration_disabled
+    skipped_affinity_of_idle_search
+    stale_affinity
+    clock_goes_back
+    weight_never_subtracted
+    nice_ignored
+    time_charged_as_work
+    other_caches_ignored
+    other_class_ignored
+    pinned_ignored
+    use_not_noted
+    no_pull
+    no_wake_better
+    no_release
+    classes_exchanged
+    no_rotation
+    wakers_task_kept_too_long
+    no_way_made
+    yield_ignored
+    stale_table
+    use_of_pinned_dsq_not_noted
+    weight_change_not_propagated
+    request_repeated
+}
