@@ -14,7 +14,7 @@ pub const STARTED: &str = "started";
 /// File with the reason why the command could not start.
 pub const FAILED: &str = "setup-failed";
 /// The reason in [`FAILED`] that requires another boot of the machine.
-pub const NO_TIMER: &str = "a CPU of the guest has no timer, a fault of QEMU's";
+pub const NO_TIMER: &str = "a CPU of the guest has no exact timer, a fault of QEMU's or of a busy host";
 /// File with the command's exit code.
 pub const EXIT_CODE: &str = "exit-code";
 /// Name of the port that carries the command's standard output.

@@ -12,6 +12,7 @@ use crate::guest;
 use crate::prepare::Vm;
 use crate::programs::write_script;
 use crate::run_folder::RunFolder;
+use crate::tsc;
 
 /// Distance between two nodes in the guest's SLIT. A node's distance to itself is 10.
 const NUMA_DISTANCE: u32 = 20;
@@ -114,7 +115,11 @@ impl Vm {
             command.args(self.numa_args());
         }
         command.arg("--script-sh").arg(format!("sh {}", guest::quote(&script.to_string_lossy())));
-        for word in KERNEL_ARGS.iter().copied().chain(self.kernel_args.iter().map(String::as_str)) {
+        // A kernel that measures the rate itself fails now and then on a busy host. Its timers are then
+        // as coarse as its tick.
+        let tsc = format!("tsc_early_khz={}", tsc::khz());
+        let own = self.kernel_args.iter().map(String::as_str);
+        for word in KERNEL_ARGS.iter().copied().chain([tsc.as_str()]).chain(own) {
             command.arg("-a").arg(word);
         }
         command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));

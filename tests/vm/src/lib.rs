@@ -26,6 +26,7 @@ pub mod qemu;
 pub mod run_folder;
 pub mod runner;
 pub mod tools;
+mod tsc;
 pub mod verdict;
 
 pub use ampvm_abi::Machine;
