@@ -177,6 +177,19 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 }
 
 /*
+ * Withdraw the pull of @cpu, which gets a task now. Else the pulled task would
+ * wait behind that one, or that one behind it. Return @cpu.
+ */
+static __always_inline s32 withdraw_pull(s32 cpu)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	if (cpu >= 0 && (two_classes || smt_active) && READ_ONCE(cctx->awaits))
+		WRITE_ONCE(cctx->awaits, 0);
+	return cpu;
+}
+
+/*
  * Pick an idle CPU for @p, which last ran on @prev. Return a negative error if
  * there is none.
  */
@@ -191,9 +204,9 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	if (first == BIAS_SLOW || !cpu_is_slow(prev)) {
 		cpu = claim_prev(p, prev, NEED_CORE);
 		if (cpu >= 0)
-			return cpu;
+			return withdraw_pull(cpu);
 	}
-	return nothing_idles() ? -1 : find_from_class(p, prev, first);
+	return nothing_idles() ? -1 : withdraw_pull(find_from_class(p, prev, first));
 }
 
 #endif

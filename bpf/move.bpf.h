@@ -42,8 +42,9 @@
  * A request applies to the task that ran when it was made, or to none.
  * account_start() clears it, unless the agent made it for the very task that
  * starts. The CPU that carries out a request first checks the target against
- * the task's affinity. No task leaves its NUMA node here. Code that takes a
- * CPU's idle mark wakes that CPU.
+ * the task's affinity. A CPU takes at most one pulled task: that of the CPU
+ * that it asked last, and none after a wakeup has claimed it. No task leaves
+ * its NUMA node here. Code that takes a CPU's idle mark wakes that CPU.
  *
  * Limits
  * A search visits MAX_SCAN slow CPUs, starting with those of its own LLC. A CPU
@@ -229,6 +230,7 @@ static __always_inline void pull_running(s32 cpu)
 		from = search_to_pull(cpu);
 	if (from < 0)
 		return;
+	WRITE_ONCE(cpu_ctx_of(cpu)->awaits, from + 1);
 	request_move(from, cpu, 0);
 	stat_inc(BIAS_STAT_PULL);
 }
@@ -311,6 +313,16 @@ static __always_inline u32 reason_of(u32 request)
 }
 
 /*
+ * Return true unless @request is a pull that the idle @target no longer awaits
+ * from @cpu: it asked another CPU meanwhile, or a wakeup has claimed it. Of two
+ * tasks that arrive at once, one would wait there until the next tick.
+ */
+static __always_inline bool is_awaited(u32 request, s32 cpu, const struct cpu_ctx *target)
+{
+	return (request & ~MOVE_CPU_MASK) || READ_ONCE(target->awaits) == cpu + 1;
+}
+
+/*
  * Return true if the request on @cpu is for @p, which runs or just ran there,
  * and @p may migrate. Drop a request that no longer holds. Keep one for another
  * task that will return.
@@ -329,8 +341,9 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 		stat_inc(BIAS_STAT_SWAP_LATE);
 	} else if (to >= 0 && cctx->run_pid == p->pid && !is_pinned(p) && !(p->flags & PF_EXITING) &&
 		   bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
-		if ((!busy && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to)) ||
-		    ((request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to))
+		if (busy ? (request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to
+			 : is_awaited(request, cpu, target) &&
+			       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
 			return true;
 	}
 	WRITE_ONCE(cctx->move_to, 0);
@@ -369,6 +382,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		 * send a second task, which would wait there for a slice.
 		 */
 		scx_bpf_test_and_clear_cpu_idle(to);
+		WRITE_ONCE(target->awaits, 0);
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
 	tctx = task_ctx_of(p);

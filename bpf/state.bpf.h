@@ -142,10 +142,11 @@ struct cpu_ctx {
 	u32 run_weight;	     /* effective weight at the last charge */
 
 	/*
-	 * Move request, see move.bpf.h. Any CPU may write it. bias_swap_ask()
-	 * also writes the two fields below it.
+	 * Move request, see move.bpf.h. Any CPU may write it, and clear
+	 * awaits. bias_swap_ask() also writes the two fields below those.
 	 */
 	u32 move_to;
+	u32 awaits;	      /* 1 + the CPU that a pull takes a task from; 0: none */
 	s32 move_pid;	      /* task of a planned swap, see swap.bpf.h */
 	s32 move_partner;     /* the task that comes here in exchange */
 	s32 resident_pid;     /* resident task: the last that two ticks saw */
