@@ -17,8 +17,8 @@
 use crate::cli::{RunSettings, Source};
 use crate::output::complain;
 use bias_agent::failure::Failure;
+use bias_agent::options::knobs::Knob;
 use bias_agent::safefile;
-use bias_agent::sched::knobs::Knob;
 use clap::{Args, Command};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;

@@ -30,7 +30,7 @@ fn all() -> String {
 fn every_option_stands_in_the_template_with_a_value_that_is_read() {
     let settings = parse(&all()).unwrap();
     assert_eq!(settings.numbers.0.len(), Knob::ALL.len());
-    assert_eq!(settings.numbers.knobs().unwrap(), bias_agent::sched::knobs::Knobs::default());
+    assert_eq!(settings.numbers.knobs().unwrap(), bias_agent::options::knobs::Knobs::default());
     assert_eq!(settings.thresholds_permille, Some(Thresholds { low: 1200, high: 1800 }));
     assert_eq!(
         (settings.log_level, settings.no_bias, settings.stats),

@@ -1,7 +1,7 @@
 //! Ends of the `--help` texts and man pages of the commands. They explain the figures of `status`,
 //! `top` and `swaps`, and the choice of `exec`.
 
-use bias_agent::sched::reload;
+use bias_agent::options::reload;
 
 /// Width of the texts [columns].
 const WIDTH: usize = 80;

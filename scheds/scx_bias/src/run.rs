@@ -5,11 +5,13 @@ use crate::cli::RunArgs;
 use crate::output::{SetLevel, complain, log};
 use crate::settings;
 use anyhow::Result;
+use bias_agent::bpf::{self, Monitor};
 use bias_agent::capacity::{self, TableSource};
 use bias_agent::check;
+use bias_agent::daemon;
 use bias_agent::failure::{Exit, Failure};
+use bias_agent::options::{Config, RunOptions};
 use bias_agent::pmu::Counters;
-use bias_agent::sched::{self, Config, Monitor, RunOptions};
 use bias_agent::topology::Topology;
 use tracing::Level;
 
@@ -37,7 +39,7 @@ impl Config for Given {
 pub fn run(args: RunArgs) -> Result<Exit> {
     let set_level = log(if args.verbose { Level::DEBUG } else { Level::INFO });
     if let Some(seconds) = args.monitor {
-        sched::monitor(settings::interval("monitor", seconds)?, Monitor::Text)?;
+        bpf::monitor(settings::interval("monitor", seconds)?, Monitor::Text)?;
         return Ok(Exit::Clean);
     }
     let options = args.run_options()?;
@@ -56,7 +58,7 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
     let options = RunOptions { model: capacity.file.model.clone(), ..options };
-    let report = sched::run(options, &capacity, counters, &Given { args, set_level })?;
+    let report = daemon::run(options, &capacity, counters, &Given { args, set_level })?;
     complain(&report.text());
     Ok(Exit::Clean)
 }

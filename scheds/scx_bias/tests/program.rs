@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
+use bias_agent::bpf::{Bias, Stats, TaskReport};
+use bias_agent::control::{Reply, Scope, StatusReport, Thresholds};
 use bias_agent::failure::Failure;
 use bias_agent::optin::{CgroupReport, CgroupsReport};
-use bias_agent::sched::reload::Change;
-use bias_agent::sched::{Bias, ReloadReport, Reply, Scope, Stats, StatusReport, TaskReport, Thresholds};
+use bias_agent::options::ReloadReport;
+use bias_agent::options::reload::Change;
 use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
 use bias_policy::audit::{Ending, Record, Unjudged};
 use bias_policy::swap::{Move, Swap};

@@ -5,12 +5,15 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod affinity;
+pub mod bpf;
 pub mod calibrate;
 pub mod capacity;
 pub mod check;
+pub mod control;
 pub mod costs;
 pub mod counter_model;
 pub mod cpulist;
+pub mod daemon;
 pub mod ejections;
 pub mod exec;
 pub mod explain;
@@ -19,11 +22,12 @@ pub(crate) mod figures;
 pub mod loops;
 
 pub mod optin;
+pub mod options;
 pub mod pmu;
 pub mod recal;
 pub mod safefile;
-pub mod sched;
 pub mod show;
+mod skel;
 pub mod store;
 pub mod swaps;
 pub mod topology;

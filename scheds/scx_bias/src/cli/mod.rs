@@ -1,7 +1,7 @@
 //! The command line. One definition of each option feeds the parser, `--help`, the man page,
 //! completions and the configuration file.
 //!
-//! [`run`] has the options of scheduling, except the knobs, which `bias_agent::sched::knobs`
+//! [`run`] has the options of scheduling, except the knobs, which `bias_agent::options::knobs`
 //! defines.
 
 mod ask;

@@ -1,7 +1,7 @@
 //! Flags of the knobs, generated from their definitions.
 
 use crate::output::complain;
-use bias_agent::sched::knobs::{Knob, Knobs};
+use bias_agent::options::knobs::{Knob, Knobs};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::collections::BTreeMap;
 

@@ -12,9 +12,12 @@ use std::time::Duration;
 use scx_stats::{StatsClient, StatsErrno};
 use serde::de::DeserializeOwned;
 
+use crate::bpf;
+use crate::bpf::TaskReport;
+use crate::control::{Reply, StatusReport};
 use crate::failure::{Exit, Failure};
 use crate::optin::{CgroupRequest, CgroupsReport};
-use crate::sched::{self, ReloadReport, Reply, StatusReport, TaskReport};
+use crate::options::ReloadReport;
 use crate::swaps::SwapsReport;
 
 /// Longest wait for an answer.
@@ -164,7 +167,7 @@ impl Trouble {
 
 /// Return the failure for a socket on which no process listens.
 fn absent(path: Option<&Path>) -> Failure {
-    match sched::active().filter(|_| path.is_none()) {
+    match bpf::active().filter(|_| path.is_none()) {
         Some(name) if name.starts_with("bias") => {
             Failure::runtime("scx_bias runs without a socket to ask it on; its log shows why; restart it")
         }

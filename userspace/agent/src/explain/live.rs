@@ -24,8 +24,8 @@ use crossterm::{execute, queue};
 use super::client::Client;
 use super::shares::Snapshot;
 use super::top_table::{Lines, render};
+use crate::bpf::TaskReport;
 use crate::failure::Failure;
-use crate::sched::TaskReport;
 
 /// Columns where there is no terminal.
 const WIDTH: usize = 80;

@@ -5,7 +5,7 @@
 //! the cause of its last migration. Where it cannot judge, it must give the reason and a remedy.
 //!
 //! # Approach
-//! The running instance answers requests on its socket ([`crate::sched`]). [`client`] sends them
+//! The running instance answers requests on its socket ([`crate::control`]). [`client`] sends them
 //! and maps every failure to a line with a remedy. [`shares`] computes rates from two successive
 //! answers. [`status`] and [`top_table`] are functions from answers to text, without a terminal or a
 //! clock. [`live`] repeats them, in place on a terminal.

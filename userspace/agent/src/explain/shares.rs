@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::sched::{Bias, Machine, StatusReport, TaskReport};
+use crate::bpf::{Bias, TaskReport};
+use crate::control::{Machine, StatusReport};
 
 /// A task in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]

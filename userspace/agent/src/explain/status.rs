@@ -16,14 +16,15 @@ use super::shares::BiasCounts;
 use super::swaps;
 use super::top_table::biases;
 use super::words::wrap;
+use crate::bpf::{CpuCounters, Stats};
+use crate::control::{Machine, Scope, StatusReport, Thresholds};
 use crate::cpulist;
 use crate::ejections::{self, Ejection};
 use crate::failure::Failure;
 use crate::figures::{duration, percent, ratio};
 use crate::optin::quota::Quotas;
+use crate::options::knobs::Knob;
 use crate::pmu::CounterState;
-use crate::sched::knobs::Knob;
-use crate::sched::{CpuCounters, Machine, Scope, Stats, StatusReport, Thresholds};
 
 /// Width of the output [columns].
 const WIDTH: usize = 80;

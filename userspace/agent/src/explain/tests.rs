@@ -5,14 +5,13 @@ use bias_policy::table::Class;
 use super::shares::{BiasCounts, Snapshot, TopRow};
 use super::status::Beside;
 use super::top_table::render;
+use crate::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
+use crate::control::{CpuClass, Machine, Scope, StatusReport, Thresholds};
 use crate::ejections::{self, Ejection};
 use crate::failure::{Exit, Failure};
 use crate::optin::quota::Quotas;
 use crate::optin::{CgroupReport, CgroupsReport};
 use crate::pmu::{CounterState, CpuSummary};
-use crate::sched::{
-    Bias, CpuClass, CpuCounters, Machine, Reason, Scope, Stack, Stats, StatusReport, TaskReport, Thresholds,
-};
 use crate::swaps::{SwapSummary, Tally};
 
 fn machine() -> Machine {

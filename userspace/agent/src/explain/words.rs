@@ -2,8 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::sched::Bias;
-use crate::sched::{Reason, TaskReport};
+use crate::bpf::Bias;
+use crate::bpf::{Reason, TaskReport};
 
 /// Return the text for a task's bias: `-` for unbiased, `?` for unknown.
 pub(crate) fn bias(task: &TaskReport) -> &'static str {

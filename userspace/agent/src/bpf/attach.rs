@@ -1,0 +1,413 @@
+//! Open the BPF object, write the machine description into it, load it and attach it.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+
+use anyhow::{Result, anyhow};
+use bias_policy::table::CapacityTable;
+use libbpf_rs::{Link, MapHandle, OpenObject, ProgramMut};
+// The scx macros expand to paths through this name.
+use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
+use tracing::{info, warn};
+
+use crate::bpf::cgroup_events::{self, CgroupEvents};
+use crate::bpf::cost_table;
+use crate::bpf::counting;
+use crate::bpf::exit::{ExitReport, Uei};
+use crate::bpf::libbpf_log;
+use crate::bpf::stats::Stats;
+use crate::bpf::task_report::{Reports, TaskReport};
+use crate::bpf::verified;
+use crate::failure::{Exit, Failure};
+use crate::options::RunOptions;
+use crate::pmu::{Counters, CpuSummary};
+use crate::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
+use crate::topology::Topology;
+use serde::{Deserialize, Serialize};
+
+/// State of one CPU's counters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCounters {
+    /// Events that could be opened, and the reason why others could not.
+    #[serde(flatten)]
+    pub summary: CpuSummary,
+    /// True if tasks are counted on this CPU.
+    pub counted: bool,
+}
+
+/// Fields of the kernel side from which the thresholds are derived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Band {
+    /// Average speedup [permille] with `BIAS_AVERAGE_PLACES` binary places, 0 while there is none.
+    /// Average speedup.
+    pub average: u32,
+    pub(crate) low: u32,
+    pub(crate) high: u32,
+}
+
+/// The attached scheduler. Dropping it detaches the scheduler.
+pub(crate) struct Attached<'object> {
+    pub(crate) skel: BpfSkel<'object>,
+    link: Option<Link>,
+    /// Number of CPUs in use: the highest possible CPU plus one.
+    pub(crate) nr_cpus: usize,
+    /// Counters of all CPUs. They stay open because the kernel side reads them.
+    counters: Counters,
+    /// For each CPU, how often it had come online when its counters were opened.
+    pub(crate) onlined: Vec<u32>,
+    /// Iterator over tasks, or the reason for its absence. The scheduler works without it.
+    reports: Result<Reports>,
+    /// Links of the programs that send events of opted-in cgroups.
+    event_links: Vec<Link>,
+}
+
+impl<'object> Attached<'object> {
+    /// Load and attach the scheduler with `options` and `table`. The kernel side reads `counters`.
+    pub(crate) fn attach(
+        object: &'object mut MaybeUninit<OpenObject>,
+        options: &RunOptions,
+        table: &CapacityTable,
+        counters: Counters,
+    ) -> Result<Self> {
+        let topology = Topology::read()?;
+        let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
+        libbpf_log::collect(options.verbose);
+        let builder = BpfSkelBuilder::default();
+        let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
+        write_knobs(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
+        open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
+        if let (Some((low, high)), Some(bss), Some(data)) = (
+            options.thresholds_permille,
+            open.maps.bss_data.as_deref_mut(),
+            open.maps.data_data.as_deref_mut(),
+        ) {
+            // From then on ticks maintain the band.
+            (bss.band_low, data.band_high) = (low, high);
+        }
+        describe_machine(&mut open, options, table, nr_cpus)?;
+        let model = options.model.as_ref();
+        prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
+        prepare_cgroups(&mut open, options)?;
+        let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
+        if options.verbose {
+            verified::log_verified();
+        }
+        if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+            counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], &counters, model);
+        }
+        let link = scx_ops_attach!(skel, bias_ops).map_err(|error| explain(&error))?;
+        let reports = Reports::attach(&skel.progs.bias_report_tasks);
+        Ok(Self {
+            skel,
+            link: Some(link),
+            nr_cpus,
+            counters,
+            onlined: vec![0; nr_cpus],
+            reports,
+            event_links: Vec::new(),
+        })
+    }
+
+    /// Reopen the counters of CPUs of `table` that came online since the last call. The kernel
+    /// closed the old ones when the CPUs went offline.
+    pub(crate) fn follow_hotplug(&mut self, options: &RunOptions, table: &CapacityTable) {
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
+        let mut back = Vec::new();
+        for (cpu, (seen, cctx)) in (0u32..).zip(self.onlined.iter_mut().zip(bss.cpu_ctxs.iter())) {
+            if *seen != cctx.onlined {
+                *seen = cctx.onlined;
+                // A CPU that is not in the table has no costs, so its cycles cannot be interpreted.
+                back.extend(table.get(cpu).map(|entry| entry.cpu));
+            }
+        }
+        if back.is_empty() {
+            return;
+        }
+        info!("CPUs {back:?} came online: opening their counters again");
+        match Topology::read() {
+            Ok(topology) => self.counters.open_anew(&back, &topology, &options.counting()),
+            Err(error) => warn!("the counters stay closed: {error}"),
+        }
+        for cpu in back {
+            if let Some(info) = bss.cpu_info.get_mut(cpu as usize) {
+                counting::hand_over_one(
+                    &self.skel.maps.events,
+                    cpu,
+                    info,
+                    &self.counters,
+                    options.model.as_ref(),
+                );
+            }
+        }
+    }
+
+    /// Let the kernel side send events of opted-in cgroups.
+    ///
+    /// # Errors
+    /// Fail with the reason why it cannot. The agent must then scan more often.
+    pub(crate) fn events(&mut self) -> Result<CgroupEvents> {
+        cgroup_events::require()?;
+        let (maps, progs) = (&self.skel.maps, &self.skel.progs);
+        let events = CgroupEvents::listen(&maps.optin_cgroups, &maps.optin_events)?;
+        for program in [&progs.bias_optin_move, &progs.bias_optin_fork] {
+            self.event_links.push(program.attach()?);
+        }
+        Ok(events)
+    }
+
+    /// Return the map of cgroups in which tasks have a bias.
+    ///
+    /// # Errors
+    /// Fail when the map cannot be opened.
+    pub(crate) fn cgroups(&self) -> Result<MapHandle> {
+        Ok(MapHandle::try_from(&self.skel.maps.optin_cgroups)?)
+    }
+
+    /// Make the kernel side read that map again.
+    pub(crate) fn cgroups_changed(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.cgroups_epoch = bss.cgroups_epoch.wrapping_add(1);
+        }
+    }
+
+    /// Return the number of events lost since the start.
+    pub(crate) fn events_lost(&self) -> u64 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.optin_lost)
+    }
+
+    /// Write the knobs of `options` to the kernel side.
+    pub(crate) fn write_knobs(&mut self, options: &RunOptions) {
+        if let Some(data) = self.skel.maps.data_knobs_data.as_deref_mut() {
+            write_knobs(data, options);
+        }
+    }
+
+    /// Return the memory that the kernel side and this process share.
+    pub(crate) fn bss(&self) -> Option<&types::bss> {
+        self.skel.maps.bss_data.as_deref()
+    }
+
+    pub(crate) fn nr_cpus(&self) -> usize {
+        self.nr_cpus
+    }
+
+    /// Return the program of `bpf/swap.bpf.h` that queries a task.
+    pub(crate) fn query_program(&self) -> &ProgramMut<'object> {
+        &self.skel.progs.bias_task_query
+    }
+
+    pub(crate) fn ask_program(&self) -> &ProgramMut<'object> {
+        &self.skel.progs.bias_swap_ask
+    }
+
+    /// Return true if the counters of some CPU are in use.
+    pub(crate) fn counts(&self) -> bool {
+        self.bss().is_some_and(|bss| bss.cpu_info.iter().any(|info| info.counters != 0))
+    }
+
+    /// Return true if the kernel has ended the scheduler.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.uei().is_some_and(|uei| uei.has_ended())
+    }
+
+    /// Return the statistics since the start.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        if let Some(bss) = self.skel.maps.bss_data.as_deref() {
+            for cpu in bss.cpu_ctxs.iter().take(self.nr_cpus) {
+                stats.add(&cpu.stats);
+            }
+        }
+        stats
+    }
+
+    /// Return the average speedup and the thresholds around it.
+    pub(crate) fn band(&self) -> Band {
+        let data = self.skel.maps.data_data.as_deref();
+        self.skel.maps.bss_data.as_deref().map_or_else(Band::default, |bss| Band {
+            average: bss.average_speedup,
+            low: bss.band_low,
+            high: data.map_or(u32::MAX, |data| data.band_high),
+        })
+    }
+
+    /// Return a summary of each CPU's counters, and whether they are in use.
+    pub(crate) fn counters(&self) -> Vec<CpuCounters> {
+        let info = self.skel.maps.bss_data.as_deref().map(|bss| &bss.cpu_info);
+        let counted =
+            |cpu: u32| info.and_then(|info| info.get(cpu as usize)).is_some_and(|cpu| cpu.counters != 0);
+        let summaries = self.counters.summary().into_iter();
+        summaries.map(|summary| CpuCounters { counted: counted(summary.cpu), summary }).collect()
+    }
+
+    /// Return a report of each task that has run.
+    pub(crate) fn tasks(&self) -> Result<Vec<TaskReport>> {
+        self.reports.as_ref().map_err(|error| anyhow!("{error:#}"))?.read()
+    }
+
+    /// Detach the scheduler and return the report of its end.
+    pub(crate) fn detach(&mut self) -> ExitReport {
+        drop(self.link.take());
+        let stats = self.stats();
+        self.uei().map_or_else(ExitReport::default, |uei| uei.report(stats))
+    }
+
+    fn uei(&self) -> Option<Uei<'_>> {
+        self.skel.maps.data_data.as_deref().map(|data| Uei(&data.uei))
+    }
+}
+
+/// Write every knob in the kernel side's unit.
+fn write_knobs(data: &mut types::data_knobs, options: &RunOptions) {
+    let knobs = &options.knobs;
+    let ns = |us: u64| us.saturating_mul(1000);
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    data.slice_ns = ns(knobs.slice_us);
+    data.slice_min_ns = ns(knobs.slice_min_us);
+    data.rotate_gap_ns = ns(knobs.rotate_gap_us);
+    data.sync_burst_ns = ns(knobs.sync_burst_us);
+    data.window_instructions = knobs.window_instructions;
+    data.steal_lag_ns = ns(knobs.steal_lag_us);
+    data.unfair_gap_ns = ns(knobs.unfair_gap_us);
+    data.sample_every = small(knobs.sample_every);
+    data.gain_permille = small(knobs.gain_permille);
+    (data.fixed_low, data.fixed_high) = options.thresholds_permille.unwrap_or_default();
+}
+
+/// Size the map of events. Leave out counting programs that have nothing to count or no function to
+/// attach to.
+fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Result<()> {
+    counting::size(&mut open.maps.events, nr_cpus)?;
+    open.progs.bias_count_switch.set_autoload(any);
+    open.progs.bias_count_tick.set_autoload(any && counting::has_tick());
+    open.progs.bias_report_tasks.set_autoattach(false);
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    ro.counting = any;
+    Ok(())
+}
+
+/// Longest time that an opted-in task may wait before the kernel ends the scheduler [ms]. The
+/// kernel accepts no more.
+const PARTIAL_TIMEOUT_MS: u32 = 30_000;
+
+/// Set the scope: only opted-in cgroups, the whole system, or the whole system with bias limited to
+/// some cgroups. Leave out the programs and maps that the scope does not need.
+fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
+    let (partial, limited) = (!options.schedules_everything(), options.limits_bias());
+    let events = partial && cgroup_events::require().is_ok();
+    for program in [&mut open.progs.bias_optin_move, &mut open.progs.bias_optin_fork] {
+        program.set_autoload(events);
+        program.set_autoattach(false);
+    }
+    open.maps.optin_cgroups.set_autocreate(events || limited)?;
+    open.maps.optin_events.set_autocreate(events)?;
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    (ro.partial, ro.limited) = (partial, limited);
+    ro.agent_tgid = std::process::id();
+    let ops = open.struct_ops.bias_ops_mut();
+    // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
+    // from the scheduler unless the flag is set.
+    ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
+    if !partial {
+        return Ok(());
+    }
+    let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
+    if flag == 0 {
+        return Err(Failure::kernel(
+            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup, or with --whole-system",
+        )
+        .into());
+    }
+    ops.flags |= flag;
+    // Opted-in tasks may starve behind tasks of the default scheduler, which is no stall of this
+    // one.
+    ops.timeout_ms = PARTIAL_TIMEOUT_MS;
+    Ok(())
+}
+
+/// Number the LLCs from 0 in the order of their first CPU, and describe every CPU.
+///
+/// A CPU that is not in the table, because it was offline, gets the first LLC.
+fn describe_machine(
+    open: &mut OpenBpfSkel<'_>,
+    options: &RunOptions,
+    table: &CapacityTable,
+    nr_cpus: usize,
+) -> Result<()> {
+    let mut llcs = BTreeMap::new();
+    for cpu in &table.cpus {
+        let next = llcs.len() as u32;
+        llcs.entry(cpu.llc).or_insert(next);
+    }
+    let bss = open.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
+    if nr_cpus > bss.cpu_info.len() || llcs.len() > bss.llc_ctxs.len() {
+        return Err(Failure::kernel(format!(
+            "this machine has {nr_cpus} CPUs and {} last-level caches, scx_bias handles {} and {}; raise BIAS_MAX_CPUS and BIAS_MAX_LLCS and rebuild",
+            llcs.len(),
+            bss.cpu_info.len(),
+            bss.llc_ctxs.len()
+        ))
+        .into());
+    }
+    for (cpu, info) in (0u32..).zip(bss.cpu_info.iter_mut().take(nr_cpus)) {
+        (info.external_permille, info.internal_permille) = (1000, 1000);
+        info.sibling = cpu;
+    }
+    for cpu in &table.cpus {
+        let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
+        info.llc = llcs.get(&cpu.llc).copied().unwrap_or(0);
+        info.node = cpu.node;
+        info.sibling = table.next_sibling(cpu);
+        if let Some(llc) = bss.llc_ctxs.get_mut(info.llc as usize) {
+            llc.node = cpu.node;
+        }
+        info.known = 1;
+    }
+    cost_table::write_first(bss, table);
+    // Recalibration may add a slow class to the table.
+    let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
+    let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
+    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
+    ro.nr_cpus = nr_cpus as u32;
+    ro.nr_llcs = llcs.len().max(1) as u32;
+    ro.two_classes = two_classes;
+    ro.smt_active = smt;
+    Ok(())
+}
+
+fn no_section() -> anyhow::Error {
+    anyhow!("the BPF object lacks a data section; rebuild with clang 18 or later")
+}
+
+/// Return a loading error, with its cause and remedy in front where they are known.
+fn explain(error: &anyhow::Error) -> anyhow::Error {
+    let text = format!("{error:#}");
+    if text.contains("already running") || text.contains("os error 16") {
+        return Failure::new(Exit::OtherScheduler, "another sched_ext scheduler is active; stop it first")
+            .into();
+    }
+    if text.contains("CONFIG_FUNCTION_TRACER") {
+        return Failure::kernel(
+            "this kernel lacks CONFIG_FUNCTION_TRACER; boot one that has it, see `scx_bias check`",
+        )
+        .into();
+    }
+    if text.contains("malformed scx kfunc") {
+        return Failure::kernel(format!(
+            "this kernel's BTF describes scx functions wrongly (built with an old pahole); boot another build of it, see `scx_bias check`: {text}"
+        ))
+        .into();
+    }
+    let denied = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
+        .any(|cause| cause.kind() == libbpf_rs::ErrorKind::PermissionDenied);
+    if denied && !nix::unistd::geteuid().is_root() {
+        return Failure::kernel("loading a scheduler needs CAP_BPF and CAP_PERFMON; run it with sudo").into();
+    }
+    let reason = libbpf_log::reason().unwrap_or_default();
+    Failure::runtime(format!(
+        "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` lists what is missing, -v prints the verifier's log"
+    ))
+    .into()
+}

@@ -1,0 +1,56 @@
+//! Capacity table of the kernel side (`bpf/table.bpf.h`): how the agent writes its copies.
+
+use bias_policy::ffi;
+use bias_policy::table::{COST_BEST, CapacityTable, Class};
+
+use crate::skel::types;
+
+/// Copies of the table, of which one is in force.
+pub(crate) const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
+
+/// Fill both copies before the scheduler is attached. A CPU that is not in the table, because it
+/// was offline, counts as fast with the lowest costs until it is measured. The LLCs must be
+/// numbered before.
+pub(crate) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
+    for speed in &mut bss.speeds {
+        speed.cost.permille = [COST_BEST; 3];
+        speed.shared.permille = [COST_BEST; 3];
+    }
+    for copy in 0..COPIES {
+        write(bss, copy, table);
+    }
+}
+
+/// Fill one copy.
+pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
+    let mut slow: Vec<(u32, u32)> = Vec::new();
+    for entry in &table.cpus {
+        let at = entry.cpu as usize;
+        let (Some(speed), Some(info)) = (bss.speeds.get_mut(at * COPIES + copy), bss.cpu_info.get(at)) else {
+            continue;
+        };
+        speed.cost.permille = entry.cost_permille;
+        speed.shared.permille = entry.shared_cost_permille();
+        speed.cpu_class = u32::from(entry.class == Class::Slow);
+        if entry.class == Class::Slow {
+            slow.push((info.llc, entry.cpu));
+        }
+    }
+    slow.sort_unstable();
+    if let Some(list) = bss.slow_lists.get_mut(copy) {
+        list.nr = slow.len() as u32;
+        list.start.fill(0);
+        for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
+            list.cpus[at] = *cpu;
+            list.start[*llc as usize] = at as u32;
+        }
+    }
+    if let Some(costs) = bss.class_costs.get_mut(copy) {
+        for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
+            cost.permille = table.class_cost_permille(class);
+        }
+    }
+    if let Some(first) = bss.fast_sibling_first.get_mut(copy) {
+        *first = u32::from(table.fast_sibling_first());
+    }
+}

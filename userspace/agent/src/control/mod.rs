@@ -1,0 +1,17 @@
+//! The control socket: requests of clients, and the answers of the daemon.
+//!
+//! [`protocol`] declares the requests. [`listener`] serves bounded clients, [`handler`] reads their
+//! requests and shares answers, and [`server`] passes requests to the main thread.
+
+mod handler;
+mod listener;
+mod protocol;
+mod reply;
+mod server;
+mod status;
+
+pub(crate) use protocol::Question;
+pub use reply::Reply;
+pub(crate) use server::{Instance, Server};
+pub(crate) use status::State;
+pub use status::{CpuClass, Machine, Scope, StatusReport, Thresholds};

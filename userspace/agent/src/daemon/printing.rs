@@ -1,0 +1,90 @@
+//! Periodic statistics on standard output, until its reader has gone.
+//!
+//! # Invariants
+//!
+//! A failed write never ends the run. A closed pipe ends the printing, and any other error costs
+//! one line.
+
+use std::io::{ErrorKind, Stdout, Write, stdout};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use crate::bpf::Stats;
+
+/// Printer of the statistics since the last line.
+pub(crate) struct Printing<W = Stdout> {
+    out: W,
+    at: Instant,
+    printed: Stats,
+    closed: bool,
+}
+
+impl Printing {
+    /// Print on standard output, starting now.
+    pub(crate) fn new() -> Self {
+        Self::on(stdout())
+    }
+}
+
+impl<W: Write> Printing<W> {
+    fn on(out: W) -> Self {
+        Self { out, at: Instant::now(), printed: Stats::default(), closed: false }
+    }
+
+    /// Return the time at which the next line is due, None if none is.
+    pub(crate) fn due(&self, interval: Option<Duration>) -> Option<Instant> {
+        interval.filter(|_| !self.closed).map(|interval| self.at + interval)
+    }
+
+    /// Print one line.
+    pub(crate) fn print(&mut self, now: Instant, stats: Stats) {
+        let line = stats.since(&self.printed).line();
+        if let Err(error) = writeln!(self.out, "{line}").and_then(|()| self.out.flush())
+            && error.kind() == ErrorKind::BrokenPipe
+        {
+            warn!("standard output is closed: no more statistics are printed");
+            self.closed = true;
+        }
+        (self.at, self.printed) = (now, stats);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Option<Duration> = Some(Duration::from_secs(2));
+
+    #[test]
+    fn a_reader_that_has_gone_ends_the_printing_only() {
+        let Ok((reader, writer)) = std::io::pipe() else { return };
+        let mut printing = Printing::on(writer);
+        let now = Instant::now();
+        printing.print(now, Stats::default());
+        assert_eq!(printing.due(INTERVAL), Some(now + Duration::from_secs(2)));
+        assert_eq!(printing.due(None), None);
+        drop(reader);
+        printing.print(now, Stats::default());
+        assert_eq!(printing.due(INTERVAL), None);
+    }
+
+    #[test]
+    fn a_full_disk_costs_a_line() {
+        let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else { return };
+        let mut printing = Printing::on(full);
+        printing.print(Instant::now(), Stats::default());
+        assert!(printing.due(INTERVAL).is_some());
+    }
+
+    #[test]
+    fn lines_tell_what_came_since_the_last() {
+        let mut printing = Printing::on(Vec::new());
+        for moved in [3, 5] {
+            printing.print(Instant::now(), Stats { moved, ..Stats::default() });
+        }
+        let first = Stats { moved: 3, ..Stats::default() }.line();
+        let second = Stats { moved: 2, ..Stats::default() }.line();
+        assert_eq!(String::from_utf8_lossy(&printing.out), format!("{first}\n{second}\n"));
+    }
+}

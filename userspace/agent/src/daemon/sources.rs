@@ -1,0 +1,93 @@
+//! The sources of events that the main thread waits for.
+
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, never, select};
+
+use crate::control::Question;
+use crate::daemon::signals::Signal;
+use crate::recal::thermal::ThermalEvent;
+
+/// Longest time between two checks for the end of the scheduler. Each check wakes this process,
+/// which preempts a task on a busy machine.
+pub(crate) const POLL: Duration = Duration::from_millis(500);
+
+/// Reason for which the main thread wakes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wakeup {
+    Signal(Signal),
+    Asked(Question),
+    /// An event of an opted-in cgroup arrived.
+    CgroupEvent,
+    /// A thermal event arrived.
+    Thermal(ThermalEvent),
+    /// No event arrived in time, or a sender has ended.
+    Quiet,
+}
+
+/// Sources that wake the main thread.
+pub(crate) struct Sources<'a> {
+    pub(crate) signals: &'a mut Receiver<Signal>,
+    pub(crate) questions: Receiver<Question>,
+    pub(crate) notify: Receiver<()>,
+    pub(crate) thermal: Receiver<ThermalEvent>,
+}
+
+impl Sources<'_> {
+    /// Wait for an event, `time_left` at most. If the sender of a source has ended, replace that
+    /// source by one that never fires.
+    pub(crate) fn wait(&mut self, time_left: Duration) -> Wakeup {
+        select! {
+            recv(self.signals) -> signal => signal.map_or_else(|_| {
+                *self.signals = never();
+                Wakeup::Quiet
+            }, Wakeup::Signal),
+            recv(self.notify) -> notified => notified.map_or_else(|_| {
+                self.notify = never();
+                Wakeup::Quiet
+            }, |()| Wakeup::CgroupEvent),
+            recv(self.thermal) -> thermal => thermal.map_or_else(|_| {
+                self.thermal = never();
+                Wakeup::Quiet
+            }, Wakeup::Thermal),
+            recv(self.questions) -> asked => asked.map_or_else(|_| {
+                self.questions = never();
+                Wakeup::Quiet
+            }, Wakeup::Asked),
+            default(time_left) => Wakeup::Quiet,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam::channel::unbounded;
+    use std::time::Instant;
+
+    #[test]
+    fn the_watching_thread_hears_everyone_and_outlives_them() {
+        const SHORT: Duration = Duration::from_millis(5);
+        let (stop, mut signals) = unbounded();
+        let (ask, questions) = unbounded();
+        let (sender, notify) = unbounded();
+        let (announce, thermal) = unbounded();
+        let mut sources = Sources { signals: &mut signals, questions, notify, thermal };
+        assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
+        assert!(ask.send(Question::Tasks).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::Asked(Question::Tasks));
+        assert!(sender.send(()).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::CgroupEvent);
+        assert!(announce.send(ThermalEvent::Somewhere).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::Thermal(ThermalEvent::Somewhere));
+        drop((ask, sender, announce));
+        for _ in 0..3 {
+            assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
+        }
+        let quiet = Instant::now();
+        assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
+        assert!(quiet.elapsed() >= SHORT / 2, "what has ended must not keep this thread busy");
+        assert!(stop.send(Signal::Stop).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::Signal(Signal::Stop));
+    }
+}
