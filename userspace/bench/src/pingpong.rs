@@ -22,11 +22,9 @@
 
 use crate::counters::MachineInstructions;
 use crate::options::{Printable, rounds};
-use crate::task::spawn;
+use crate::task::{end, spawn};
 use crate::{Error, Result, cpus, metrics, sched::SchedExt};
 use clap::Args;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, pipe, read, write};
 use serde::Serialize;
 use std::fmt::Write;
@@ -224,11 +222,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        for &pid in &self.players {
-            // An error means that the player has ended already, as intended.
-            let _ = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, None);
-        }
+        end(&self.players);
     }
 }
 

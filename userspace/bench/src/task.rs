@@ -27,12 +27,11 @@ pub use account::cpu_time_ns;
 #[cfg(test)]
 pub(crate) use slot::example;
 pub use slot::{Stay, TaskWindow};
-pub use spawn::spawn;
+pub use spawn::{end, spawn};
 
 use crate::shared::Shared;
 use crate::spec::Kind;
 use crate::{Error, Result, cpus, sched};
-use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use slot::{PHASE_MEASURE, PHASE_STOP, PHASE_WORK, Slot};
@@ -196,11 +195,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for &pid in &self.pids {
-            // An error means that the task has ended already, as intended.
-            let _ = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, None);
-        }
+        end(&self.pids);
     }
 }
 

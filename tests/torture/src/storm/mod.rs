@@ -35,11 +35,10 @@ use crate::cgroup::Pair;
 use bias_bench::options::{SchedulerOptions, seconds};
 use bias_bench::sched::{self, SchedExt};
 use bias_bench::shared::Shared;
-use bias_bench::task::spawn;
+use bias_bench::task::{end, spawn};
 use bias_bench::{Error, Result, cpus};
 use changes::Changes;
 use clap::Args;
-use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rand::SeedableRng;
@@ -238,8 +237,7 @@ impl Storm {
                 None => {
                     let where_ = describe(worker.pid);
                     self.failures.push(format!("{} {} is lost; {where_}", worker.role.name(), worker.pid));
-                    let _ = kill(worker.pid, Signal::SIGKILL);
-                    let _ = waitpid(worker.pid, None);
+                    end(&[worker.pid]);
                 }
             }
             worker.ended = true;
@@ -289,11 +287,8 @@ impl Storm {
 
 impl Drop for Storm {
     fn drop(&mut self) {
-        for worker in self.workers.iter().filter(|worker| !worker.ended) {
-            // An error means that the worker has ended already, as intended.
-            let _ = kill(worker.pid, Signal::SIGKILL);
-            let _ = waitpid(worker.pid, None);
-        }
+        let left = self.workers.iter().filter(|worker| !worker.ended);
+        end(&left.map(|worker| worker.pid).collect::<Vec<_>>());
     }
 }
 

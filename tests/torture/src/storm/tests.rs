@@ -2,6 +2,7 @@
 
 use super::*;
 use bias_bench::options::Printable;
+use nix::sys::signal::{Signal, kill};
 
 #[test]
 fn a_short_storm_passes_and_every_kind_of_worker_worked() {

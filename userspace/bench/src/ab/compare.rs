@@ -219,13 +219,6 @@ fn family(
 }
 
 impl Comparison {
-    /// Return the comparison as JSON.
-    pub fn json(&self) -> Result<String> {
-        let text =
-            serde_json::to_string_pretty(self).map_err(|e| Error::failed("writing the comparison", e))?;
-        Ok(text + "\n")
-    }
-
     /// Return the comparison as text for a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -305,7 +298,7 @@ mod tests {
         assert!((there.rows[0].change.ratio.unwrap() - 1.05).abs() < 0.002);
         let back = compare(&new, &old, false).unwrap();
         assert!(back.rows.iter().all(|row| row.verdict == Verdict::Worse));
-        assert!(there.text().contains("v1 -> v2") && there.json().unwrap().contains(COMPARE_SCHEMA));
+        assert!(there.text().contains("v1 -> v2") && there.schema == COMPARE_SCHEMA);
     }
 
     #[test]

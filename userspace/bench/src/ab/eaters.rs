@@ -13,10 +13,8 @@
 //! Eaters need root. Their wakeups add some thousand instructions per period, 0.2 % of a CPU of 60
 //! MIPS.
 
-use crate::task::{cpu_time_ns, spawn};
+use crate::task::{cpu_time_ns, end, spawn};
 use crate::{Error, Result, cpus};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
@@ -53,11 +51,7 @@ impl Eaters {
 
 impl Drop for Eaters {
     fn drop(&mut self) {
-        for &pid in &self.pids {
-            // An error means that the eater has ended already, which is the goal.
-            let _ = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, None);
-        }
+        end(&self.pids);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Children that cannot outlive their parent.
 
 use crate::{Error, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 
 /// Fork a child that runs `body` and exits with the code that it returns, or with 101 if it panics.
@@ -28,10 +30,18 @@ pub fn spawn(body: impl FnOnce() -> u8) -> Result<Pid> {
     }
 }
 
+/// Kill and reap children. An error means that one has ended already, as intended.
+pub fn end(children: &[Pid]) {
+    for &pid in children {
+        let _ = kill(pid, Signal::SIGKILL);
+        let _ = waitpid(pid, None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::sys::wait::WaitStatus;
 
     #[test]
     fn a_panic_in_a_child_is_its_exit_code() {
