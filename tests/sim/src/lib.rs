@@ -23,5 +23,6 @@ pub mod oracle;
 pub mod random;
 pub mod rng;
 pub mod scenario;
+pub mod shrink;
 pub mod trace;
 pub mod unit;

@@ -114,12 +114,18 @@ impl Kernel {
             if waited_ns > bounds.starved_ns {
                 self.broken("starved", format!("task {task} waits for {} ms", waited_ns / 1_000_000));
             }
-            if waited_ns < bounds.idle_ns || this.migration_disabled() {
+            let confined = this.migration_disabled() || this.affinity_ns.get() + bounds.idle_ns > self.now();
+            if waited_ns < bounds.idle_ns || confined {
                 continue;
             }
             if let Some(cpu) = this.allowed().and(&idle).next(0) {
+                let rule = match this.place.get() {
+                    Place::Global => "idle-global",
+                    _ if self.idle_cpus.get().has(cpu) => "idle",
+                    _ => "idle-unmarked",
+                };
                 self.broken(
-                    "idle",
+                    rule,
                     format!(
                         "task {task} waits for {} us in {:?} while CPU {cpu} idles for {} us",
                         waited_ns / 1000,
@@ -168,7 +174,7 @@ impl Kernel {
         for cpu in (0..self.cpus.len()).filter(|cpu| slow_now(*cpu)) {
             let Curr::Task(task) = self.cpus[cpu].curr.get() else { continue };
             let this = &self.tasks[task];
-            let since = this.running_since_ns.get();
+            let since = this.running_since_ns.get().max(this.affinity_ns.get());
             if this.migration_disabled() || since + bounds.fast_idle_ns > self.now() {
                 continue;
             }

@@ -5,8 +5,20 @@ use bias_sim::campaign;
 use bias_sim::random;
 use bias_sim::unit::Image;
 
+/// Cases in every test run.
+const CASES: u64 = 500;
+
+/// 500 random machines and loads break no rule.
 #[test]
-#[ignore = "by hand"]
+fn random_cases_break_no_rule() {
+    if let Some((case, fault)) = campaign::find(0..CASES, Image::Plain).unwrap() {
+        panic!("{}", campaign::describe(&case, &fault, Image::Plain).unwrap());
+    }
+}
+
+/// Run BIAS_SIM_SEEDS cases from BIAS_SIM_SEED on and list the broken rules.
+#[test]
+#[ignore = "a long campaign by hand"]
 fn survey() {
     let from: u64 = std::env::var("BIAS_SIM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let count: u64 = std::env::var("BIAS_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);
@@ -47,6 +59,11 @@ fn repeat() {
         Ok(path) => bias_sim::case::Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
         Err(_) => random::case(std::env::var("BIAS_SIM_SEED").unwrap().parse().unwrap()),
     };
+    if std::env::var("BIAS_SIM_SHRINK").is_ok()
+        && let Some(fault) = campaign::run(&case, Image::Plain).unwrap()
+    {
+        case = bias_sim::shrink::shrink(&case, &fault.rule, Image::Plain);
+    }
     case.trace = true;
     let kernel = bias_sim::kernel::Kernel::new(case.clone(), Image::Plain).unwrap();
     let result = kernel.run();

@@ -100,9 +100,10 @@ impl Kernel {
             this.set_affinity(cpus);
             return;
         }
+        this.affinity_ns.set(self.now());
         let cpu = self.lock_task(task);
         self.change_locked(cpu, task, || this.set_affinity(cpus));
-        if !this.queued() || cpus.has(cpu) {
+        if !this.queued() || (cpus.has(cpu) && self.online.get().has(cpu)) {
             self.unlock(cpu);
             return;
         }
@@ -131,6 +132,12 @@ impl Kernel {
         self.lock(cpu);
         let stays = this.allowed().has(cpu) && self.online.get().has(cpu);
         if this.cpu() != cpu || !this.queued() || stays {
+            self.unlock(cpu);
+            return;
+        }
+        if this.migration_disabled() {
+            // It leaves when it enables migration (migrate_enable(), balance_push()).
+            this.wanted_cpus.set(Some(this.wanted_cpus.get().unwrap_or(this.affinity())));
             self.unlock(cpu);
             return;
         }

@@ -23,6 +23,10 @@ impl Kernel {
             let task_is_here = self.tasks[task].cpu() == cpu && self.tasks[task].queued();
             if !task_is_here {
                 self.unlock(cpu);
+            } else if self.tasks[task].migration_disabled() {
+                // It runs on until it enables migration.
+                self.tasks[task].wanted_cpus.set(Some(self.tasks[task].affinity()));
+                self.unlock(cpu);
             } else if this.curr.get() == Curr::Task(task) {
                 self.stop_for(cpu, task);
                 self.unlock(cpu);
@@ -47,5 +51,7 @@ impl Kernel {
             self.cpus[cpu].idle_since_ns.set(self.now());
             self.update_idle(cpu, true);
         }
+        // The CPU's own hotplug thread has done this and sleeps.
+        self.resched(cpu);
     }
 }

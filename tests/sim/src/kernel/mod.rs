@@ -396,6 +396,12 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// Return the trace for Perfetto.
+    #[must_use]
+    pub fn perfetto(&self) -> String {
+        self.trace.perfetto()
+    }
+
     /// Return the numbers of events, switches, DSQs visited, and steps of bounded loops so far.
     #[must_use]
     pub fn counts_so_far(&self) -> (u64, u64, u64, u64) {

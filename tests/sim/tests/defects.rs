@@ -1,0 +1,44 @@
+//! Known defects of `bpf/`: each case fails until its repair. Then it loses its `ignore`, and its
+//! rule leaves `campaign::KNOWN`.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use bias_sim::campaign;
+use bias_sim::case::{Case, Disturb, Disturbance, TaskSpec};
+use bias_sim::load::{Program, stacks};
+use bias_sim::unit::Image;
+
+fn busy() -> TaskSpec {
+    TaskSpec::new(Program::busy(stacks::COMPUTE))
+}
+
+/// A waiting task gets another affinity. set_cpus_allowed_ptr() enqueues it twice: once on its old
+/// CPU, which it may no longer use, and then on a new one. The first time, bias_enqueue() claims an
+/// idle CPU and inserts into its local DSQ. The kernel defers that insertion, and the second time
+/// cancels it. The claimed CPU stays idle without its mark, and the task waits.
+#[test]
+#[ignore = "defect: an idle CPU that ops.enqueue claimed loses its mark if the kernel cancels the deferred insertion"]
+fn a_claimed_cpu_is_woken_though_its_task_goes_elsewhere() {
+    let mut case = Case::new("3P", 1);
+    case.tasks = vec![busy().within([0]), busy().within([1]), busy().within([0])];
+    case.tasks[2].start_ns = Some(1_000_000);
+    case.disturbances =
+        vec![Disturb { at_ns: 10_000_000, what: Disturbance::Affinity { task: 2, cpus: vec![1, 2] } }];
+    case.duration_ns = 100_000_000;
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+}
+
+/// The kernel leaves the idle mark of a CPU that goes offline. bias_enqueue() claims it and inserts
+/// into its local DSQ. The kernel finds the CPU offline and inserts into the global DSQ instead, and
+/// nothing wakes a CPU for that.
+#[test]
+#[ignore = "defect: ops.enqueue sends a task to an offline CPU that is still marked idle"]
+fn an_offline_cpu_gets_no_task() {
+    let mut case = Case::new("4P", 1);
+    case.tasks = vec![busy().on(0)];
+    case.disturbances = vec![
+        Disturb { at_ns: 5_000_000, what: Disturbance::Offline { cpu: 1 } },
+        Disturb { at_ns: 10_000_000, what: Disturbance::RealTime { cpu: 0, ns: 50_000_000 } },
+    ];
+    case.duration_ns = 100_000_000;
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+}
