@@ -27,8 +27,12 @@ pub struct Bounds {
     /// A task waits while an allowed CPU idles. A wakee behind its waker waits for the tick after the
     /// waker's least slice.
     pub idle_ns: u64,
+    /// A task is in a DSQ of the scheduler while an allowed CPU idles. A kick ends that.
+    pub queued_ns: u64,
     /// A task is in the local DSQ of an idle CPU. An interrupt ends that.
     pub stranded_ns: u64,
+    /// A CPU idles without its mark, so that no wakeup finds it. An interrupt ends that.
+    pub unmarked_ns: u64,
     /// A fast CPU idles while a task runs on a slow one, which it was running before.
     pub fast_idle_ns: u64,
     /// A move request is pending while its task runs.
@@ -43,7 +47,9 @@ impl Bounds {
     pub fn new(tick_ns: u64) -> Self {
         Self {
             idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
+            queued_ns: 300_000,
             stranded_ns: 200_000,
+            unmarked_ns: 500_000,
             fast_idle_ns: 4 * tick_ns + 2_000_000,
             request_ns: 3 * tick_ns + 2_000_000,
             starved_ns: 3_000_000_000,
@@ -61,6 +67,8 @@ pub struct Oracle {
     requests: RefCell<Vec<(u32, u64)>>,
     /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
     stranded: RefCell<Vec<u64>>,
+    /// Since when each CPU idles without its mark; 0 if it does not.
+    unmarked: RefCell<Vec<u64>>,
 }
 
 impl Kernel {
@@ -79,7 +87,9 @@ impl Kernel {
         self.push(self.now() + AUDIT_NS, Event::Audit);
         let bounds = Bounds::new(self.case.tick_ns);
         self.audit_idle(&bounds);
+        self.audit_queued(&bounds);
         self.audit_stranded(&bounds);
+        self.audit_marks(&bounds);
         self.audit_fast(&bounds);
         self.audit_requests(&bounds);
     }
@@ -136,6 +146,41 @@ impl Kernel {
             }
             if this.place.get() == Place::None && !this.on_cpu.get() {
                 self.broken("lost", format!("task {task} is runnable and in no queue"));
+            }
+        }
+    }
+
+    /// No task is in a DSQ while a CPU idles that serves it.
+    fn audit_queued(&self, bounds: &Bounds) {
+        let idle = self.idle_for(bounds.queued_ns);
+        if idle.is_empty() {
+            return;
+        }
+        for (task, this) in self.tasks.iter().enumerate() {
+            let Place::User(dsq) = this.place.get() else { continue };
+            let since = this.placed_ns.get().max(this.affinity_ns.get());
+            if since + bounds.queued_ns > self.now() || this.migration_disabled() {
+                continue;
+            }
+            let allowed = this.allowed().and(&idle).and(&self.idle_cpus.get());
+            if let Some(cpu) = allowed.next(0).filter(|_| this.raw.read(|raw| raw.nr_cpus_allowed > 1)) {
+                let what = format!("task {task} is in DSQ {dsq:#x} for {} us", (self.now() - since) / 1000);
+                self.broken("queued", format!("{what} while CPU {cpu} idles"));
+            }
+        }
+    }
+
+    /// Every idle CPU is marked, so that a wakeup finds it.
+    fn audit_marks(&self, bounds: &Bounds) {
+        let mut unmarked = self.oracle.unmarked.borrow_mut();
+        unmarked.resize(self.cpus.len(), 0);
+        for (cpu, since) in unmarked.iter_mut().enumerate() {
+            if !self.idles(cpu) || self.idle_cpus.get().has(cpu) {
+                *since = 0;
+            } else if *since == 0 {
+                *since = self.now();
+            } else if self.now() - *since > bounds.unmarked_ns {
+                self.broken("unmarked", format!("CPU {cpu} idles and is not marked idle"));
             }
         }
     }

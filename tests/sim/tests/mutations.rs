@@ -45,7 +45,6 @@ macro_rules! mutants {
 }
 
 mutants! {
-    lost_kick_after_insertion
     lost_kick_of_last_task
     lost_kick_of_request
     skipped_affinity_of_request
@@ -71,5 +70,5 @@ mutants! {
     stale_table
     use_of_pinned_dsq_not_noted
     weight_change_not_propagated
-    request_repeated
+    kthread_waits
 }

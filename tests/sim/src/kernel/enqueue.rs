@@ -141,6 +141,7 @@ impl Kernel {
             Some(key) => {
                 this.key.set(key);
                 this.place.set(Place::User(id));
+                this.placed_ns.set(self.now());
                 self.trace.line(self.now(), || format!("queue task {task} dsq {id:#x} vtime {}", key.0));
             }
             None => self.broken("dsq", format!("DSQ {id:#x} is used both as a FIFO and by vtime")),

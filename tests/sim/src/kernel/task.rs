@@ -120,6 +120,8 @@ pub struct Task {
     pub waiting_since_ns: Cell<u64>,
     /// Since when it runs; meaningful while it does [ns].
     pub running_since_ns: Cell<u64>,
+    /// When it was last inserted into a DSQ of the scheduler [ns].
+    pub placed_ns: Cell<u64>,
     /// When its affinity was last changed [ns].
     pub affinity_ns: Cell<u64>,
     /// Figures.
@@ -178,6 +180,7 @@ impl Task {
             timer_fired: Cell::new(false),
             waiting_since_ns: Cell::new(0),
             running_since_ns: Cell::new(0),
+            placed_ns: Cell::new(0),
             affinity_ns: Cell::new(0),
             stats: TaskStats::default(),
         }
