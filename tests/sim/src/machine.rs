@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use ampvm_abi::Penalty;
+use ampvm_abi::{Penalty, Stall};
 use anyhow::{Context as _, Result, bail, ensure};
 use bias_policy::classes::{SplitRule, split_by_cost};
 use bias_policy::table::{CapacityTable, Class, CpuCapacity};
@@ -221,7 +221,9 @@ fn from_vm(text: &str) -> Result<Vec<CpuSpec>> {
             Penalty::Cycles { milli } => f64::from(milli) / 1000.0 * cycle_ns,
             Penalty::Ns(ns) => f64::from(ns),
         };
-        let cost = [cycle_ns, ns(vcpu.branch), ns(vcpu.mem)].map(|ns| (ns * 1000.0).round().max(1.0) as u32);
+        let stall_ns = |stall: Stall| ns(vcpu.penalties[stall as usize]);
+        let cost = [cycle_ns, stall_ns(Stall::Branch), stall_ns(Stall::Mem)];
+        let cost = cost.map(|ns| (ns * 1000.0).round().max(1.0) as u32);
         let mut first = |division: u8, group: usize| *first_of.entry((division, group)).or_insert(cpus.len());
         let core = first(0, slot / machine.threads);
         let llc = first(1, slot * machine.llcs / slots);
