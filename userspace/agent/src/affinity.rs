@@ -43,10 +43,18 @@ fn allowed_from(words: usize) -> Result<Vec<u32>, Errno> {
 /// # Errors
 /// The kernel's: EINVAL when none of the CPUs is online and in the cpuset.
 pub fn restrict(cpus: &[u32]) -> Result<(), Errno> {
+    restrict_thread(0, cpus)
+}
+
+/// Restrict the thread `tid` to `cpus`. 0 is the calling thread.
+///
+/// # Errors
+/// Those of [`restrict`], and ESRCH when the thread has ended.
+pub fn restrict_thread(tid: i32, cpus: &[u32]) -> Result<(), Errno> {
     let mask = mask(cpus);
     // SAFETY: the kernel reads the given number of bytes, which is the size of `mask`. A cpu_set_t
     // is an array of these words.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
+    let result = unsafe { libc::sched_setaffinity(tid, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
     Errno::result(result).map(drop)
 }
 

@@ -20,14 +20,19 @@
 //!
 //! # Invariants
 //! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
-//! one check at a time.
+//! one check at a time. A check that waits for long leaves its CPU: a real-time task may hold that
+//! CPU, and the kernel would end the scheduler because the check does not run.
 
+use crate::affinity;
 use crate::loops::kernels::execute;
 use crate::loops::thread;
 use bias_policy::samples::median;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::libc;
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::gettid;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Chunks that suffice if the CPU has the expected speed.
@@ -44,6 +49,9 @@ const SPEEDS_UP: f64 = 0.97;
 const MAX_CHUNKS: usize = 20_000;
 /// A check is disturbed if it waited this long.
 const DISTURBED: Duration = Duration::from_millis(80);
+/// A check that takes longer than this may leave its CPU. It is disturbed then in any case, and the
+/// time is well below the scheduler's timeout of 5 s.
+const STARVED: Duration = Duration::from_secs(1);
 /// Length of a chunk: this many readings of the clock, within these bounds.
 const CLOCK_READINGS: u32 = 200;
 const CHUNK: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(2));
@@ -68,7 +76,15 @@ pub trait Spots {
 pub struct Threads {
     sender: Sender<(u32, Option<f64>)>,
     results: Receiver<(u32, Option<f64>)>,
-    under_way: Vec<u32>,
+    under_way: Vec<UnderWay>,
+}
+
+/// A check that has not ended.
+struct UnderWay {
+    cpu: u32,
+    since: Instant,
+    /// Its thread; 0 before the check begins and after it has ended.
+    tid: Arc<AtomicI32>,
 }
 
 impl Default for Threads {
@@ -80,19 +96,35 @@ impl Default for Threads {
 
 impl Threads {
     fn begin(&mut self, cpu: u32, check: impl FnOnce() -> Option<f64> + Send + 'static) -> bool {
-        if self.under_way.contains(&cpu) {
+        if self.under_way.iter().any(|other| other.cpu == cpu) {
             return false;
         }
         let sender = self.sender.clone();
+        let check_of = UnderWay { cpu, since: Instant::now(), tid: Arc::default() };
+        let tid = Arc::clone(&check_of.tid);
         let thread = std::thread::Builder::new().name("scx_bias-spot".to_owned());
         let begun = thread.spawn(move || {
+            tid.store(gettid().as_raw(), Relaxed);
+            let result = check();
+            tid.store(0, Relaxed);
             // Sending fails if the receiver is gone; then no result is needed.
-            let _ = sender.send((cpu, check()));
+            let _ = sender.send((cpu, result));
         });
         if begun.is_ok() {
-            self.under_way.push(cpu);
+            self.under_way.push(check_of);
         }
         begun.is_ok()
+    }
+
+    /// Let the checks that began more than `limit` ago use every CPU.
+    fn release(&self, limit: Duration) {
+        for check in self.under_way.iter().filter(|check| check.since.elapsed() > limit) {
+            let tid = check.tid.load(Relaxed);
+            if let (1.., Ok(all)) = (tid, affinity::allowed()) {
+                // This fails if the thread has just ended.
+                let _ = affinity::restrict_thread(tid, &all);
+            }
+        }
     }
 }
 
@@ -114,9 +146,10 @@ impl Spots for Threads {
     fn collect(&mut self) -> Vec<(u32, f64)> {
         let mut results = Vec::new();
         for (cpu, result) in self.results.try_iter() {
-            self.under_way.retain(|other| *other != cpu);
+            self.under_way.retain(|other| other.cpu != cpu);
             results.extend(result.map(|step_ns| (cpu, step_ns)));
         }
+        self.release(STARVED);
         results
     }
 }
@@ -300,6 +333,30 @@ mod tests {
         assert!(threads.under_way.is_empty());
         assert!(threads.measure(cpu));
         assert!(!threads.ask(cpu, Some(5.0)), "one at a time, of whatever kind");
+    }
+
+    #[test]
+    fn a_check_that_waits_for_long_leaves_its_cpu() {
+        let all = crate::affinity::allowed().unwrap();
+        let mut threads = Threads::default();
+        assert!(threads.begin(all[0], {
+            let (all, deadline) = (all.clone(), Instant::now() + Duration::from_secs(60));
+            move || {
+                thread::pin(all[0]).unwrap();
+                while crate::affinity::allowed().unwrap() != all && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                (crate::affinity::allowed().unwrap() == all).then_some(1.0)
+            }
+        }));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut results = Vec::new();
+        while results.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+            threads.release(Duration::from_millis(5));
+            results = threads.collect();
+        }
+        assert_eq!(results, [(all[0], 1.0)]);
     }
 
     #[test]
