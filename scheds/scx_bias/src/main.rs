@@ -3,21 +3,23 @@
 // `print!` and `eprint!` panic when the reader of their output is gone.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod choice;
 mod cli;
 mod config;
+mod explain;
 mod help;
 mod output;
 mod run;
 mod settings;
+mod show;
 
 use anyhow::Result;
 use bias_agent::capacity::{self, Capacity};
-use bias_agent::exec;
+use bias_agent::check;
 use bias_agent::failure::{Exit, describe};
 use bias_agent::optin;
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
-use bias_agent::{check, explain, show};
 use clap::{CommandFactory, Parser};
 use cli::{CalibrateArgs, CgroupArgs, Cli, Command, ExecArgs, TableArgs, TopArgs};
 use output::{complain, log, print};
@@ -97,7 +99,7 @@ fn table(args: &TableArgs) -> Result<Exit> {
 }
 
 fn execute(args: &ExecArgs) -> Result<Exit> {
-    let choice = exec::choose(&args.wish())?;
+    let choice = choice::choose(&args.cpu_request())?;
     for warning in &choice.warnings {
         complain(warning);
     }

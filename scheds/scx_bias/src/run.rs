@@ -5,7 +5,7 @@ use crate::cli::RunArgs;
 use crate::output::{SetLevel, complain, log};
 use crate::settings;
 use anyhow::Result;
-use bias_agent::bpf::{self, Monitor};
+use bias_agent::bpf::Stats;
 use bias_agent::capacity::{self, TableSource};
 use bias_agent::check;
 use bias_agent::daemon;
@@ -13,20 +13,22 @@ use bias_agent::failure::{Exit, Failure};
 use bias_agent::options::{Config, RunOptions};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
+use std::io::Write;
+use std::time::Duration;
 use tracing::Level;
 
 /// Command line of the start, with the means to read the configuration file again.
-struct Given {
+struct CliConfig {
     args: RunArgs,
     set_level: SetLevel,
 }
 
-impl Config for Given {
+impl Config for CliConfig {
     fn reread(&self) -> Result<RunOptions, Failure> {
         self.args.run_options()
     }
 
-    fn taken(&self, options: &RunOptions) {
+    fn applied(&self, options: &RunOptions) {
         (self.set_level)(options.log_level);
     }
 }
@@ -39,7 +41,7 @@ impl Config for Given {
 pub fn run(args: RunArgs) -> Result<Exit> {
     let set_level = log(if args.verbose { Level::DEBUG } else { Level::INFO });
     if let Some(seconds) = args.monitor {
-        bpf::monitor(settings::interval("monitor", seconds)?, Monitor::Text)?;
+        monitor(settings::interval("monitor", seconds)?)?;
         return Ok(Exit::Clean);
     }
     let options = args.run_options()?;
@@ -58,7 +60,14 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
     let options = RunOptions { model: capacity.file.model.clone(), ..options };
-    let report = daemon::run(options, &capacity, counters, &Given { args, set_level })?;
+    let report = daemon::run(options, &capacity, counters, &CliConfig { args, set_level })?;
     complain(&report.text());
     Ok(Exit::Clean)
+}
+
+/// Print the statistics of the running instance every `interval` until it ends or standard output
+/// is closed.
+fn monitor(interval: Duration) -> Result<()> {
+    let print = |stats: Stats| Ok(writeln!(std::io::stdout(), "{}", stats.line())?);
+    scx_utils::monitor_stats::<Stats>(&[], interval, || false, print)
 }

@@ -1,10 +1,10 @@
 //! Options of the agent, from the command line and the configuration file. Both share one check.
 
+use crate::choice::CpuRequest;
 use crate::cli::{CalibrateArgs, ExecArgs, LogLevel, RunArgs, RunSettings, Source as Sources};
 use crate::config::{self, Places, Wrong};
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::TableSource;
-use bias_agent::exec::Wish;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
 use bias_agent::options::RunOptions;
@@ -193,8 +193,8 @@ pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
 
 impl ExecArgs {
     /// Return the requested choice of CPUs.
-    pub fn wish(&self) -> Wish {
-        Wish {
+    pub fn cpu_request(&self) -> CpuRequest {
+        CpuRequest {
             capacity_file: self.capacity_file.clone(),
             count: self.cpus,
             class: self.class.map(Into::into),

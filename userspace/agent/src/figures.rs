@@ -1,12 +1,14 @@
 //! Texts for figures.
 
 /// Format a speedup or cost of 1000 as `1.00`.
-pub(crate) fn ratio(permille: u32) -> String {
+#[must_use]
+pub fn ratio(permille: u32) -> String {
     format!("{:.2}", f64::from(permille) / 1000.0)
 }
 
 /// Format a share in whole percent, rounded. A share above zero is never shown as zero.
-pub(crate) fn percent(permille: u32) -> String {
+#[must_use]
+pub fn percent(permille: u32) -> String {
     match (permille, (permille + 5) / 10) {
         (1.., 0) => "<1%".to_owned(),
         (_, rounded) => format!("{rounded}%"),
@@ -14,12 +16,14 @@ pub(crate) fn percent(permille: u32) -> String {
 }
 
 /// Format a count: `1 task`, `2 tasks`.
-pub(crate) fn count(number: usize, what: &str) -> String {
+#[must_use]
+pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Format a duration in its two largest units.
-pub(crate) fn duration(seconds: u64) -> String {
+#[must_use]
+pub fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

@@ -23,7 +23,7 @@ pub(crate) use attach::Attached;
 pub use attach::{Band, CpuCounters};
 pub(crate) use cgroup_events::CgroupEvents;
 pub use exit::ExitReport;
-pub use stats::{Monitor, Stats, monitor};
+pub use stats::Stats;
 pub use task_report::{Bias, Reason, Stack, TaskReport};
 
 /// Directory in which the kernel reports the state of sched_ext.

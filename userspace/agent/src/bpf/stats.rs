@@ -1,11 +1,5 @@
 //! Statistics of the scheduler, as a structure and as a line of text.
 
-use std::io::Write;
-use std::sync::mpsc;
-use std::time::Duration;
-
-use anyhow::Result;
-use scx_stats::prelude::*;
 use scx_stats_derive::{Stats as StatsMacro, stat_doc};
 use serde::{Deserialize, Serialize};
 
@@ -199,37 +193,6 @@ impl Stats {
             self.bias_changes,
         )
     }
-}
-
-/// Output format of a monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Monitor {
-    /// One line of text per interval.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Print the statistics of the running instance every `interval` until it ends or standard output
-/// is closed.
-///
-/// # Errors
-/// Fail when no instance can be reached.
-pub fn monitor(interval: Duration, format: Monitor) -> Result<()> {
-    let (_keep, shutdown) = mpsc::channel::<()>();
-    scx_utils::monitor_stats::<Stats>(
-        &[],
-        interval,
-        || !matches!(shutdown.try_recv(), Err(mpsc::TryRecvError::Empty)),
-        |stats| {
-            let line = match format {
-                Monitor::Text => stats.line(),
-                Monitor::Json => serde_json::to_string(&stats)?,
-            };
-            writeln!(std::io::stdout(), "{line}")?;
-            Ok(())
-        },
-    )
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! [`protocol`] declares the requests. [`listener`] serves bounded clients, [`handler`] reads their
 //! requests and shares answers, and [`server`] passes requests to the main thread.
 
+mod client;
 mod handler;
 mod listener;
 mod protocol;
@@ -10,6 +11,7 @@ mod reply;
 mod server;
 mod status;
 
+pub use client::Client;
 pub(crate) use protocol::Question;
 pub use reply::Reply;
 pub(crate) use server::{Instance, Server};

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::bpf::Band;
+use crate::control::Client;
 use crate::control::Reply;
 use crate::control::State;
-use crate::explain::Client;
 use crate::optin::CgroupReport;
 use crate::options::RunOptions;
 use anyhow::bail;

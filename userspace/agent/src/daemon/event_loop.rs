@@ -137,7 +137,7 @@ impl Daemon<'_, '_, '_> {
         }
         reload::take_over(self.options, &new);
         self.attached.write_knobs(self.options);
-        self.config.taken(self.options);
+        self.config.applied(self.options);
         Ok(report)
     }
 

@@ -13,9 +13,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::knobs::Knob;
+use super::run_options::RunOptions;
 use crate::failure::Failure;
-use crate::options::RunOptions;
-use crate::options::knobs::Knob;
 
 /// Source of the options, which can be read again.
 pub trait Config {
@@ -26,7 +26,7 @@ pub trait Config {
     fn reread(&self) -> Result<RunOptions, Failure>;
 
     /// Apply options that take effect outside the scheduler, such as the log level.
-    fn taken(&self, options: &RunOptions);
+    fn applied(&self, options: &RunOptions);
 }
 
 /// Option that has another value than before.

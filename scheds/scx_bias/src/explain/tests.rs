@@ -5,14 +5,14 @@ use bias_policy::table::Class;
 use super::shares::{BiasCounts, Snapshot, TopRow};
 use super::status::Beside;
 use super::top_table::render;
-use crate::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
-use crate::control::{CpuClass, Machine, Scope, StatusReport, Thresholds};
-use crate::ejections::{self, Ejection};
-use crate::failure::{Exit, Failure};
-use crate::optin::quota::Quotas;
-use crate::optin::{CgroupReport, CgroupsReport};
-use crate::pmu::{CounterState, CpuSummary};
-use crate::swaps::{SwapSummary, Tally};
+use bias_agent::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
+use bias_agent::control::{CpuClass, Machine, Scope, StatusReport, Thresholds};
+use bias_agent::ejections::{self, Ejection};
+use bias_agent::failure::{Exit, Failure};
+use bias_agent::optin::quota::Quotas;
+use bias_agent::optin::{CgroupReport, CgroupsReport};
+use bias_agent::pmu::{CounterState, CpuSummary};
+use bias_agent::swaps::{SwapSummary, Tally};
 
 fn machine() -> Machine {
     let class = |class, cpus, cost_permille| CpuClass { class, cpus, cost_permille };
@@ -140,7 +140,7 @@ fn status() -> StatusReport {
         uptime_s: 3725,
         scope: Scope::WholeSystem,
         machine: machine(),
-        recalibration: crate::recal::RecalReport::default(),
+        recalibration: bias_agent::recal::RecalReport::default(),
         thresholds: Thresholds {
             adaptive: true,
             low_permille: Some(1700),

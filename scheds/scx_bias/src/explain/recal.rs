@@ -1,8 +1,8 @@
 //! The state of recalibration as text.
 
-use crate::cpulist;
-use crate::figures::duration;
-use crate::recal::{Follows, RecalReport, line};
+use bias_agent::cpulist;
+use bias_agent::figures::duration;
+use bias_agent::recal::{Follows, RecalReport, line};
 use bias_policy::recal::Cause;
 
 /// Most changes that are shown.
@@ -57,7 +57,7 @@ pub(super) fn lines(report: &RecalReport, now_ms: u64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recal::CpuRecal;
+    use bias_agent::recal::CpuRecal;
     use bias_policy::recal::{Change, Entry, Trigger};
     use bias_policy::table::Class;
 

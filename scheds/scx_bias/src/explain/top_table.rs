@@ -9,7 +9,7 @@ use bias_policy::table::Class;
 
 use super::shares::{BiasCounts, Snapshot, TopRow};
 use super::words::{bias, cut, fit, reason, wrap};
-use crate::figures::{count, percent, ratio};
+use bias_agent::figures::{count, percent, ratio};
 
 /// Most columns of a name: the kernel's limit.
 const NAME_MAX: usize = 15;

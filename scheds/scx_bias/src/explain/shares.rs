@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::bpf::{Bias, TaskReport};
-use crate::control::{Machine, StatusReport};
+use bias_agent::bpf::{Bias, TaskReport};
+use bias_agent::control::{Machine, StatusReport};
 
 /// A task in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]

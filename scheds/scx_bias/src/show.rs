@@ -3,10 +3,10 @@
 mod scales;
 mod words;
 
-use crate::capacity::Capacity;
-use crate::counter_model::CounterModel;
-use crate::cpulist;
-use crate::failure::Failure;
+use bias_agent::capacity::Capacity;
+use bias_agent::counter_model::CounterModel;
+use bias_agent::cpulist;
+use bias_agent::failure::Failure;
 use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
@@ -178,7 +178,7 @@ fn pair(one: &CpuSamples, other: &CpuSamples, component: Component) -> Option<Si
 struct TableDocument<'a> {
     version: u32,
     cpus: &'a [CpuCapacity],
-    split: Option<crate::store::FileSplit>,
+    split: Option<bias_agent::store::FileSplit>,
     /// Groups of alike CPUs by component: execute, internal, external.
     alike: [Vec<Vec<u32>>; COMPONENTS],
     /// Scales of the counters; null when no counters ran.
@@ -209,8 +209,8 @@ pub fn json(capacity: &Capacity) -> Result<String, Failure> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::store::CapacityFile;
-    use crate::topology::{Cpu, Topology};
+    use bias_agent::store::CapacityFile;
+    use bias_agent::topology::{Cpu, Topology};
 
     fn capacity(count: u32) -> Capacity {
         let samples =

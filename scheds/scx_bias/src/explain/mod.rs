@@ -5,7 +5,7 @@
 //! the cause of its last migration. Where it cannot judge, it must give the reason and a remedy.
 //!
 //! # Approach
-//! The running instance answers requests on its socket ([`crate::control`]). [`client`] sends them
+//! The running instance answers requests on its socket ([`bias_agent::control`]). [`bias_agent::control::Client`] sends them
 //! and maps every failure to a line with a remedy. [`shares`] computes rates from two successive
 //! answers. [`status`] and [`top_table`] are functions from answers to text, without a terminal or a
 //! clock. [`live`] repeats them, in place on a terminal.
@@ -18,7 +18,6 @@
 //! client asks for data that only scx_bias has, to recognise another scheduler.
 
 mod cgroups;
-mod client;
 mod live;
 mod recal;
 mod shares;
@@ -31,16 +30,16 @@ mod words;
 
 use std::path::Path;
 
-use crate::ejections::{self, Ejection};
-use crate::failure::Failure;
-use crate::optin::journal;
+use bias_agent::ejections::{self, Ejection};
+use bias_agent::failure::Failure;
+use bias_agent::optin::journal;
 
+use bias_agent::control::Client;
 pub use cgroups::{cgroups, restored};
-pub use client::Client;
 pub use live::{TopOptions, top};
-pub use shares::{BiasCounts, Snapshot, TopRow};
+use shares::BiasCounts;
 pub use status::{Beside, json as status_json, text as status_text};
-pub use swaps::{SwapsOptions, swaps, text as swaps_text};
+pub use swaps::{SwapsOptions, swaps};
 
 /// Return the status of the instance on the usual socket, or on `socket`, as text or JSON.
 ///

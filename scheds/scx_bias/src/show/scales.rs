@@ -1,8 +1,8 @@
 //! The scales of the counters and the quality of the predictions, as text.
 
 use super::words::{WIDTH, class_name};
-use crate::counter_model::{CounterModel, CounterSet, CpuScales};
-use crate::cpulist;
+use bias_agent::counter_model::{CounterModel, CounterSet, CpuScales};
+use bias_agent::cpulist;
 use bias_policy::model::{Errors, Scale};
 use bias_policy::table::{CapacityTable, Class};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};

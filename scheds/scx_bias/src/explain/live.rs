@@ -20,12 +20,13 @@ use crossterm::terminal::{
     self, Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{execute, queue};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::client::Client;
 use super::shares::Snapshot;
 use super::top_table::{Lines, render};
-use crate::bpf::TaskReport;
-use crate::failure::Failure;
+use bias_agent::bpf::TaskReport;
+use bias_agent::control::Client;
+use bias_agent::failure::Failure;
 
 /// Columns where there is no terminal.
 const WIDTH: usize = 80;
@@ -50,7 +51,7 @@ pub struct TopOptions {
 /// Show the activity of tasks until the user, the reader or the scheduler ends it.
 ///
 /// # Errors
-/// As [`Client::status`], and [`crate::failure::Exit::Runtime`] when the output cannot be written.
+/// As [`Client::status`], and [`bias_agent::failure::Exit::Runtime`] when the output cannot be written.
 pub fn top(options: &TopOptions) -> Result<(), Failure> {
     let mut feed = Feed::open(options)?;
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
@@ -148,9 +149,11 @@ fn size() -> (usize, usize) {
 /// Show tables in place.
 fn on_screen(feed: &mut Feed, options: &TopOptions) -> Result<(), Stopped> {
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Without a handler a signal would end the program at once and leave the terminal in raw mode.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Without a handler a signal would end the program at once and leave the terminal in raw
+        // mode.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
+    }
     let mut screen = Screen::open()?;
     let mut due = Instant::now() + options.interval.min(FIRST);
     let mut snapshot = None;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::client::Client;
-use crate::failure::Failure;
-use crate::figures::count;
-use crate::optin::{CgroupReport, CgroupRequest, CgroupsReport};
+use bias_agent::control::Client;
+use bias_agent::failure::Failure;
+use bias_agent::figures::count;
+use bias_agent::optin::{CgroupReport, CgroupRequest, CgroupsReport};
 
 /// Send a request to the instance on the usual socket, or on `socket`. Return the text to print, as
 /// lines or as JSON.

@@ -16,15 +16,15 @@ use super::shares::BiasCounts;
 use super::swaps;
 use super::top_table::biases;
 use super::words::wrap;
-use crate::bpf::{CpuCounters, Stats};
-use crate::control::{Machine, Scope, StatusReport, Thresholds};
-use crate::cpulist;
-use crate::ejections::{self, Ejection};
-use crate::failure::Failure;
-use crate::figures::{duration, percent, ratio};
-use crate::optin::quota::Quotas;
-use crate::options::knobs::Knob;
-use crate::pmu::CounterState;
+use bias_agent::bpf::{CpuCounters, Stats};
+use bias_agent::control::{Machine, Scope, StatusReport, Thresholds};
+use bias_agent::cpulist;
+use bias_agent::ejections::{self, Ejection};
+use bias_agent::failure::Failure;
+use bias_agent::figures::{duration, percent, ratio};
+use bias_agent::optin::quota::Quotas;
+use bias_agent::options::knobs::Knob;
+use bias_agent::pmu::CounterState;
 
 /// Width of the output [columns].
 const WIDTH: usize = 80;

@@ -2,11 +2,11 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::bpf::Bias;
-use crate::bpf::{Reason, TaskReport};
+use bias_agent::bpf::Bias;
+use bias_agent::bpf::{Reason, TaskReport};
 
 /// Return the text for a task's bias: `-` for unbiased, `?` for unknown.
-pub(crate) fn bias(task: &TaskReport) -> &'static str {
+pub fn bias(task: &TaskReport) -> &'static str {
     match (task.speedup_permille, task.bias) {
         (None, _) => "?",
         (_, Bias::Unbiased) => "-",
@@ -16,7 +16,7 @@ pub(crate) fn bias(task: &TaskReport) -> &'static str {
 }
 
 /// Return the reason why a task was last moved while it ran.
-pub(crate) fn reason(reason: Reason) -> &'static str {
+pub fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::None => "-",
         Reason::Pull => "idle fast CPU",
@@ -30,7 +30,7 @@ pub(crate) fn reason(reason: Reason) -> &'static str {
 
 /// Cut `text` to `width` columns. A name may hold any bytes: a question mark replaces characters
 /// that could move the cursor.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     let mut used = 0;
     let printable = text.chars().map(|c| if c.is_control() || c.width().is_none() { '?' } else { c });
     printable
@@ -42,7 +42,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 }
 
 /// Fit `text` into exactly `width` columns.
-pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
+pub fn fit(text: &str, width: usize, right: bool) -> String {
     let text = cut(text, width);
     let blank = " ".repeat(width - text.width().min(width));
     if right { blank + &text } else { text + &blank }
@@ -50,7 +50,7 @@ pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
 
 /// Wrap `text` to at most `width` columns and indent the lines after the first. A longer word is
 /// cut.
-pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

@@ -12,11 +12,11 @@ use bias_policy::audit::{Ending, Outcome, Unjudged, Verdict};
 use bias_policy::swap::Move;
 use bias_policy::table::Component;
 
-use super::client::Client;
 use super::words::{cut, fit, wrap};
-use crate::failure::Failure;
-use crate::figures::duration;
-use crate::swaps::{SwapRecord, SwapSummary, SwapsReport};
+use bias_agent::control::Client;
+use bias_agent::failure::Failure;
+use bias_agent::figures::duration;
+use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
 
 /// Width of the output [columns].
 const WIDTH: usize = 80;

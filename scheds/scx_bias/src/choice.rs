@@ -9,12 +9,12 @@
 //! Nothing is reserved: other tasks may use these CPUs as well. The program may widen its affinity
 //! again. A CPU that goes offline takes its share of the choice with it.
 
-use crate::affinity;
-use crate::capacity;
-use crate::cpulist;
-use crate::failure::{Exit, Failure};
-use crate::store::CapacityFile;
-use crate::topology::{MachineIdentity, Topology};
+use bias_agent::affinity;
+use bias_agent::capacity;
+use bias_agent::cpulist;
+use bias_agent::failure::{Exit, Failure};
+use bias_agent::store::CapacityFile;
+use bias_agent::topology::{MachineIdentity, Topology};
 use bias_policy::pick::{Order, RankBy, Rule, TooFew, pick};
 use bias_policy::sharing::Sharing;
 use bias_policy::table::{CapacityTable, Class, CpuCapacity};
@@ -29,7 +29,7 @@ use std::process::Command;
 
 /// The user's choice of CPUs.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct CpuRequest {
     /// Table to choose by; None for the stored one.
     pub capacity_file: Option<PathBuf>,
     /// Number of CPUs; None for all that fit.
@@ -42,7 +42,7 @@ pub struct Wish {
     pub whole_cores: bool,
 }
 
-impl Wish {
+impl CpuRequest {
     fn rule(&self) -> Rule {
         let order = if self.class == Some(Class::Slow) { Order::LeastUseful } else { Order::Fastest };
         Rule { by: self.by, order, class: self.class, whole_cores: self.whole_cores }
@@ -68,15 +68,15 @@ pub struct Choice {
 /// # Errors
 /// Usage failure when there is no table, it is invalid, or fewer CPUs fit than requested. Kernel
 /// failure when the machine cannot be read.
-pub fn choose(wish: &Wish) -> Result<Choice, Failure> {
+pub fn choose(cpu_request: &CpuRequest) -> Result<Choice, Failure> {
     let topology = Topology::read()?;
-    let capacity = capacity::stored_on(&topology, wish.capacity_file.as_deref())?;
+    let capacity = capacity::stored_on(&topology, cpu_request.capacity_file.as_deref())?;
     let allowed = affinity::allowed().map_err(|error| {
         Failure::kernel(format!(
             "cannot read which CPUs this process may use ({error}); check the sandbox it runs in"
         ))
     })?;
-    let mut choice = Choice::of(&capacity.table, allowed, wish)?;
+    let mut choice = Choice::of(&capacity.table, allowed, cpu_request)?;
     choice.warnings.extend(foreign(&capacity.file, &topology));
     Ok(choice)
 }
@@ -99,12 +99,12 @@ fn foreign(file: &CapacityFile, topology: &Topology) -> Option<String> {
 
 impl Choice {
     /// Choose among `allowed`.
-    fn of(table: &CapacityTable, allowed: Vec<u32>, wish: &Wish) -> Result<Self, Failure> {
-        let rule = wish.rule();
+    fn of(table: &CapacityTable, allowed: Vec<u32>, cpu_request: &CpuRequest) -> Result<Self, Failure> {
+        let rule = cpu_request.rule();
         let mut warnings = Vec::new();
         if table.nr_classes() == 1 {
             let one = "all CPUs of this machine are of one class, for no difference is both large enough and significant";
-            match wish.class {
+            match cpu_request.class {
                 Some(Class::Slow) => {
                     return Err(Failure::usage(format!("--class slow: {one}; leave out --class")));
                 }
@@ -112,8 +112,8 @@ impl Choice {
                 None => {}
             }
         }
-        let picked =
-            pick(table, &allowed, &rule, wish.count).map_err(|few| too_few(table, &allowed, &rule, few))?;
+        let picked = pick(table, &allowed, &rule, cpu_request.count)
+            .map_err(|few| too_few(table, &allowed, &rule, few))?;
         let cpus: Vec<CpuCapacity> = picked.into_iter().cloned().collect();
         let all = pick(table, &allowed, &rule, None).unwrap_or_default();
         let next = all.get(cpus.len()).map(|entry| (*entry).clone());
@@ -289,5 +289,5 @@ fn cannot_run(program: &OsStr, error: &Error) -> Failure {
 }
 
 #[cfg(test)]
-#[path = "exec_tests.rs"]
+#[path = "choice_tests.rs"]
 mod tests;
