@@ -19,6 +19,7 @@ pub mod load;
 pub mod machine;
 pub mod mask;
 pub mod mutant;
+pub mod optimum;
 pub mod oracle;
 pub mod random;
 pub mod rng;
