@@ -204,4 +204,3 @@ void together(int count)
 		if (status)
 			exit(1);
 }
-

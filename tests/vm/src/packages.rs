@@ -15,8 +15,8 @@ use crate::apt::{Apt, Suites, supported};
 use crate::exit::{KERNEL_OR_PERMISSION, coded};
 use crate::programs::find_program;
 
-/// The packages: name in Debian 12, a file that proves the presence under any package name (a program
-/// or an absolute path), and the reason why the project needs it.
+/// The packages: name in Debian 12, a file that proves the presence under any package name (a
+/// program or an absolute path), and the reason why the project needs it.
 const PACKAGES: &[(&str, &str, &str)] = &[
     (
         "qemu-system-x86",
@@ -51,8 +51,8 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("meson", "meson", "the packagers' build, tested like everything else"),
     ("shellcheck", "shellcheck", "checks the scripts of the scenarios"),
 ];
-/// The package that is new enough only in bookworm-backports, and the parts that apt takes from there
-/// only on request.
+/// The package that is new enough only in bookworm-backports, and the parts that apt takes from
+/// there only on request.
 const QEMU: &str = "qemu-system-x86";
 const QEMU_PARTS: [&str; 3] = ["qemu-system-common", "qemu-system-data", "seabios"];
 

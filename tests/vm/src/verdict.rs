@@ -47,8 +47,8 @@ pub struct Evidence {
 
 impl Evidence {
     /// Return how QEMU itself or the boot failed before the command started, if it did. One such
-    /// failure is an assertion in QEMU, another a CPU without a timer. A crash shows as a guest that
-    /// booted and ended without a message from the guest or the launcher.
+    /// failure is an assertion in QEMU, another a CPU without a timer. A crash shows as a guest
+    /// that booted and ended without a message from the guest or the launcher.
     #[must_use]
     pub fn early_failure(&self) -> Option<String> {
         if self.started {

@@ -17,9 +17,9 @@ fn expect_thirds(results: &Results, expect: &mut Expectations) {
     expect.at_least("all three: seconds of 3", all / 1e9, 2.7);
 }
 
-/// Compare runs of bursts under each scheduler. The default's longest waits are those of a burst (5.4
-/// ms) or of a tick (10.2 ms), depending on the state of its load balancing. One run therefore says
-/// little, and the worst of the default's runs is the bound.
+/// Compare runs of bursts under each scheduler. The default's longest waits are those of a burst
+/// (5.4 ms) or of a tick (10.2 ms), depending on the state of its load balancing. One run therefore
+/// says little, and the worst of the default's runs is the bound.
 fn expect_short_waits(results: &Results, expect: &mut Expectations) {
     let waits = |under: &str| results.of_runs(&format!("{under}-bursts"), "/wait_p999_us");
     let (default, bias) = (waits("default"), waits("bias"));

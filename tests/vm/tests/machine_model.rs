@@ -37,8 +37,8 @@ const BANDWIDTH: [Figure; 7] = [
     ("bandwidth", "/loop_ns", at_60(10.0), 0.03),
 ];
 
-/// An increment takes 3 instructions, and 80 ns for each transfer. A word handed over moves twice: to
-/// the CPU that waits for it, and for the write.
+/// An increment takes 3 instructions, and 80 ns for each transfer. A word handed over moves twice:
+/// to the CPU that waits for it, and for the write.
 const TRANSFERS: [Figure; 10] = [
     ("transfers", "/counter2_transfers", 0.5, 0.03),
     ("transfers", "/counter2_ns", at_60(3.0) + 40.0, 0.03),

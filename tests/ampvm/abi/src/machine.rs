@@ -20,7 +20,7 @@ pub enum Stall {
     Llc,
     /// A last-level miss.
     Mem,
-    /// A last-level miss that another node's memory serves. It counts in addition to [`Stall::Mem`].
+    /// A last-level miss that another node's memory serves, in addition to [`Stall::Mem`].
     Remote,
     /// A line that comes from another CPU's cache.
     Transfer,

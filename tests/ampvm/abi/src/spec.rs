@@ -40,9 +40,9 @@ const MAX_CACHE_BYTES: usize = 64 << 20;
 
 /// A default penalty.
 enum Usual {
-    /// Thousandths of a cycle of the fastest CPU. A slower core is usually also simpler, and a flush
-    /// or an L2 hit costs it less than its speed suggests. The penalty therefore shrinks in cycles
-    /// with the square root of the ratio of the speeds.
+    /// Thousandths of a cycle of the fastest CPU. A slower core is usually also simpler, and a
+    /// flush or an L2 hit costs it less than its speed suggests. The penalty therefore shrinks in
+    /// cycles with the square root of the ratio of the speeds.
     Milli(f64),
     /// Nanoseconds at 60 MIPS, and their minimum. The penalty shrinks with the cycle of the fastest
     /// CPU, down to a minimum that real machines need.

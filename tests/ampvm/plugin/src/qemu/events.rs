@@ -106,7 +106,7 @@ pub extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
     // SAFETY: as in `memory_access`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
     let slots = inline_slots(index);
-    // SAFETY: as in `settle`.
+    // SAFETY: only this thread and the code that it executes access this vCPU's slots.
     let pending = unsafe { std::mem::replace(&mut (*slots).pending, 0) };
     let here = here as u64;
     let miss = if pending & INDIRECT == 0 {

@@ -96,7 +96,7 @@ unsafe fn call(
     if real.is_null() {
         return libc::ENOSYS;
     }
-    // SAFETY: libc's function has this type except for the mutex, and the caller keeps its contract.
+    // SAFETY: libc's function has this type except for the mutex. The caller keeps its contract.
     unsafe {
         let real: extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int =
             std::mem::transmute(real);
