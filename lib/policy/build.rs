@@ -52,6 +52,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .generate()?;
     bindings.write_to_file(out.join("bindings.rs"))?;
 
+    let abi = std::fs::read_to_string(include.join("bias/abi.h"))?;
+    std::fs::write(out.join("kernel_stats.rs"), kernel_stats(&abi).ok_or("abi.h has no enum bias_stat")?)?;
+
     // bindgen writes the file only if there is a function to wrap.
     let source = wrappers.with_extension("c");
     if source.exists() {
@@ -63,4 +66,31 @@ fn main() -> Result<(), Box<dyn Error>> {
             .compile("bias_wrappers");
     }
     Ok(())
+}
+
+/// Return a macro with the statistics of `enum bias_stat` in `abi`, so that the enum is their only
+/// list. A comment on the line of a statistic, or else the one before it, is its description.
+fn kernel_stats(abi: &str) -> Option<String> {
+    let (_, body) = abi.split_once("enum bias_stat {")?;
+    let (body, _) = body.split_once("};")?;
+    let mut list = String::new();
+    let mut before = String::new();
+    for line in body.lines() {
+        let (code, comment) =
+            line.split_once("/*").unwrap_or(if line.contains("BIAS_") { (line, "") } else { ("", line) });
+        let words = comment.split("*/").next()?.split_whitespace().filter(|word| *word != "*");
+        let comment = words.collect::<Vec<_>>().join(" ");
+        match code.trim().trim_end_matches(',').strip_prefix("BIAS_STAT_") {
+            Some(name) => {
+                let text = if comment.is_empty() { before.trim() } else { &comment };
+                writeln!(list, "            {} {:?};", name.to_lowercase(), text).ok()?;
+                before.clear();
+            }
+            None => before = before + " " + &comment,
+        }
+    }
+    let head = "/// Pass the kernel side's statistics, then the tokens that follow, to the macro `$then`.";
+    Some(format!(
+        "{head}\n#[macro_export]\nmacro_rules! with_kernel_stats {{\n    ($then:ident: $($more:tt)*) => {{\n        $then! {{ {{\n{list}        }} $($more)* }}\n    }};\n}}\n"
+    ))
 }

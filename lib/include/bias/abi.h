@@ -119,8 +119,8 @@ struct bias_event {
 _Static_assert(sizeof(struct bias_event) == 32, "hints are sent as they lie: without padding");
 
 /*
- * Statistics, one array per CPU, written by that CPU. The agent's names of
- * bias_stat must match.
+ * Statistics, one array per CPU, written by that CPU. This is their only list:
+ * the build derives the agent's names and descriptions from it.
  */
 enum bias_stat {
 	BIAS_STAT_SELECT_PREV,	   /* wakeups placed on the previous CPU */

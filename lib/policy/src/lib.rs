@@ -17,3 +17,5 @@ pub mod samples;
 pub mod sharing;
 pub mod swap;
 pub mod table;
+
+include!(concat!(env!("OUT_DIR"), "/kernel_stats.rs"));

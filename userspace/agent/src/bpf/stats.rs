@@ -4,134 +4,43 @@ use scx_stats_derive::{Stats as StatsMacro, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::swaps::SwapSummary;
-
-/// Counters since the start, summed over the CPUs. Those of the kernel side come first, in the
-/// order of `enum bias_stat`.
-#[stat_doc]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, StatsMacro)]
-#[stat(top)]
-pub struct Stats {
-    #[stat(desc = "Wakeups placed on the previous CPU")]
-    pub select_prev: u64,
-    #[stat(desc = "Wakeups placed on another idle fast CPU")]
-    pub select_fast: u64,
-    #[stat(desc = "Wakeups placed on another idle slow CPU")]
-    pub select_slow: u64,
-    #[stat(desc = "Wakeups placed behind their waker")]
-    pub select_sync: u64,
-    #[stat(desc = "Tasks queued in a (LLC, class) queue")]
-    pub enq_shared: u64,
-    #[stat(desc = "Tasks queued for their only CPU")]
-    pub enq_pinned: u64,
-    #[stat(desc = "Tasks sent straight to a CPU")]
-    pub enq_local: u64,
-    #[stat(desc = "Wakeups that preempted a task ahead of them")]
-    pub wake_preempt: u64,
-    #[stat(desc = "Tasks taken from the CPU's own class")]
-    pub dispatch_own: u64,
-    #[stat(desc = "Tasks taken from the other class")]
-    pub dispatch_other: u64,
-    #[stat(desc = "Tasks taken from another LLC")]
-    pub dispatch_remote: u64,
-    #[stat(desc = "Tasks taken from the CPU's own pinned queue")]
-    pub dispatch_pinned: u64,
-    #[stat(desc = "Slices renewed because nothing else waited")]
-    pub keep: u64,
-    #[stat(desc = "Running tasks asked to move from a slow CPU to an idle fast one")]
-    pub pull: u64,
-    #[stat(desc = "Running tasks asked to rotate for equal progress")]
-    pub rotate: u64,
-    #[stat(desc = "Such requests carried out")]
-    pub moved: u64,
-    #[stat(desc = "Time tasks ran on fast CPUs [ns]")]
-    pub run_fast_ns: u64,
-    #[stat(desc = "Time tasks ran on slow CPUs [ns]")]
-    pub run_slow_ns: u64,
-    #[stat(desc = "Running tasks asked to swap because one gains more")]
-    pub swap_gain: u64,
-    #[stat(desc = "Tasks taken from the other class though the own one waited")]
-    #[serde(alias = "borrowed")]
-    pub stolen: u64,
-    #[stat(desc = "Intervals of running that were counted")]
-    pub counted: u64,
-    #[stat(desc = "Of these, dropped: not counted in full, backwards, or wrapped")]
-    pub count_invalid: u64,
-    #[stat(desc = "Counters that could not be read")]
-    pub count_failed: u64,
-    #[stat(desc = "Windows closed")]
-    pub windows: u64,
-    #[stat(desc = "Tasks whose bias changed")]
-    #[serde(alias = "kind_changes")]
-    pub bias_changes: u64,
-    #[stat(desc = "Tasks in cgroups beyond the table, scheduled by their own weight")]
-    pub groups_ignored: u64,
-    #[serde(default)]
-    #[stat(desc = "Swaps that the agent planned and that were asked for")]
-    pub swap_asked: u64,
-    #[serde(default)]
-    #[stat(desc = "Swaps that it planned and that no longer held when checked")]
-    pub swap_refused: u64,
-    #[serde(default)]
-    #[stat(desc = "Swaps asked for that no longer held when they were to be carried out")]
-    pub swap_late: u64,
-    #[stat(desc = "Times a higher scheduling class took a CPU and its tasks were put back")]
-    pub released: u64,
-    #[serde(default)]
-    #[stat(desc = "The agent's swaps that paid")]
-    pub swaps_paid: u64,
-    #[serde(default)]
-    #[stat(desc = "The agent's swaps that neither paid nor lost")]
-    pub swaps_neutral: u64,
-    #[serde(default)]
-    #[stat(desc = "The agent's swaps that lost")]
-    pub swaps_regretted: u64,
-}
+use bias_policy::ffi;
 
 /// Number of counters of the kernel side.
-const NR: usize = bias_policy::ffi::BIAS_NR_STATS as usize;
-/// Number of all counters. The agent adds three.
-const ALL: usize = NR + 3;
+const NR: usize = ffi::BIAS_NR_STATS as usize;
+
+macro_rules! stats {
+    ({ $($name:ident $text:tt;)+ } $($own:ident $own_text:tt;)+) => {
+        /// Counters since the start, summed over the CPUs. Those of the kernel side come first, in
+        /// the order of `enum bias_stat` in `bias/abi.h`, which declares them.
+        #[stat_doc]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, StatsMacro)]
+        #[serde(default)]
+        #[stat(top)]
+        pub struct Stats {
+            $(#[stat(desc = $text)] pub $name: u64,)+
+            $(#[stat(desc = $own_text)] pub $own: u64,)+
+        }
+
+        /// Names of all counters.
+        const NAMES: &[&str] = &[$(stringify!($name),)+ $(stringify!($own)),+];
+
+        impl Stats {
+            /// Return all counters, those of the kernel side first.
+            fn fields_mut(&mut self) -> [&mut u64; NAMES.len()] {
+                [$(&mut self.$name,)+ $(&mut self.$own),+]
+            }
+        }
+    };
+}
+
+bias_policy::with_kernel_stats! { stats:
+    swaps_paid "planned swaps that paid";
+    swaps_neutral "planned swaps that neither paid nor lost";
+    swaps_regretted "planned swaps that lost";
+}
 
 impl Stats {
-    /// Return all fields, those of the kernel side first.
-    fn fields_mut(&mut self) -> [&mut u64; ALL] {
-        [
-            &mut self.select_prev,
-            &mut self.select_fast,
-            &mut self.select_slow,
-            &mut self.select_sync,
-            &mut self.enq_shared,
-            &mut self.enq_pinned,
-            &mut self.enq_local,
-            &mut self.wake_preempt,
-            &mut self.dispatch_own,
-            &mut self.dispatch_other,
-            &mut self.dispatch_remote,
-            &mut self.dispatch_pinned,
-            &mut self.keep,
-            &mut self.pull,
-            &mut self.rotate,
-            &mut self.moved,
-            &mut self.run_fast_ns,
-            &mut self.run_slow_ns,
-            &mut self.swap_gain,
-            &mut self.stolen,
-            &mut self.counted,
-            &mut self.count_invalid,
-            &mut self.count_failed,
-            &mut self.windows,
-            &mut self.bias_changes,
-            &mut self.groups_ignored,
-            &mut self.swap_asked,
-            &mut self.swap_refused,
-            &mut self.swap_late,
-            &mut self.released,
-            &mut self.swaps_paid,
-            &mut self.swaps_neutral,
-            &mut self.swaps_regretted,
-        ]
-    }
-
     /// Add the counters of one CPU.
     pub(crate) fn add(&mut self, counters: &[u64; NR]) {
         for (field, counter) in self.fields_mut().into_iter().zip(counters) {
@@ -162,42 +71,41 @@ impl Stats {
         now
     }
 
-    /// Format the statistics as one line of text.
+    /// Format the statistics as one line of text: the run time, and each counter above zero.
     #[must_use]
     pub fn line(&self) -> String {
-        let run_ms = (self.run_fast_ns + self.run_slow_ns) / 1_000_000;
-        let fast = (self.run_fast_ns * 100).checked_div(self.run_fast_ns + self.run_slow_ns).unwrap_or(0);
-        format!(
-            "run {run_ms} ms, {fast} % on fast CPUs; wakeups prev/fast/slow/sync {}/{}/{}/{}; queued {} (pinned {}); kept {}; pulled {}, rotated {}, for gain {}, moved {}, stolen {}; swaps asked {}, paid/neutral/regretted {}/{}/{}; preempted {}; counted {} ({} invalid, {} failed), windows {}, bias changed {}",
-            self.select_prev,
-            self.select_fast,
-            self.select_slow,
-            self.select_sync,
-            self.enq_shared,
-            self.enq_pinned,
-            self.keep,
-            self.pull,
-            self.rotate,
-            self.swap_gain,
-            self.moved,
-            self.stolen,
-            self.swap_asked,
-            self.swaps_paid,
-            self.swaps_neutral,
-            self.swaps_regretted,
-            self.wake_preempt,
-            self.counted,
-            self.count_invalid,
-            self.count_failed,
-            self.windows,
-            self.bias_changes,
-        )
+        let run_ns = self.run_fast_ns + self.run_slow_ns;
+        let fast = (self.run_fast_ns * 100).checked_div(run_ns).unwrap_or(0);
+        let mut counters = self.clone();
+        let counters = NAMES.iter().zip(counters.fields_mut());
+        let shown = counters.filter(|(name, count)| **count > 0 && !name.ends_with("_ns"));
+        let shown: Vec<String> = shown.map(|(name, count)| format!(", {name} {count}")).collect();
+        format!("run {} ms, {fast} % on fast CPUs{}", run_ns / 1_000_000, shown.concat())
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_statistic_of_the_header_has_a_name_a_text_and_a_place_in_the_line() {
+        assert_eq!(NAMES.len(), NR + 3);
+        let meta = serde_json::to_value(<Stats as scx_stats::Meta>::meta()).unwrap();
+        let stats = |at: usize| {
+            let mut stats = Stats::default();
+            *stats.fields_mut()[at] = 5_000_000;
+            stats
+        };
+        for (at, name) in NAMES.iter().enumerate() {
+            let text = meta["fields"][name]["desc"].as_str().unwrap_or_default();
+            assert!(text.len() > 10, "{name} has no text: {meta}");
+            let (line, shown) = (stats(at).line(), format!("{name} 5000000"));
+            assert!(line.contains(&shown) || (name.ends_with("_ns") && line.contains("run 5 ms")), "{line}");
+        }
+        assert_eq!(NAMES[ffi::BIAS_STAT_COUNT_INVALID as usize], "count_invalid");
+    }
 
     #[test]
     fn counters_keep_their_order() {
