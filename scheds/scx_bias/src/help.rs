@@ -1,50 +1,55 @@
 //! Ends of the `--help` texts and man pages of the commands. They explain the figures of `status`,
 //! `top` and `swaps`, and the choice of `exec`.
 
+use bias_agent::failure::Exit;
 use bias_agent::options::reload;
 
 /// Width of the texts [columns].
 const WIDTH: usize = 80;
 
-/// Exit codes of commands that query the running instance.
-pub const EXIT_CODES: &str = "Exit codes: 0 clean, 1 the running scx_bias does not answer, 2 usage, 3 kernel or permission, or scx_bias \
-is not running, 4 another sched_ext scheduler is active.";
+/// Return the exit codes of scheduling and of commands that need no instance.
+pub fn exit_codes() -> String {
+    let codes = [Exit::Clean, Exit::Runtime, Exit::Usage, Exit::Kernel, Exit::OtherScheduler, Exit::Ejected];
+    format!("Exit codes: {}.", Exit::list(&codes))
+}
 
 /// Return the end of `status --help`.
 pub fn status() -> String {
-    format!("{STATUS}\n\n{EXIT_CODES}")
+    format!("{STATUS}\n\n{}", exit_codes())
 }
 
 /// Return the end of `top --help`.
 pub fn top() -> String {
-    format!("{TOP}\n\n{EXIT_CODES}")
+    format!("{TOP}\n\n{}", exit_codes())
 }
 
 /// Return the end of `swaps --help`.
 pub fn swaps() -> String {
-    format!("{SWAPS}\n\n{EXIT_CODES}")
+    format!("{SWAPS}\n\n{}", exit_codes())
 }
 
 /// Usage line of `exec`.
 pub const EXEC_USAGE: &str = "scx_bias exec [OPTIONS] <-n N|--class CLASS> [--] CMD [ARGS]...";
 
-/// Exit codes of `exec`. Those above 125 are the same as for env(1) and nice(1).
-pub const EXEC_EXIT_CODES: &str = "Exit codes: that of CMD once it runs; before, 1 runtime error, 2 usage, no table, or fewer CPUs than asked \
-for, 3 kernel or permission, 126 CMD cannot be executed, 127 CMD is not found.";
+/// Return the exit codes of `exec`. Those above 125 are the same as for env(1) and nice(1).
+pub fn exec_exit_codes() -> String {
+    let codes = [Exit::Runtime, Exit::Usage, Exit::Kernel, Exit::NotExecutable, Exit::NotFound];
+    format!("Exit codes: that of CMD once it runs; before, {}.", Exit::list(&codes))
+}
 
 /// Return the end of `exec --help`.
 pub fn exec() -> String {
-    format!("{EXEC}\n\n{EXEC_EXIT_CODES}")
+    format!("{EXEC}\n\n{}", exec_exit_codes())
 }
 
 /// Return the end of `cgroup --help`.
 pub fn cgroup() -> String {
-    format!("{CGROUP}\n\n{EXIT_CODES}")
+    format!("{CGROUP}\n\n{}", exit_codes())
 }
 
 /// Return the end of `reload --help`.
 pub fn reload() -> String {
-    format!("{}\n\n{EXIT_CODES}", reload_text())
+    format!("{}\n\n{}", reload_text(), exit_codes())
 }
 
 /// Explains the output of `status`, in lines of at most 80 columns. clap would break longer lines

@@ -2,25 +2,63 @@
 
 use std::process::ExitCode;
 
-/// Exit codes of every program of the project. `--help` documents them, and scripts rely on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+macro_rules! exits {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $text:literal;)+) => {
+        /// Exit codes of every program of the project. `--help` shows them, and scripts rely on
+        /// them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Exit {
+            $($(#[doc = $doc])+ $name = $code,)+
+        }
+
+        impl Exit {
+            /// All exit codes.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Return the meaning that `--help` shows.
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+exits! {
     /// The program finished, or was unloaded on request.
-    Clean = 0,
+    Clean = 0, "clean";
     /// An error at run time. This includes a kernel that rejects the scheduler's BPF code.
-    Runtime = 1,
+    Runtime = 1, "runtime or BPF error, or the running scx_bias does not answer";
     /// Bad command line, configuration or capacity file.
-    Usage = 2,
+    Usage = 2, "usage";
     /// The kernel lacks a feature, a capability is missing, or no instance runs to answer.
-    Kernel = 3,
+    Kernel = 3, "kernel or permission, or scx_bias is not running";
     /// Another sched_ext scheduler is active.
-    OtherScheduler = 4,
+    OtherScheduler = 4, "another sched_ext scheduler is active";
     /// The kernel ended the scheduler.
-    Ejected = 5,
+    Ejected = 5, "the kernel ended the scheduler";
     /// `exec`: the program was found and cannot be executed, as in env(1) and nice(1).
-    NotExecutable = 126,
+    NotExecutable = 126, "CMD cannot be executed";
     /// `exec`: the program was not found, as in env(1) and nice(1).
-    NotFound = 127,
+    NotFound = 127, "CMD is not found";
+}
+
+impl Exit {
+    /// Return these codes with their meanings, as one sentence without its end.
+    #[must_use]
+    pub fn list(exits: &[Self]) -> String {
+        let texts: Vec<String> =
+            exits.iter().map(|exit| format!("{} {}", *exit as u8, exit.text())).collect();
+        texts.join("; ")
+    }
+
+    /// Return the exit of this code.
+    #[must_use]
+    pub fn of(code: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|exit| *exit as u8 == code)
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -76,6 +114,13 @@ pub fn describe(error: &anyhow::Error) -> (Exit, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_code_has_its_meaning() {
+        assert!(Exit::ALL.iter().all(|exit| Exit::of(*exit as u8) == Some(*exit)));
+        assert_eq!(Exit::of(99), None);
+        assert_eq!(Exit::list(&[Exit::Clean, Exit::Usage]), "0 clean; 2 usage");
+    }
 
     #[test]
     fn the_code_survives_added_context() {

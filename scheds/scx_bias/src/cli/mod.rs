@@ -22,15 +22,12 @@ pub use numbers::Numbers;
 pub use run::Thresholds;
 pub use run::{ConfigArgs, LogLevel, RunArgs, RunSettings, Source};
 
-const EXIT_CODES: &str = "Exit codes: 0 clean, 1 runtime or BPF error, 2 usage, 3 kernel or permission, \
-4 another sched_ext scheduler is active, 5 the kernel ended the scheduler.";
-
 /// Schedule tasks where they gain most on a machine whose CPUs are not equally fast.
 ///
 /// Without a sub-command, scx_bias measures the CPUs if necessary, loads the scheduler and runs
 /// until SIGINT or SIGTERM. These return every task to the kernel's default scheduler.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(version, after_help = help::exit_codes(), args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Cli {
     /// Command to run. Without one, scx_bias schedules.
     #[command(subcommand)]
@@ -45,39 +42,39 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check whether this machine can run scx_bias: one line with a remedy for each missing thing
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help::exit_codes())]
     Check(CheckArgs),
     /// Measure the cost of execute, internal-stall and external-stall work on every CPU, and store
     /// the table
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help::exit_codes())]
     Calibrate(CalibrateArgs),
     /// Show the table: cost and class of every CPU, and groups of similar CPUs
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help::exit_codes())]
     Table(TableArgs),
     /// Run a program on the fastest CPUs, or on CPUs that other programs miss least. Works with and
     /// without a running scheduler, and needs no privilege
-    #[command(override_usage = help::EXEC_USAGE, after_help = help::EXEC_EXIT_CODES, after_long_help = help::exec())]
+    #[command(override_usage = help::EXEC_USAGE, after_help = help::exec_exit_codes(), after_long_help = help::exec())]
     Exec(ExecArgs),
     /// Show the state of the running scx_bias: CPUs and their counters, thresholds, biases of
     /// tasks, migrations
-    #[command(after_help = help::EXIT_CODES, after_long_help = help::status())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::status())]
     Status(StatusArgs),
     /// Show the stalls of each task, its bias, and the reason of its last migration
-    #[command(after_help = help::EXIT_CODES, after_long_help = help::top())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::top())]
     Top(TopArgs),
     /// Show the swaps of the agent, each with its predicted and its measured gain
-    #[command(after_help = help::EXIT_CODES, after_long_help = help::swaps())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::swaps())]
     Swaps(SwapsArgs),
     /// Opt cgroups in to a running scx_bias that was started with --cgroup, or remove them
-    #[command(after_help = help::EXIT_CODES, after_long_help = help::cgroup())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::cgroup())]
     Cgroup(CgroupArgs),
     /// Make the running scx_bias read its configuration again, and show which options changed and
     /// which need a restart
-    #[command(after_help = help::EXIT_CODES, after_long_help = help::reload())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::reload())]
     Reload(ReloadArgs),
     /// Print the options in effect as a configuration file, with options at their defaults as
     /// comments
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help::exit_codes())]
     Config(ConfigArgs),
     /// Print shell completions
     Completions {

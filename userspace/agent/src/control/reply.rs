@@ -32,8 +32,8 @@ impl<T> From<Reply<T>> for Result<T, Failure> {
         match reply {
             Reply::Done(done) => Ok(done),
             Reply::Refused { exit, message } => {
-                let exits = [Exit::Usage, Exit::Kernel, Exit::OtherScheduler];
-                let exit = exits.into_iter().find(|known| *known as u8 == exit);
+                // A refusal of another version may have a code that is unknown here.
+                let exit = Exit::of(exit).filter(|exit| *exit != Exit::Clean);
                 Err(Failure::new(exit.unwrap_or(Exit::Runtime), message))
             }
         }
