@@ -41,7 +41,7 @@ pub struct SwapsOptions {
 /// is no error.
 pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
     let mut client = Client::connect(options.socket.as_deref())?;
-    let mut report = client.swaps(0)?;
+    let mut report = client.swaps(&None)?;
     let mut out = io::stdout().lock();
     let mut text = match (options.json, options.follow) {
         (false, _) => text(&report),
@@ -58,9 +58,9 @@ pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
         sleep(INTERVAL);
         // A new instance counts from 0 again.
         let next = report.next;
-        report = client.swaps(next)?;
+        report = client.swaps(&Some(next))?;
         if report.next < next {
-            report = client.swaps(0)?;
+            report = client.swaps(&None)?;
         }
         text = if options.json { lines(&report)? } else { entries(&report) };
     }

@@ -13,12 +13,7 @@ use scx_stats::{StatsClient, StatsErrno};
 use serde::de::DeserializeOwned;
 
 use crate::bpf;
-use crate::bpf::TaskReport;
-use crate::control::{Reply, StatusReport};
 use crate::failure::{Exit, Failure};
-use crate::optin::{CgroupRequest, CgroupsReport};
-use crate::options::ReloadReport;
-use crate::swaps::SwapsReport;
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,52 +47,12 @@ impl Client {
         Ok(Self { inner, path: path.map(Path::to_owned) })
     }
 
-    /// Request the status of the instance.
-    ///
-    /// # Errors
-    /// As [`Self::connect`]. [`Exit::Runtime`] when there is no answer, or one that cannot be
-    /// parsed.
-    pub fn status(&mut self) -> Result<StatusReport, Failure> {
-        self.ask("status", &[])
-    }
-
-    /// Request the state of every task.
-    ///
-    /// # Errors
-    /// As [`Self::status`].
-    pub fn tasks(&mut self) -> Result<Vec<TaskReport>, Failure> {
-        self.ask("tasks", &[])
-    }
-
-    /// Send a request about opted-in cgroups, and return their state after it. A repeated request
-    /// is harmless.
-    ///
-    /// # Errors
-    /// As [`Self::status`]. [`Exit::Usage`] for a path that is no cgroup, or an instance that
-    /// schedules the whole system.
-    pub fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
-        let request = serde_json::to_string(request)
-            .map_err(|error| Failure::usage(format!("the path cannot be sent ({error}); name another")))?;
-        self.ask::<Reply<CgroupsReport>>("cgroups", &[("request", &request)])?.into()
-    }
-
-    /// Make the instance read its configuration again, and return the result.
-    ///
-    /// # Errors
-    /// As [`Self::status`], and those of the configuration. In the latter case nothing has changed.
-    pub fn reload(&mut self) -> Result<ReloadReport, Failure> {
-        self.ask::<Reply<ReloadReport>>("reload", &[])?.into()
-    }
-
-    /// Request the planned swaps from number `first` on.
-    ///
-    /// # Errors
-    /// As [`Self::status`].
-    pub fn swaps(&mut self, first: u64) -> Result<SwapsReport, Failure> {
-        self.ask("swaps", &[("from", &first.to_string())])
-    }
-
-    fn ask<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Failure> {
+    /// Send a request with these arguments, as text, and return the answer.
+    pub(super) fn ask<T: DeserializeOwned>(
+        &mut self,
+        target: &str,
+        more: &[(&str, String)],
+    ) -> Result<T, Failure> {
         match self.ask_once(target, more) {
             Err(Trouble::Closed) => {
                 *self = Self::connect(self.path.as_deref())?;
@@ -107,9 +62,9 @@ impl Client {
         }
     }
 
-    fn ask_once<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, &str)]) -> Result<T, Trouble> {
-        let arguments = [("target", target)].into_iter().chain(more.iter().copied());
-        let arguments = arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    fn ask_once<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, String)]) -> Result<T, Trouble> {
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let arguments = [("target".to_owned(), target.to_owned())].into_iter().chain(more).collect();
         self.inner.request("stats", arguments).map_err(|error| Trouble::of(&error))
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A request is a line of JSON, `{"req": "stats", "args": {"target": "status"}}`. So is the answer,
 //! `{"errno": 0, "args": {"resp": ...}}`. The request `stats_meta` returns a description of the
-//! statistics. [`crate::control::server`] lists the targets.
+//! statistics. [`super::protocol`] lists the targets.
 //!
 //! # Invariants
 //!
@@ -20,9 +20,9 @@ use nix::libc::EINVAL;
 use scx_stats::prelude::*;
 use serde_json::{Value, json};
 
+use super::protocol::{Answer, Request};
 use crate::bpf::Stats;
 use crate::control::listener::{LineHandler, MAX_BYTES};
-use crate::control::protocol::{Answer, Question};
 
 /// Time for which an answer is shared with other clients.
 const FRESH: Duration = Duration::from_millis(50);
@@ -44,46 +44,36 @@ pub(crate) struct Session {
     last: Option<Stats>,
 }
 
-/// A valid request.
-enum Request {
+/// A valid line.
+enum Line {
     Meta,
-    Asks(Question),
+    Asks(Request),
 }
 
-impl<F: FnMut(Question) -> Option<Answer>> Handler<F> {
+impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
     pub(crate) fn new(ask: F) -> Self {
         let meta = Stats::meta();
         Self { ask, meta: wire(Ok(json!({ meta.name.clone(): meta }))), known: BTreeMap::new() }
     }
 
     /// Return the answer, or None when the main thread has ended.
-    fn reply(&mut self, session: &mut Session, question: Question) -> Option<Result<Value>> {
-        if question == Question::Stats {
-            return self.stats(session);
+    fn reply(&mut self, session: &mut Session, request: Request) -> Option<Result<Value>> {
+        match (self.ask)(request)? {
+            Answer::Stats(now) => self.stats(session, now),
+            answer => Some(answer.encode()),
         }
-        Some(match (self.ask)(question)? {
-            Answer::Stats(stats) => stats.to_json(),
-            Answer::Status(report) => serde_json::to_value(report).map_err(Into::into),
-            Answer::Tasks(tasks) => {
-                tasks.map_err(|error| anyhow!(error)).and_then(|tasks| Ok(serde_json::to_value(tasks)?))
-            }
-            Answer::Cgroups(reply) => serde_json::to_value(reply).map_err(Into::into),
-            Answer::Swaps(report) => serde_json::to_value(report).map_err(Into::into),
-            Answer::Reload(reply) => serde_json::to_value(reply).map_err(Into::into),
-        })
     }
 
-    /// Return the statistics since the client's last question.
-    fn stats(&mut self, session: &mut Session) -> Option<Result<Value>> {
-        let mut ask = || match (self.ask)(Question::Stats) {
-            Some(Answer::Stats(stats)) => Some(stats),
-            _ => None,
-        };
+    /// Return the statistics since the client's last request. The first request of a client asks
+    /// once more, to have a difference.
+    fn stats(&mut self, session: &mut Session, mut now: Stats) -> Option<Result<Value>> {
         let last = match session.last.take() {
             Some(last) => last,
-            None => ask()?,
+            None => match (self.ask)(Request::Stats)? {
+                Answer::Stats(later) => std::mem::replace(&mut now, later),
+                answer => return Some(answer.encode()),
+            },
         };
-        let now = ask()?;
         let delta = now.since(&last);
         session.last = Some(now);
         Some(delta.to_json())
@@ -104,35 +94,19 @@ impl<F: FnMut(Question) -> Option<Answer>> Handler<F> {
     }
 }
 
-fn understand(line: &[u8]) -> Result<Request> {
+fn understand(line: &[u8]) -> Result<Line> {
     let request: StatsRequest = serde_json::from_slice(line).context("this is no request")?;
     match request.req.as_str() {
-        "stats" => question(&request.args).map(Request::Asks),
-        "stats_meta" => Ok(Request::Meta),
+        "stats" => {
+            let target = request.args.get("target").map_or("top", String::as_str);
+            Request::read(target, &request.args).map(Line::Asks)
+        }
+        "stats_meta" => Ok(Line::Meta),
         _ => bail!("unknown command; there are stats and stats_meta"),
     }
 }
 
-/// Parse the arguments of a `stats` request.
-fn question(args: &BTreeMap<String, String>) -> Result<Question> {
-    Ok(match args.get("target").map_or("top", String::as_str) {
-        "top" => Question::Stats,
-        "status" => Question::Status,
-        "tasks" => Question::Tasks,
-        "cgroups" => {
-            let request = args.get("request").context("the question has no request")?;
-            Question::Cgroups(serde_json::from_str(request).context("the request is of another version")?)
-        }
-        "swaps" => {
-            let first = args.get("from").map_or(Ok(0), |first| first.parse());
-            Question::Swaps(first.context("from is no number")?)
-        }
-        "reload" => Question::Reload,
-        _ => bail!("unknown stat target"),
-    })
-}
-
-impl<F: FnMut(Question) -> Option<Answer>> LineHandler for Handler<F> {
+impl<F: FnMut(Request) -> Option<Answer>> LineHandler for Handler<F> {
     type Session = Session;
 
     fn answer(&mut self, session: &mut Session, line: &[u8]) -> Option<Arc<[u8]>> {
@@ -143,16 +117,16 @@ impl<F: FnMut(Question) -> Option<Answer>> LineHandler for Handler<F> {
         if let Some(known) = self.known(line, Instant::now()) {
             return Some(known);
         }
-        let question = match understand(line) {
-            Ok(Request::Asks(question)) => question,
-            Ok(Request::Meta) => return Some(self.meta.clone()),
+        let request = match understand(line) {
+            Ok(Line::Asks(request)) => request,
+            Ok(Line::Meta) => return Some(self.meta.clone()),
             Err(error) => return Some(wire(Err(error))),
         };
-        let shared = matches!(question, Question::Status | Question::Tasks);
-        if matches!(question, Question::Cgroups(_) | Question::Reload) {
+        let shared = request.is_shared();
+        if request.is_command() {
             self.known.clear();
         }
-        let bytes = wire(self.reply(session, question)?);
+        let bytes = wire(self.reply(session, request)?);
         if shared {
             self.keep(line, &bytes);
         }

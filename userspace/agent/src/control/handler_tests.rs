@@ -1,31 +1,25 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
 use crate::bpf::TaskReport;
 use crate::control::Reply;
-use crate::optin::CgroupsReport;
 use crate::options::reload::ReloadReport;
-use crate::swaps::SwapsReport;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 
 /// Number of malformed requests that are tried.
 const TRIES: u32 = 1_000_000;
 
-/// Make a handler that answers everything and counts its questions.
-fn desk(asked: &mut u64) -> Handler<impl FnMut(Question) -> Option<Answer>> {
-    Handler::new(move |question| {
+/// Make a handler that answers everything and counts its requests.
+fn handler(asked: &mut u64) -> Handler<impl FnMut(Request) -> Option<Answer>> {
+    Handler::new(move |request| {
         *asked += 1;
-        Some(match question {
-            Question::Stats => Answer::Stats(Stats { moved: *asked, ..Stats::default() }),
-            Question::Status | Question::Tasks => {
-                Answer::Tasks(Ok(vec![TaskReport { name: "seven".into(), ..TaskReport::default() }]))
+        Some(match request {
+            Request::Stats => Answer::Stats(Stats { moved: *asked, ..Stats::default() }),
+            Request::Status | Request::Tasks => {
+                Answer::Other(Box::new(vec![TaskReport { name: "seven".into(), ..TaskReport::default() }]))
             }
-            Question::Cgroups(_) => Answer::Cgroups(Reply::Done(CgroupsReport::default())),
-            Question::Swaps(first) => {
-                Answer::Swaps(Box::new(SwapsReport { next: first, ..SwapsReport::default() }))
-            }
-            Question::Reload => Answer::Reload(Reply::Done(ReloadReport::default())),
+            _ => Answer::Other(Box::new(Reply::Done(ReloadReport::default()))),
         })
     })
 }
@@ -91,12 +85,12 @@ fn malformed(rng: &mut ChaCha8Rng) -> Vec<u8> {
 #[test]
 fn whatever_the_bytes_there_is_one_line_of_json() {
     let (mut asked, mut understood, mut refused) = (0, 0u32, 0u32);
-    let mut desk = desk(&mut asked);
+    let mut handler = handler(&mut asked);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut session = Session::default();
     for attempt in 0..TRIES {
         let line = malformed(&mut rng);
-        let bytes = desk.answer(&mut session, &line).unwrap();
+        let bytes = handler.answer(&mut session, &line).unwrap();
         if line.trim_ascii().is_empty() {
             assert!(bytes.is_empty());
             continue;
@@ -111,19 +105,19 @@ fn whatever_the_bytes_there_is_one_line_of_json() {
         }
         understood += u32::from(fine);
         refused += u32::from(!fine);
-        assert!(desk.known.len() <= MAX_KNOWN);
+        assert!(handler.known.len() <= MAX_KNOWN);
     }
     // Most requests are invalid, but some are still valid: the test covers both cases.
     assert!(refused > TRIES / 2 && understood > TRIES / 100, "{refused} refused, {understood} understood");
-    drop(desk);
+    drop(handler);
     assert!(asked > 0 && asked <= 2 * u64::from(understood));
 }
 
 #[test]
 fn what_many_ask_is_asked_once_until_something_is_commanded() {
     let mut asked = 0;
-    let mut desk = desk(&mut asked);
-    let mut ask = |at: usize| desk.answer(&mut Session::default(), WELL_FORMED[at].as_bytes()).unwrap();
+    let mut handler = handler(&mut asked);
+    let mut ask = |at: usize| handler.answer(&mut Session::default(), WELL_FORMED[at].as_bytes()).unwrap();
     let first = ask(4);
     let mut shared = 0;
     for _ in 0..100 {
@@ -139,13 +133,26 @@ fn what_many_ask_is_asked_once_until_something_is_commanded() {
 #[test]
 fn statistics_are_since_the_clients_last_question() {
     let mut asked = 0;
-    let mut desk = desk(&mut asked);
+    let mut handler = handler(&mut asked);
     let (mut one, mut other) = (Session::default(), Session::default());
     // The first question of each session asks twice, to have a difference to report.
     let mut moved = |session: &mut Session| {
-        let bytes = desk.answer(session, WELL_FORMED[0].as_bytes()).unwrap();
+        let bytes = handler.answer(session, WELL_FORMED[0].as_bytes()).unwrap();
         let answer: StatsResponse = serde_json::from_slice(&bytes).unwrap();
         answer.args["resp"]["moved"].as_u64().unwrap()
     };
     assert_eq!([moved(&mut one), moved(&mut other), moved(&mut other), moved(&mut one)], [1, 1, 1, 4]);
+}
+
+/// Each declared request is read, and no other.
+#[test]
+fn every_target_is_read() {
+    for target in Request::TARGETS {
+        let line = |line: &&&str| line.contains(&format!("\"target\":\"{target}\""));
+        let line = WELL_FORMED.iter().find(line).unwrap_or_else(|| panic!("no request for {target}"));
+        assert!(understand(line.as_bytes()).is_ok(), "{line}");
+    }
+    assert!(understand(br#"{"req":"stats","args":{"target":"stat"}}"#).is_err());
+    let swaps = understand(br#"{"req":"stats","args":{"target":"swaps"}}"#);
+    assert!(matches!(swaps, Ok(Line::Asks(Request::Swaps(None)))));
 }

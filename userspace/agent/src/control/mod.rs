@@ -12,8 +12,8 @@ mod server;
 mod status;
 
 pub use client::Client;
-pub(crate) use protocol::Question;
+pub(crate) use protocol::{Instance, Request};
 pub use reply::Reply;
-pub(crate) use server::{Instance, Server};
+pub(crate) use server::Server;
 pub(crate) use status::State;
 pub use status::{CpuClass, Machine, Scope, StatusReport, Thresholds};

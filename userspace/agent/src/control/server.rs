@@ -7,25 +7,14 @@
 //!
 //! # Approach
 //!
-//! One thread serves the clients ([`crate::control::listener`]), parses their requests ([`crate::control::handler`]) and
-//! passes their questions on one at a time. The main thread waits for questions together with its
-//! other sources and answers at once. The targets are:
-//!
-//! | target | answer |
-//! |---|---|
-//! | `top` (the default) | [`Stats`] since the client's last question |
-//! | `status` | [`StatusReport`] |
-//! | `tasks` | a list of [`TaskReport`] |
-//! | `cgroups`, with `request` a [`CgroupRequest`] as JSON | a [`Reply`] with a [`CgroupsReport`] |
-//! | `reload` | a [`Reply`] with a [`ReloadReport`] |
-//! | `swaps`, with `from` the number of a swap | [`SwapsReport`] |
+//! One thread serves the clients ([`super::listener`]), reads their requests ([`super::handler`])
+//! and passes them on one at a time. The main thread waits for requests together with its
+//! other sources and answers at once. [`crate::control::protocol`] declares the requests.
 //!
 //! # Invariants
 //!
-//! Every question gets exactly one answer. No scheduling decision waits for this code: scheduling
+//! Every request gets exactly one answer. No scheduling decision waits for this code: scheduling
 //! goes on while this process sleeps.
-//!
-//! [`Reply`]: crate::control::Reply
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -33,33 +22,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
-use crate::bpf::Stats;
-use crate::bpf::TaskReport;
 use crate::control::handler::Handler;
 use crate::control::listener::{self, Service};
-use crate::control::protocol::{Answer, Question};
-use crate::control::status::StatusReport;
-use crate::failure::Failure;
-use crate::optin::{CgroupRequest, CgroupsReport};
-use crate::options::reload::ReloadReport;
-use crate::swaps::SwapsReport;
+use crate::control::protocol::{Answer, Instance, Request};
 
 /// Default socket, at which clients of scx_stats expect the running scheduler.
 const PATH: &str = "/var/run/scx/root/stats";
 
-/// Source of the answers.
-pub(crate) trait Instance {
-    fn stats(&self) -> Stats;
-    fn status(&self) -> StatusReport;
-    fn tasks(&self) -> Result<Vec<TaskReport>>;
-    fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure>;
-    fn reload(&mut self) -> Result<ReloadReport, Failure>;
-    fn swaps(&self, first: u64) -> SwapsReport;
-}
-
 /// The socket and its thread. Dropping it ends the thread.
 pub(crate) struct Server {
-    questions: Receiver<Question>,
+    requests: Receiver<Request>,
     answers: Sender<Answer>,
     path: PathBuf,
     /// Closing it ends the thread.
@@ -71,11 +43,11 @@ impl Server {
     pub(crate) fn launch(path: Option<&Path>) -> Result<Self> {
         let path = path.unwrap_or(Path::new(PATH)).to_owned();
         let socket = listener::listen(&path)?;
-        let (ask, questions) = unbounded();
+        let (ask, requests) = unbounded();
         let (answers, receiver) = unbounded();
         let (_stop, stopped) = UnixStream::pair().context("cannot make a pair of sockets")?;
-        let handler = Handler::new(move |question| {
-            ask.send(question).ok()?;
+        let handler = Handler::new(move |request| {
+            ask.send(request).ok()?;
             receiver.recv().ok()
         });
         let service = Service::new(socket, handler);
@@ -83,24 +55,17 @@ impl Server {
             .name("socket".into())
             .spawn(move || service.run(&stopped))
             .context("cannot start a thread for the socket")?;
-        Ok(Self { questions, answers, path, _stop })
+        Ok(Self { requests, answers, path, _stop })
     }
 
-    /// Return the channel on which questions arrive.
-    pub(crate) fn questions(&self) -> &Receiver<Question> {
-        &self.questions
+    /// Return the channel on which requests arrive.
+    pub(crate) fn requests(&self) -> &Receiver<Request> {
+        &self.requests
     }
 
-    /// Answer a question that was received.
-    pub(crate) fn answer(&self, question: Question, source: &mut dyn Instance) {
-        let answer = match question {
-            Question::Stats => Answer::Stats(source.stats()),
-            Question::Status => Answer::Status(Box::new(source.status())),
-            Question::Tasks => Answer::Tasks(source.tasks().map_err(|error| format!("{error:#}"))),
-            Question::Cgroups(request) => Answer::Cgroups(source.cgroups(&request).into()),
-            Question::Reload => Answer::Reload(source.reload().into()),
-            Question::Swaps(first) => Answer::Swaps(Box::new(source.swaps(first))),
-        };
+    /// Answer a request that was received.
+    pub(crate) fn answer(&self, request: Request, instance: &mut dyn Instance) {
+        let answer = request.answer(instance);
         // Sending fails only when the thread has ended, and then no client waits.
         let _ = self.answers.send(answer);
     }

@@ -2,11 +2,15 @@
 
 use super::*;
 use crate::bpf::Band;
+use crate::bpf::{Stats, TaskReport};
 use crate::control::Client;
 use crate::control::Reply;
 use crate::control::State;
-use crate::optin::CgroupReport;
-use crate::options::RunOptions;
+use crate::control::StatusReport;
+use crate::failure::Failure;
+use crate::optin::{CgroupReport, CgroupRequest, CgroupsReport};
+use crate::options::{ReloadReport, RunOptions};
+use crate::swaps::SwapsReport;
 use anyhow::bail;
 use scx_stats::StatsClient;
 use std::cell::Cell;
@@ -28,7 +32,7 @@ impl Instance for FakeInstance {
         Stats { moved: 10 * self.asked.get(), ..Stats::default() }
     }
 
-    fn status(&self) -> StatusReport {
+    fn status(&mut self) -> StatusReport {
         let options = RunOptions::default();
         StatusReport::new(
             &options,
@@ -40,11 +44,11 @@ impl Instance for FakeInstance {
         )
     }
 
-    fn swaps(&self, first: u64) -> SwapsReport {
-        SwapsReport { next: first + 3, ..SwapsReport::default() }
+    fn swaps(&mut self, from: Option<u64>) -> SwapsReport {
+        SwapsReport { next: from.unwrap_or(0) + 3, ..SwapsReport::default() }
     }
 
-    fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
+    fn cgroups(&mut self, request: CgroupRequest) -> Result<CgroupsReport, Failure> {
         if self.refuses {
             return Err(Failure::usage("no such cgroup; name another"));
         }
@@ -63,7 +67,7 @@ impl Instance for FakeInstance {
         Ok(ReloadReport::default())
     }
 
-    fn tasks(&self) -> Result<Vec<TaskReport>> {
+    fn tasks(&mut self) -> Result<Vec<TaskReport>> {
         if self.refuses {
             bail!("no iterator");
         }
@@ -85,8 +89,8 @@ fn served<T: Send>(fake: &mut FakeInstance, clients: impl FnOnce(&Path) -> T + S
             result
         });
         while !done.load(Ordering::Relaxed) {
-            if let Ok(question) = server.questions().recv_timeout(Duration::from_millis(20)) {
-                server.answer(question, fake);
+            if let Ok(request) = server.requests().recv_timeout(Duration::from_millis(20)) {
+                server.answer(request, fake);
             }
         }
         thread.join().unwrap().unwrap()
@@ -105,7 +109,7 @@ fn every_target_is_answered() {
             let report = client.cgroups(&request).unwrap();
             assert_eq!(report.cgroups[0].path, format!("{request:?}"));
         }
-        assert_eq!([0, 1 << 40].map(|first| client.swaps(first).unwrap().next), [3, (1 << 40) + 3]);
+        assert_eq!([None, Some(1 << 40)].map(|from| client.swaps(&from).unwrap().next), [3, (1 << 40) + 3]);
         assert_eq!(client.reload().unwrap(), ReloadReport::default());
         let mut raw = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
         for _ in 0..3 {

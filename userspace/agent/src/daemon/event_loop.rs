@@ -77,7 +77,7 @@ impl Daemon<'_, '_, '_> {
             }
             self.keep_up(&event);
             match (event, server) {
-                (Wakeup::Asked(question), Some(server)) => server.answer(question, &mut self),
+                (Wakeup::Asked(request), Some(server)) => server.answer(request, &mut self),
                 // The log shows the result of a reload by signal.
                 (Wakeup::Signal(Signal::Reload), _) => drop(self.reload()),
                 _ => {}
@@ -169,11 +169,11 @@ impl Instance for Daemon<'_, '_, '_> {
         self.attached.stats().with(&self.swaps.summary())
     }
 
-    fn swaps(&self, first: u64) -> SwapsReport {
-        self.swaps.report(monotonic_ns(), first)
+    fn swaps(&mut self, from: Option<u64>) -> SwapsReport {
+        self.swaps.report(monotonic_ns(), from.unwrap_or(0))
     }
 
-    fn status(&self) -> StatusReport {
+    fn status(&mut self) -> StatusReport {
         let attached = &self.attached;
         let uptime = self.started.elapsed();
         let state = State::of(self.chosen.scope(attached), &self.live, &self.recal);
@@ -191,11 +191,11 @@ impl Instance for Daemon<'_, '_, '_> {
         }
     }
 
-    fn cgroups(&mut self, request: &CgroupRequest) -> Result<CgroupsReport, Failure> {
-        self.chosen.answer(request, &mut self.attached)
+    fn cgroups(&mut self, request: CgroupRequest) -> Result<CgroupsReport, Failure> {
+        self.chosen.answer(&request, &mut self.attached)
     }
 
-    fn tasks(&self) -> Result<Vec<TaskReport>> {
+    fn tasks(&mut self) -> Result<Vec<TaskReport>> {
         self.attached.tasks()
     }
 

@@ -142,7 +142,7 @@ fn run_once(
     }
     let mut sources = Sources {
         signals,
-        questions: server.as_ref().map_or_else(|_| never(), |server| server.questions().clone()),
+        requests: server.as_ref().map_or_else(|_| never(), |server| server.requests().clone()),
         notify: scope.notify(),
         thermal: listener.as_ref().map_or_else(never, |listener| listener.events().clone()),
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, never, select};
 
-use crate::control::Question;
+use crate::control::Request;
 use crate::daemon::signals::Signal;
 use crate::recal::thermal::ThermalEvent;
 
@@ -16,7 +16,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wakeup {
     Signal(Signal),
-    Asked(Question),
+    Asked(Request),
     /// An event of an opted-in cgroup arrived.
     CgroupEvent,
     /// A thermal event arrived.
@@ -28,7 +28,7 @@ pub(crate) enum Wakeup {
 /// Sources that wake the main thread.
 pub(crate) struct Sources<'a> {
     pub(crate) signals: &'a mut Receiver<Signal>,
-    pub(crate) questions: Receiver<Question>,
+    pub(crate) requests: Receiver<Request>,
     pub(crate) notify: Receiver<()>,
     pub(crate) thermal: Receiver<ThermalEvent>,
 }
@@ -50,8 +50,8 @@ impl Sources<'_> {
                 self.thermal = never();
                 Wakeup::Quiet
             }, Wakeup::Thermal),
-            recv(self.questions) -> asked => asked.map_or_else(|_| {
-                self.questions = never();
+            recv(self.requests) -> asked => asked.map_or_else(|_| {
+                self.requests = never();
                 Wakeup::Quiet
             }, Wakeup::Asked),
             default(time_left) => Wakeup::Quiet,
@@ -69,13 +69,13 @@ mod tests {
     fn the_watching_thread_hears_everyone_and_outlives_them() {
         const SHORT: Duration = Duration::from_millis(5);
         let (stop, mut signals) = unbounded();
-        let (ask, questions) = unbounded();
+        let (ask, requests) = unbounded();
         let (sender, notify) = unbounded();
         let (announce, thermal) = unbounded();
-        let mut sources = Sources { signals: &mut signals, questions, notify, thermal };
+        let mut sources = Sources { signals: &mut signals, requests, notify, thermal };
         assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
-        assert!(ask.send(Question::Tasks).is_ok());
-        assert_eq!(sources.wait(SHORT), Wakeup::Asked(Question::Tasks));
+        assert!(ask.send(Request::Tasks).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::Asked(Request::Tasks));
         assert!(sender.send(()).is_ok());
         assert_eq!(sources.wait(SHORT), Wakeup::CgroupEvent);
         assert!(announce.send(ThermalEvent::Somewhere).is_ok());
