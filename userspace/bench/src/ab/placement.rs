@@ -30,11 +30,11 @@
 //! * One busy sibling counts like several, and the kind of its task does not matter.
 //! * Mixes with more than [`MAX_ASSIGNMENTS`] assignments are refused.
 
+mod classes;
 mod cores;
-mod progress;
 
-pub(super) use progress::classes;
-pub use progress::{Class, Classes, KindProgress};
+pub(super) use classes::classes;
+pub use classes::{Class, Classes, KindProgress};
 
 use crate::spec::Kind;
 use cores::{Order, Side};

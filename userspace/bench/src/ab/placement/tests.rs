@@ -1,6 +1,6 @@
 //! Placements with and without siblings.
 
-use super::progress::SHARED_DEFAULT;
+use super::classes::SHARED_DEFAULT;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
