@@ -8,7 +8,8 @@
  *     figures smt          CPUs 0 and 1, siblings: each alone, then both
  *     figures memory       a chase over local, remote, interleaved memory
  *     figures bandwidth    streams of one node, of two, and one with a loop
- *     figures transfers    words that CPUs hand over, share, or keep in a line
+ *     figures transfers    words that CPUs share, or keep in a line
+ *     figures handover     a word that two CPUs hand over to each other
  *     figures attribution  two tasks that alternate every ms on one CPU
  *     figures sleep        a sleep of ten seconds
  *
@@ -181,23 +182,32 @@ static double put_transfers(const char *name, int count, double rate)
 	return transfers / ns;
 }
 
+static const struct counter {
+	const char *name;
+	int count;
+	int stride; /* from one task's word to the next, in words */
+} counters[] = {{"padded", 2, LINE}, {"falsely", 2, 1}, {"counter2", 2, 0}, {"counter4", 4, 0}};
+
+/* The first counter shares no line, so it returns the kernel's rate. */
+static double put_counter(int c, double rate)
+{
+	for (int i = 0; i < counters[c].count; i++)
+		writer(i, add, 10000, 2 * c * LINE + i * counters[c].stride);
+	return put_transfers(counters[c].name, counters[c].count, rate);
+}
+
 static void figure_transfers(void)
 {
-	/* The distance of the tasks' words in words of eight bytes. */
-	static const struct {
-		const char *name;
-		int count, stride;
-	} counters[] = {{"padded", 2, LINE}, {"falsely", 2, 1}, {"counter2", 2, 0}, {"counter4", 4, 0}};
-	double rate = 0;
+	double rate = put_counter(0, 0);
 
-	for (int c = 0; c < 4; c++) {
-		double own;
+	for (int c = 1; c < 4; c++)
+		put_counter(c, rate);
+}
 
-		for (int i = 0; i < counters[c].count; i++)
-			writer(i, add, 10000, 2 * c * LINE + i * counters[c].stride);
-		own = put_transfers(counters[c].name, counters[c].count, rate);
-		rate = c ? rate : own;
-	}
+static void figure_handover(void)
+{
+	double rate = put_counter(0, 0);
+
 	/* The kernel's transfers weigh more if those of the tasks are few. */
 	window_ns = 600e6;
 	for (int i = 0; i < 2; i++) {
@@ -261,10 +271,10 @@ static const struct figure {
 	const char *name;
 	void (*run)(void);
 } figures[] = {
-    {"execute", figure_execute},     {"smt", figure_smt},
-    {"memory", figure_memory},	     {"bandwidth", figure_bandwidth},
-    {"transfers", figure_transfers}, {"attribution", figure_attribution},
-    {"sleep", figure_sleep},
+    {"execute", figure_execute},	 {"smt", figure_smt},
+    {"memory", figure_memory},		 {"bandwidth", figure_bandwidth},
+    {"transfers", figure_transfers},	 {"handover", figure_handover},
+    {"attribution", figure_attribution}, {"sleep", figure_sleep},
 };
 
 int main(int argc, char **argv)
