@@ -25,11 +25,12 @@ struct sim_host {
 	/* DSQs */
 	s32 (*create_dsq)(void *kernel, u64 dsq, s32 node);
 	void (*insert)(void *kernel, struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags);
-	void (*insert_vtime)(void *kernel, struct task_struct *p, u64 dsq, u64 slice, u64 vtime, u64 enq_flags);
+	void (*insert_vtime)(void *kernel, struct task_struct *p, u64 dsq, u64 slice, u64 vtime,
+			     u64 enq_flags);
 	bool (*move_to_local)(void *kernel, u64 dsq);
 	s32 (*nr_queued)(void *kernel, u64 dsq);
 	u32 (*reenqueue_local)(void *kernel);
-	/* Begin an iteration: return the newest sequence number that it sees. */
+	/* Begin an iteration: return the newest sequence number in it. */
 	u64 (*iter_begin)(void *kernel, u64 dsq);
 	/* Return the next task, NULL after the last one. */
 	struct task_struct *(*iter_next)(void *kernel, struct sim_iter_scx_dsq *iter);

@@ -165,8 +165,8 @@ struct bpf_perf_event_value {
 #define SCX_OPS_ENQ_LAST       (1ull << 1)
 #define SCX_OPS_SWITCH_PARTIAL (1ull << 3)
 
-#define SCX_TASK_QUEUED	     1u
-#define SCX_SLICE_DFL	     20000000ull
+#define SCX_TASK_QUEUED 1u
+#define SCX_SLICE_DFL	20000000ull
 
 /* The callbacks of a scheduler. */
 struct sched_ext_ops {

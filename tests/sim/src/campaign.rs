@@ -6,8 +6,8 @@ use crate::random;
 use crate::scenario::Scenario;
 use crate::unit::Image;
 
-/// Rules that known defects of `bpf/` break. Campaigns pass over them; `tests/defects.rs` has a case
-/// for each, ignored until it is repaired. Remove the entry with the repair.
+/// Rules that known defects of `bpf/` break. Campaigns pass over them, and `tests/defects.rs` has a
+/// case for each, ignored until it is repaired. Remove the entry with the repair.
 pub const KNOWN: &[&str] = &["unmarked", "idle-unmarked", "idle-global", "queued"];
 
 /// Return true if a known defect explains the fault.

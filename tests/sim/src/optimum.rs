@@ -8,7 +8,7 @@
 //! # Approach
 //!
 //! The speed of a task on a CPU is the inverse of its time for a unit of work there. The assignment
-//! with the largest sum is found by the Hungarian method with potentials [Kuhn55], one task after
+//! with the largest sum is found by the Hungarian method (Kuhn 1955) with potentials, one task after
 //! the other along the cheapest alternating path, in O(tasks^2 * CPUs).
 //!
 //! # Limits
@@ -93,6 +93,7 @@ fn largest_sum(values: &[Vec<f64>]) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -24,8 +24,8 @@ pub const AUDIT_NS: u64 = 500_000;
 /// Bounds, in addition to ticks [ns].
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// A task waits while an allowed CPU idles. A wakee behind its waker waits for the tick after the
-    /// waker's least slice.
+    /// A task waits while an allowed CPU idles. A wakee behind its waker waits for the tick after
+    /// the waker's least slice.
     pub idle_ns: u64,
     /// A task is in a DSQ of the scheduler while an allowed CPU idles. A kick ends that.
     pub queued_ns: u64,

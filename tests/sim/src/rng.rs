@@ -1,8 +1,8 @@
 //! Random numbers that are the same on every machine and with every version of every library: a
 //! seed in a report repeats a run years later.
 //!
-//! The generator is SplitMix64 [Steele14]: a counter through a mixing function. It is not meant to be
-//! unpredictable.
+//! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter through a mixing
+//! function. It is not meant to be unpredictable.
 
 use std::cell::Cell;
 

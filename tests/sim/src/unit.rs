@@ -86,7 +86,7 @@ impl Unit {
             (unit.get().task_size, size_of::<ffi::task_struct>()),
             (unit.get().cpu_ctx_size, size_of::<ffi::cpu_ctx>()),
         ];
-        if sizes.iter().any(|(theirs, ours)| *theirs as usize != *ours) {
+        if sizes.iter().any(|(theirs, ours)| *theirs != *ours) {
             bail!("the object was compiled with other types {sizes:?}; build it again");
         }
         Ok(unit)

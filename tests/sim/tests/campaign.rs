@@ -1,5 +1,5 @@
 //! Random machines and loads.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::campaign;
 use bias_sim::random;

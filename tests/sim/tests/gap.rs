@@ -1,5 +1,5 @@
 //! How far the scheduler's throughput is from the best that any schedule reaches.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;

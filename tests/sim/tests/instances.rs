@@ -1,5 +1,5 @@
 //! Copies of the scheduler do not share anything, and equal cases give equal runs.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::case::Case;
 use bias_sim::kernel::Kernel;

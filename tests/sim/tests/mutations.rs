@@ -1,10 +1,11 @@
 //! Every mutation of the BPF code is found.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::time::{Duration, Instant};
 
+use bias_sim::case::Case;
 use bias_sim::unit::Image;
-use bias_sim::{campaign, mutant, random, scenario};
+use bias_sim::{campaign, mutant, random, scenario, shrink};
 
 /// Time for which a mutation is sought.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,6 +31,25 @@ fn find(name: &str) {
         }
         assert!(begun.elapsed() < PATIENCE, "{name} is not found in {seed} cases: {}", mutant.what);
     }
+}
+
+/// A case that finds a mutation shrinks to one that still finds it, and its text repeats it.
+#[test]
+fn a_case_shrinks_and_repeats() {
+    let mutants = mutant::all().unwrap();
+    let mutant = mutants.iter().find(|mutant| mutant.name == "skipped_affinity_of_request").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let object = mutant.compile(folder.path()).unwrap();
+    let image = Image::File(&object);
+    let (case, fault) = campaign::find(0.., image).unwrap().unwrap();
+    let small = shrink::shrink(&case, &fault.rule, image);
+    let size = |case: &Case| {
+        case.tasks.iter().filter(|task| task.start_ns.is_some()).count() + case.disturbances.len()
+    };
+    assert!(size(&small) < size(&case), "{} tasks and disturbances stay", size(&small));
+    let again = campaign::run(&Case::parse(&small.text()).unwrap(), image).unwrap();
+    assert_eq!(again.unwrap().rule, fault.rule);
+    assert_eq!(campaign::run(&small, Image::Plain).unwrap(), None);
 }
 
 macro_rules! mutants {

@@ -1,5 +1,5 @@
 //! Fixed cases and the figures that they reach.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::unit::Image;
 use bias_sim::{campaign, scenario};

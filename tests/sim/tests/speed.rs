@@ -1,7 +1,7 @@
 //! Speed of the simulator, and the scheduler's work per switch at any size.
 //!
 //! No test here asserts a time: a busy host would break it. The figures are in README.md.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! The same code compiled in other ways: with checks of undefined behaviour, and with other CPUs
 //! coming in between at accesses to shared memory.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use bias_sim::kernel::Interleave;
 use bias_sim::unit::Image;
 use bias_sim::{campaign, random, scenario};
 
-/// Undefined behaviour traps, which ends the process with SIGILL. BPF defines part of it; the policy
-/// claims to need none.
+/// Undefined behaviour traps, which ends the process with SIGILL. BPF defines part of it, but the
+/// policy claims to need none.
 #[test]
 fn nothing_is_undefined() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

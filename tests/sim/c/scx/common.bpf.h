@@ -35,18 +35,17 @@ int snprintf(char *restrict text, size_t size, char *restrict format, ...);
 #define __noinline	__attribute__((noinline))
 #define __kptr
 #define SEC(name)
-#define READ_ONCE(x)	 (*(volatile typeof(x) *)&(x))
-#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
-#define container_of(pointer, type, member)                                                                  \
-	((type *)((char *)(pointer) - offsetof(type, member)))
+#define READ_ONCE(x)			    (*(volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, v)		    (*(volatile typeof(x) *)&(x) = (v))
+#define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 
-#define BPF_PROG(name, args...)			    name(args)
-#define BPF_STRUCT_OPS(name, args...)		    name(args)
-#define BPF_STRUCT_OPS_SLEEPABLE(name, args...)	    name(args)
-#define SCX_OPS_DEFINE(name, args...)		    struct sched_ext_ops name = {args}
+#define BPF_PROG(name, args...)			name(args)
+#define BPF_STRUCT_OPS(name, args...)		name(args)
+#define BPF_STRUCT_OPS_SLEEPABLE(name, args...) name(args)
+#define SCX_OPS_DEFINE(name, args...)		struct sched_ext_ops name = {args}
 
 /* A map is a structure whose members carry its parameters as types. */
-#define __uint(name, value) int (*name)[value]
+#define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
 #define sim_uint(field)	    (sizeof(*(field)) / sizeof(int))
 
@@ -63,17 +62,16 @@ enum bpf_map_type {
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1ull
 
 #define sim_map_lookup(map, at, cpu)                                                                         \
-	((typeof((map)->value))sim_host->map_lookup(                                                         \
-	    sim_kernel, map, sim_uint((map)->type), sim_uint((map)->max_entries), sizeof(*(map)->key),       \
-	    sizeof(*(map)->value), at, cpu))
+	((typeof((map)->value))sim_host->map_lookup(sim_kernel, map, sim_uint((map)->type),                  \
+						    sim_uint((map)->max_entries), sizeof(*(map)->key),       \
+						    sizeof(*(map)->value), at, cpu))
 #define bpf_map_lookup_elem(map, at)		 sim_map_lookup(map, at, -1)
 #define bpf_map_lookup_percpu_elem(map, at, cpu) sim_map_lookup(map, at, cpu)
 #define bpf_task_storage_get(map, p, init, flags)                                                            \
 	((typeof((map)->value))sim_task_storage_get(map, p, sizeof(*(map)->value), flags))
-#define bpf_ringbuf_reserve(map, size, flags) sim_host->ringbuf_reserve(sim_kernel, map, size)
-#define bpf_ringbuf_submit(record, flags)     sim_host->ringbuf_submit(sim_kernel, record)
-#define bpf_perf_event_read_value(map, index, value, size)                                                   \
-	sim_host->perf_read(sim_kernel, index, value)
+#define bpf_ringbuf_reserve(map, size, flags)		   sim_host->ringbuf_reserve(sim_kernel, map, size)
+#define bpf_ringbuf_submit(record, flags)		   sim_host->ringbuf_submit(sim_kernel, record)
+#define bpf_perf_event_read_value(map, index, value, size) sim_host->perf_read(sim_kernel, index, value)
 
 static __always_inline void *sim_task_storage_get(void *map, struct task_struct *p, size_t size, u64 flags)
 {
@@ -92,13 +90,12 @@ extern bool __scx_prolog_disables_migration __attribute__((visibility("hidden"))
  * All fields exist, but for the one that a configuration without preemptible
  * RCU lacks.
  */
-#define bpf_core_field_exists(field...)                                                                         \
+#define bpf_core_field_exists(field...)                                                                      \
 	(!__builtin_strstr(#field, "rcu_read_lock_nesting") || sim_preempt_rcu)
-#define BPF_CORE_READ_1(from, a)    ((from)->a)
-#define BPF_CORE_READ_2(from, a, b) ((from)->a->b)
-#define sim_third(a, b, name, ...)  name
-#define BPF_CORE_READ(from, path...)                                                                         \
-	sim_third(path, BPF_CORE_READ_2, BPF_CORE_READ_1)(from, path)
+#define BPF_CORE_READ_1(from, a)     ((from)->a)
+#define BPF_CORE_READ_2(from, a, b)  ((from)->a->b)
+#define sim_third(a, b, name, ...)   name
+#define BPF_CORE_READ(from, path...) sim_third(path, BPF_CORE_READ_2, BPF_CORE_READ_1)(from, path)
 
 /* Loops. */
 #define bpf_for(i, start, end)                                                                               \
@@ -176,22 +173,22 @@ static inline bool bpf_cpumask_empty(struct cpumask *mask)
 #define bpf_seq_write(seq, data, n) sim_host->seq_write(sim_kernel, data, n)
 
 /* kfuncs. */
-#define scx_bpf_create_dsq(dsq, node)		   sim_host->create_dsq(sim_kernel, dsq, node)
-#define scx_bpf_dsq_insert(p, dsq, slice, flags)   sim_host->insert(sim_kernel, p, dsq, slice, flags)
+#define scx_bpf_create_dsq(dsq, node)		 sim_host->create_dsq(sim_kernel, dsq, node)
+#define scx_bpf_dsq_insert(p, dsq, slice, flags) sim_host->insert(sim_kernel, p, dsq, slice, flags)
 #define scx_bpf_dsq_insert_vtime(p, dsq, slice, vtime, flags)                                                \
 	sim_host->insert_vtime(sim_kernel, p, dsq, slice, vtime, flags)
-#define scx_bpf_dsq_move_to_local(dsq, flags)	   sim_host->move_to_local(sim_kernel, dsq)
-#define scx_bpf_dsq_nr_queued(dsq)		   sim_host->nr_queued(sim_kernel, dsq)
-#define scx_bpf_reenqueue_local()		   sim_host->reenqueue_local(sim_kernel)
-#define scx_bpf_kick_cpu(cpu, flags)		   sim_host->kick_cpu(sim_kernel, cpu, flags)
-#define scx_bpf_pick_idle_cpu(mask, flags)	   sim_host->pick_idle_cpu(sim_kernel, mask, flags)
-#define scx_bpf_test_and_clear_cpu_idle(cpu)	   sim_host->test_and_clear_cpu_idle(sim_kernel, cpu)
-#define scx_bpf_get_idle_cpumask()		   sim_host->idle_cpumask(sim_kernel)
-#define scx_bpf_get_idle_smtmask()		   sim_host->idle_smtmask(sim_kernel)
-#define scx_bpf_put_idle_cpumask(mask)		   ((void)(mask))
-#define scx_bpf_task_cpu(p)			   ((s32)(p)->thread_info.cpu)
-#define scx_bpf_task_set_slice(p, value)	   ((p)->scx.slice = (value))
-#define scx_bpf_task_set_dsq_vtime(p, value)	   ((p)->scx.dsq_vtime = (value))
+#define scx_bpf_dsq_move_to_local(dsq, flags) sim_host->move_to_local(sim_kernel, dsq)
+#define scx_bpf_dsq_nr_queued(dsq)	      sim_host->nr_queued(sim_kernel, dsq)
+#define scx_bpf_reenqueue_local()	      sim_host->reenqueue_local(sim_kernel)
+#define scx_bpf_kick_cpu(cpu, flags)	      sim_host->kick_cpu(sim_kernel, cpu, flags)
+#define scx_bpf_pick_idle_cpu(mask, flags)    sim_host->pick_idle_cpu(sim_kernel, mask, flags)
+#define scx_bpf_test_and_clear_cpu_idle(cpu)  sim_host->test_and_clear_cpu_idle(sim_kernel, cpu)
+#define scx_bpf_get_idle_cpumask()	      sim_host->idle_cpumask(sim_kernel)
+#define scx_bpf_get_idle_smtmask()	      sim_host->idle_smtmask(sim_kernel)
+#define scx_bpf_put_idle_cpumask(mask)	      ((void)(mask))
+#define scx_bpf_task_cpu(p)		      ((s32)(p)->thread_info.cpu)
+#define scx_bpf_task_set_slice(p, value)      ((p)->scx.slice = (value))
+#define scx_bpf_task_set_dsq_vtime(p, value)  ((p)->scx.dsq_vtime = (value))
 
 static inline void sim_print(char *line)
 {

@@ -154,7 +154,8 @@ impl Kernel {
         self.unlock(cpu);
     }
 
-    /// Carry out the deferred insertions of `cpu`, which is locked (process_ddsp_deferred_locals()).
+    /// Carry out the deferred insertions of `cpu`, which is locked
+    /// (process_ddsp_deferred_locals()).
     pub(crate) fn run_deferred(&self, cpu: usize) {
         loop {
             let next = self.cpus[cpu].deferred.borrow_mut().pop_front();

@@ -10,6 +10,7 @@ const ROOT_ID: i32 = 1;
 
 /// The cgroups of a machine. Group 0 is the root; the groups of a case follow.
 #[derive(Debug)]
+#[allow(clippy::vec_box)] // Children and BPF code hold the addresses while the list grows.
 pub struct Groups(Vec<Box<UnsafeCell<ffi::task_group>>>);
 
 impl Groups {

@@ -47,7 +47,8 @@ impl Memory {
         }
     }
 
-    /// Look up `key` in an array, or in an array per CPU at `cpu`. Return null if it is out of range.
+    /// Look up `key` in an array, or in an array per CPU at `cpu`. Return null if it is out of
+    /// range.
     pub fn lookup(
         &self,
         definition: *const c_void,

@@ -2,8 +2,8 @@
 //!
 //! # Problem
 //!
-//! The scheduler's callbacks are correct only in the order, and under the locks, in which the kernel
-//! calls them. So each rule here follows a function of `kernel/sched/ext.c` (in 7.x
+//! The scheduler's callbacks are correct only in the order, and under the locks, in which the
+//! kernel calls them. So each rule here follows a function of `kernel/sched/ext.c` (in 7.x
 //! `kernel/sched/ext/ext.c`) or of `kernel/sched/core.c`, which its comment names.
 //!
 //! # Approach
@@ -12,9 +12,9 @@
 //! with interrupts off, such as a tick or a switch. All state is in cells, so that a callback can
 //! come back into the engine through a kfunc while the engine waits for it.
 //!
-//! An activity takes no virtual time by itself. With [`Config::interleave`], it runs on a stack of
-//! its own and may be suspended at each kfunc (and, with traced code, at each access to shared
-//! memory). Other CPUs run meanwhile. Runqueue locks then keep out what the kernel's locks keep out.
+//! An activity takes no virtual time by itself. With [`Case::interleave`], it runs on a stack of its
+//! own and may be suspended at each kfunc (and, with traced code, at each access to shared memory).
+//! Other CPUs run meanwhile. Runqueue locks then keep out what the kernel's locks keep out.
 //!
 //! # Invariants
 //!
@@ -53,6 +53,7 @@ pub mod kick;
 pub mod memory;
 pub mod perform;
 pub mod progress;
+pub mod release;
 pub mod schedule;
 pub mod task;
 pub mod tick;
@@ -63,72 +64,7 @@ use dsq::Dsqs;
 use events::{Event, Events};
 use task::{Task, TaskId};
 
-/// Release of the kernel, where releases differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Release {
-    /// 6.12 as first released.
-    V6_12,
-    /// Late 6.12.y, with later repairs.
-    V6_12_117,
-    /// 6.18.
-    V6_18,
-    /// 7.x.
-    V7,
-}
-
-impl Release {
-    /// Every release.
-    pub const ALL: [Self; 4] = [Self::V6_12, Self::V6_12_117, Self::V6_18, Self::V7];
-
-    /// Return the version as `LINUX_VERSION_CODE` has it.
-    #[must_use]
-    pub fn code(self) -> u32 {
-        match self {
-            Self::V6_12 => (6 << 16) + (12 << 8),
-            Self::V6_12_117 => (6 << 16) + (12 << 8) + 117,
-            Self::V6_18 => (6 << 16) + (18 << 8),
-            Self::V7 => 7 << 16,
-        }
-    }
-
-    /// Return true if put_prev_task_scx() reschedules the next task after SCX_ENQ_LAST put a task
-    /// into the local DSQ.
-    #[must_use]
-    pub fn reschedules_after_last(self) -> bool {
-        matches!(self, Self::V6_12_117 | Self::V7)
-    }
-
-    /// Return true if flags above bit 31 get lost on the way to another CPU's local DSQ:
-    /// enqueue_task_scx() keeps them in an int.
-    #[must_use]
-    pub fn truncates_flags(self) -> bool {
-        matches!(self, Self::V6_12 | Self::V6_12_117)
-    }
-
-    /// Return true if prev_balance() calls balance_scx() although a higher class has a task.
-    #[must_use]
-    pub fn balances_below_higher(self) -> bool {
-        self != Self::V7
-    }
-
-    /// Return true if kick_one_cpu() leaves alone a CPU that runs a higher class.
-    #[must_use]
-    pub fn spares_higher(self) -> bool {
-        matches!(self, Self::V6_18 | Self::V7)
-    }
-
-    /// Return true if ops.enqueue learns that ops.select_cpu was called (SCX_ENQ_CPU_SELECTED).
-    #[must_use]
-    pub fn tells_selection(self) -> bool {
-        matches!(self, Self::V6_18 | Self::V7)
-    }
-
-    /// Return true if a BPF program disables the migration of the current task.
-    #[must_use]
-    pub fn programs_disable_migration(self) -> bool {
-        matches!(self, Self::V6_12 | Self::V6_12_117)
-    }
-}
+pub use release::Release;
 
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -238,8 +174,8 @@ impl Kernel {
             case,
         });
         let host = std::ptr::from_ref(&*kernel.host).cast_mut();
-        // SAFETY: the functions of host::table() expect the address of a Kernel. The unit is a field
-        // of this one and ends with it.
+        // SAFETY: the functions of host::table() expect the address of a Kernel. The unit is a
+        // field of this one and ends with it.
         let unit = unsafe { Unit::open(image, host, Rc::as_ptr(&kernel).cast_mut().cast()) }?;
         drop(kernel.unit.set(unit));
         agent::start(&kernel)?;

@@ -7,6 +7,8 @@ use crate::case::{Case, Disturb, Disturbance, GroupSpec, TaskSpec};
 use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 
+mod waits;
+
 /// Check of a finished run; the error names the figure that is off.
 pub type Check = fn(&Kernel) -> Result<(), String>;
 
@@ -114,18 +116,18 @@ pub fn all() -> Vec<Scenario> {
         siblings(),
         caches(),
         unequal_caches(),
-        sleeper(),
-        broadcast(),
-        real_time(),
-        kthread(),
-        yielder(),
-        swap(),
-        fast_falls_idle(),
-        restricted(),
-        cache_falls_idle(),
-        pinned(),
-        waker_runs_on(),
-        producer(),
+        waits::sleeper(),
+        waits::broadcast(),
+        waits::real_time(),
+        waits::kthread(),
+        waits::yielder(),
+        waits::swap(),
+        waits::fast_falls_idle(),
+        waits::restricted(),
+        waits::cache_falls_idle(),
+        waits::pinned(),
+        waits::waker_runs_on(),
+        waits::producer(),
     ]
 }
 
@@ -273,218 +275,5 @@ fn unequal_caches() -> Scenario {
         name: "unequal-caches",
         case,
         check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.7, 1.0),
-    }
-}
-
-/// A task that sleeps is served soon although every CPU is busy.
-fn sleeper() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 8], 20);
-    case.tasks.push(TaskSpec::new(Program::periodic(stacks::COMPUTE, 100_000, 5_000_000)));
-    Scenario {
-        name: "sleeper",
-        case,
-        check: |kernel| {
-            let figures = kernel.figures(8);
-            let mean_us = ratio(figures.waited_ns, figures.switches) / 1000.0;
-            expect("mean wait of a sleeper [us]", mean_us, 0.0, 1500.0)?;
-            expect("rounds of a sleeper", figures.rounds as f64, 250.0, 400.0)
-        },
-    }
-}
-
-/// One task wakes eight beside a hog on each CPU.
-fn broadcast() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 4], 20);
-    let first = case.tasks.len();
-    let workers: Vec<usize> = (first + 1..first + 9).collect();
-    let ops = vec![
-        Op::Run { stack: stacks::COMPUTE, work_ns: 50_000 },
-        Op::WakeAll { tasks: workers.clone() },
-        Op::Sleep { ns: 20_000_000 },
-    ];
-    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
-    for _ in workers {
-        let ops = vec![Op::Wait, Op::Run { stack: stacks::COMPUTE, work_ns: 200_000 }];
-        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
-    }
-    Scenario {
-        name: "broadcast",
-        case,
-        check: |kernel| {
-            let longest = (5..13).map(|task| kernel.figures(task).longest_wait_ns).max().unwrap_or(0);
-            expect("longest wait of a worker [ms]", longest as f64 / 1e6, 0.0, 20.0)
-        },
-    }
-}
-
-/// A real-time task keeps a CPU for long. What ran there goes on elsewhere.
-fn real_time() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 3], 10);
-    let what = Disturbance::RealTime { cpu: 0, ns: 800_000_000 };
-    case.disturbances =
-        (0..4).map(|cpu| Disturb { at_ns: 100_000_000 + cpu, what: what.clone() }).take(1).collect();
-    Scenario {
-        name: "real-time",
-        case,
-        check: |kernel| {
-            let longest =
-                kernel.all_figures().iter().map(|figures| figures.longest_wait_ns).max().unwrap_or(0);
-            expect("longest wait [ms]", longest as f64 / 1e6, 0.0, 2.0)
-        },
-    }
-}
-
-/// A kernel thread that is bound to a busy CPU runs at once.
-fn kthread() -> Scenario {
-    let mut case = busy("2P", &[stacks::COMPUTE; 4], 10);
-    let mut kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 50_000, 3_000_000)).within([1]).on(1);
-    kthread.kthread = true;
-    case.tasks.push(kthread);
-    Scenario {
-        name: "kthread",
-        case,
-        check: |kernel| {
-            expect(
-                "longest wait of a kthread [us]",
-                kernel.figures(4).longest_wait_ns as f64 / 1e3,
-                0.0,
-                400.0,
-            )
-        },
-    }
-}
-
-/// A task that yields lets others run.
-fn yielder() -> Scenario {
-    let mut case = busy("1P", &[stacks::COMPUTE], 10);
-    let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 100_000 }, Op::Yield];
-    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
-    Scenario {
-        name: "yielder",
-        case,
-        check: |kernel| expect("switches to the other task", kernel.figures(0).switches as f64, 300.0, 1e9),
-    }
-}
-
-/// The agent swaps two tasks that run.
-fn swap() -> Scenario {
-    let mut case = mix().case;
-    case.moving = false;
-    case.duration_ns = 1_000_000_000;
-    // Tasks 0 and 1 wait for memory and take the fast CPUs first.
-    for (up, down) in [(2, 0), (3, 1)] {
-        let swap = |at_ns| Disturb { at_ns, what: Disturbance::Swap { up, down } };
-        case.disturbances.extend((1..10).map(|at| swap(at * 50_000_000)));
-    }
-    Scenario {
-        name: "swap",
-        case,
-        check: |kernel| {
-            for task in [2, 3] {
-                expect(
-                    "time of a task that executes on fast CPUs",
-                    on_fast(&kernel.figures(task)),
-                    0.6,
-                    1.0,
-                )?;
-            }
-            Ok(())
-        },
-    }
-}
-
-/// Work that ends after `work_ns`.
-fn ends(work_ns: u64) -> TaskSpec {
-    TaskSpec::new(Program { ops: vec![Op::Run { stack: stacks::COMPUTE, work_ns }, Op::End], repeat: false })
-}
-
-/// Fast CPUs fall idle just after a task starts on a slow one. The oracles check what follows.
-fn fast_falls_idle() -> Scenario {
-    let mut case = busy("2F2S", &[], 2);
-    case.tasks = (0..4).map(|at| TaskSpec { start_ns: Some(at * 10_000), ..ends(8_000_000) }).collect();
-    for task in case.tasks.iter_mut().skip(2) {
-        *task = TaskSpec { start_ns: Some(7_800_000), ..TaskSpec::new(Program::busy(stacks::COMPUTE)) };
-    }
-    Scenario { name: "fast-falls-idle", case, check: |kernel| expect("STP", kernel.stp(), 1.8, 2.1) }
-}
-
-/// The same for a task that may run on some CPUs only.
-fn restricted() -> Scenario {
-    let mut case = busy("2F2S", &[stacks::COMPUTE], 5);
-    case.tasks[0] = case.tasks[0].clone().within([1, 3]);
-    case.tasks[0].start_ns = Some(1_000_000);
-    case.tasks.push(ends(50_000_000).within([1]).on(1));
-    Scenario {
-        name: "restricted",
-        case,
-        check: |kernel| expect("time of the task on fast CPUs", on_fast(&kernel.figures(0)), 0.7, 1.0),
-    }
-}
-
-/// The CPUs of one cache fall idle while tasks wait under the other one. The oracles check it.
-fn cache_falls_idle() -> Scenario {
-    let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 10], 3);
-    for task in &mut case.tasks {
-        (task.start_cpu, task.start_ns) = (1, Some(1_000_000));
-    }
-    for cpu in 4..8 {
-        case.tasks.push(ends(40_000_000).within([cpu]).on(cpu));
-    }
-    Scenario { name: "cache-falls-idle", case, check: |kernel| expect("STP", kernel.stp(), 7.5, 8.0) }
-}
-
-/// A task that is pinned to a busy CPU gets its share.
-fn pinned() -> Scenario {
-    let mut case = busy("2P", &[stacks::COMPUTE; 5], 20);
-    case.tasks[0] = case.tasks[0].clone().within([1]).on(1);
-    Scenario {
-        name: "pinned",
-        case,
-        check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.7, 1.0),
-    }
-}
-
-/// A waker that usually sleeps at once runs on after a wakeup.
-fn waker_runs_on() -> Scenario {
-    let mut case = Case::new("2P", 1);
-    let short = Op::Run { stack: stacks::COMPUTE, work_ns: 20_000 };
-    let mut ops = Vec::new();
-    for _ in 0..40 {
-        ops.extend([short.clone(), Op::Wake { task: 1, sync: true }, Op::Sleep { ns: 200_000 }]);
-    }
-    ops.extend([Op::Wake { task: 1, sync: true }, Op::Run { stack: stacks::COMPUTE, work_ns: 30_000_000 }]);
-    case.tasks = vec![TaskSpec::new(Program { ops, repeat: true })];
-    case.tasks.push(TaskSpec::new(Program { ops: vec![Op::Wait, short], repeat: true }));
-    Scenario {
-        name: "waker-runs-on",
-        case,
-        check: |kernel| {
-            expect("longest wait of the wakee [ms]", kernel.figures(1).longest_wait_ns as f64 / 1e6, 0.0, 4.0)
-        },
-    }
-}
-
-/// A producer that works on after each item, and sleeps now and then. Its consumer sleeps between
-/// items and is not to wait for the producer.
-fn producer() -> Scenario {
-    let mut case = Case::new("4P", 1);
-    let item = [Op::Run { stack: stacks::COMPUTE, work_ns: 100_000 }, Op::Wake { task: 1, sync: true }];
-    let mut ops: Vec<Op> = std::iter::repeat_n(item, 9).flatten().collect();
-    ops.push(Op::Sleep { ns: 50_000 });
-    case.tasks = vec![TaskSpec::new(Program { ops, repeat: true })];
-    let ops = vec![Op::Wait, Op::Run { stack: stacks::COMPUTE, work_ns: 80_000 }];
-    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
-    Scenario {
-        name: "producer",
-        case,
-        check: |kernel| {
-            let figures = kernel.figures(1);
-            expect(
-                "mean wait of the consumer [us]",
-                ratio(figures.waited_ns, figures.switches) / 1e3,
-                0.0,
-                20.0,
-            )
-        },
     }
 }

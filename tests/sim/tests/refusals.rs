@@ -1,0 +1,117 @@
+//! What the simulator refuses: code that it cannot run as the kernel would, and impossible cases.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bias_sim::campaign;
+use bias_sim::case::{Case, Disturb, Disturbance, TaskSpec};
+use bias_sim::load::{Op, Program, stacks};
+use bias_sim::mutant::Mutant;
+use bias_sim::unit::Image;
+
+/// Compile `bpf/` with `new` in place of `old` in main.bpf.c.
+fn changed(folder: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
+    let text = |text: &str| text.to_owned();
+    let mutant = Mutant {
+        name: text("changed"),
+        what: text(""),
+        file: text("main.bpf.c"),
+        old: text(old),
+        new: text(new),
+    };
+    mutant.compile(folder)
+}
+
+const LINE: &str = "	if (makes_way(p, cpu, cctx))";
+
+#[test]
+fn an_unknown_kfunc_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = changed(folder.path(), LINE, "	if (scx_bpf_cpuperf_cap(cpu) && makes_way(p, cpu, cctx))")
+        .unwrap_err();
+    assert!(format!("{error:#}").contains("'scx_bpf_cpuperf_cap'"), "{error:#}");
+}
+
+#[test]
+fn an_unknown_field_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = changed(folder.path(), LINE, "	if (p->static_prio && makes_way(p, cpu, cctx))").unwrap_err();
+    assert!(format!("{error:#}").contains("'static_prio'"), "{error:#}");
+}
+
+/// A case in which CPUs tick.
+fn ticking() -> Case {
+    let mut case = Case::new("2P", 1);
+    case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE))];
+    case
+}
+
+/// Runs as a process of its own, which the next test starts: it ends by abort().
+#[test]
+#[ignore = "a part of the next test"]
+fn child() {
+    let object = std::env::var_os("BIAS_SIM_OBJECT").unwrap();
+    campaign::run(&ticking(), Image::File(Path::new(&object))).unwrap();
+}
+
+/// Run [`child`] with an object. Return whether it succeeded and its standard error.
+fn run_child(object: &Path) -> (bool, String) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .env("BIAS_SIM_OBJECT", object)
+        .output()
+        .unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// BPF defines a division by zero, and the host does not. It ends the run with its place and case.
+#[test]
+fn a_division_by_zero_ends_the_run_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let object =
+        changed(folder.path(), LINE, "	if (now / cctx->yielded && makes_way(p, cpu, cctx))").unwrap();
+    let (success, text) = run_child(&object);
+    assert!(!success && text.contains("division by zero") && text.contains("main.bpf.c:"), "{text}");
+    assert!(text.contains("\"machine\":\"2P\""), "{text}");
+}
+
+#[test]
+fn a_shift_beyond_the_width_ends_the_run_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let object =
+        changed(folder.path(), LINE, "	if ((now << (64 + cpu)) && makes_way(p, cpu, cctx))").unwrap();
+    let (success, text) = run_child(&object);
+    assert!(!success && text.contains("a shift beyond the width"), "{text}");
+}
+
+/// The same code, unchanged, passes: the two tests above do not fail for another reason.
+#[test]
+fn the_unchanged_code_ends_no_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = changed(folder.path(), LINE, LINE).unwrap();
+    let (success, text) = run_child(&object);
+    assert!(success, "{text}");
+}
+
+#[test]
+fn impossible_cases_are_refused() {
+    let refused = |change: fn(&mut Case), why: &str| {
+        let mut case = ticking();
+        change(&mut case);
+        let error = campaign::run(&case, Image::Plain).unwrap_err();
+        assert!(format!("{error:#}").contains(why), "{error:#}");
+    };
+    refused(|case| case.tasks[0].start_cpu = 2, "starts on CPU 2");
+    refused(|case| case.tasks[0].cpus = Some(vec![]), "may run nowhere");
+    refused(|case| case.tasks[0].weight = 0, "weight 0");
+    refused(|case| case.tasks[0].program.ops = vec![Op::Run { stack: [1, 2, 3], work_ns: 1 }], "sum to 1000");
+    refused(|case| case.tasks[0].program.ops.push(Op::Wake { task: 7, sync: false }), "does not exist");
+    refused(|case| case.machine = "4Q".into(), "4Q");
+    refused(|case| case.tick_ns = 1, "tick");
+    refused(
+        |case| case.disturbances.push(Disturb { at_ns: 0, what: Disturbance::Offline { cpu: 9 } }),
+        "names a CPU that does not exist",
+    );
+    assert!(Case::parse("{\"seed\":1}").is_err());
+}
