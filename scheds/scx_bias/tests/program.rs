@@ -195,6 +195,13 @@ fn calibrating_writes_a_table_that_can_be_shown_and_used() {
     );
 }
 
+/// Return the standard output, with a space for each break and indent.
+fn printed(args: &[&str]) -> String {
+    let output = scx_bias(args).assert().code(0).get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn help_and_man_page_name_the_exit_codes() {
     for args in [
@@ -206,11 +213,10 @@ fn help_and_man_page_name_the_exit_codes() {
         &["cgroup", "--help"],
         &["swaps", "--help"],
     ] {
-        let output = scx_bias(args).assert().code(0).get_output().clone();
-        assert!(String::from_utf8(output.stdout).unwrap().contains("3 kernel or permission"), "{args:?}");
+        assert!(printed(args).contains("3 kernel or permission"), "{args:?}");
     }
-    let output = scx_bias(&["--help"]).assert().code(0).get_output().clone();
-    assert!(String::from_utf8(output.stdout).unwrap().contains("5 the kernel ended the scheduler"));
+    assert!(printed(&["--help"]).contains("5 the kernel ended the scheduler"));
+    assert!(printed(&["exec", "--help"]).contains("127 CMD is not found"));
     scx_bias(&["completions", "bash"]).assert().code(0);
 }
 
@@ -324,7 +330,10 @@ fn the_running_instance_is_asked() {
         "{text}"
     );
     let value: serde_json::Value = serde_json::from_str(&ask("json", 2, &["status", "--json"], 0)).unwrap();
-    assert_eq!((&value["thresholds"]["high_permille"], &value["tasks"]["slow"]), (&1800.into(), &1.into()));
+    assert_eq!(
+        (&value["thresholds"]["high_permille"], &value["tasks"]["slow_biased"]),
+        (&1800.into(), &1.into())
+    );
     let text = ask("top", 9, &["top", "--interval", "0.1", "--count", "2"], 0);
     assert_eq!((text.matches("PID").count(), text.matches(" loop ").count()), (2, 2), "{text}");
     let text = ask("lines", 9, &["top", "-i", "0.1", "-n", "3", "--json"], 0);

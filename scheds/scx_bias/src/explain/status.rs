@@ -255,7 +255,7 @@ fn statistics(out: &mut Page, stats: &Stats) {
         stats.pull, stats.rotate, stats.swap_gain, stats.moved
     ));
     out.item(&format!(
-        "counted {} stretches of running ({} dropped, {} unreadable): {} windows, {} changes of bias",
+        "counted {} intervals ({} dropped, {} unreadable): {} windows, {} changes of bias",
         stats.counted, stats.count_invalid, stats.count_failed, stats.windows, stats.bias_changes
     ));
 }

@@ -41,7 +41,7 @@ pub struct SwapsOptions {
 /// is no error.
 pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
     let mut client = Client::connect(options.socket.as_deref())?;
-    let mut report = client.swaps(&None)?;
+    let mut report = client.swaps(&Some(0))?;
     let mut out = io::stdout().lock();
     let mut text = match (options.json, options.follow) {
         (false, _) => text(&report),
@@ -60,7 +60,7 @@ pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
         let next = report.next;
         report = client.swaps(&Some(next))?;
         if report.next < next {
-            report = client.swaps(&None)?;
+            report = client.swaps(&Some(0))?;
         }
         text = if options.json { lines(&report)? } else { entries(&report) };
     }

@@ -181,7 +181,7 @@ fn a_status_of_80_columns() {
     let expected = "
 scx_bias 0.1.0 has been running for 1 h 2 min, for the whole system.
 
-CPUs (time for the same work; 1.00 is the best CPU for that bias of work)
+CPUs (time for the same work; 1.00 is the best CPU for that kind of work)
   fast: CPU 0-1: execute 1.00, internal 1.00, external 1.00
   slow: CPU 2-3: execute 2.50, internal 1.58, external 1.00
 
@@ -206,8 +206,8 @@ Since the start
   ran tasks for 2 h 40 min of CPU time, 75% of it on fast CPUs
   asked running tasks to move: 12 to an idle fast CPU, 80 for rotation, 31
     because one gains more; moved 215
-  counted 90000 stretches of running (3 dropped, 0 unreadable): 41000 windows,
-    77 changes of bias
+  counted 90000 intervals (3 dropped, 0 unreadable): 41000 windows, 77 changes
+    of bias
   swaps by the agent: 9 asked for (2 more refused, 1 came to nothing); 7 paid, 1
     neutral, 0 regretted, 0 not judged
 ";
@@ -303,7 +303,7 @@ fn machines_get_the_same_as_people() {
     let json = super::status_json(&status(), &biases, &beside()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
     assert_eq!(value["counters"][2]["source"], "unknown");
-    assert_eq!(value["tasks"]["fast"], 1);
+    assert_eq!(value["tasks"]["fast_biased"], 1);
     assert_eq!((&value["cpu_max"]["count"], &value["cpu_max"]["first"][2]), (&4.into(), &"/c".into()));
     assert_eq!(value["ejections"][0]["reason"], "runnable task stall");
     assert_eq!(value["machine"]["classes"][1]["cost_permille"][0], 2500);
