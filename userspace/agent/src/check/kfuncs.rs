@@ -109,7 +109,7 @@ pub fn malformed(btf: &Btf, name: &str) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::btf::tests::build;
+    use super::super::btf::tests::{build, parse};
     use super::*;
 
     const AUX: &[(&str, &str)] = &[("cpu", ""), ("aux", "bpf_prog_aux")];
@@ -117,7 +117,7 @@ mod tests {
     const KICK: Need = need("wake", &["new_kick", "scx_bpf_kick_cpu"]);
 
     fn verdict(functions: &[(&str, &[(&str, &str)])]) -> Availability {
-        judge(&Btf::parse(&build(functions)).unwrap(), &KICK)
+        judge(&parse(&build(functions)).unwrap(), &KICK)
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             let word = |at: usize| u32::from_ne_bytes(object[at..at + 4].try_into().unwrap()) as usize;
             at + 24 + word(at + 16) + word(at + 20)
         };
-        let btf = Btf::parse(&object[at..end(at)]).unwrap();
+        let btf = parse(&object[at..end(at)]).unwrap();
         let known: Vec<&str> = NEEDS.iter().flat_map(|need| need.any_of).copied().collect();
         let mut called = 0;
         for name in btf.functions().filter(|name| name.starts_with("scx_bpf_") || name.starts_with("bpf_")) {

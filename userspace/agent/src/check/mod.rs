@@ -195,19 +195,16 @@ impl ExaminedRoot {
     }
 
     fn kernel_functions(&self) -> Vec<Finding> {
-        let Ok(data) = fs::read(self.root.join("sys/kernel/btf/vmlinux")) else {
+        let path = self.root.join("sys/kernel/btf/vmlinux");
+        if !path.exists() {
             let found = "the kernel shows no type information in /sys/kernel/btf/vmlinux";
             return vec![finding("btf", Status::Missing, found, "boot one with CONFIG_DEBUG_INFO_BTF=y")];
-        };
-        let btf = match Btf::parse(&data) {
+        }
+        let btf = match Btf::read(&path) {
             Ok(btf) => btf,
             Err(error) => {
-                return vec![finding(
-                    "btf",
-                    Status::Missing,
-                    error.to_string(),
-                    "boot another build of this kernel",
-                )];
+                let found = format!("the kernel's type information is damaged ({error})");
+                return vec![finding("btf", Status::Missing, found, "boot another build of this kernel")];
             }
         };
         let verdicts: Vec<_> = NEEDS.iter().map(|need| (need, judge(&btf, need))).collect();
