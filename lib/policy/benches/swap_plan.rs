@@ -73,8 +73,6 @@ fn system(nr: u32, confined: bool, waited_ns: u64) -> System {
             stable: true,
             weight: 100,
             allowed: if confined { Allowed::Set(random.below(100)) } else { Allowed::Everywhere },
-            group: None,
-            roams: false,
             moved_at_ns: None,
             backoff_until_ns: 0,
         }
@@ -90,7 +88,6 @@ fn snapshot(system: &System, round: u64) -> Snapshot<'_> {
         runners: &system.runners,
         busy: CpuSet::default(),
         sets: &system.sets,
-        groups: &[],
     }
 }
 

@@ -41,16 +41,13 @@ fn permits(system: &System, allowed: Allowed, cpu: u32) -> bool {
 
 pub(super) fn may_run(system: &System, runner: &Runner, cpu: u32) -> bool {
     permits(system, runner.allowed, cpu)
-        && runner.group.is_none_or(|at| {
-            system.groups.get(at as usize).is_some_and(|group| permits(system, group.allowed, cpu))
-        })
 }
 
 /// Return true if the limits permit this swap.
 pub(super) fn permitted(system: &System, a: &Runner, b: &Runner) -> bool {
     let (at_a, at_b) = (&system.cpu(a.cpu), &system.cpu(b.cpu));
     at_a.class != at_b.class
-        && (at_a.node == at_b.node || (a.roams && b.roams))
+        && at_a.node == at_b.node
         && may_run(system, a, b.cpu)
         && may_run(system, b, a.cpu)
 }
@@ -63,26 +60,26 @@ pub(super) fn gainful_pair(system: &System, limits: &Limits) -> Option<(u32, u32
     gainful.next().map(|(a, b)| (a.pid, b.pid))
 }
 
-/// Return the highest throughput of all assignments of the tasks to each other's CPUs. With
-/// `within`, each task stays on its node.
-pub(super) fn best_throughput(system: &System, within: bool, ran_ns: u64) -> i128 {
-    fn slot(system: &System, within: bool, ran_ns: u64, at: usize, taken: &mut Vec<u32>) -> Option<i128> {
+/// Return the highest throughput of all assignments of the tasks to each other's CPUs, each on its
+/// node.
+pub(super) fn best_throughput(system: &System, ran_ns: u64) -> i128 {
+    fn slot(system: &System, ran_ns: u64, at: usize, taken: &mut Vec<u32>) -> Option<i128> {
         let Some(runner) = system.runners.get(at) else { return Some(0) };
         let home = system.cpu(runner.cpu).node;
         let mut best = None;
         for other in &system.runners {
             let cpu = system.cpu(other.cpu);
-            if taken.contains(&cpu.cpu) || (within && cpu.node != home) {
+            if taken.contains(&cpu.cpu) || cpu.node != home {
                 continue;
             }
             taken.push(cpu.cpu);
-            let rest = slot(system, within, ran_ns, at + 1, taken);
+            let rest = slot(system, ran_ns, at + 1, taken);
             taken.pop();
             best = best.max(rest.map(|rest| rest + work(runner, &cpu, ran_ns)));
         }
         best
     }
-    slot(system, within, ran_ns, 0, &mut Vec::new()).unwrap()
+    slot(system, ran_ns, 0, &mut Vec::new()).unwrap()
 }
 
 /// List every rule that a plan for `system` breaks.

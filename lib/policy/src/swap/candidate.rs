@@ -75,8 +75,7 @@ pub(super) fn candidates<'a>(
         .collect()
 }
 
-/// Candidates of both classes, each list in descending order of upper bound. All are on one node,
-/// or all may leave their node.
+/// Candidates of both classes, each list in descending order of upper bound. All are on one node.
 #[derive(Default)]
 pub(super) struct Pool<'a> {
     /// Candidates on slow CPUs.
@@ -125,7 +124,7 @@ impl Side {
         mut others: Vec<Candidate<'a>>,
     ) -> Vec<Candidate<'a>> {
         others.retain(|other| {
-            let confined = snapshot.confines(other.runner.allowed, other.runner.group);
+            let confined = snapshot.confines(other.runner.allowed);
             !confined.map_or(self.cpus, |set| set.common(&self.cpus)).is_empty()
         });
         for other in &mut others {

@@ -9,7 +9,7 @@ pub const WEIGHT_DEFAULT: u32 = 100;
 /// Largest weight; a larger weight counts as this one, zero as 1.
 pub const WEIGHT_MAX: u32 = 10_000;
 
-/// CPUs that a task or a cgroup may use. Tasks share sets by index, so that ten thousand tasks are
+/// CPUs that a task may use. Tasks share sets by index, so that ten thousand tasks are
 /// cheap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Allowed {
@@ -18,13 +18,6 @@ pub enum Allowed {
     Everywhere,
     /// The set at this index of [`Snapshot::sets`]; no CPU if that set does not exist.
     Set(u32),
-}
-
-/// Limits of a cgroup on its tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Group {
-    /// CPUs of the cgroup (cpuset.cpus.effective).
-    pub allowed: Allowed,
 }
 
 /// State of a runnable task.
@@ -56,14 +49,8 @@ pub struct Runner {
     /// Weight of its progress, 1 to [`WEIGHT_MAX`], [`WEIGHT_DEFAULT`] for nice 0. Equal weights
     /// make the goal plain throughput.
     pub weight: u32,
-    /// CPUs that its affinity allows.
+    /// CPUs that its affinity allows. A cgroup confines a task through its affinity.
     pub allowed: Allowed,
-    /// Index of its cgroup in [`Snapshot::groups`]; None without limits. An index without a group
-    /// allows no CPU.
-    pub group: Option<u32>,
-    /// True if it may leave its NUMA node. Only a task with interleaved memory loses nothing there
-    /// (\[Koufaty10\], "NUMA").
-    pub roams: bool,
     /// Time of its last migration between the classes, by a swap or by the BPF side's rotation
     /// [ns]; None if there was none.
     pub moved_at_ns: Option<u64>,
@@ -87,8 +74,6 @@ pub struct Snapshot<'a> {
     pub busy: CpuSet,
     /// Sets of CPUs that [`Allowed::Set`] refers to.
     pub sets: &'a [CpuSet],
-    /// Cgroups that [`Runner::group`] refers to.
-    pub groups: &'a [Group],
 }
 
 /// Limits of a plan, and the threshold of a swap.
@@ -156,14 +141,6 @@ impl Snapshot<'_> {
         }
     }
 
-    fn group_allowed(&self, group: Option<u32>) -> Allowed {
-        // No set has this index, so a missing group allows no CPU.
-        let missing = Group { allowed: Allowed::Set(u32::MAX) };
-        group.map_or(Allowed::Everywhere, |at| {
-            self.groups.get(at as usize).copied().unwrap_or(missing).allowed
-        })
-    }
-
     fn permits(&self, allowed: Allowed, cpu: u32) -> bool {
         match allowed {
             Allowed::Everywhere => true,
@@ -171,16 +148,13 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Return true if the affinity and the cgroup of `runner` allow `cpu`.
+    /// Return true if the affinity of `runner` allows `cpu`.
     pub(super) fn may_run(&self, runner: &Runner, cpu: u32) -> bool {
-        self.permits(runner.allowed, cpu) && self.permits(self.group_allowed(runner.group), cpu)
+        self.permits(runner.allowed, cpu)
     }
 
-    /// Return the CPUs that an affinity and a cgroup allow; None for all CPUs.
-    pub(super) fn confines(&self, allowed: Allowed, group: Option<u32>) -> Option<CpuSet> {
-        match (allowed, self.group_allowed(group)) {
-            (Allowed::Everywhere, Allowed::Everywhere) => None,
-            (own, group) => Some(self.set(own).common(&self.set(group))),
-        }
+    /// Return the CPUs that an affinity allows; None for all CPUs.
+    pub(super) fn confines(&self, allowed: Allowed) -> Option<CpuSet> {
+        (allowed != Allowed::Everywhere).then(|| self.set(allowed))
     }
 }

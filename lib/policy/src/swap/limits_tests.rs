@@ -31,36 +31,20 @@ fn unknown_unsteady_and_resting_tasks_stay() {
 }
 
 #[test]
-fn affinity_cgroup_and_node_are_kept() {
-    let confined: [fn(&mut System); 5] = [
+fn affinity_and_node_are_kept() {
+    let confined: [fn(&mut System); 3] = [
         |system| system.runner(1002).allowed = Allowed::Set(0),
-        |system| system.runner(1002).group = Some(0),
         |system| system.runner(1002).allowed = Allowed::Set(77),
-        |system| system.runner(1002).group = Some(77),
         |system| system.cpus[2].node = 1,
     ];
     for confine in confined {
         let mut system = misplaced();
         system.sets = vec![[2, 3].into_iter().collect()];
-        system.groups = vec![Group { allowed: Allowed::Set(0) }];
         confine(&mut system);
         let plan = system.plan(0, &Limits::default());
         assert_eq!(plan.swaps.len(), 1);
         assert_eq!(plan.swaps[0].up.pid, 1003);
     }
-}
-
-#[test]
-fn only_two_that_roam_are_exchanged_between_nodes() {
-    let mut system = misplaced();
-    system.cpus.iter_mut().for_each(|cpu| cpu.node = u32::from(cpu.class == Class::Slow));
-    assert_eq!(system.plan(0, &EAGER).swaps, vec![]);
-    system.runner(1003).roams = true;
-    assert_eq!(system.plan(0, &EAGER).swaps, vec![]);
-    system.runner(1001).roams = true;
-    let plan = system.plan(0, &EAGER);
-    assert_eq!(plan.swaps.len(), 1);
-    assert_eq!((plan.swaps[0].up.pid, plan.swaps[0].down.pid), (1003, 1001));
 }
 
 #[test]
@@ -126,24 +110,11 @@ fn any_runner() -> impl Strategy<Value = Runner> {
     let state = prop_oneof![3 => Just(State::Running), 1 => any::<u64>().prop_map(|since_ns| State::Waiting { since_ns })];
     let allowed = prop_oneof![3 => Just(Allowed::Everywhere), 1 => number().prop_map(Allowed::Set)];
     let who = (number(), number(), state, prop::option::weighted(0.9, any::<[u32; 3]>()), any::<u32>());
-    let limits = (allowed, prop::option::weighted(0.2, number()), any::<bool>());
     let times = (prop::option::weighted(0.2, any::<u64>()), prop_oneof![4 => Just(0), 1 => any::<u64>()]);
-    (who, limits, times).prop_map(|(who, limits, (moved_at_ns, backoff_until_ns))| {
+    (who, allowed, times).prop_map(|(who, allowed, (moved_at_ns, backoff_until_ns))| {
         let (pid, cpu, state, stack_permille, weight) = who;
-        let (allowed, group, roams) = limits;
         let known = runner(pid, LOOP);
-        Runner {
-            cpu,
-            state,
-            stack_permille,
-            weight,
-            allowed,
-            group,
-            roams,
-            moved_at_ns,
-            backoff_until_ns,
-            ..known
-        }
+        Runner { cpu, state, stack_permille, weight, allowed, moved_at_ns, backoff_until_ns, ..known }
     })
 }
 
@@ -191,8 +162,8 @@ proptest! {
     ) {
         let (max_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns) = limits;
         let limits = Limits { max_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns };
-        let (sets, groups) = (vec![CpuSet::ALL], vec![Group::default()]);
-        let system = System { now_ns, cpus, runners, sets, groups, ..System::default() };
+        let sets = vec![CpuSet::ALL];
+        let system = System { now_ns, cpus, runners, sets, ..System::default() };
         let plan = system.plan(round, &limits);
         let mut seen: Vec<u32> = plan.swaps.iter().flat_map(|swap| [swap.up.pid, swap.down.pid]).collect();
         seen.sort_unstable();

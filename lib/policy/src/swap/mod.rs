@@ -36,8 +36,7 @@
 //! Tests check all of these:
 //! * No plan lowers predicted throughput, and none is longer than its limit. Each task and each CPU
 //!   is in at most one swap of a plan.
-//! * No swap violates an affinity or a cgroup's CPUs. No swap leaves a NUMA node unless both tasks
-//!   may.
+//! * No swap violates an affinity or leaves a NUMA node.
 //! * Only CPUs of the table and known, steady tasks that are not resting take part. With one class,
 //!   or classes of equal cost, there is no plan.
 //! * The same input gives the same plan, in any order of CPUs and tasks.
@@ -84,7 +83,7 @@ mod sharing_tests;
 #[cfg(test)]
 mod testkit;
 
-pub use input::{Allowed, Group, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use input::{Allowed, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
 pub use precheck::{Outlook, Resident, precheck};

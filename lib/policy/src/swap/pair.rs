@@ -101,7 +101,7 @@ impl Search<'_, '_> {
         if worth > best.map_or(0, |best| best.worth) { Some(Found { at, worth }) } else { best }
     }
 
-    /// Return true if affinities and cgroups permit the pair. The pool already ensures the nodes.
+    /// Return true if affinities permit the pair. The pool already ensures the nodes.
     fn permitted(&self, up: &Candidate, down: &Candidate) -> bool {
         self.snapshot.may_run(up.runner, down.cpu.cpu) && self.snapshot.may_run(down.runner, up.cpu.cpu)
     }

@@ -4,7 +4,6 @@ use super::candidate::{Candidate, Pool, candidates};
 use super::input::{Limits, Snapshot};
 use super::pair::{Pair, pairs};
 use super::price::{Pricer, work_ns};
-use crate::cpuset::CpuSet;
 use crate::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -49,8 +48,7 @@ pub struct Plan {
     /// In descending order of gain; no CPU and no task occurs twice.
     pub swaps: Vec<Swap>,
     /// Number of pairs evaluated, a measure of the planner's work. It is at most
-    /// [`super::FIRST_TRIED`] + [`super::EXPLORED`] for each slow CPU, or twice that if tasks may
-    /// leave their nodes.
+    /// [`super::FIRST_TRIED`] + [`super::EXPLORED`] for each slow CPU.
     pub evaluated: usize,
 }
 
@@ -66,11 +64,6 @@ pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
     for of_node in all.chunk_by(|a, b| a.cpu.node == b.cpu.node) {
         draft.add(&Pool::new(snapshot, &pricer, of_node.iter().copied()), snapshot, &pricer);
     }
-    if all.first().map(|candidate| candidate.cpu.node) != all.last().map(|candidate| candidate.cpu.node) {
-        // Try the tasks that may leave their node and found no partner on it.
-        all.retain(|candidate| candidate.runner.roams && !draft.placed.contains(candidate.cpu.cpu));
-        draft.add(&Pool::new(snapshot, &pricer, all.into_iter()), snapshot, &pricer);
-    }
     draft.swaps.sort_unstable_by_key(|(gain, swap)| (Reverse(*gain), swap.up.from));
     draft.swaps.truncate(limits.max_swaps);
     Plan { swaps: draft.swaps.into_iter().map(|(_, swap)| swap).collect(), evaluated: draft.evaluated }
@@ -81,8 +74,6 @@ pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
 struct Draft {
     /// Swaps with their net gains [reference ns times weight].
     swaps: Vec<(i64, Swap)>,
-    /// CPUs of these swaps.
-    placed: CpuSet,
     evaluated: usize,
 }
 
@@ -91,8 +82,6 @@ impl Draft {
         let (pairs, evaluated) = pairs(snapshot, pricer, pool);
         self.evaluated += evaluated;
         for pair in pairs {
-            self.placed.insert(pair.up.cpu.cpu);
-            self.placed.insert(pair.down.cpu.cpu);
             self.swaps.push(swap_of(&pair, pricer));
         }
     }

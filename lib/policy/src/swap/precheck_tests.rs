@@ -121,7 +121,7 @@ proptest! {
     #[test]
     fn a_plan_with_swaps_is_promising(mut system in smt_system(16), limits in any_limits(), round in any::<u64>()) {
         for runner in &mut system.runners {
-            (runner.roams, runner.weight) = (false, WEIGHT_DEFAULT);
+            runner.weight = WEIGHT_DEFAULT;
         }
         let limits = Limits { max_swaps: limits.max_swaps.max(1), ..limits };
         let planned = plan(&system.snapshot(round), &limits);

@@ -74,17 +74,17 @@ pub(super) fn awaited(snapshot: &Snapshot, slots: &Slots, passing_ns: u64) -> Cp
         State::Waiting { since_ns } => snapshot.now_ns.saturating_sub(since_ns) >= passing_ns,
         State::Running => false,
     };
-    let mut limits: Vec<(u32, Allowed, Option<u32>)> = snapshot
+    let mut limits: Vec<(u32, Allowed)> = snapshot
         .runners
         .iter()
         .filter(waits)
-        .filter_map(|runner| Some((slots.get(runner.cpu)?.cpu.node, runner.allowed, runner.group)))
+        .filter_map(|runner| Some((slots.get(runner.cpu)?.cpu.node, runner.allowed)))
         .collect();
     limits.sort_unstable();
     limits.dedup();
     let mut awaited = CpuSet::default();
     for same_node in limits.chunk_by(|a, b| a.0 == b.0) {
-        let Some((node, ..)) = same_node.first() else { continue };
+        let Some((node, _)) = same_node.first() else { continue };
         let of_node: CpuSet = slots
             .slots
             .iter()
@@ -92,8 +92,8 @@ pub(super) fn awaited(snapshot: &Snapshot, slots: &Slots, passing_ns: u64) -> Cp
             .filter(|slot| slot.cpu.node == *node)
             .map(|slot| slot.cpu.cpu)
             .collect();
-        for (_, allowed, group) in same_node {
-            awaited.unite(&snapshot.confines(*allowed, *group).map_or(of_node, |set| set.common(&of_node)));
+        for (_, allowed) in same_node {
+            awaited.unite(&snapshot.confines(*allowed).map_or(of_node, |set| set.common(&of_node)));
         }
     }
     awaited

@@ -29,7 +29,6 @@ pub(super) struct System {
     pub runners: Vec<Runner>,
     pub busy: CpuSet,
     pub sets: Vec<CpuSet>,
-    pub groups: Vec<Group>,
 }
 
 impl System {
@@ -41,7 +40,6 @@ impl System {
             runners: &self.runners,
             busy: self.busy,
             sets: &self.sets,
-            groups: &self.groups,
         }
     }
 
@@ -117,8 +115,6 @@ pub(super) fn runner(pid: u32, stack: [u32; COMPONENTS]) -> Runner {
         stable: true,
         weight: WEIGHT_DEFAULT,
         allowed: Allowed::Everywhere,
-        group: None,
-        roams: false,
         moved_at_ns: None,
         backoff_until_ns: 0,
     }
@@ -190,32 +186,23 @@ pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy
     })
 }
 
-/// Generate affinities and cgroups: sets 0 to 3, and one that does not exist. Most tasks have none.
-fn limited() -> impl Strategy<Value = (Allowed, Option<u32>)> {
-    let allowed = prop_oneof![6 => Just(Allowed::Everywhere), 3 => (0u32..4).prop_map(Allowed::Set), 1 => Just(Allowed::Set(9))];
-    let group = prop_oneof![6 => Just(None), 3 => (0u32..2).prop_map(Some), 1 => Just(Some(7))];
-    (allowed, group)
-}
-
-fn with_sets(mut system: System, sets: &[u16], groups: [u32; 2]) -> System {
-    let members = |bits: u16| (0..16).filter(move |cpu| bits & (1 << cpu) != 0);
-    system.sets = sets.iter().map(|bits| members(*bits).collect()).collect();
-    system.groups = groups.map(|at| Group { allowed: Allowed::Set(at) }).to_vec();
-    system
+/// Generate affinities: sets 0 to 3, and one that does not exist. Most tasks have none.
+fn limited() -> impl Strategy<Value = Allowed> {
+    prop_oneof![6 => Just(Allowed::Everywhere), 3 => (0u32..4).prop_map(Allowed::Set), 1 => Just(Allowed::Set(9))]
 }
 
 /// Generate systems as [`free_system`] does, with limits on some tasks.
 pub(super) fn limited_system(most: usize, alike: bool) -> impl Strategy<Value = System> {
-    let limits = prop::collection::vec((limited(), any::<bool>()), most);
+    let limits = prop::collection::vec(limited(), most);
     let sets = prop::collection::vec(any::<u16>(), 4);
-    (free_system(most, 2, alike), limits, sets, [0u32..4, 0u32..4]).prop_map(
-        |(mut system, limits, sets, groups)| {
-            for (runner, ((allowed, group), roams)) in system.runners.iter_mut().zip(limits) {
-                *runner = Runner { allowed, group, roams, ..*runner };
-            }
-            with_sets(system, &sets, groups)
-        },
-    )
+    (free_system(most, 2, alike), limits, sets).prop_map(|(mut system, limits, sets)| {
+        for (runner, allowed) in system.runners.iter_mut().zip(limits) {
+            runner.allowed = allowed;
+        }
+        let members = |bits: u16| (0..16).filter(move |cpu| bits & (1 << cpu) != 0);
+        system.sets = sets.iter().map(|bits| members(*bits).collect()).collect();
+        system
+    })
 }
 
 /// Generate systems as [`limited_system`] does, with two CPUs per core, fewer tasks than CPUs, and
@@ -258,9 +245,9 @@ pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
                 FLAWS[flaw](runner);
             }
         }
-        for (pid, (at, (allowed, group), waited_ns)) in (2000..).zip(waiting) {
+        for (pid, (at, allowed, waited_ns)) in (2000..).zip(waiting) {
             let state = State::Waiting { since_ns: system.now_ns - waited_ns };
-            system.runners.push(Runner { cpu: at, state, allowed, group, ..runner(pid, LOOP) });
+            system.runners.push(Runner { cpu: at, state, allowed, ..runner(pid, LOOP) });
         }
         system
     })

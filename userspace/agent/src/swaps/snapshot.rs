@@ -77,9 +77,6 @@ impl Gathered {
             // each other's work.
             weight: WEIGHT_DEFAULT,
             allowed: task.allowed.map_or(Allowed::Everywhere, |cpus| self.set(cpus)),
-            // The kernel confines a task to its cgroup's CPUs through its affinity.
-            group: None,
-            roams: false,
             moved_at_ns: task.moved_ns,
             backoff_until_ns,
         }
@@ -104,7 +101,6 @@ impl Gathered {
             runners: &self.runners,
             busy: self.busy,
             sets: &self.sets,
-            groups: &[],
         }
     }
 }
@@ -119,8 +115,6 @@ fn waiting(resident: &Resident) -> Runner {
         stable: false,
         weight: WEIGHT_DEFAULT,
         allowed: Allowed::Everywhere,
-        group: None,
-        roams: false,
         moved_at_ns: None,
         backoff_until_ns: 0,
     }
