@@ -1,8 +1,8 @@
-//! Checks that a name has one meaning: no two types or traits of a crate share one, and no more than
-//! two files of the tree.
+//! Checks that a name has one meaning: no two types or traits of a crate share one, and no more
+//! than two files of the tree.
 //!
-//! Types in tests count, those inside functions do not. `mod.rs`, `tests.rs`, and the files to which
-//! cargo gives their names may repeat.
+//! Types in tests count, those inside functions do not. `mod.rs`, `tests.rs`, and the files to
+//! which cargo gives their names may repeat.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;

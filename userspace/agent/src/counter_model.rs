@@ -6,8 +6,8 @@
 //!
 //! # Approach
 //! Scales are kept under the names of the events that they were fitted for
-//! ([`crate::pmu::PerfEvent::id`]) and apply to these alone. Any other event has the nominal scale of
-//! its unit. [`bias_policy::model`] fits the scales.
+//! ([`crate::pmu::PerfEvent::id`]) and apply to these alone. Any other event has the nominal scale
+//! of its unit. [`bias_policy::model`] fits the scales.
 //!
 //! # Invariants
 //! A checked model has scales that the kernel side can multiply by. No model means nominal scales.

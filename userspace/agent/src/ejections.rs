@@ -31,7 +31,8 @@ pub struct Ejection {
     pub reason: String,
 }
 
-/// Append an ejection at the present time to those in `directory`, which is created if it is missing.
+/// Append an ejection at the present time to those in `directory`, which is created if it is
+/// missing.
 ///
 /// # Errors
 /// The error of the write. The file is then unchanged.
@@ -53,8 +54,8 @@ pub fn remember(directory: &Path, reason: &str) -> std::io::Result<()> {
     std::fs::rename(new, path)
 }
 
-/// Return the last ejections in `directory`, newest last; none if there is no file that this user may
-/// read.
+/// Return the last ejections in `directory`, newest last; none if there is no file that this user
+/// may read.
 #[must_use]
 pub fn last(directory: &Path) -> Vec<Ejection> {
     let text = safefile::read_own_text(&directory.join(FILE), "record of ejections").unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Pairing of the candidates of a pool.
 //!
-//! Both lists are in descending order of upper bound (`bound`). The gain of a pair never exceeds the
-//! sum of its two bounds. So a search may stop where this sum is at most the best gain so far, or
-//! zero.
+//! Both lists are in descending order of upper bound (`bound`). The gain of a pair never exceeds
+//! the sum of its two bounds. So a search may stop where this sum is at most the best gain so far,
+//! or zero.
 
 use super::candidate::{Candidate, Pool};
 use super::input::Snapshot;

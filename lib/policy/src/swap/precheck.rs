@@ -7,18 +7,19 @@
 //!
 //! # Approach
 //!
-//! The planner's bound decides (`bound` in `candidate.rs`): the gain of a task on a CPU that has the
-//! least cost of the other class in each component. A pair may gain if its two bounds sum to more
-//! than zero. The costs are those in force: shared ones beside a busy sibling.
+//! The planner's bound decides (`bound` in `candidate.rs`): the gain of a task on a CPU that has
+//! the least cost of the other class in each component. A pair may gain if its two bounds sum to
+//! more than zero. The costs are those in force: shared ones beside a busy sibling.
 //!
 //! A speedup leaves the CPI stack open, but it confines it: stacks of equal speedup lie on a line
-//! across the triangle of all stacks. A task's time on a CPU is linear in the stack. So the ratio of
-//! two times is extreme at an end of that line, and the ends bound the gain of all stacks between.
+//! across the triangle of all stacks. A task's time on a CPU is linear in the stack. So the ratio
+//! of two times is extreme at an end of that line, and the ends bound the gain of all stacks
+//! between.
 //!
 //! # Invariants
 //!
-//! * Where the planner finds a swap, this check is [`Outlook::Promising`], if the speedups are those
-//!   of the table.
+//! * Where the planner finds a swap, this check is [`Outlook::Promising`], if the speedups are
+//!   those of the table.
 //! * Without siblings, on a machine with two kinds of CPUs, the bound is exact up to the difference
 //!   between stacks of equal speedup.
 //!
@@ -141,8 +142,8 @@ impl Gain {
         }
     }
 
-    /// Return an upper bound of the gain of `task` on a CPU of cost `to`, relative to progress on the
-    /// reference CPU.
+    /// Return an upper bound of the gain of `task` on a CPU of cost `to`, relative to progress on
+    /// the reference CPU.
     fn bound(&self, task: &Task, to: &Vector, classes: &[Vector; 2]) -> f64 {
         let mut faster = 0.0_f64;
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);

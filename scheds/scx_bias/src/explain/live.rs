@@ -51,7 +51,8 @@ pub struct TopOptions {
 /// Show the activity of tasks until the user, the reader or the scheduler ends it.
 ///
 /// # Errors
-/// As [`Client::status`], and [`bias_agent::failure::Exit::Runtime`] when the output cannot be written.
+/// As [`Client::status`], and [`bias_agent::failure::Exit::Runtime`] when the output cannot be
+/// written.
 pub fn top(options: &TopOptions) -> Result<(), Failure> {
     let mut feed = Feed::open(options)?;
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();

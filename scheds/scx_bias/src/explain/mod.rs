@@ -5,10 +5,11 @@
 //! the cause of its last migration. Where it cannot judge, it must give the reason and a remedy.
 //!
 //! # Approach
-//! The running instance answers requests on its socket ([`bias_agent::control`]). [`bias_agent::control::Client`] sends them
-//! and maps every failure to a line with a remedy. [`shares`] computes rates from two successive
-//! answers. [`status`] and [`top_table`] are functions from answers to text, without a terminal or a
-//! clock. [`live`] repeats them, in place on a terminal.
+//! The running instance answers requests on its socket ([`bias_agent::control`]).
+//! [`bias_agent::control::Client`] sends them and maps every failure to a line with a remedy.
+//! [`shares`] computes rates from two successive answers. [`status`] and [`top_table`] are
+//! functions from answers to text, without a terminal or a clock. [`live`] repeats them, in place
+//! on a terminal.
 //!
 //! crossterm drives the terminal. It is linked for its styles in any case. A toolkit on top of it
 //! would lay out the same lines a second time, because pipes and tests need them as text.

@@ -9,8 +9,8 @@
 //!
 //! [`crate::pmu`] opens up to four counters on each CPU that has them. Before the attachment the
 //! agent writes their descriptors into the map of events. For each CPU it stores which counters are
-//! in use and how many cycles a count stands for ([`crate::counter_model`]). The owner of the scheduler
-//! keeps the counters open during the run.
+//! in use and how many cycles a count stands for ([`crate::counter_model`]). The owner of the
+//! scheduler keeps the counters open during the run.
 //!
 //! # Invariants
 //!

@@ -1,5 +1,5 @@
-//! Adapter to the kernel side: loads and attaches the BPF object, writes costs, knobs and counters to
-//! it, and reads tasks, statistics and events from it.
+//! Adapter to the kernel side: loads and attaches the BPF object, writes costs, knobs and counters
+//! to it, and reads tasks, statistics and events from it.
 //!
 //! # Invariants
 //!

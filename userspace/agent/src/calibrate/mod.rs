@@ -15,9 +15,9 @@
 //! milliseconds ([`sampler`]). The cost is the ratio of medians.
 //!
 //! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
-//! are measured in parallel ([`lanes`]). A last step measures what SMT siblings take from each other
-//! ([`siblings`]). The raw samples are kept, because the classes are decided on them. Counters,
-//! where present, are read around every loop, which shows what their counts stand for
+//! are measured in parallel ([`lanes`]). A last step measures what SMT siblings take from each
+//! other ([`siblings`]). The raw samples are kept, because the classes are decided on them.
+//! Counters, where present, are read around every loop, which shows what their counts stand for
 //! ([`counted`]).
 //!
 //! # Invariants

@@ -59,7 +59,7 @@ impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
     /// Return the answer, or None when the main thread has ended.
     fn reply(&mut self, session: &mut Session, request: Request) -> Option<Result<Value>> {
         match (self.ask)(request)? {
-            Answer::Stats(now) => self.stats(session, now),
+            Answer::Stats(now) => self.stats(session, *now),
             answer => Some(answer.encode()),
         }
     }
@@ -70,7 +70,7 @@ impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
         let last = match session.last.take() {
             Some(last) => last,
             None => match (self.ask)(Request::Stats)? {
-                Answer::Stats(later) => std::mem::replace(&mut now, later),
+                Answer::Stats(later) => std::mem::replace(&mut now, *later),
                 answer => return Some(answer.encode()),
             },
         };

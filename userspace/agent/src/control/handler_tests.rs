@@ -15,7 +15,7 @@ fn handler(asked: &mut u64) -> Handler<impl FnMut(Request) -> Option<Answer>> {
     Handler::new(move |request| {
         *asked += 1;
         Some(match request {
-            Request::Stats => Answer::Stats(Stats { moved: *asked, ..Stats::default() }),
+            Request::Stats => Answer::Stats(Box::new(Stats { moved: *asked, ..Stats::default() })),
             Request::Status | Request::Tasks => {
                 Answer::Other(Box::new(vec![TaskReport { name: "seven".into(), ..TaskReport::default() }]))
             }

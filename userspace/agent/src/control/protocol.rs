@@ -8,8 +8,8 @@
 //! # Approach
 //!
 //! All requests are in one list at the end. A macro turns it into [`Request`] with its reader, the
-//! methods of [`Instance`] that answer, and those of [`Client`] that ask. A new request is one entry
-//! and the method that answers it.
+//! methods of [`Instance`] that answer, and those of [`Client`] that ask. A new request is one
+//! entry and the method that answers it.
 //!
 //! An argument is sent as JSON text under its own name. The word after the answer tells how it
 //! passes through the socket:
@@ -42,7 +42,7 @@ const STATS: &str = "top";
 
 /// Answer to a request. The thread of the socket encodes it.
 pub(crate) enum Answer {
-    Stats(Stats),
+    Stats(Box<Stats>),
     Other(Box<dyn Encode>),
     Failed(String),
 }
@@ -154,7 +154,7 @@ macro_rules! requests {
             /// Let `instance` answer.
             pub(crate) fn answer(self, instance: &mut dyn Instance) -> Answer {
                 match self {
-                    Self::Stats => Answer::Stats(instance.stats()),
+                    Self::Stats => Answer::Stats(Box::new(instance.stats())),
                     $(Self::$variant$(($arg))? => answer!($way instance.$name($($arg)?)),)+
                 }
             }

@@ -7,10 +7,11 @@
 //!
 //! # Approach
 //!
-//! [`crate::bpf::attach`] writes all data that the kernel side needs before it attaches the scheduler. Afterwards
-//! the main thread only waits: for signals, for requests ([`crate::control::server`]), for events, and for the end
-//! of the scheduler. The attachment belongs to this process. When the process dies, for any reason,
-//! the kernel returns all tasks to the default scheduler.
+//! [`crate::bpf::attach`] writes all data that the kernel side needs before it attaches the
+//! scheduler. Afterwards the main thread only waits: for signals, for requests
+//! ([`crate::control::server`]), for events, and for the end of the scheduler. The attachment
+//! belongs to this process. When the process dies, for any reason, the kernel returns all tasks to
+//! the default scheduler.
 //!
 //! # Limits
 //!

@@ -1,5 +1,5 @@
-//! Role of cgroups in a run: none, the scope of scheduling ([`PartialSwitch`]), or the scope of bias
-//! ([`BiasFilter`]).
+//! Role of cgroups in a run: none, the scope of scheduling ([`PartialSwitch`]), or the scope of
+//! bias ([`BiasFilter`]).
 
 use std::path::Path;
 use std::time::Duration;
@@ -76,8 +76,8 @@ impl<'a> CgroupScope<'a> {
     /// Carry out a user's request and return the resulting state.
     ///
     /// # Errors
-    /// Fail as [`PartialSwitch::answer`] and [`BiasFilter::answer`] do. Fail with a usage failure in a run
-    /// without cgroups.
+    /// Fail as [`PartialSwitch::answer`] and [`BiasFilter::answer`] do. Fail with a usage failure
+    /// in a run without cgroups.
     pub(crate) fn answer(
         &mut self,
         request: &CgroupRequest,

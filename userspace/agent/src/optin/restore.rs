@@ -18,8 +18,8 @@ pub fn restore() -> Result<usize, Failure> {
     restore_in(system, Path::new(journal::DIRECTORY), &boot)
 }
 
-/// Restore the policies that are recorded in `directory`. Do nothing, and make nothing, if there is no
-/// record.
+/// Restore the policies that are recorded in `directory`. Do nothing, and make nothing, if there is
+/// no record.
 ///
 /// # Errors
 /// * [`crate::failure::Exit::OtherScheduler`]: a running scx_bias holds the record.

@@ -14,7 +14,8 @@
 //! # Invariants
 //!
 //! Paths of the configuration are kept as long as it names them. Of those added by command the last
-//! [`MAX_PATHS`] are kept, because scopes that are opted in one after the other must not accumulate.
+//! [`MAX_PATHS`] are kept, because scopes that are opted in one after the other must not
+//! accumulate.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,8 @@
 //! # Invariants
 //!
 //! A knob may change while the scheduler runs, because the kernel side reads it at each use (`KNOB`
-//! in `bpf/state.bpf.h`). Only [`crate::bpf::attach`] names all knobs again: it writes them, one per line.
+//! in `bpf/state.bpf.h`). Only [`crate::bpf::attach`] names all knobs again: it writes them, one
+//! per line.
 
 /// Definition of a knob.
 #[derive(Debug, Clone, Copy)]

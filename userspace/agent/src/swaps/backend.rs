@@ -156,7 +156,8 @@ impl Refusal {
 
 /// The part of the kernel side that swaps need.
 pub trait SwapBackend {
-    /// Fill `residents` with the state of every CPU, and drop its old content. Costs almost nothing.
+    /// Fill `residents` with the state of every CPU, and drop its old content. Costs almost
+    /// nothing.
     fn residents(&self, residents: &mut Vec<Resident>);
 
     /// Query a task; None if it has ended or is no SCHED_EXT task.
