@@ -127,7 +127,7 @@ impl Kernel {
                 // SAFETY: the global is a u32; no BPF code runs meanwhile.
                 let seq = unsafe { *self.unit().table_seq };
                 write(self.unit(), (seq as usize + 1) % COPIES, &table);
-                self.oracle.table_ns.set(self.now());
+                self.watch.table_ns.set(self.now());
                 self.replace_table();
             }
             Err(error) => self.broken("table", format!("{error:#}")),

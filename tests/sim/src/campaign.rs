@@ -1,7 +1,8 @@
 //! Campaigns: many random cases, and what to do with one that breaks a rule.
 
 use crate::case::Case;
-use crate::kernel::{Fault, Kernel};
+use crate::case::Fault;
+use crate::kernel::Kernel;
 use crate::random;
 use crate::scenario::Scenario;
 use crate::unit::Image;
@@ -37,32 +38,6 @@ pub fn find(seeds: impl IntoIterator<Item = u64>, image: Image<'_>) -> anyhow::R
         }
     }
     Ok(None)
-}
-
-/// Describe a fault so that it can be repeated: shrink its case, and write the case and its traces
-/// into the temporary directory.
-///
-/// # Errors
-/// Fail if a file cannot be written.
-pub fn describe(case: &Case, fault: &Fault, image: Image<'_>) -> anyhow::Result<String> {
-    let mut small = crate::shrink::shrink(case, &fault.rule, image);
-    small.trace = true;
-    let kernel = Kernel::new(small.clone(), image)?;
-    let fault = kernel.run().err().unwrap_or(fault.clone());
-    let folder = std::env::temp_dir();
-    let file = |end: &str| folder.join(format!("bias_sim-{}.{end}", case.seed));
-    std::fs::write(file("case.json"), small.text())?;
-    std::fs::write(file("txt"), kernel.trace_text())?;
-    std::fs::write(file("perfetto.json"), kernel.perfetto())?;
-    Ok(format!(
-        "seed {} breaks a rule on {} under {:?}: {fault}\n  repeat: BIAS_SIM_CASE={} cargo nextest run -p bias_sim --run-ignored all --no-capture repeat\n  trace:  {}\n  for Perfetto: {}",
-        case.seed,
-        small.machine,
-        small.release,
-        file("case.json").display(),
-        file("txt").display(),
-        file("perfetto.json").display(),
-    ))
 }
 
 /// Run a scenario. Return what it does not reach.

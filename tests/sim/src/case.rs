@@ -3,15 +3,40 @@
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::groups::Groups;
-use crate::kernel::task::{RawTask, Task};
-use crate::kernel::{Interleave, Release};
 use crate::load::{Op, Program};
 use crate::machine::Machine;
-use crate::mask::Mask;
+use crate::release::Release;
 
 /// pid of the first task.
 pub const FIRST_PID: usize = 1000;
+
+/// A broken rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The rule, in one word: faults of one rule are alike.
+    pub rule: String,
+    /// What happened.
+    pub what: String,
+    /// When [ns].
+    pub at_ns: u64,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} us: {}: {}", self.at_ns / 1000, self.rule, self.what)
+    }
+}
+
+/// Whether and how CPUs interleave within callbacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Interleave {
+    /// Probability that an activity is suspended at a point [permille].
+    pub permille: u32,
+    /// Longest suspension [ns].
+    pub longest_ns: u64,
+    /// Suspend also at accesses to shared memory.
+    pub memory: bool,
+}
 
 /// What the CPUs' counters deliver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,24 +85,6 @@ impl TaskSpec {
     #[must_use]
     pub fn within(self, cpus: impl IntoIterator<Item = usize>) -> Self {
         Self { cpus: Some(cpus.into_iter().collect()), ..self }
-    }
-
-    /// Return the task that the kernel sees.
-    pub(crate) fn task(&self, id: usize, nr_cpus: usize, groups: &Groups) -> Task {
-        let raw = RawTask::new(&format!("task{id}"), (FIRST_PID + id) as i32);
-        raw.change(|raw| {
-            raw.sim_id = id as u32;
-            raw.scx.weight = self.weight;
-            raw.sched_task_group = groups.address(self.group);
-            raw.policy = 7;
-            if self.kthread {
-                raw.flags |= crate::ffi::PF_KTHREAD;
-            }
-        });
-        let task = Task::new(raw);
-        let cpus = self.cpus.as_ref().map(|cpus| cpus.iter().copied().collect());
-        task.set_affinity(&cpus.unwrap_or_else(|| Mask::first_cpus(nr_cpus)));
-        task
     }
 }
 

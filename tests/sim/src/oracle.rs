@@ -9,8 +9,6 @@
 //!
 //! After the run all tasks end, and sums of weights must be zero.
 
-use std::cell::{Cell, RefCell};
-
 use crate::ffi;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Curr;
@@ -57,26 +55,12 @@ impl Bounds {
     }
 }
 
-/// What the oracles remember.
-#[derive(Debug, Default)]
-pub struct Oracle {
-    vtime_now: Cell<u64>,
-    /// When the capacity table was last replaced: it may change what is fast.
-    pub(crate) table_ns: Cell<u64>,
-    /// For each CPU, the pending request and since when it is there.
-    requests: RefCell<Vec<(u32, u64)>>,
-    /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
-    stranded: RefCell<Vec<u64>>,
-    /// Since when each CPU idles without its mark; 0 if it does not.
-    unmarked: RefCell<Vec<u64>>,
-}
-
 impl Kernel {
     /// The global vtime never goes back. Called after each callback.
     pub(crate) fn watch_clock(&self) {
         // SAFETY: the global is a u64, and no BPF code runs now.
         let now = unsafe { *self.unit().vtime_now };
-        let before = self.oracle.vtime_now.replace(now);
+        let before = self.watch.vtime_now.replace(now);
         if (now.wrapping_sub(before) as i64) < 0 {
             self.broken("clock", format!("the global vtime goes back from {before} to {now}"));
         }
@@ -172,7 +156,7 @@ impl Kernel {
 
     /// Every idle CPU is marked, so that a wakeup finds it.
     fn audit_marks(&self, bounds: &Bounds) {
-        let mut unmarked = self.oracle.unmarked.borrow_mut();
+        let mut unmarked = self.watch.unmarked.borrow_mut();
         unmarked.resize(self.cpus.len(), 0);
         for (cpu, since) in unmarked.iter_mut().enumerate() {
             if !self.idles(cpu) || self.idle_cpus.get().has(cpu) {
@@ -187,7 +171,7 @@ impl Kernel {
 
     /// No task stays in the local DSQ of an idle CPU.
     fn audit_stranded(&self, bounds: &Bounds) {
-        let mut stranded = self.oracle.stranded.borrow_mut();
+        let mut stranded = self.watch.stranded.borrow_mut();
         stranded.resize(self.cpus.len(), 0);
         for (cpu, since) in stranded.iter_mut().enumerate() {
             if !self.idles(cpu) || self.cpus[cpu].local.borrow().is_empty() {
@@ -205,7 +189,7 @@ impl Kernel {
     fn audit_fast(&self, bounds: &Bounds) {
         // The scheduler searches a part of a larger machine.
         let searches_all = self.machine.cpus.len() <= 64;
-        if !self.case.moving || !searches_all || self.oracle.table_ns.get() + bounds.fast_idle_ns > self.now()
+        if !self.case.moving || !searches_all || self.watch.table_ns.get() + bounds.fast_idle_ns > self.now()
         {
             return;
         }
@@ -252,7 +236,7 @@ impl Kernel {
 
     /// Every request is carried out or dropped.
     fn audit_requests(&self, bounds: &Bounds) {
-        let mut requests = self.oracle.requests.borrow_mut();
+        let mut requests = self.watch.requests.borrow_mut();
         requests.resize(self.cpus.len(), (0, 0));
         for (cpu, request) in requests.iter_mut().enumerate() {
             // SAFETY: a global of this type and length; no BPF code runs now.

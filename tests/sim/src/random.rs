@@ -3,10 +3,11 @@
 //! Everything that is generated can happen on a real system: tasks block and wake, are confined,
 //! change weights, CPUs are taken by real-time tasks, go offline and come back.
 
+use crate::case::Interleave;
 use crate::case::{Case, CountersOf, Disturb, Disturbance, GroupSpec, TaskSpec};
-use crate::kernel::{Interleave, Release};
 use crate::load::{Op, Program, stacks};
 use crate::machine::Machine;
+use crate::release::Release;
 use crate::rng::Rng;
 
 const SMALL: &[&str] = &[

@@ -2,17 +2,17 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::campaign;
-use bias_sim::random;
 use bias_sim::unit::Image;
+use bias_sim::{random, report};
 
 /// Cases in every test run.
-const CASES: u64 = 500;
+const CASES: u64 = 4000;
 
-/// 500 random machines and loads break no rule.
+/// Random machines and loads break no rule.
 #[test]
 fn random_cases_break_no_rule() {
     if let Some((case, fault)) = campaign::find(0..CASES, Image::Plain).unwrap() {
-        panic!("{}", campaign::describe(&case, &fault, Image::Plain).unwrap());
+        panic!("{}", report::describe(&case, &fault, Image::Plain).unwrap());
     }
 }
 

@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use bias_sim::case::Case;
+use bias_sim::case::Interleave;
 use bias_sim::compile::{self, Source, Variant};
-use bias_sim::kernel::Interleave;
 use bias_sim::unit::Image;
-use bias_sim::{campaign, random, scenario};
+use bias_sim::{campaign, random, report, scenario};
 
 /// Undefined behaviour traps, which ends the process with SIGILL. BPF defines part of it, but the
 /// policy claims to need none.
@@ -37,7 +37,7 @@ fn accesses_interleave() {
         if let Some(fault) =
             campaign::run(&case, Image::Traced).unwrap().filter(|fault| !campaign::is_known(fault))
         {
-            panic!("{}", campaign::describe(&case, &fault, Image::Traced).unwrap());
+            panic!("{}", report::describe(&case, &fault, Image::Traced).unwrap());
         }
     }
 }

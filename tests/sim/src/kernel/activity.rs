@@ -5,46 +5,20 @@
 //!
 //! A CPU in the middle of an activity takes no interrupt: its events wait until the activity ends.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use corosensei::CoroutineResult;
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::Kernel;
 use super::events::Event;
+use super::stacks::Activity;
 
 /// How long a CPU spins before it looks at a lock again [ns].
 const SPIN_NS: u64 = 50;
 
 /// Size of an activity's stack.
 const STACK_BYTES: usize = 256 << 10;
-
-type Activity = Coroutine<(), u64, ()>;
-
-/// Activities that are suspended.
-#[derive(Default)]
-pub struct Stacks {
-    suspended: RefCell<Vec<Option<Activity>>>,
-    free: RefCell<Vec<usize>>,
-    unused: RefCell<Vec<DefaultStack>>,
-    /// Yielder of the running activity; null outside of one.
-    yielder: Cell<*const Yielder<(), u64>>,
-}
-
-impl Drop for Stacks {
-    fn drop(&mut self) {
-        // A run that ends at a broken rule leaves suspended activities. They cannot be unwound
-        // through the scheduler's frames, so their stacks are freed without.
-        for activity in self.suspended.get_mut().iter_mut().flatten() {
-            if !activity.done() {
-                // SAFETY: the frames own nothing that others refer to: the kernel's state is in
-                // cells of the engine, which ends as well.
-                unsafe { activity.force_reset() };
-            }
-        }
-    }
-}
 
 impl Kernel {
     /// Begin to carry out an event.

@@ -1,6 +1,6 @@
 //! Scenarios of waiting: latency, and CPUs that fall idle or are taken beside tasks that wait.
 
-use super::{Scenario, busy, evenness, expect, on_fast, ratio};
+use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};
 use crate::case::{Case, Disturb, Disturbance, TaskSpec};
 use crate::load::{Op, Program, stacks};
 
@@ -96,7 +96,7 @@ pub(super) fn yielder() -> Scenario {
 
 /// The agent swaps two tasks that run.
 pub(super) fn swap() -> Scenario {
-    let mut case = super::mix().case;
+    let mut case = super::shares::mix().case;
     case.moving = false;
     case.duration_ns = 1_000_000_000;
     // Tasks 0 and 1 wait for memory and take the fast CPUs first.

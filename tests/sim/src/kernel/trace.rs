@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::kernel::cpu::Curr;
+use super::cpu::Curr;
 
 /// A stay of something on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,158 @@
+//! State of the engine, and what every part of it needs.
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use super::cpu::Cpu;
+use super::dsq::Dsqs;
+use super::events::{Event, Events};
+use super::groups::Groups;
+use super::memory::Memory;
+use super::stacks::Stacks;
+use super::task::{Task, TaskId};
+use super::trace::Trace;
+use super::watch::Watch;
+use crate::case::{Case, Disturbance, Fault};
+use crate::ffi;
+use crate::load::Program;
+use crate::machine::Machine;
+use crate::mask::SharedMask;
+use crate::rng::Rng;
+use crate::unit::Unit;
+
+/// The engine.
+pub struct Kernel {
+    pub(crate) case: Case,
+    pub(crate) machine: Machine,
+    pub(crate) programs: Vec<Program>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) dsqs: Dsqs,
+    pub(crate) online: SharedMask,
+    pub(crate) idle_cpus: SharedMask,
+    pub(crate) idle_cores: SharedMask,
+    pub(crate) single_cpus: Vec<SharedMask>,
+    pub(crate) groups: Groups,
+    pub(crate) memory: Memory,
+    pub(crate) trace: Trace,
+    pub(crate) watch: Watch,
+    pub(crate) now_ns: Cell<u64>,
+    pub(crate) here: Cell<usize>,
+    /// Task that ops.select_cpu or ops.enqueue decides about on each CPU.
+    pub(crate) deciding: Vec<Cell<Option<TaskId>>>,
+    pub(crate) fault: RefCell<Option<Fault>>,
+    pub(crate) counters: Totals,
+    pub(crate) queue: RefCell<Events>,
+    pub(crate) rng: Rng,
+    pub(crate) stacks: Stacks,
+    pub(crate) host: Box<ffi::sim_host>,
+    pub(crate) unit: OnceCell<Unit>,
+}
+
+/// Counts over a whole run.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Events handled.
+    pub events: Cell<u64>,
+    /// Switches to another task.
+    pub switches: Cell<u64>,
+    /// DSQs that ops.dispatch asked for a task.
+    pub visits: Cell<u64>,
+    /// Callbacks.
+    pub callbacks: Cell<u64>,
+}
+
+impl Kernel {
+    /// Return the loaded scheduler. It is set before anything else runs.
+    #[allow(clippy::expect_used)]
+    pub(crate) fn unit(&self) -> &ffi::sim_unit {
+        self.unit.get().expect("new() sets it first").get()
+    }
+
+    /// Return the time [ns].
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    /// Return the first broken rule.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.borrow().clone()
+    }
+
+    /// Report a broken rule. The run ends; the first report stays.
+    pub(crate) fn broken(&self, rule: &str, what: impl Into<String>) {
+        let mut fault = self.fault.borrow_mut();
+        if fault.is_none() {
+            let what = what.into();
+            self.trace.line(self.now(), || format!("BROKEN {rule}: {what}"));
+            *fault = Some(Fault { rule: rule.into(), what, at_ns: self.now() });
+        }
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.fault.borrow().is_some()
+    }
+
+    /// Return a number below `bound`, by the seed.
+    pub(crate) fn random(&self, bound: u64) -> u64 {
+        self.rng.below(bound)
+    }
+
+    /// Return a time from `range` [ns], by the seed.
+    pub(crate) fn delay(&self, range: (u64, u64)) -> u64 {
+        range.0 + self.random(range.1.saturating_sub(range.0) + 1)
+    }
+
+    /// Add an event. Events of the same instant come in a random order.
+    pub(crate) fn push(&self, at_ns: u64, event: Event) {
+        let tie = self.random(1 << 16) as u32;
+        self.queue.borrow_mut().push(at_ns.max(self.now()), tie, event);
+    }
+
+    /// Return the CPU whose interrupts an event needs, None if it needs none.
+    pub(crate) fn cpu_of(&self, event: Event) -> Option<usize> {
+        match event {
+            Event::Tick(cpu)
+            | Event::PhaseEnds(cpu, _)
+            | Event::Resched(cpu)
+            | Event::Kicks(cpu)
+            | Event::Deferred(cpu)
+            | Event::HigherEnds(cpu, _) => Some(cpu),
+            Event::Timer(task) => Some(self.online_near(self.tasks[task].cpu())),
+            Event::Start(task) => Some(self.online_near(self.case.tasks[task].start_cpu)),
+            Event::Disturb(at) => match self.case.disturbances[at].what {
+                Disturbance::RealTime { cpu, .. } => Some(cpu),
+                // A system call of some task that the load does not contain, on any CPU.
+                _ => Some(self.online_near(at % self.cpus.len())),
+            },
+            Event::Resume(_) | Event::Audit => None,
+        }
+    }
+
+    /// Return `cpu` if it is online, else another CPU.
+    pub(crate) fn online_near(&self, cpu: usize) -> usize {
+        let online = self.online.get();
+        online.next(cpu).or_else(|| online.next(0)).unwrap_or(0)
+    }
+
+    /// Return the text of the trace.
+    #[must_use]
+    pub fn trace_text(&self) -> String {
+        self.trace.text()
+    }
+    /// Return the trace for Perfetto.
+    #[must_use]
+    pub fn perfetto(&self) -> String {
+        self.trace.perfetto()
+    }
+
+    /// Return the numbers of events, switches, DSQs visited, and steps of bounded loops so far.
+    #[must_use]
+    pub fn counts_so_far(&self) -> (u64, u64, u64, u64) {
+        let counts = &self.counters;
+        // SAFETY: a global of the loaded scheduler; no BPF code runs now.
+        let steps = unsafe { *self.unit().steps };
+        (counts.events.get(), counts.switches.get(), counts.visits.get(), steps)
+    }
+}

@@ -1,0 +1,17 @@
+//! What the oracles remember between two looks.
+
+use std::cell::{Cell, RefCell};
+
+/// What the oracles remember.
+#[derive(Debug, Default)]
+pub struct Watch {
+    pub(crate) vtime_now: Cell<u64>,
+    /// When the capacity table was last replaced: it may change what is fast.
+    pub(crate) table_ns: Cell<u64>,
+    /// For each CPU, the pending request and since when it is there.
+    pub(crate) requests: RefCell<Vec<(u32, u64)>>,
+    /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
+    pub(crate) stranded: RefCell<Vec<u64>>,
+    /// Since when each CPU idles without its mark; 0 if it does not.
+    pub(crate) unmarked: RefCell<Vec<u64>>,
+}

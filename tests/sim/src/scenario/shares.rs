@@ -1,0 +1,148 @@
+//! Scenarios of shares and placement.
+
+use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};
+use crate::case::{Disturb, Disturbance, GroupSpec};
+use crate::load::{Op, Program, stacks};
+
+/// Weights on one CPU.
+pub(super) fn nice() -> Scenario {
+    let mut case = busy("1P", &[stacks::COMPUTE; 3], 30);
+    for (task, weight) in case.tasks.iter_mut().zip([100, 200, 50]) {
+        task.weight = weight;
+    }
+    Scenario {
+        name: "nice",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            expect("weight 200 over 100", ratio(figures[1].ran_ns, figures[0].ran_ns), 1.8, 2.2)?;
+            expect("weight 100 over 50", ratio(figures[0].ran_ns, figures[2].ran_ns), 1.8, 2.2)
+        },
+    }
+}
+
+/// Three tasks of one cgroup beside one of another.
+pub(super) fn cgroups() -> Scenario {
+    let mut case = busy("1P", &[stacks::COMPUTE; 4], 30);
+    case.groups = vec![GroupSpec { parent: 0, weight: 100 }, GroupSpec { parent: 0, weight: 100 }];
+    for (task, group) in case.tasks.iter_mut().zip([1, 1, 1, 2]) {
+        task.group = group;
+    }
+    Scenario {
+        name: "cgroups",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let three: u64 = figures[..3].iter().map(|figures| figures.ran_ns).sum();
+            expect("a group of three tasks over one of one", ratio(three, figures[3].ran_ns), 0.85, 1.15)
+        },
+    }
+}
+
+/// The weight of a busy cgroup changes.
+pub(super) fn group_weight() -> Scenario {
+    let mut case = cgroups().case;
+    case.disturbances =
+        vec![Disturb { at_ns: 1_000_000, what: Disturbance::GroupWeight { group: 2, weight: 300 } }];
+    Scenario {
+        name: "group-weight",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let three: u64 = figures[..3].iter().map(|figures| figures.ran_ns).sum();
+            expect("weight 300 over 100", ratio(figures[3].ran_ns, three), 2.5, 3.5)
+        },
+    }
+}
+
+/// Equal tasks on unequal CPUs, fewer than CPUs.
+pub(super) fn three_on_four() -> Scenario {
+    Scenario {
+        name: "three-on-four",
+        case: busy("2F2S", &[stacks::COMPUTE; 3], 20),
+        check: |kernel| {
+            expect("least over most work", evenness(&kernel.all_figures()), 0.85, 1.0)?;
+            expect("STP", kernel.stp(), 2.35, 2.41)
+        },
+    }
+}
+
+/// Equal tasks, twice as many as CPUs.
+pub(super) fn eight_on_four() -> Scenario {
+    Scenario {
+        name: "eight-on-four",
+        case: busy("2F2S", &[stacks::MIXED; 8], 30),
+        check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.85, 1.0),
+    }
+}
+
+/// Tasks that execute belong on fast CPUs, tasks that wait for memory on slow ones.
+pub(super) fn mix() -> Scenario {
+    let mut case = busy("2F2S", &[stacks::MEMORY, stacks::MEMORY, stacks::COMPUTE, stacks::COMPUTE], 20);
+    for (cpu, task) in case.tasks.iter_mut().enumerate() {
+        task.start_cpu = cpu;
+        task.start_ns = Some(cpu as u64 * 100_000);
+    }
+    Scenario {
+        name: "mix",
+        case,
+        check: |kernel| {
+            for task in [2, 3] {
+                expect(
+                    "time of a task that executes on fast CPUs",
+                    on_fast(&kernel.figures(task)),
+                    0.75,
+                    1.0,
+                )?;
+            }
+            expect("time of a task that waits for memory on fast CPUs", on_fast(&kernel.figures(0)), 0.0, 0.4)
+        },
+    }
+}
+
+/// Tasks change what they do each 300 ms, and placement follows.
+pub(super) fn mix_that_changes() -> Scenario {
+    let mut case = busy("2F2S", &[stacks::COMPUTE; 4], 20);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        let phases = [
+            Op::Run { stack: stacks::COMPUTE, work_ns: 300_000_000 },
+            Op::Run { stack: stacks::MEMORY, work_ns: 250_000_000 },
+        ];
+        task.program = Program { ops: phases.to_vec(), repeat: true };
+        task.program.ops.rotate_left(at % 2);
+    }
+    Scenario { name: "mix-that-changes", case, check: |kernel| expect("STP", kernel.stp(), 3.4, 3.7) }
+}
+
+/// Tasks fill whole cores before siblings.
+pub(super) fn siblings() -> Scenario {
+    let mut case = busy("P2E4", &[stacks::COMPUTE; 6], 10);
+    case.tasks.iter_mut().for_each(|task| task.start_cpu = 0);
+    Scenario {
+        name: "siblings",
+        case,
+        check: |kernel| expect("STP of six tasks on two fast and four slow cores", kernel.stp(), 3.5, 3.61),
+    }
+}
+
+/// Tasks forked under one cache spread over two.
+pub(super) fn caches() -> Scenario {
+    let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 12], 20);
+    case.tasks.iter_mut().enumerate().for_each(|(at, task)| task.start_cpu = at % 4);
+    Scenario {
+        name: "caches",
+        case,
+        check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.75, 1.0),
+    }
+}
+
+/// The same where each cache has a class of its own.
+pub(super) fn unequal_caches() -> Scenario {
+    let mut case = busy("SPLIT", &[stacks::COMPUTE; 12], 20);
+    case.tasks.iter_mut().enumerate().for_each(|(at, task)| task.start_cpu = at % 4);
+    Scenario {
+        name: "unequal-caches",
+        case,
+        check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.7, 1.0),
+    }
+}
