@@ -35,5 +35,8 @@ pub fn all() -> Vec<Scenario> {
         waits::pinned(),
         waits::waker_runs_on(),
         waits::producer(),
+        waits::busy_kthreads(),
+        shares::partitions(),
+        shares::nested(),
     ]
 }

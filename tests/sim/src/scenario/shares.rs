@@ -146,3 +146,47 @@ pub(super) fn unequal_caches() -> Scenario {
         check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.7, 1.0),
     }
 }
+
+/// Two halves of a machine in unequal demand, confined by affinity. Weights count in the less crowded
+/// one. (In the more crowded one they do not: lib/include/bias/clock.h, Limits.)
+pub(super) fn partitions() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 11], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        *task = task.clone().within(if at < 3 { [0, 1] } else { [2, 3] }).on(if at < 3 { 0 } else { 2 });
+    }
+    case.tasks[1].weight = 50;
+    case.tasks[2].weight = 50;
+    Scenario {
+        name: "partitions",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            expect(
+                "weight 100 over 50 in the less crowded half",
+                ratio(figures[0].ran_ns, figures[1].ran_ns),
+                1.6,
+                2.2,
+            )
+        },
+    }
+}
+
+/// Weights count at each level of a hierarchy.
+pub(super) fn nested() -> Scenario {
+    let mut case = busy("1P", &[stacks::COMPUTE; 4], 40);
+    let group = |parent, weight| GroupSpec { parent, weight };
+    // Group 1 has weight 200 and the children 2 and 3, of weights 100 and 300. Group 4 has 100.
+    case.groups = vec![group(0, 200), group(1, 100), group(1, 300), group(0, 100)];
+    for (task, group) in case.tasks.iter_mut().zip([2, 3, 4, 4]) {
+        task.group = group;
+    }
+    Scenario {
+        name: "nested",
+        case,
+        check: |kernel| {
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            expect("weight 300 over 100 within a group", ratio(ran[1], ran[0]), 2.6, 3.4)?;
+            expect("weight 200 over 100 at the top", ratio(ran[0] + ran[1], ran[2] + ran[3]), 1.8, 2.2)
+        },
+    }
+}

@@ -216,3 +216,21 @@ pub(super) fn producer() -> Scenario {
         },
     }
 }
+
+/// Two kernel threads that are bound to a CPU and always run leave a part of it to others.
+pub(super) fn busy_kthreads() -> Scenario {
+    let mut case = busy("2P", &[stacks::COMPUTE; 4], 20);
+    for task in case.tasks.iter_mut().take(3) {
+        *task = task.clone().within([1]).on(1);
+    }
+    case.tasks[0].kthread = true;
+    case.tasks[1].kthread = true;
+    Scenario {
+        name: "busy-kthreads",
+        case,
+        check: |kernel| {
+            let part = ratio(kernel.figures(2).ran_ns, kernel.now());
+            expect("part of its CPU that a task has beside two busy kthreads", part, 0.25, 0.45)
+        },
+    }
+}
