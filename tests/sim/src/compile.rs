@@ -44,6 +44,8 @@ pub enum Variant {
     Traced,
     /// With every check of undefined behaviour that traps.
     Undefined,
+    /// With checks of addresses, by a runtime library that must be loaded before the program.
+    Address,
 }
 
 const FLAGS: &[&str] = &[
@@ -80,6 +82,7 @@ pub fn compile(clang: &str, source: Source<'_>, variant: Variant, scratch: &Path
         Variant::Plain => &["-fsanitize=integer-divide-by-zero,shift-exponent"][..],
         Variant::Traced => &["-DSIM_TRACED", "-fsanitize-coverage=trace-loads,trace-stores"],
         Variant::Undefined => &["-fsanitize=undefined,integer-divide-by-zero", "-fsanitize-trap=all"],
+        Variant::Address => &["-fsanitize=address"],
     });
     for folder in [source.unit, source.include, source.bpf] {
         command.arg("-I").arg(folder);
@@ -89,7 +92,9 @@ pub fn compile(clang: &str, source: Source<'_>, variant: Variant, scratch: &Path
         std::fs::read_to_string(&assembly).with_context(|| format!("cannot read {}", assembly.display()))?;
     std::fs::write(&assembly, translate(&text))
         .with_context(|| format!("cannot write {}", assembly.display()))?;
-    run(Command::new(clang).args(["-shared", "-Wl,-z,defs"]).arg(&assembly).arg("-o").arg(to))
+    // The runtime library of the address checks provides its functions when the object is loaded.
+    let undefined = if variant == Variant::Address { "-Wl,-z,lazy" } else { "-Wl,-z,defs" };
+    run(Command::new(clang).args(["-shared", undefined]).arg(&assembly).arg("-o").arg(to))
 }
 
 /// Replace the BPF instruction `REGISTER &= NUMBER` by the host's.

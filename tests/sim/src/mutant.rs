@@ -1,6 +1,6 @@
 //! Mutations of the BPF code: defects that the simulator must find.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
@@ -42,7 +42,15 @@ impl Mutant {
     ///
     /// # Errors
     /// Fail if `old` does not occur once, or the code does not compile.
-    pub fn compile(&self, folder: &Path) -> Result<std::path::PathBuf> {
+    pub fn compile(&self, folder: &Path) -> Result<PathBuf> {
+        self.compile_as(folder, Variant::Plain)
+    }
+
+    /// The same, compiled as `variant`.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn compile_as(&self, folder: &Path, variant: Variant) -> Result<PathBuf> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).context("tests/sim has no workspace above it")?;
         let bpf = folder.join("bpf");
@@ -57,7 +65,7 @@ impl Mutant {
         }
         let source = Source { bpf: &bpf, include: &root.join("lib/include"), unit: &here.join("c") };
         let object = folder.join("mutant.so");
-        compile::compile(compile::CLANG, source, Variant::Plain, folder, &object)?;
+        compile::compile(compile::CLANG, source, variant, folder, &object)?;
         Ok(object)
     }
 

@@ -6,12 +6,18 @@ use std::process::Command;
 
 use bias_sim::campaign;
 use bias_sim::case::{Case, Disturb, Disturbance, TaskSpec};
+use bias_sim::compile::Variant;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::mutant::Mutant;
+use bias_sim::random;
 use bias_sim::unit::Image;
 
 /// Compile `bpf/` with `new` in place of `old` in main.bpf.c.
 fn changed(folder: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
+    changed_as(folder, old, new, Variant::Plain)
+}
+
+fn changed_as(folder: &Path, old: &str, new: &str, variant: Variant) -> anyhow::Result<PathBuf> {
     let text = |text: &str| text.to_owned();
     let mutant = Mutant {
         name: text("changed"),
@@ -20,7 +26,7 @@ fn changed(folder: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
         old: text(old),
         new: text(new),
     };
-    mutant.compile(folder)
+    mutant.compile_as(folder, variant)
 }
 
 const LINE: &str = "	if (makes_way(p, cpu, cctx))";
@@ -52,12 +58,22 @@ fn ticking() -> Case {
 #[ignore = "a part of the next test"]
 fn child() {
     let object = std::env::var_os("BIAS_SIM_OBJECT").unwrap();
-    campaign::run(&ticking(), Image::File(Path::new(&object))).unwrap();
+    let image = Image::File(Path::new(&object));
+    campaign::run(&ticking(), image).unwrap();
+    for seed in 0..200 {
+        campaign::run(&Case { interleave: None, ..random::case(seed) }, image).unwrap();
+    }
 }
 
 /// Run [`child`] with an object. Return whether it succeeded and its standard error.
-fn run_child(object: &Path) -> (bool, String) {
-    let output = Command::new(std::env::current_exe().unwrap())
+fn run_child(object: &Path, preload: Option<&str>) -> (bool, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if let Some(library) = preload {
+        command
+            .env("LD_PRELOAD", library)
+            .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0");
+    }
+    let output = command
         .args(["--exact", "child", "--ignored", "--nocapture"])
         .env("BIAS_SIM_OBJECT", object)
         .output()
@@ -71,7 +87,7 @@ fn a_division_by_zero_ends_the_run_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let object =
         changed(folder.path(), LINE, "	if (now / cctx->yielded && makes_way(p, cpu, cctx))").unwrap();
-    let (success, text) = run_child(&object);
+    let (success, text) = run_child(&object, None);
     assert!(!success && text.contains("division by zero") && text.contains("main.bpf.c:"), "{text}");
     assert!(text.contains("\"machine\":\"2P\""), "{text}");
 }
@@ -81,8 +97,42 @@ fn a_shift_beyond_the_width_ends_the_run_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let object =
         changed(folder.path(), LINE, "	if ((now << (64 + cpu)) && makes_way(p, cpu, cctx))").unwrap();
-    let (success, text) = run_child(&object);
+    let (success, text) = run_child(&object, None);
     assert!(!success && text.contains("a shift beyond the width"), "{text}");
+}
+
+/// Checks of undefined behaviour see an index out of range. The trap ends the process.
+#[test]
+fn undefined_behaviour_ends_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = "	if (slow_lists[now ? 2 + cpu : 0].nr > 1 || makes_way(p, cpu, cctx))";
+    let object = changed_as(folder.path(), LINE, index, Variant::Undefined).unwrap();
+    assert!(!run_child(&object, None).0);
+    let object = changed_as(folder.path(), LINE, LINE, Variant::Undefined).unwrap();
+    assert!(run_child(&object, None).0);
+}
+
+/// Return the runtime library of address checks that comes with gcc.
+fn asan() -> Option<String> {
+    let output = Command::new("gcc").arg("-print-file-name=libasan.so").output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Path::new(&path).is_absolute().then_some(path)
+}
+
+/// Checks of addresses find an access beyond an array, and none in the scheduler. Interleaved cases
+/// are left out: they leave stacks that were never unwound.
+#[test]
+#[ignore = "needs gcc's libasan"]
+fn addresses_are_valid() {
+    let asan = asan().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let beyond = "	if (((volatile u32 *)&band_high)[2] > 1 || makes_way(p, cpu, cctx))";
+    let object = changed_as(folder.path(), LINE, beyond, Variant::Address).unwrap();
+    let (success, text) = run_child(&object, Some(&asan));
+    assert!(!success && text.contains("global-buffer-overflow"), "{text}");
+    let object = changed_as(folder.path(), LINE, LINE, Variant::Address).unwrap();
+    let (success, text) = run_child(&object, Some(&asan));
+    assert!(success, "{text}");
 }
 
 /// The same code, unchanged, passes: the two tests above do not fail for another reason.
@@ -90,7 +140,7 @@ fn a_shift_beyond_the_width_ends_the_run_with_its_place() {
 fn the_unchanged_code_ends_no_run() {
     let folder = tempfile::tempdir().unwrap();
     let object = changed(folder.path(), LINE, LINE).unwrap();
-    let (success, text) = run_child(&object);
+    let (success, text) = run_child(&object, None);
     assert!(success, "{text}");
 }
 
