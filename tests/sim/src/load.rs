@@ -33,7 +33,7 @@ pub enum Op {
     },
     /// Sleep until all members have arrived.
     Barrier {
-        /// Who waits for each other.
+        /// Tasks that wait for each other.
         members: Vec<usize>,
     },
     /// Call sched_yield().

@@ -7,7 +7,7 @@ pub enum Release {
     V6_12,
     /// Late 6.12.y, with later repairs.
     V6_12_117,
-    /// 6.18.
+    /// 6.18 as first released.
     V6_18,
     /// 7.x.
     V7,

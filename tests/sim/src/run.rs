@@ -146,7 +146,7 @@ impl Kernel {
             Event::PhaseEnds(cpu, plan) => self.phase_ends(cpu, plan),
             Event::Resched(_) => {}
             Event::Kicks(cpu) => self.carry_out_kicks(cpu),
-            Event::Deferred(cpu) => self.carry_out_deferred(cpu),
+            Event::Deferred(_, of) => self.carry_out_deferred(of),
             Event::Timer(task) => self.timer(task),
             Event::Start(task) => self.start_task(task),
             Event::HigherEnds(cpu, stay) => self.higher_ends(cpu, stay),

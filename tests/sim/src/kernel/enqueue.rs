@@ -97,10 +97,8 @@ impl Kernel {
             this.deferred_callback.set(true);
             return;
         }
-        let here = self.here.get();
-        // The interrupt runs here, for the runqueue of `cpu`.
-        self.push(self.now() + self.delay(self.case.irq_ns), Event::Deferred(cpu));
-        let _ = here;
+        // The interrupt comes to this CPU, for the runqueue of `cpu`.
+        self.push(self.now() + self.delay(self.case.irq_ns), Event::Deferred(self.here.get(), cpu));
     }
 
     /// Insert a task into the local DSQ of `cpu` (dispatch_enqueue(), local_dsq_post_enq()).
@@ -168,7 +166,7 @@ impl Kernel {
                 }
             }
             Place::Global => self.dsqs.global.remove(this.key.get()),
-            // Who holds it notices that it is gone.
+            // The CPU that holds it notices that it is gone.
             Place::Moving(_) | Place::None => {}
         }
     }

@@ -16,8 +16,8 @@ pub enum Event {
     Resched(usize),
     /// The interrupt in which a CPU kicks others.
     Kicks(usize),
-    /// The interrupt in which a CPU carries out deferred insertions.
-    Deferred(usize),
+    /// The interrupt in which a CPU carries out the deferred insertions of another one, or its own.
+    Deferred(usize, usize),
     /// A task's timer expires.
     Timer(TaskId),
     /// A task starts.

@@ -117,7 +117,7 @@ impl Kernel {
             | Event::PhaseEnds(cpu, _)
             | Event::Resched(cpu)
             | Event::Kicks(cpu)
-            | Event::Deferred(cpu)
+            | Event::Deferred(cpu, _)
             | Event::HigherEnds(cpu, _) => Some(cpu),
             Event::Timer(task) => Some(self.online_near(self.tasks[task].cpu())),
             Event::Start(task) => Some(self.online_near(self.case.tasks[task].start_cpu)),

@@ -49,8 +49,7 @@ pub(super) fn broadcast() -> Scenario {
 pub(super) fn real_time() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 3], 10);
     let what = Disturbance::RealTime { cpu: 0, ns: 800_000_000 };
-    case.disturbances =
-        (0..4).map(|cpu| Disturb { at_ns: 100_000_000 + cpu, what: what.clone() }).take(1).collect();
+    case.disturbances = vec![Disturb { at_ns: 100_000_000, what }];
     Scenario {
         name: "real-time",
         case,
