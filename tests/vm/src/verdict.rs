@@ -229,7 +229,7 @@ mod tests {
         assert!(early("qemu-system-x86_64: msix.c:228: f: Assertion `x' failed.\n", "").is_some());
         assert!(early(booted, "").is_some_and(|why| why.contains("crashed")));
         assert_eq!(early(booted, "no module\n"), None, "another boot would not help");
-        assert!(early(booted, &format!("{NO_TIMER}\n")).is_some_and(|why| why.contains("no timer")));
+        assert!(early(booted, &format!("{NO_TIMER}\n")).is_some_and(|why| why.contains("no exact timer")));
         let panicked = format!("{booted}[    7.0] Kernel panic - not syncing: x\n");
         assert_eq!(early(&panicked, ""), None, "a guest that panicked is not QEMU's fault");
         let started = Evidence { started: true, console: booted.into(), ..Evidence::default() };
