@@ -17,6 +17,8 @@ struct llc_ctx;
 struct sim_unit {
 	/* Sizes of the types, which the engine compares with its own. */
 	size_t host_size, unit_size, task_size, cpu_ctx_size;
+	/* Offsets of fields that the engine reads. */
+	size_t weight_at, move_to_at;
 
 	struct sched_ext_ops *ops;
 	int (*count_switch)(bool preempt, struct task_struct *prev, struct task_struct *next);

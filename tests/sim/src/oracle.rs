@@ -163,7 +163,7 @@ impl Kernel {
                 *since = 0;
             } else if *since == 0 {
                 *since = self.now();
-            } else if self.now() - *since > bounds.unmarked_ns {
+            } else if self.now() - self.cpus[cpu].idle_since_ns.get().max(*since) > bounds.unmarked_ns {
                 self.broken("unmarked", format!("CPU {cpu} idles and is not marked idle"));
             }
         }
@@ -178,7 +178,7 @@ impl Kernel {
                 *since = 0;
             } else if *since == 0 {
                 *since = self.now();
-            } else if self.now() - *since > bounds.stranded_ns {
+            } else if self.now() - self.cpus[cpu].idle_since_ns.get().max(*since) > bounds.stranded_ns {
                 let task = self.cpus[cpu].local.borrow().front().copied().unwrap_or(0);
                 self.broken("stranded", format!("task {task} is in the local DSQ of CPU {cpu}, which idles"));
             }

@@ -85,6 +85,8 @@ impl Unit {
             (unit.get().unit_size, size_of::<ffi::sim_unit>()),
             (unit.get().task_size, size_of::<ffi::task_struct>()),
             (unit.get().cpu_ctx_size, size_of::<ffi::cpu_ctx>()),
+            (unit.get().weight_at, std::mem::offset_of!(ffi::cpu_ctx, weight)),
+            (unit.get().move_to_at, std::mem::offset_of!(ffi::cpu_ctx, move_to)),
         ];
         if sizes.iter().any(|(theirs, ours)| *theirs != *ours) {
             bail!("the object was compiled with other types {sizes:?}; build it again");

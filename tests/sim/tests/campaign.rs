@@ -1,7 +1,10 @@
 //! Random machines and loads.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+use std::path::Path;
+
 use bias_sim::campaign;
+use bias_sim::compile::{self, Source, Variant};
 use bias_sim::unit::Image;
 use bias_sim::{random, report};
 
@@ -16,18 +19,33 @@ fn random_cases_break_no_rule() {
     }
 }
 
+/// Compile the copy of `bpf/` that BIAS_SIM_BPF names into `folder`. Return the present code without
+/// it.
+fn image(folder: &Path) -> Image<'_> {
+    let Some(bpf) = std::env::var_os("BIAS_SIM_BPF") else { return Image::Plain };
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2).unwrap();
+    let source = Source { bpf: Path::new(&bpf), include: &root.join("lib/include"), unit: &here.join("c") };
+    let scratch = folder.parent().unwrap();
+    compile::compile(compile::CLANG, source, Variant::Plain, scratch, folder).unwrap();
+    Image::File(folder)
+}
+
 /// Run BIAS_SIM_SEEDS cases from BIAS_SIM_SEED on and list the broken rules.
 #[test]
 #[ignore = "a long campaign by hand"]
 fn survey() {
     let from: u64 = std::env::var("BIAS_SIM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let count: u64 = std::env::var("BIAS_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("unit.so");
+    let image = image(&object);
     let mut rules = std::collections::BTreeMap::<String, Vec<u64>>::new();
     let start = std::time::Instant::now();
     for seed in from..from + count {
         let case = random::case(seed);
         let begun = std::time::Instant::now();
-        match campaign::run(&case, Image::Plain) {
+        match campaign::run(&case, image) {
             Ok(None) => {}
             Ok(Some(fault)) => {
                 println!(

@@ -13,6 +13,7 @@ use corosensei::stack::DefaultStack;
 use super::Kernel;
 use super::events::Event;
 use super::stacks::Activity;
+use super::task::TaskId;
 
 /// How long a CPU spins before it looks at a lock again [ns].
 const SPIN_NS: u64 = 50;
@@ -142,6 +143,18 @@ impl Kernel {
             let all = self.stacks.suspended.borrow().len();
             (0..all).for_each(|at| self.resume(at));
         }
+    }
+
+    /// Keep other CPUs from waking or changing a task (p->pi_lock).
+    pub(crate) fn pi_lock(&self, task: TaskId) {
+        let this = &self.tasks[task];
+        self.wait_while("a task", || this.pi_locked.get() && !self.is_broken());
+        this.pi_locked.set(true);
+    }
+
+    /// Let other CPUs wake and change a task.
+    pub(crate) fn pi_unlock(&self, task: TaskId) {
+        self.tasks[task].pi_locked.set(false);
     }
 
     /// Lock the runqueue of `cpu`.

@@ -49,13 +49,15 @@ impl Kernel {
     /// Change attributes of a task (sched_change_begin() and _end(), in 6.12 open-coded).
     fn change(&self, task: TaskId, change: impl FnOnce()) {
         let this = &self.tasks[task];
-        if this.life.get() != Life::Active {
+        self.pi_lock(task);
+        if this.life.get() == Life::Active {
+            let cpu = self.lock_task(task);
+            self.change_locked(cpu, task, change);
+            self.unlock(cpu);
+        } else {
             change();
-            return;
         }
-        let cpu = self.lock_task(task);
-        self.change_locked(cpu, task, change);
-        self.unlock(cpu);
+        self.pi_unlock(task);
     }
 
     /// Lock the runqueue that a task belongs to (task_rq_lock()).
@@ -88,6 +90,12 @@ impl Kernel {
 
     /// Set the affinity of a task (set_cpus_allowed_ptr(), affine_move_task()).
     pub(crate) fn set_affinity(&self, task: TaskId, cpus: &Mask) {
+        self.pi_lock(task);
+        self.set_affinity_locked(task, cpus);
+        self.pi_unlock(task);
+    }
+
+    fn set_affinity_locked(&self, task: TaskId, cpus: &Mask) {
         let this = &self.tasks[task];
         if cpus.and(&self.online.get()).is_empty() || this.life.get() == Life::Dead {
             return;

@@ -96,6 +96,8 @@ pub struct Task {
     pub direct: Cell<Option<(u64, u64)>>,
     /// State of its life.
     pub life: Cell<Life>,
+    /// A CPU wakes or changes it (`pi_lock`).
+    pub pi_locked: Cell<bool>,
     /// A CPU's context is still that of this task.
     pub on_cpu: Cell<bool>,
     /// Affinity that waits until migration is enabled.
@@ -168,6 +170,7 @@ impl Task {
             key: Cell::new((0, 0)),
             direct: Cell::new(None),
             life: Cell::new(Life::New),
+            pi_locked: Cell::new(false),
             on_cpu: Cell::new(false),
             wanted_cpus: Cell::new(None),
             at: Cell::new(0),

@@ -32,6 +32,7 @@ impl Kernel {
         let this = &self.tasks[task];
         this.life.set(Life::Waking);
         this.asleep_on.set(None);
+        self.pi_lock(task);
         self.wait_while("the end of a switch", || this.on_cpu.get() && !self.is_broken());
         this.raw.change(|raw| raw.__state = 0);
         let flags = flags::WAKE_TTWU | if sync { flags::WAKE_SYNC } else { 0 };
@@ -39,6 +40,7 @@ impl Kernel {
         let (cpu, selected) = self.select(task, flags);
         this.life.set(Life::Active);
         self.activate(cpu, task, flags::ENQ_WAKEUP | selected, true);
+        self.pi_unlock(task);
     }
 
     /// Start a new task from this CPU (copy_process(), wake_up_new_task()).
@@ -49,6 +51,7 @@ impl Kernel {
         }
         let here = self.here.get();
         this.life.set(Life::Waking);
+        self.pi_lock(task);
         this.raw.change(|raw| {
             raw.thread_info.cpu = here as u32;
             raw.start_boottime = self.now_ns.get() + 1;
@@ -60,6 +63,7 @@ impl Kernel {
         let (cpu, selected) = self.select(task, flags::WAKE_FORK);
         this.life.set(Life::Active);
         self.activate(cpu, task, ENQ_NONE | selected, false);
+        self.pi_unlock(task);
     }
 
     /// Choose a CPU (select_task_rq(), select_task_rq_scx()), and return it with the flag that
