@@ -19,6 +19,9 @@ use crate::mask::Mask;
 /// Time between two looks [ns].
 pub const AUDIT_NS: u64 = 500_000;
 
+/// Looks in a row at which a runnable task may be in no queue.
+const LOST_LOOKS: u32 = 3;
+
 /// Bounds, in addition to ticks [ns].
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
@@ -71,6 +74,7 @@ impl Kernel {
         self.push(self.now() + AUDIT_NS, Event::Audit);
         let bounds = Bounds::new(self.case.tick_ns);
         self.audit_idle(&bounds);
+        self.audit_lost();
         self.audit_queued(&bounds);
         self.audit_stranded(&bounds);
         self.audit_marks(&bounds);
@@ -128,8 +132,23 @@ impl Kernel {
                     ),
                 );
             }
-            if this.place.get() == Place::None && !this.on_cpu.get() {
+        }
+    }
+
+    /// Every runnable task is in a queue or on a CPU, but for the moment of a switch or a migration.
+    fn audit_lost(&self) {
+        let mut lost = self.watch.lost.borrow_mut();
+        lost.resize(self.tasks.len(), 0);
+        for (task, looks) in lost.iter_mut().enumerate() {
+            let this = &self.tasks[task];
+            if self.waits(task) && this.place.get() == Place::None && !this.on_cpu.get() {
+                *looks += 1;
+            } else {
+                *looks = 0;
+            }
+            if *looks >= LOST_LOOKS {
                 self.broken("lost", format!("task {task} is runnable and in no queue"));
+                return;
             }
         }
     }
