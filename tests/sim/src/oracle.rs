@@ -138,13 +138,15 @@ impl Kernel {
     /// Every runnable task is in a queue or on a CPU, but for the moment of a switch or a migration.
     fn audit_lost(&self) {
         let mut lost = self.watch.lost.borrow_mut();
-        lost.resize(self.tasks.len(), 0);
-        for (task, looks) in lost.iter_mut().enumerate() {
+        lost.resize(self.tasks.len(), (0, 0));
+        for (task, (since, looks)) in lost.iter_mut().enumerate() {
             let this = &self.tasks[task];
-            if self.waits(task) && this.place.get() == Place::None && !this.on_cpu.get() {
+            if !self.waits(task) || this.place.get() != Place::None || this.on_cpu.get() {
+                *looks = 0;
+            } else if *since == this.waiting_since_ns.get() {
                 *looks += 1;
             } else {
-                *looks = 0;
+                (*since, *looks) = (this.waiting_since_ns.get(), 1);
             }
             if *looks >= LOST_LOOKS {
                 self.broken("lost", format!("task {task} is runnable and in no queue"));

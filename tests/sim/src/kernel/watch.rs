@@ -12,8 +12,8 @@ pub struct Watch {
     pub(crate) requests: RefCell<Vec<(u32, u64)>>,
     /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
     pub(crate) stranded: RefCell<Vec<u64>>,
-    /// Looks in a row at which each task was runnable and in no queue.
-    pub(crate) lost: RefCell<Vec<u32>>,
+    /// Since when each task waits, and looks in a row at which it was in no queue meanwhile.
+    pub(crate) lost: RefCell<Vec<(u64, u32)>>,
     /// Since when each CPU idles without its mark; 0 if it does not.
     pub(crate) unmarked: RefCell<Vec<u64>>,
 }
