@@ -1,12 +1,18 @@
 //! Ctrl-C: a flag that all long waits poll, so that a command ends every process that it started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
-static REQUESTED: AtomicBool = AtomicBool::new(false);
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Request the end of every wait of this process. A signal-handling thread may call this function.
-pub fn request() {
-    REQUESTED.store(true, Ordering::SeqCst);
+static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Let signals that end a program request the end of every wait of this process instead.
+pub fn catch() {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Without a handler commands still work, but do not clean up.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&REQUESTED));
+    }
 }
 
 /// Return true if the user requested a stop.

@@ -17,8 +17,7 @@ use clap::Parser as _;
 
 fn main() {
     let args = args::Args::try_parse().unwrap_or_else(|error| refuse(&error));
-    // Without a handler the commands still work, but do not clean up on Ctrl-C.
-    let _ = ctrlc::set_handler(bias_vm::interrupt::request);
+    bias_vm::interrupt::catch();
     let consent = Consent::from_flag(args.yes);
     let code = match &args.command {
         args::Command::Demo(args) => demo::run(args, consent),

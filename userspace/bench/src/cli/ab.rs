@@ -14,9 +14,10 @@ use crate::options::{Output, seconds};
 use crate::sched::SchedExt;
 use crate::{Error, Result};
 use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Compare schedulers on the same workloads, in repeated blocks, with intervals and verdicts
@@ -225,9 +226,10 @@ impl AbArgs {
             plan,
         };
         let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = interrupted.clone();
-        ctrlc::set_handler(move || flag.store(true, Relaxed))
-            .map_err(|e| Error::failed("handling signals", e))?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, interrupted.clone())
+                .map_err(|e| Error::failed("handling signals", e))?;
+        }
         let mut meter = Meter::new(options.plan.all_boots());
         let run = session::run(&options, &interrupted, &mut |step| meter.show(step));
         meter.end();
