@@ -8,8 +8,8 @@
 //! # Approach
 //!
 //! The speed of a task on a CPU is the inverse of its time for a unit of work there. The assignment
-//! with the largest sum is found by the Hungarian method (Kuhn 1955) with potentials, one task after
-//! the other along the cheapest alternating path, in O(tasks^2 * CPUs).
+//! with the largest sum is found by the Hungarian method (Kuhn 1955) with potentials: one task
+//! after the other along the cheapest alternating path, in O(tasks^2 * CPUs).
 //!
 //! # Limits
 //!

@@ -135,7 +135,7 @@ impl Kernel {
         }
     }
 
-    /// Every runnable task is in a queue or on a CPU, but for the moment of a switch or a migration.
+    /// Every runnable task is in a queue or on a CPU, but for the moment of a switch or migration.
     fn audit_lost(&self) {
         let mut lost = self.watch.lost.borrow_mut();
         lost.resize(self.tasks.len(), (0, 0));

@@ -19,8 +19,8 @@ fn random_cases_break_no_rule() {
     }
 }
 
-/// Compile the copy of `bpf/` that BIAS_SIM_BPF names into `folder`. Return the present code without
-/// it.
+/// Compile the copy of `bpf/` that BIAS_SIM_BPF names into `folder`. Without it return the present
+/// code.
 fn image(folder: &Path) -> Image<'_> {
     let Some(bpf) = std::env::var_os("BIAS_SIM_BPF") else { return Image::Plain };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -12,14 +12,16 @@
 //! with interrupts off, such as a tick or a switch. All state is in cells, so that a callback can
 //! come back into the engine through a kfunc while the engine waits for it.
 //!
-//! An activity takes no virtual time by itself. With [`crate::case::Case::interleave`], it runs on a stack of its
-//! own and may be suspended at each kfunc (and, with traced code, at each access to shared memory).
-//! Other CPUs run meanwhile. Runqueue locks then keep out what the kernel's locks keep out.
+//! An activity takes no virtual time by itself. With [`crate::case::Case::interleave`], it runs on
+//! a stack of its own and may be suspended at each kfunc (and, with traced code, at each access to
+//! shared memory). Other CPUs run meanwhile. Runqueue locks then keep out what the kernel's locks
+//! keep out.
 //!
 //! # Invariants
 //!
 //! Equal cases give equal traces: nothing depends on addresses, time or hash seeds. A task is in at
-//! most one queue. A broken rule stops the run with a [`crate::case::Fault`] and is never repaired silently.
+//! most one queue. A broken rule stops the run with a [`crate::case::Fault`] and is never repaired
+//! silently.
 
 pub mod activity;
 pub mod callbacks;

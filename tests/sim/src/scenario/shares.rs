@@ -147,8 +147,8 @@ pub(super) fn unequal_caches() -> Scenario {
     }
 }
 
-/// Two halves of a machine in unequal demand, confined by affinity. Weights count in the less crowded
-/// one. (In the more crowded one they do not: lib/include/bias/clock.h, Limits.)
+/// Two halves of a machine in unequal demand, confined by affinity. Weights count in the less
+/// crowded one. (In the more crowded one they do not: lib/include/bias/clock.h, Limits.)
 pub(super) fn partitions() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 11], 40);
     for (at, task) in case.tasks.iter_mut().enumerate() {
