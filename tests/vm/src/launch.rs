@@ -115,11 +115,9 @@ impl Vm {
             command.args(self.numa_args());
         }
         command.arg("--script-sh").arg(format!("sh {}", guest::quote(&script.to_string_lossy())));
-        // A kernel that measures the rate itself fails now and then on a busy host. Its timers are then
-        // as coarse as its tick.
-        let tsc = format!("tsc_early_khz={}", tsc::khz());
-        let own = self.kernel_args.iter().map(String::as_str);
-        for word in KERNEL_ARGS.iter().copied().chain([tsc.as_str()]).chain(own) {
+        let clock = tsc::kernel_args(self.kernel.config.as_deref());
+        let fixed = KERNEL_ARGS.iter().copied().chain(clock.iter().map(String::as_str));
+        for word in fixed.chain(self.kernel_args.iter().map(String::as_str)) {
             command.arg("-a").arg(word);
         }
         command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));

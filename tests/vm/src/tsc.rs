@@ -1,5 +1,7 @@
 //! Rate of the host's time stamp counter, which QEMU passes on to the guest.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Attempts to read both clocks at once. On a busy host some take long.
@@ -16,8 +18,26 @@ fn read() -> (Instant, u64) {
     attempts.min_by_key(|(took, ..)| *took).map_or_else(|| (Instant::now(), 0), |(_, at, tsc)| (at, tsc))
 }
 
+/// Return the words that tell a kernel with this configuration the counter's rate.
+///
+/// A kernel that measures the rate itself fails now and then on a busy host. Its timers are then as
+/// coarse as its tick. It also measures how long its delay loop takes, for up to two seconds per
+/// CPU. `lpj` replaces that measurement and needs the kernel's tick rate.
+pub fn kernel_args(config: Option<&Path>) -> Vec<String> {
+    let khz = khz();
+    let config = config.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    let delay = tick_hz(&config).map(|hz| format!("lpj={}", khz * 1000 / hz));
+    [format!("tsc_early_khz={khz}")].into_iter().chain(delay).collect()
+}
+
+/// Return the tick rate in a kernel's configuration.
+fn tick_hz(config: &str) -> Option<u64> {
+    let value = config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="))?;
+    value.parse().ok().filter(|hz| *hz > 0)
+}
+
 /// Return the counter's rate [kHz], measured for 50 ms.
-pub fn khz() -> u64 {
+fn khz() -> u64 {
     let (begin, first) = read();
     std::thread::sleep(Duration::from_millis(50));
     let (end, last) = read();
@@ -26,6 +46,13 @@ pub fn khz() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_delay_of_a_tick_needs_the_tick_rate() {
+        assert_eq!(super::tick_hz("CONFIG_HZ_100=y\nCONFIG_HZ=250\n"), Some(250));
+        assert_eq!(super::tick_hz("CONFIG_HZ=0\n"), None);
+        assert_eq!(super::kernel_args(None).len(), 1);
+    }
+
     #[test]
     fn the_rate_stays() {
         let (one, other) = (super::khz(), super::khz());
