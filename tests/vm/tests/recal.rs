@@ -13,6 +13,8 @@ use serde_json::Value;
 /// Speed of the VM's fast CPUs, and of the throttled one [MIPS].
 const FAST: f64 = 60.0;
 const THROTTLED: f64 = 20.0;
+/// Largest relative deviation of an entry that follows.
+const TOLERANCE: f64 = 0.05;
 /// Longest time until the table has followed [ms].
 const TABLE_MS: f64 = 3000.0;
 
@@ -33,14 +35,24 @@ fn changes(results: &Results, name: &str) -> Vec<Value> {
     status["recalibration"]["changes"].as_array().cloned().unwrap_or_default()
 }
 
-/// Return the time from the change of speed recorded as `name` until the table followed for `cpu`
-/// [ms].
-fn delay_ms(results: &Results, name: &str, cpu: u32) -> f64 {
+/// Return the time from the change of speed recorded as `name` until the entry of `cpu` had this
+/// cost and class and kept both [ms]. A later change within the tolerance refines the entry.
+fn delay_ms(results: &Results, name: &str, cpu: u32, (cost, class): (f64, &str)) -> f64 {
     let begin: f64 = results.text(&format!("{name}.at")).trim().parse().unwrap_or(f64::NAN);
     let at_ms = |change: &Value| change["at_ms"].as_f64().unwrap_or(f64::NAN);
     let own = |change: &&Value| change["cpu"] == cpu && change["cause"] != "others" && at_ms(change) >= begin;
-    // The last of the changes brought it to its present value.
-    changes(results, name).iter().rfind(own).map_or(f64::INFINITY, |change| at_ms(change) - begin)
+    let follows = |change: &&Value| {
+        let permille = change["new"]["cost_permille"][0].as_f64().unwrap_or(0.0);
+        change["new"]["class"] == class && (permille / 1000.0 / cost - 1.0).abs() <= TOLERANCE
+    };
+    let changes = changes(results, name);
+    changes
+        .iter()
+        .rev()
+        .filter(own)
+        .take_while(follows)
+        .last()
+        .map_or(f64::INFINITY, |change| at_ms(change) - begin)
 }
 
 /// Return the CPU time of these tasks on fast CPUs in the second recorded as `name`, in CPUs.
@@ -67,11 +79,11 @@ fn expect_entry(
     (cost, class): (f64, &str),
 ) {
     let (seen, its_class) = entry(results, name, cpu as usize);
-    expect.within(&format!("{name}: execute cost of CPU {cpu}"), seen, cost, 0.05);
+    expect.within(&format!("{name}: execute cost of CPU {cpu}"), seen, cost, TOLERANCE);
     expect.holds(&format!("{name}: CPU {cpu} is {its_class}, expected {class}"), its_class == class);
     expect.at_most(
         &format!("{name}: ms until the table followed CPU {cpu}"),
-        delay_ms(results, name, cpu),
+        delay_ms(results, name, cpu, (cost, class)),
         TABLE_MS,
     );
 }
