@@ -10,9 +10,9 @@
 //!
 //! # Limits
 //!
-//! QEMU makes a lasting offset of any time stamp counter that goes back. Hence a vCPU that is
-//! behind another one reads the latest counter that any vCPU has read. An interval that it measures
-//! is wrong by up to a quantum at either end.
+//! The guest's kernel expects that no CPU reads an earlier counter than another one has read. Hence
+//! a vCPU that is behind another one reads the latest counter that any vCPU has read. An interval
+//! that it measures is wrong by up to a quantum at either end.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,31 +46,23 @@ pub struct Times {
     off_offset_ns: AtomicI64,
     /// The latest counter that a vCPU has read.
     latest_tsc: AtomicU64,
-    /// Address range of QEMU's code.
-    qemu: std::ops::Range<usize>,
 }
 
 impl Times {
-    /// Return clocks that follow the host's. `qemu` is the address range of the program's code.
-    pub fn new(installed: Instant, qemu: std::ops::Range<usize>) -> Self {
+    /// Return clocks that follow the host's.
+    pub fn new(installed: Instant) -> Self {
         Self {
             installed,
             counter: OnceLock::new(),
             on_base_ns: AtomicI64::new(0),
             off_offset_ns: AtomicI64::new(0),
             latest_tsc: AtomicU64::new(0),
-            qemu,
         }
     }
 
     /// Return true once virtual time has been in force.
     pub fn is_set(&self) -> bool {
         self.counter.get().is_some()
-    }
-
-    /// Return true if the address is in QEMU's own code.
-    pub fn is_qemu(&self, address: usize) -> bool {
-        self.qemu.contains(&address)
     }
 
     /// Switch to virtual time at `virtual_ns`. The first switch measures the counter's rate.
@@ -120,7 +112,7 @@ mod tests {
         #[test]
         fn clocks_go_on_through_every_switch(steps in prop::collection::vec((any::<bool>(), 0_i64..1_000_000_000), 1..50)) {
             let host = |real_ns: i64| Instant { real_ns, tsc: 1 << 40 | (real_ns as u64 * 5 / 2) };
-            let times = Times::new(host(1_000_000_000), 0..0);
+            let times = Times::new(host(1_000_000_000));
             let (mut real, mut virtual_ns, mut on) = (6_000_000_000_i64, 0, true);
             times.switch_on(0, host(real));
             let (mut mono, mut tsc) = (times.on_ns(0), times.tsc(times.on_ns(0)));

@@ -28,7 +28,8 @@ use qemu_plugin_sys as q;
 use super::api::{self, subject};
 use super::events::{INDIRECT, branch_resolved, line_access, memory_access};
 use super::inline::{FULL, Inline, enter_epoch, entry, inline_slots, machine, set_budget, settle};
-use super::thread::{self, ASLEEP, ROLE, Role, TIMES};
+use super::thread::{ASLEEP, ROLE, Role, TIMES};
+use super::ticks::host_tsc;
 use crate::decode::{self, Branch};
 use crate::gate::Leave;
 use crate::vcpu::{Local, Machine};
@@ -60,7 +61,6 @@ extern "C" fn end_of_budget(index: c_uint, _: *mut c_void) {
 
 /// Wait until the vCPU may go on, and give it a budget that ends with the quantum.
 fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
-    thread::trap_tsc();
     let slot = index as usize;
     enter_epoch(m, v);
     loop {
@@ -95,7 +95,7 @@ fn follow_guest(m: &'static Machine, v: &mut Local) {
 fn switch(m: &Machine, on: bool, local_ns: i64) {
     let Some(times) = TIMES.get() else { return };
     m.gate.switch(on, |now| {
-        let host = times::Instant { real_ns: host::real_ns(), tsc: thread::raw_tsc() };
+        let host = times::Instant { real_ns: host::real_ns(), tsc: host_tsc() };
         // A vCPU may be a quantum ahead of the machine's time, and its clock must not go back.
         if on { times.switch_on(now, host) } else { times.switch_off(now.max(local_ns) + m.quantum_ns, host) }
     });

@@ -11,7 +11,8 @@ use super::api::{APIS, qemu_plugin_version};
 use super::ffi::{PLUGIN_ID, register, register_first};
 use super::inline::{Inline, MACHINE, SCOREBOARD};
 use super::interpose;
-use super::thread::{self, ROLE, Role, TIMES};
+use super::thread::{ROLE, Role, TIMES};
+use super::ticks;
 use crate::times::{Instant, Times};
 use crate::vcpu::Machine;
 use crate::{args, host};
@@ -72,17 +73,11 @@ unsafe fn install(
     if host::main_event().is_none() {
         return Err("this host has no event file left; raise the limit on open files".into());
     }
-    if !thread::prepare_tsc() {
-        return Err(
-            "this host does not let RDTSC trap (PR_SET_TSC), which virtual time needs; use another host, or \
-                    allow prctl in its sandbox"
-                .into(),
-        );
-    }
+    ticks::replace()?;
     let page = Page::open(&config.shm).map_err(|e| e.to_string())?;
     page.init(&config.machine.slots.iter().flatten().map(|v| v.mips_milli).collect::<Vec<_>>());
-    let now = Instant { real_ns: host::real_ns(), tsc: thread::raw_tsc() };
-    let _ = TIMES.set(Times::new(now, program_code()));
+    let now = Instant { real_ns: host::real_ns(), tsc: ticks::host_tsc() };
+    let _ = TIMES.set(Times::new(now));
     // QEMU installs plugins on the thread that becomes its main loop.
     ROLE.set(Role::Main);
     // SAFETY: the function only allocates a scoreboard.
@@ -99,26 +94,4 @@ fn is_preloaded() -> bool {
     // SAFETY: the name ends in NUL.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"clock_gettime".as_ptr()) };
     found == interpose::clock_gettime as *mut c_void
-}
-
-/// Return the address range of the main program's code.
-fn program_code() -> std::ops::Range<usize> {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid description, and `out` points to the range below.
-        unsafe {
-            let (info, out) = (&*info, &mut *out.cast::<std::ops::Range<usize>>());
-            let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-            for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0)
-            {
-                let start = (info.dlpi_addr + header.p_vaddr) as usize;
-                *out = start..start + header.p_memsz as usize;
-            }
-        }
-        // The first object is the program. A nonzero result ends the walk.
-        1
-    }
-    let mut range = 0..0;
-    // SAFETY: `range` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut range).cast()) };
-    range
 }

@@ -1,5 +1,4 @@
-//! Replacements for the libc functions from which QEMU takes its clocks, and for the time stamp
-//! counter.
+//! Replacements for the libc functions from which QEMU takes its clocks.
 //!
 //! # Problem
 //!
@@ -17,7 +16,6 @@
 //! | `write` | a vCPU that wakes the main loop makes its deadline unknown |
 //! | `pthread_cond_wait`, `_broadcast` | time waits for a kicked vCPU until its thread has run |
 //! | `pthread_cond_signal` | the main loop gives a thread work that the guest may wait for |
-//! | RDTSC | traps (`PR_SET_TSC`) and returns a counter derived from virtual time |
 //!
 //! Idle time costs the host nothing, because an idle machine advances to the next deadline at once.
 //! The exception is a guest that may wait for the host's files: its idle time passes as in reality
@@ -33,7 +31,7 @@ use nix::libc::{
 
 use super::devices::DEVICES;
 use super::inline::{machine, own_time};
-use super::thread::{ASLEEP, ROLE, Role, guest_monotonic, trap_tsc};
+use super::thread::{ASLEEP, ROLE, Role, guest_monotonic};
 use crate::gate::Idle;
 use crate::host;
 
@@ -202,7 +200,6 @@ pub unsafe extern "C" fn __ppoll_chk(
 /// Poll for the main loop. `wanted` is its timeout in ns of the clock in force.
 unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset_t) -> c_int {
     let (Some(m), Some(event)) = (machine(), host::main_event()) else { return 0 };
-    trap_tsc();
     let own = pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(event), events: libc::POLLIN, revents: 0 };
     fds.iter().for_each(|fd| DEVICES.polled(fd.fd));
     let mut all: Vec<pollfd> = fds.iter().copied().chain([own]).collect();

@@ -9,7 +9,8 @@
 //! | `events` | accesses and branches, the sources of stalls |
 //! | `inline` | counters that generated code updates |
 //! | `interpose` | clocks, poll, and condition variables of QEMU |
-//! | `thread` | parts of host threads, and the time stamp counter |
+//! | `thread` | parts of host threads, and their clock |
+//! | `ticks` | the guest's time stamp counter |
 //! | `devices` | whether the guest may wait for the host |
 
 mod api;
@@ -20,3 +21,4 @@ mod inline;
 mod install;
 mod interpose;
 mod thread;
+mod ticks;
