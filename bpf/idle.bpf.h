@@ -134,6 +134,32 @@ static __always_inline bool nothing_idles(void)
 	return empty;
 }
 
+/* Offline CPUs with an idle mark that a search passes over. */
+#define MAX_OFFLINE 4
+
+/*
+ * Return true if @cpu is offline. The kernel leaves the idle mark of a CPU that
+ * goes offline, but such a CPU does not wake.
+ */
+static __always_inline bool is_offline(s32 cpu)
+{
+	return READ_ONCE(cpu_ctx_of(cpu)->is_offline);
+}
+
+/* Pick any idle CPU for @p. Return a negative error if there is none. */
+static __always_inline s32 pick_any_idle(const struct task_struct *p)
+{
+	s32 cpu = -1, i;
+
+	bpf_for(i, 0, MAX_OFFLINE) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu < 0 || !is_offline(cpu))
+			break;
+		cpu = -1;
+	}
+	return cpu;
+}
+
 /* Claim @prev for @p if it idles, and if its core meets @need. */
 static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enum idle_need need)
 {

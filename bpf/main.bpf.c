@@ -113,25 +113,40 @@ static __always_inline void stay(struct task_struct *p, s32 cpu, u64 enq_flags)
 }
 
 /*
+ * Send @p, which ran or waited on @cpu, to an idle CPU. Return false if none
+ * idles.
+ */
+static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq_flags)
+{
+	s32 idle = find_idle(p, cpu);
+
+	if (idle >= 0 && is_offline(idle))
+		idle = pick_any_idle(p);
+	if (idle < 0)
+		return false;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
+	/*
+	 * A change of affinity may cancel the insertion. The kick makes the CPU
+	 * mark itself idle again in that case.
+	 */
+	scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	stat_inc(BIAS_STAT_ENQ_LOCAL);
+	return true;
+}
+
+/*
  * Enqueue @p again after another scheduling class took @cpu, where @p ran or
  * waited in the local DSQ.
  */
 static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
-	s32 idle;
-
 	if (is_pinned_within(p, 2)) {
 		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
 		return;
 	}
 	forget_tick(cpu_ctx_of(cpu));
-	idle = find_idle(p, cpu);
-	if (idle >= 0) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
-		stat_inc(BIAS_STAT_ENQ_LOCAL);
-	} else {
+	if (!send_to_idle(p, cpu, enq_flags))
 		queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
-	}
 }
 
 /* Enqueue @p, which can run on @cpu only. */
@@ -161,7 +176,7 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 
 void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	s32 cpu = scx_bpf_task_cpu(p), idle;
+	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, again = enq_flags & SCX_ENQ_REENQ;
 
@@ -202,14 +217,9 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 			enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
 			return;
 		}
-	} else {
-		idle = find_idle(p, cpu);
-		if (idle >= 0) {
-			forget_tick(cctx);
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
-			stat_inc(BIAS_STAT_ENQ_LOCAL);
-			return;
-		}
+	} else if (send_to_idle(p, cpu, enq_flags)) {
+		forget_tick(cctx);
+		return;
 	}
 	queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
 }
@@ -334,6 +344,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	refresh_affinity(cpu);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
+	wake_for_waiting(llc_of(cpu));
 	refresh_clock(now);
 	note_tick(cctx, now, shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx));
 	average_tick(cctx);
@@ -402,6 +413,7 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
 	WRITE_ONCE(cctx->move_to, 0);
+	WRITE_ONCE(cctx->is_offline, 0);
 	WRITE_ONCE(cctx->onlined, cctx->onlined + 1);
 }
 
@@ -409,6 +421,7 @@ void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
+	WRITE_ONCE(cctx->is_offline, 1);
 	cctx->run_flags = 0;
 	cctx->ticked_at = 0;
 }

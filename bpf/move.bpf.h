@@ -379,9 +379,12 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	} else {
 		/*
 		 * Claim the CPU. Otherwise an enqueue would find it idle and
-		 * send a second task, which would wait there for a slice.
+		 * send a second task, which would wait there for a slice. The
+		 * kick lets the CPU mark itself idle again if a change of
+		 * affinity cancels the insertion.
 		 */
 		scx_bpf_test_and_clear_cpu_idle(to);
+		scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
 		WRITE_ONCE(target->awaits, 0);
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);

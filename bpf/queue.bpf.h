@@ -36,6 +36,9 @@
  * task. At least one of these CPUs runs a SCHED_EXT task or is woken.
  *
  * Limits
+ * A CPU that idles between the search for an idle CPU and the insertion does
+ * not see the task. The next tick of a busy CPU of the LLC wakes it.
+ *
  * A comparison of DSQ heads passes over MAX_PASSED tasks of other affinities at
  * most.
  */
@@ -93,6 +96,33 @@ static __always_inline void note_waiting(u32 llc)
 	}
 }
 
+/* Wake an idle CPU that may run the first task of @dsq. */
+static __always_inline void wake_for_head(u64 dsq)
+{
+	struct task_struct *p;
+	s32 idle = -1;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		idle = pick_any_idle(p);
+		break;
+	}
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+/*
+ * Wake an idle CPU at a tick if tasks wait in @llc's shared DSQs. A CPU that
+ * idles while a task is inserted has seen neither the task nor a kick.
+ */
+static __always_inline void wake_for_waiting(u32 llc)
+{
+	if (!shared_waiting(llc) || nothing_idles())
+		return;
+	wake_for_head(bias_dsq_shared(llc, BIAS_FAST));
+	if (READ_ONCE(llc_ctx_of(llc)->used[BIAS_SLOW]))
+		wake_for_head(bias_dsq_shared(llc, BIAS_SLOW));
+}
+
 /* Return true if a task that is pinned to @cpu waits in its DSQ. */
 static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
 {
@@ -147,7 +177,7 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	 * own: the kernel honours the kick in that state, too. If that CPU is
 	 * busy, it dispatches again when its task stops.
 	 */
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	idle = pick_any_idle(p);
 	scx_bpf_kick_cpu(idle >= 0 ? idle : cpu, SCX_KICK_IDLE);
 }
 

@@ -156,6 +156,7 @@ struct cpu_ctx {
 	u32 took_shared;      /* the next task was the head of a shared DSQ */
 	u32 yielded;	      /* the running task called sched_yield() */
 	u32 onlined;	      /* times online; agent then reopens counters */
+	u32 is_offline;	      /* its idle mark means nothing */
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
 

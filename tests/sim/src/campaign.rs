@@ -7,16 +7,6 @@ use crate::random;
 use crate::scenario::Scenario;
 use crate::unit::Image;
 
-/// Rules that known defects of `bpf/` break. Campaigns pass over them, and `tests/defects.rs` has a
-/// case for each, ignored until it is repaired. Remove the entry with the repair.
-pub const KNOWN: &[&str] = &["unmarked", "idle-unmarked", "idle-global", "queued"];
-
-/// Return true if a known defect explains the fault.
-#[must_use]
-pub fn is_known(fault: &Fault) -> bool {
-    KNOWN.contains(&fault.rule.as_str())
-}
-
 /// Run a case. Return the broken rule, if any.
 ///
 /// # Errors
@@ -26,14 +16,14 @@ pub fn run(case: &Case, image: Image<'_>) -> anyhow::Result<Option<Fault>> {
     Ok(kernel.run().err())
 }
 
-/// Run the cases of `seeds`. Return the first that breaks a rule, unless a known defect does.
+/// Run the cases of `seeds`. Return the first that breaks a rule.
 ///
 /// # Errors
 /// Fail if a case is impossible.
 pub fn find(seeds: impl IntoIterator<Item = u64>, image: Image<'_>) -> anyhow::Result<Option<(Case, Fault)>> {
     for seed in seeds {
         let case = random::case(seed);
-        if let Some(fault) = run(&case, image)?.filter(|fault| !is_known(fault)) {
+        if let Some(fault) = run(&case, image)? {
             return Ok(Some((case, fault)));
         }
     }

@@ -9,6 +9,7 @@
 //!
 //! After the run all tasks end, and sums of weights must be zero.
 
+use crate::case::Case;
 use crate::ffi;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Curr;
@@ -28,7 +29,8 @@ pub struct Bounds {
     /// A task waits while an allowed CPU idles. A wakee behind its waker waits for the tick after
     /// the waker's least slice.
     pub idle_ns: u64,
-    /// A task is in a DSQ of the scheduler while an allowed CPU idles. A kick ends that.
+    /// A task is in a DSQ of the scheduler while an allowed CPU idles. A kick ends that. If other
+    /// CPUs act during the insertion, a CPU that idles then may get none, and the next tick ends it.
     pub queued_ns: u64,
     /// A task is in the local DSQ of an idle CPU. An interrupt ends that.
     pub stranded_ns: u64,
@@ -43,12 +45,13 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Return the bounds with ticks of `tick_ns`.
+    /// Return the bounds of a case.
     #[must_use]
-    pub fn new(tick_ns: u64) -> Self {
+    pub fn new(case: &Case) -> Self {
+        let tick_ns = case.tick_ns;
         Self {
             idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
-            queued_ns: 300_000,
+            queued_ns: 300_000 + if case.interleave.is_some() { tick_ns } else { 0 },
             stranded_ns: 200_000,
             unmarked_ns: 500_000,
             fast_idle_ns: 4 * tick_ns + 2_000_000,
@@ -72,7 +75,7 @@ impl Kernel {
     /// Look for rules that are broken for too long.
     pub(crate) fn audit(&self) {
         self.push(self.now() + AUDIT_NS, Event::Audit);
-        let bounds = Bounds::new(self.case.tick_ns);
+        let bounds = Bounds::new(&self.case);
         self.audit_idle(&bounds);
         self.audit_lost();
         self.audit_queued(&bounds);

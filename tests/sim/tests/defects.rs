@@ -1,5 +1,4 @@
-//! Known defects of `bpf/`: each case fails until its repair. Then it loses its `ignore`, and its
-//! rule leaves `campaign::KNOWN`.
+//! Defects of `bpf/` that a campaign found. Each case failed before the repair.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::campaign;
@@ -14,9 +13,8 @@ fn busy() -> TaskSpec {
 /// A waiting task gets another affinity. set_cpus_allowed_ptr() enqueues it twice: once on its old
 /// CPU, which it may no longer use, and then on a new one. The first time, bias_enqueue() claims
 /// an idle CPU and inserts into its local DSQ. The kernel defers that insertion, and the second
-/// time cancels it. The claimed CPU stays idle without its mark, and the task waits.
+/// time cancels it. Without a kick the claimed CPU would stay idle without its mark.
 #[test]
-#[ignore = "defect: an idle CPU that ops.enqueue claimed loses its mark if the kernel cancels the deferred insertion"]
 fn a_claimed_cpu_is_woken_though_its_task_goes_elsewhere() {
     let mut case = Case::new("4P", 1);
     case.tasks = vec![busy().within([3]).on(3)];
@@ -29,10 +27,9 @@ fn a_claimed_cpu_is_woken_though_its_task_goes_elsewhere() {
 }
 
 /// The kernel leaves the idle mark of a CPU that goes offline. bias_enqueue() claims it and inserts
-/// into its local DSQ. The kernel finds the CPU offline and inserts into the global DSQ instead.
-/// Nothing wakes a CPU for that.
+/// into its local DSQ. The kernel would find the CPU offline and insert into the global DSQ
+/// instead. Nothing wakes a CPU for that.
 #[test]
-#[ignore = "defect: ops.enqueue sends a task to an offline CPU that is still marked idle"]
 fn an_offline_cpu_gets_no_task() {
     let mut case = Case::new("4P", 1);
     case.tasks = vec![busy().on(0)];
@@ -45,11 +42,8 @@ fn an_offline_cpu_gets_no_task() {
 }
 
 /// A task is put back behind one that preempts it. Between its search for an idle CPU and the
-/// insertion, another CPU finds the DSQ empty and idles. Nothing wakes that CPU until a tick or the
-/// end of the successor: queue_shared() sends no kick for a task that is put back. For a wakee it
-/// kicks only the CPU that the wakee was enqueued on.
+/// insertion, another CPU finds the DSQ empty and idles. A tick of the successor wakes that CPU.
 #[test]
-#[ignore = "defect: a CPU that idles between the search and the insertion is not woken"]
 fn a_cpu_that_idles_during_the_insertion_is_woken() {
     let case = Case::parse(include_str!("../cases/put_back_beside_idle.json")).unwrap();
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
