@@ -1,4 +1,4 @@
-//! Hosts that do not cooperate: Ctrl-C at any moment, a full disk, code that may not change.
+//! Hosts that do not cooperate: Ctrl-C at any moment, a full disk.
 //!
 //! In each case the run ends with the documented exit code and one line that names the remedy. It
 //! leaves no process and no temporary file.
@@ -101,19 +101,4 @@ fn a_full_disk_is_named() {
     let text = complaint(&output);
     assert_eq!(output.status.code(), Some(exit::VM_SETUP), "{text}");
     assert!(text.contains("the disk of the output directory is full"), "{text}");
-}
-
-#[test]
-fn a_host_that_lets_no_code_change_is_named() {
-    let (xtask, temporary) = (xtask(), tempfile::tempdir().unwrap());
-    let folder = tempfile::tempdir().unwrap();
-    let (source, filter) =
-        (build::workspace().join("tests/vm/tests/fixed_code.c"), folder.path().join("fixed_code"));
-    assert!(Command::new("cc").arg("-o").args([&filter, &source]).status().unwrap().success());
-    let program = xtask.to_string_lossy();
-    let output = command(temporary.path(), &filter, &[&program, "vm", "--", "true"]).output().unwrap();
-    let text = complaint(&output);
-    assert_eq!(output.status.code(), Some(exit::VM_SETUP), "{text}");
-    assert!(text.contains("does not let QEMU change its own code"), "{text}");
-    expect_tidy(temporary.path());
 }
