@@ -19,7 +19,8 @@
 //!
 //! # Invariants
 //!
-//! Lock order: a thread takes QEMU's lock before this one. No function here takes QEMU's lock.
+//! Lock order: a thread takes QEMU's lock before this one. No function here takes QEMU's lock. A
+//! function that may open a quantum ends with [`Gate::release`].
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
@@ -39,6 +40,8 @@ const PATIENCE: Duration = Duration::from_millis(1);
 struct Place {
     /// Futex word. It counts wakeups.
     bell: AtomicU32,
+    /// True if the vCPU's thread sleeps on the word or is about to.
+    asleep: AtomicBool,
     /// Share of the last quantum in which the vCPU's SMT siblings ran [permille].
     rivals_permille: AtomicU32,
 }
@@ -53,6 +56,8 @@ struct Inner {
     uses: Vec<(usize, Vec<(u64, Use)>)>,
     /// [`Gate::calls`] when the main loop last checked its events before it slept.
     calls_seen: u32,
+    /// Sleeping vCPUs to wake once the lock is free; see [`Gate::release`].
+    to_wake: Vec<usize>,
 }
 
 /// A vCPU's actions in a quantum that affect the other vCPUs.
@@ -128,6 +133,7 @@ impl Gate {
             owed: vec![Owed::default(); vcpus],
             uses: Vec::new(),
             calls_seen: 0,
+            to_wake: Vec::new(),
         };
         Self {
             inner: Mutex::new(inner),
@@ -143,6 +149,16 @@ impl Gate {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Release the lock and wake the vCPUs that may go on. If they woke earlier, they would wait for
+    /// the lock.
+    fn release(&self, mut inner: MutexGuard<'_, Inner>) {
+        let to_wake = std::mem::take(&mut inner.to_wake);
+        drop(inner);
+        for place in to_wake.into_iter().filter_map(|cpu| self.places.get(cpu)) {
+            host::futex_wake(&place.bell);
+        }
     }
 
     /// Return true while virtual time is in force.
@@ -175,9 +191,11 @@ impl Gate {
         self.on.store(on, Release);
         // The main loop sleeps by the previous clock, so it must poll again.
         inner.clock.set_main(MainLoop::Busy);
-        drop(inner);
+        for (cpu, place) in self.places.iter().enumerate() {
+            inner.ring(cpu, place);
+        }
+        self.release(inner);
         host::kick_main();
-        self.places.iter().for_each(ring);
     }
 
     /// Report a vCPU's local time and its actions since the last call, and wait until it may go on.
@@ -195,16 +213,22 @@ impl Gate {
             }
             let local = inner.clock.local(cpu);
             if let Some(owed) = inner.owed.get_mut(cpu).filter(|owed| **owed != Owed::default()) {
-                return (Leave::Charge(std::mem::take(owed)), local);
+                let owed = std::mem::take(owed);
+                self.release(inner);
+                return (Leave::Charge(owed), local);
             }
             may_run = inner.clock.arrive(cpu, local_ns);
             if may_run {
-                return (Leave::Run(inner.clock.limit() - local), local);
+                let left = inner.clock.limit() - local;
+                self.release(inner);
+                return (Leave::Run(left), local);
             }
             let seen = place.bell.load(SeqCst);
-            drop(inner);
+            place.asleep.store(true, Relaxed);
+            self.release(inner);
             let rung = host::futex_wait(&place.bell, seen, PATIENCE);
             inner = self.lock();
+            place.asleep.store(false, Relaxed);
             let is_late = !rung && !inner.clock.arrive(cpu, local_ns);
             if is_late || !self.is_on() {
                 return (Leave::OneBlock, inner.clock.local(cpu));
@@ -212,7 +236,8 @@ impl Gate {
         }
     }
 
-    /// End the quantum and open the next one, as far as both are possible now.
+    /// End the quantum and open the next one, as far as both are possible now. The caller then calls
+    /// [`Gate::release`].
     fn advance(&self, inner: &mut Inner) {
         loop {
             let ended = inner.clock.end_quantum();
@@ -256,10 +281,10 @@ impl Gate {
         }
     }
 
-    fn ring_runnable(&self, inner: &Inner) {
+    fn ring_runnable(&self, inner: &mut Inner) {
         for (cpu, place) in self.places.iter().enumerate() {
             if inner.clock.state(cpu) == State::Running && inner.clock.local(cpu) < inner.clock.limit() {
-                ring(place);
+                inner.ring(cpu, place);
             }
         }
     }
@@ -280,7 +305,7 @@ impl Gate {
         let mut inner = self.lock();
         inner.take_in(cpu, deeds);
         inner.clock.halt(cpu, local_ns);
-        self.after_halt(&mut inner);
+        self.after_halt(inner);
     }
 
     /// Halt a kicked vCPU that sleeps again without having run.
@@ -288,18 +313,19 @@ impl Gate {
         let mut inner = self.lock();
         if inner.clock.state(cpu) == State::Waking {
             inner.clock.sleep_again(cpu);
-            self.after_halt(&mut inner);
+            self.after_halt(inner);
         }
     }
 
-    fn after_halt(&self, inner: &mut Inner) {
+    fn after_halt(&self, mut inner: MutexGuard<'_, Inner>) {
         if !self.is_on() {
             return;
         }
         match inner.clock.is_idle() {
             true => host::kick_main(),
-            false => self.advance(inner),
+            false => self.advance(&mut inner),
         }
+        self.release(inner);
     }
 
     /// Kick a halted vCPU at the waker's time `at`.
@@ -333,6 +359,7 @@ impl Gate {
             return Idle::For((deadline - inner.clock.now()).max(0));
         }
         self.advance(&mut inner);
+        self.release(inner);
         Idle::Not
     }
 
@@ -364,11 +391,14 @@ impl Inner {
             self.uses.push((cpu, deeds.uses));
         }
     }
-}
 
-fn ring(place: &Place) {
-    place.bell.fetch_add(1, SeqCst);
-    host::futex_wake(&place.bell);
+    /// Let a vCPU check the gate again, and note that its thread must be woken if it sleeps.
+    fn ring(&mut self, cpu: usize, place: &Place) {
+        place.bell.fetch_add(1, SeqCst);
+        if place.asleep.swap(false, Relaxed) {
+            self.to_wake.push(cpu);
+        }
+    }
 }
 
 /// Return for each vCPU the sum of the running shares of the other vCPUs on its core.
