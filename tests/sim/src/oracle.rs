@@ -30,7 +30,7 @@ pub struct Bounds {
     /// the waker's least slice.
     pub idle_ns: u64,
     /// A task is in a DSQ of the scheduler while an allowed CPU idles. A kick ends that. If other
-    /// CPUs act during the insertion, a CPU that idles then may get none, and the next tick ends it.
+    /// CPUs act during the insertion, a CPU that idles then may get none. The next tick ends it.
     pub queued_ns: u64,
     /// A task is in the local DSQ of an idle CPU. An interrupt ends that.
     pub stranded_ns: u64,

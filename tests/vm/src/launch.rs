@@ -148,8 +148,8 @@ impl Vm {
     fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
-        // virtme-run adds six such devices. By default each has 64 event files, and QEMU's main loop
-        // polls all of them.
+        // virtme-run adds six such devices. By default each has 64 event files, and QEMU's main
+        // loop polls all of them.
         add("-global", format!("virtio-serial-pci.max_ports={MAX_PORTS}"));
         add("-device", "virtio-serial-pci,id=biasser".into());
         for (id, socket, port) in [("biasout", stdout, guest::PORT_OUT), ("biaserr", stderr, guest::PORT_ERR)]

@@ -151,8 +151,8 @@ impl Gate {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Release the lock and wake the vCPUs that may go on. If they woke earlier, they would wait for
-    /// the lock.
+    /// Release the lock and wake the vCPUs that may go on. If they woke earlier, they would wait
+    /// for the lock.
     fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let to_wake = std::mem::take(&mut inner.to_wake);
         drop(inner);
@@ -236,8 +236,8 @@ impl Gate {
         }
     }
 
-    /// End the quantum and open the next one, as far as both are possible now. The caller then calls
-    /// [`Gate::release`].
+    /// End the quantum and open the next one, as far as both are possible now. The caller then
+    /// calls [`Gate::release`].
     fn advance(&self, inner: &mut Inner) {
         loop {
             let ended = inner.clock.end_quantum();
