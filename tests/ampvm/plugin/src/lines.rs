@@ -68,6 +68,13 @@ pub struct Use {
     pub writes: u64,
 }
 
+impl Use {
+    fn add(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+    }
+}
+
 /// One vCPU's accesses in this quantum to lines that it does not hold alone.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -122,8 +129,8 @@ impl Lines {
         true
     }
 
-    /// Settle a quantum in which the vCPUs made these accesses. Return the transfers of each vCPU,
-    /// in thousandths.
+    /// Settle a quantum in which the vCPUs made these accesses. A vCPU may report several times in
+    /// a quantum. Return the transfers of each vCPU, in thousandths.
     pub fn settle(&self, uses: Vec<(usize, Vec<(u64, Use)>)>, cpus: usize) -> Vec<u64> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         for (line, holders) in &*lost {
@@ -133,7 +140,11 @@ impl Lines {
         let mut by_line: HashMap<u64, Vec<(usize, Use)>> = HashMap::new();
         for (cpu, list) in uses {
             for (line, used) in list {
-                by_line.entry(line).or_default().push((cpu, used));
+                let users = by_line.entry(line).or_default();
+                match users.iter_mut().find(|(user, _)| *user == cpu) {
+                    Some((_, sum)) => sum.add(used),
+                    None => users.push((cpu, used)),
+                }
             }
         }
         let mut milli = vec![0; cpus];
@@ -252,6 +263,18 @@ mod tests {
             let wanted = if quantum == 0 { [0, 1000] } else { [50_000, 50_000] };
             assert_eq!(lines.settle(uses, 2), wanted, "quantum {quantum}");
         }
+    }
+
+    #[test]
+    fn accesses_that_a_cpu_reports_in_two_parts_do_not_conflict_with_each_other() {
+        let whole = vec![(1, vec![(5, used(9, 1))]), (0, vec![(5, used(9, 0))])];
+        let parts = vec![(1, vec![(5, used(4, 1))]), (1, vec![(5, used(5, 0))]), (0, vec![(5, used(9, 0))])];
+        let settled = [whole, parts].map(|uses| {
+            let lines = Lines::new();
+            lines.set(5, 3);
+            lines.settle(uses, 2)
+        });
+        assert_eq!(settled, [[1000, 1000], [1000, 1000]]);
     }
 
     #[test]
