@@ -146,7 +146,7 @@ struct cpu_ctx {
 	 * awaits. bias_swap_ask() also writes the two fields below those.
 	 */
 	u32 move_to;
-	u32 awaits;	      /* 1 + the CPU that a pull takes a task from; 0: none */
+	u32 awaits;	      /* 1 + CPU that a pull takes a task from, or 0 */
 	s32 move_pid;	      /* task of a planned swap, see swap.bpf.h */
 	s32 move_partner;     /* the task that comes here in exchange */
 	s32 resident_pid;     /* resident task: the last that two ticks saw */

@@ -95,8 +95,8 @@ proptest! {
         charge(&mut profile, &mut window, stretch(tick_ns, mhz, ipc), tick_ns);
         let stalls = 1000 - ipc as u32;
         prop_assert!(profile.stack.permille[2] <= stalls / 2 + 3, "{profile:?}");
-        // A phase change still appears in time, as fast as at 60 MHz. Without instructions a window takes
-        // 40 ms, and the first one holds a part of the phase before.
+        // A phase change still appears in time, as fast as at 60 MHz. Without instructions a window
+        // takes 40 ms, and the first one holds a part of the phase before.
         for _ in 0..160 * MS / tick_ns {
             charge(&mut profile, &mut window, stretch(tick_ns, mhz, ipc), tick_ns);
         }
