@@ -342,8 +342,7 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 	} else if (to >= 0 && cctx->run_pid == p->pid && !is_pinned(p) && !(p->flags & PF_EXITING) &&
 		   bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
 		if (busy ? (request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to
-			 : is_awaited(request, cpu, target) &&
-			       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
+			 : is_awaited(request, cpu, target) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
 			return true;
 	}
 	WRITE_ONCE(cctx->move_to, 0);
