@@ -2,7 +2,8 @@
 /*
  * Interfaces between the parts of amp_pmu.ko: amp_main.c (device and PMU),
  * amp_hybrid.c (informs the kernel of its unequal cores), amp_freq.c (the
- * cpufreq driver) and amp_kthread.c (busy kernel threads).
+ * cpufreq driver), amp_kthread.c (busy kernel threads) and amp_timer.c (the
+ * rate of timers).
  */
 #ifndef AMP_H
 #define AMP_H
@@ -23,6 +24,9 @@ void amp_hybrid_stop(void);
 
 /* Allow busy kernel threads, or stop them and refuse new ones. Sleeps. */
 void amp_kthread_allow(bool allowed);
+
+/* Correct the rate of the CPUs' timers. Sleeps. */
+void amp_timer_set_rate(struct device *dev);
 
 /* Return a kernel symbol that modules cannot link to, or NULL. Sleeps. */
 void *amp_symbol(const char *name);
