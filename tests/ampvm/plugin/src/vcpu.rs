@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page, SpeedChange, Stall};
 
@@ -171,13 +171,14 @@ impl Machine {
     /// other threads leave. Apply a speed change that is due first.
     pub fn adopt_speed(&self, index: u32, v: &mut Local) {
         let Some(page) = self.page_of(index) else { return };
-        let now_ms = self.gate.now() / 1_000_000;
-        let mut throttles = self.throttles.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(change) = throttles.pop_if(|change| i64::from(change.at_ms) <= now_ms) {
-            // The numbers are the guest's, as in the page. `args` has checked them.
-            let _ = self.page.set_speed(change.cpu, change.mips_milli);
+        // If the lock is taken, another vCPU makes the changes that are due.
+        if let Ok(mut throttles) = self.throttles.try_lock() {
+            let now_ms = self.gate.now() / 1_000_000;
+            while let Some(change) = throttles.pop_if(|change| i64::from(change.at_ms) <= now_ms) {
+                // The numbers are the guest's, as in the page. `args` has checked them.
+                let _ = self.page.set_speed(change.cpu, change.mips_milli);
+            }
         }
-        drop(throttles);
         let wanted = match page.wanted_mips_milli.load(Relaxed) {
             0 => u32::MAX,
             wanted => wanted,
