@@ -10,12 +10,13 @@
  * Approach
  * Each tick moves the average speedup by that of the running task. The band
  * beyond which tasks have a bias moves with the average. Bias is evaluated
- * whenever a task is queued. A slow-biased task waits in the slow DSQ and
- * prefers an idle slow CPU. All other tasks wait in the fast DSQ. A CPU serves
- * the DSQ of its own class first, but steals from the other if the lag there
- * exceeds steal_lag_ns. So DSQs of any lengths advance together. No task is
- * late by more than that gap and the order of its own DSQ. Where no DSQ fills,
- * move.bpf.h swaps running tasks.
+ * whenever a task is queued, and kept for hysteresis after each full window. A
+ * slow-biased task waits in the slow DSQ and prefers an idle slow CPU. All
+ * other tasks wait in the fast DSQ. A CPU serves the DSQ of its own class
+ * first, but steals from the other if the lag there exceeds steal_lag_ns. So
+ * DSQs of any lengths advance together. No task is late by more than that gap
+ * and the order of its own DSQ. Where no DSQ fills, move.bpf.h swaps running
+ * tasks.
  *
  * Invariants
  * Without counters every task is unbiased, and only affinity can send a task to
@@ -52,20 +53,24 @@ static __always_inline void average_tick(const struct cpu_ctx *cctx)
 	WRITE_ONCE(band_high, high ? high : bias_band_high(average));
 }
 
-/* Evaluate, store and return the bias of the task of @tctx. */
-static __always_inline u32 update_bias(struct task_ctx *tctx)
+/* Return the bias of the task of @tctx. */
+static __always_inline u32 bias_of(const struct task_ctx *tctx)
 {
-	u32 bias;
-
-	if (!tctx || !tctx->profile.speedup_permille)
+	if (!tctx)
 		return BIAS_UNBIASED;
-	bias = bias_classify(tctx->profile.bias, tctx->profile.speedup_permille, READ_ONCE(band_low),
+	return bias_classify(tctx->profile.bias, tctx->profile.speedup_permille, READ_ONCE(band_low),
 			     READ_ONCE(band_high));
+}
+
+/* Keep the bias of the task of @tctx, for hysteresis, after a full window. */
+static __always_inline void note_bias(struct task_ctx *tctx)
+{
+	u32 bias = bias_of(tctx);
+
 	if (bias != tctx->profile.bias) {
 		tctx->profile.bias = bias;
 		stat_inc(BIAS_STAT_BIAS_CHANGES);
 	}
-	return bias;
 }
 
 /*

@@ -43,6 +43,7 @@
 #define BIAS_COUNT_BPF_H
 
 #include "state.bpf.h"
+#include "classify.bpf.h"
 #include "limit.bpf.h"
 
 /* Ticks that one interval of a long run spans while the profile is stable. */
@@ -134,6 +135,7 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 		return;
 	bias_profile_update(&tctx->profile, &tctx->window, windows, &class_costs[copy][BIAS_SLOW],
 			    &class_costs[copy][BIAS_FAST]);
+	note_bias(tctx);
 	if (!tctx->profile.stable) {
 		bias_work_forget(&tctx->work, BIAS_FAST);
 		bias_work_forget(&tctx->work, BIAS_SLOW);

@@ -224,7 +224,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	u32 first = BIAS_FAST;
 	s32 cpu;
 
-	if (two_classes && counting && update_bias(task_ctx_of(p)) == BIAS_SLOW_BIASED)
+	if (two_classes && counting && bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED)
 		first = BIAS_SLOW;
 	/* Most wakeups end here. */
 	if (first == BIAS_SLOW || !cpu_is_slow(prev)) {

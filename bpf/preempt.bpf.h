@@ -135,7 +135,7 @@ static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 	if (cpu != prev || !bias_goes_before(vtime, vtime_now, slice_ns))
 		return cpu;
 	if (should_preempt(vtime, cpu_ctx_of(prev)) &&
-	    (!cpu_is_slow(prev) || update_bias(task_ctx_of(p)) == BIAS_SLOW_BIASED))
+	    (!cpu_is_slow(prev) || bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED))
 		return prev;
 	return find_furthest_ahead(p, prev, vtime);
 }

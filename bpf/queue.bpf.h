@@ -138,7 +138,7 @@ static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 /* Return the class of the DSQ that @p waits in. */
 static __always_inline u32 queue_class(struct task_struct *p)
 {
-	u32 cpu_class = update_bias(task_ctx_of(p)) == BIAS_SLOW_BIASED ? BIAS_SLOW : BIAS_FAST;
+	u32 cpu_class = bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED ? BIAS_SLOW : BIAS_FAST;
 
 	if (!may_run_on_class(p, cpu_class))
 		cpu_class = cpu_class == BIAS_SLOW ? BIAS_FAST : BIAS_SLOW;
