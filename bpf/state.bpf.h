@@ -129,8 +129,12 @@ struct readout {
 	u64 running_ns;
 };
 
+/*
+ * State of a CPU, by cache line. What other CPUs write is apart from what they
+ * read at each search, and both are apart from what only the CPU itself uses.
+ */
 struct cpu_ctx {
-	/* The running task, for other CPUs to read. */
+	/* The running task. This CPU writes it, other CPUs read it. */
 	u64 run_vtime;	     /* vtime at the last charge */
 	u64 began_vtime;     /* vtime when its slice began */
 	u64 run_allowed;     /* first 64 CPUs of its affinity */
@@ -140,23 +144,32 @@ struct cpu_ctx {
 	u32 run_rate;	     /* charge rate [permille of the reference CPU] */
 	u32 run_shared_rate; /* charge rate while a sibling is busy */
 	u32 run_weight;	     /* effective weight at the last charge */
+	/* jiffies of the last tick; 0 after its task slept or none was left */
+	u64 ticked_at;
+	u64 contended_mask; /* all ones if the CPU was contended then */
 
 	/*
-	 * Move request, see move.bpf.h. Any CPU may write it, and clear
-	 * awaits. bias_swap_ask() also writes the two fields below those.
+	 * Any CPU writes these. Move requests, see move.bpf.h: any CPU may
+	 * write move_to and clear awaits. bias_swap_ask() also writes the two
+	 * fields below those.
 	 */
-	u32 move_to;
-	u32 awaits;	      /* 1 + CPU that a pull takes a task from, or 0 */
-	s32 move_pid;	      /* task of a planned swap, see swap.bpf.h */
-	s32 move_partner;     /* the task that comes here in exchange */
-	s32 resident_pid;     /* resident task: the last that two ticks saw */
-	u32 resident_speedup; /* its predicted speedup [permille] */
-	u32 kthread_waiting;  /* a kthread waits locally; its waker sets this */
-	u32 pinned_used;      /* the pinned DSQ was used; any CPU sets this */
+	u32 move_to __attribute__((aligned(BIAS_CACHE_LINE)));
+	u32 awaits;	     /* 1 + CPU that a pull takes a task from, or 0 */
+	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
+	s32 move_partner;    /* the task that comes here in exchange */
+	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
+	u32 pinned_used;     /* the pinned DSQ was used */
+	u32 onlined;	     /* times online; agent then reopens counters */
+	u32 is_offline;	     /* its idle mark means nothing */
+
+	/*
+	 * Only this CPU writes the rest. Others read the resident task, which
+	 * is the last that two ticks saw, and sums.
+	 */
+	s32 resident_pid __attribute__((aligned(BIAS_CACHE_LINE)));
+	u32 resident_speedup; /* predicted speedup of that task [permille] */
 	u32 took_shared;      /* the next task was the head of a shared DSQ */
 	u32 yielded;	      /* the running task called sched_yield() */
-	u32 onlined;	      /* times online; agent then reopens counters */
-	u32 is_offline;	      /* its idle mark means nothing */
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
 
@@ -181,10 +194,6 @@ struct cpu_ctx {
 	 */
 	u64 seen_cycles;
 	u64 seen_ns;
-
-	/* jiffies of the last tick; 0 after its task slept or none was left */
-	u64 ticked_at;
-	u64 contended_mask; /* all ones if the CPU was contended then */
 
 	/*
 	 * Weight that became runnable here minus weight that ceased to be. Only
