@@ -71,7 +71,6 @@ fn system(nr: u32, confined: bool, waited_ns: u64) -> System {
             state: if running { State::Running } else { State::Waiting { since_ns: NOW_NS - waited_ns } },
             stack_permille: Some([execute, internal, 1000 - execute - internal]),
             stable: true,
-            weight: 100,
             allowed: if confined { Allowed::Set(random.below(100)) } else { Allowed::Everywhere },
             moved_at_ns: None,
             backoff_until_ns: 0,

@@ -285,7 +285,6 @@ fn swapped(number: u64, asked: bool) -> SwapsReport {
         pid,
         from,
         to,
-        weight: 100,
         stack_permille: [1000, 0, 0],
         before_ppm: 400_000,
         after_ppm: 1_000_000,

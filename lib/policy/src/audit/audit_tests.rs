@@ -14,7 +14,6 @@ fn swap() -> Swap {
         pid,
         from,
         to,
-        weight: 100,
         stack_permille,
         before_ppm,
         after_ppm,
@@ -75,9 +74,9 @@ fn who_falls_short_has_failed() {
             "{up} {down}"
         );
     }
-    // A task of little weight cannot account for the missing gain.
+    // A task that made little progress cannot account for the missing gain.
     let mut light = experiment(1000, 500);
-    light.swap.up.weight = 1;
+    (light.swap.up.before_ppm, light.swap.up.after_ppm) = (4_000, 10_000);
     let outcome = judged(&light);
     assert_eq!((outcome.verdict, outcome.up_failed, outcome.down_failed), (Verdict::Regretted, false, true));
     // Neither task fell short by itself: a predicted gain of zero came true, and did not pay.
@@ -198,11 +197,11 @@ fn any_backoff_limits() -> impl Strategy<Value = BackoffLimits> {
 
 proptest! {
     #[test]
-    fn any_experiment_is_judged_by_its_net_gain(up in any_observed(), down in any_observed(), planned in any::<[u32; 6]>(), dead_zone_permille in 0u32..200) {
+    fn any_experiment_is_judged_by_its_net_gain(up in any_observed(), down in any_observed(), planned in any::<[u32; 4]>(), dead_zone_permille in 0u32..200) {
         let mut experiment = Experiment { up, down, ..experiment(1000, 1000) };
-        let [a, b, c, d, e, f] = planned;
-        (experiment.swap.up.before_ppm, experiment.swap.up.after_ppm, experiment.swap.up.weight) = (a, b, c);
-        (experiment.swap.down.before_ppm, experiment.swap.down.after_ppm, experiment.swap.down.weight) = (d, e, f);
+        let [a, b, c, d] = planned;
+        (experiment.swap.up.before_ppm, experiment.swap.up.after_ppm) = (a, b);
+        (experiment.swap.down.before_ppm, experiment.swap.down.after_ppm) = (c, d);
         let limits = JudgeLimits { dead_zone_permille, ..JudgeLimits::default() };
         if let Ok(outcome) = judge(&experiment, &limits) {
             // The figures are rounded, so the edge of the dead zone may fall on either side.

@@ -5,8 +5,8 @@
 //! speed before, and does not depend on the model.
 //!
 //! The pair's gain is the weighted mean of the two ratios, less one. A ratio's weight is the task's
-//! planned progress before the swap times the task's weight. This is the planner's own sum with
-//! measured ratios in place of predicted ones.
+//! planned progress before the swap. This is the planner's own sum with measured ratios in place of
+//! predicted ones.
 
 use super::correction::CostSample;
 use crate::swap::{Move, Swap};
@@ -80,7 +80,7 @@ pub enum Verdict {
 pub struct Outcome {
     /// Verdict by `net_permille`.
     pub verdict: Verdict,
-    /// Gain in the two tasks' weighted progress without the cost of migrations, comparable with the
+    /// Gain in the two tasks' progress without the cost of migrations, comparable with the
     /// prediction [permille].
     pub measured_permille: i32,
     /// The same gain, less the time that the migrations took [permille].
@@ -142,7 +142,7 @@ pub fn judge(experiment: &Experiment, limits: &JudgeLimits) -> Result<Outcome, U
 
 /// One task's part of a verdict.
 struct Part {
-    /// Weighted progress before the swap.
+    /// Progress before the swap.
     worth: f64,
     /// Predicted speed after over before.
     predicted: f64,
@@ -163,7 +163,7 @@ impl Part {
         // A plan has progress above zero, but a record from elsewhere may not.
         let before = f64::from(planned.before_ppm.max(1));
         Ok(Self {
-            worth: before * f64::from(planned.weight.max(1)),
+            worth: before,
             predicted: f64::from(planned.after_ppm) / before,
             ratio,
             net: ratio * ran / (ran + seen.lost_ns as f64),

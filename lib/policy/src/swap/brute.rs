@@ -7,15 +7,14 @@ use super::*;
 use crate::ffi;
 use crate::table::{Class, CpuCapacity};
 
-/// Return the work of a task in `ran_ns` on a CPU, times its weight.
+/// Return the work of a task in `ran_ns` on a CPU.
 pub(super) fn work(runner: &Runner, cpu: &CpuCapacity, ran_ns: u64) -> i128 {
     let (stack, cost) = (
         ffi::bias_stack { permille: runner.stack_permille.unwrap() },
         ffi::bias_cost { permille: cpu.cost_permille },
     );
     // SAFETY: pure functions over references that live across the calls.
-    let work = unsafe { ffi::bias_reference_ns(ran_ns, ffi::bias_time_permille(&stack, &cost)) };
-    i128::from(work) * i128::from(runner.weight)
+    i128::from(unsafe { ffi::bias_reference_ns(ran_ns, ffi::bias_time_permille(&stack, &cost)) })
 }
 
 /// Return the work of all running tasks in `ran_ns`.

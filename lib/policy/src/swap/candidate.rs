@@ -1,7 +1,7 @@
 //! Candidates for a swap, with an upper bound of their gain.
 
 use super::input::{Limits, Runner, Snapshot};
-use super::price::{Pricer, normalised, sane_weight, time_permille};
+use super::price::{Pricer, normalised, time_permille};
 use super::slots::{Slots, awaited, doubles};
 use crate::cpuset::CpuSet;
 use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity};
@@ -12,7 +12,6 @@ pub(super) struct Candidate<'a> {
     pub runner: &'a Runner,
     pub cpu: &'a CpuCapacity,
     pub stack_permille: [u32; COMPONENTS],
-    pub weight: u32,
     /// Cost of its CPU in force [permille].
     pub cost_permille: [u32; COMPONENTS],
     /// Time of a unit of its work on its CPU [permille].
@@ -32,7 +31,7 @@ impl Candidate<'_> {
     /// Return the gain from a move to a CPU of this cost: the value of the move less that of
     /// staying.
     pub(super) fn worth_on(&self, cost_permille: [u32; COMPONENTS], pricer: &Pricer) -> i64 {
-        pricer.moves(self.weight, self.time_on(cost_permille)) - self.stays
+        pricer.moves(self.time_on(cost_permille)) - self.stays
     }
 }
 
@@ -57,20 +56,10 @@ pub(super) fn candidates<'a>(
         })
         .filter_map(|(cpu, runner)| {
             let stack_permille = normalised(runner.stack_permille?)?;
-            let weight = sane_weight(runner.weight);
             let cost_permille = sharing.cost_permille(cpu);
             let time_permille = time_permille(stack_permille, cost_permille);
-            let stays = pricer.stays(weight, time_permille);
-            Some(Candidate {
-                runner,
-                cpu,
-                stack_permille,
-                weight,
-                cost_permille,
-                time_permille,
-                stays,
-                bound: 0,
-            })
+            let stays = pricer.stays(time_permille);
+            Some(Candidate { runner, cpu, stack_permille, cost_permille, time_permille, stays, bound: 0 })
         })
         .collect()
 }

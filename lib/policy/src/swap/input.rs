@@ -4,11 +4,6 @@ use crate::cpuset::CpuSet;
 use crate::sharing::Sharing;
 use crate::table::{COMPONENTS, CpuCapacity};
 
-/// Weight of nice 0, as in the kernel.
-pub const WEIGHT_DEFAULT: u32 = 100;
-/// Largest weight; a larger weight counts as this one, zero as 1.
-pub const WEIGHT_MAX: u32 = 10_000;
-
 /// CPUs that a task may use. Tasks share sets by index, so that ten thousand tasks are
 /// cheap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -46,9 +41,6 @@ pub struct Runner {
     pub stack_permille: Option<[u32; COMPONENTS]>,
     /// True if the stack is steady (`bias_profile_stable()`).
     pub stable: bool,
-    /// Weight of its progress, 1 to [`WEIGHT_MAX`], [`WEIGHT_DEFAULT`] for nice 0. Equal weights
-    /// make the goal plain throughput.
-    pub weight: u32,
     /// CPUs that its affinity allows. A cgroup confines a task through its affinity.
     pub allowed: Allowed,
     /// Time of its last migration between the classes, by a swap or by the BPF side's rotation
@@ -106,7 +98,7 @@ impl Default for Limits {
     }
 }
 
-/// Shortest and longest residence [ns]; products of the longest with every weight fit 64 bits.
+/// Shortest and longest residence [ns]. Values of the longest fit 64 bits.
 const RESIDENCE_NS: (u64, u64) = (1_000_000, 1 << 36);
 
 impl Limits {

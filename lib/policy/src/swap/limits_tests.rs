@@ -109,12 +109,12 @@ fn any_runner() -> impl Strategy<Value = Runner> {
     let number = || prop_oneof![3 => 0u32..20, 1 => any::<u32>()];
     let state = prop_oneof![3 => Just(State::Running), 1 => any::<u64>().prop_map(|since_ns| State::Waiting { since_ns })];
     let allowed = prop_oneof![3 => Just(Allowed::Everywhere), 1 => number().prop_map(Allowed::Set)];
-    let who = (number(), number(), state, prop::option::weighted(0.9, any::<[u32; 3]>()), any::<u32>());
+    let who = (number(), number(), state, prop::option::weighted(0.9, any::<[u32; 3]>()));
     let times = (prop::option::weighted(0.2, any::<u64>()), prop_oneof![4 => Just(0), 1 => any::<u64>()]);
     (who, allowed, times).prop_map(|(who, allowed, (moved_at_ns, backoff_until_ns))| {
-        let (pid, cpu, state, stack_permille, weight) = who;
+        let (pid, cpu, state, stack_permille) = who;
         let known = runner(pid, LOOP);
-        Runner { cpu, state, stack_permille, weight, allowed, moved_at_ns, backoff_until_ns, ..known }
+        Runner { cpu, state, stack_permille, allowed, moved_at_ns, backoff_until_ns, ..known }
     })
 }
 

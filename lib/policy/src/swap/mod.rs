@@ -13,7 +13,8 @@
 //! tasks to swap between fast and slow CPUs.
 //! * A task's progress on a CPU is the reference work that it does there in a given time:
 //!   `bias_reference_ns(time, bias_time_permille(stack, cost))` of the C headers. Throughput is the
-//!   sum of progress times weight. Equal weights make it the sum of relative speeds (STP).
+//!   sum of progress, that is, of relative speeds (STP). Weights do not count, as in the kernel
+//!   side's own swaps: otherwise the two would undo each other's work.
 //! * The cost of a CPU is the one in force: while a sibling is busy, the shared cost
 //!   ([`crate::sharing`]). A swap leaves both its CPUs busy, so no cost changes by a plan.
 //! * The gain of a move compares the work in the expected residence on both CPUs. The new CPU's
@@ -83,7 +84,7 @@ mod sharing_tests;
 #[cfg(test)]
 mod testkit;
 
-pub use input::{Allowed, Limits, Runner, Snapshot, State, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use input::{Allowed, Limits, Runner, Snapshot, State};
 pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
 pub use precheck::{Outlook, Resident, precheck};

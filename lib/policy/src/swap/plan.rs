@@ -17,8 +17,6 @@ pub struct Move {
     pub from: u32,
     /// CPU to which it migrates.
     pub to: u32,
-    /// Weight of its progress, 1 to [`super::WEIGHT_MAX`].
-    pub weight: u32,
     /// CPI stack that the prediction used [permille].
     pub stack_permille: [u32; COMPONENTS],
     /// Predicted progress on `from`; 1 000 000 on the reference CPU.
@@ -34,11 +32,9 @@ pub struct Swap {
     pub up: Move,
     /// The task that migrates from a fast CPU to a slow one.
     pub down: Move,
-    /// Predicted gain in the two tasks' weighted progress, before the cost of migrations
-    /// [permille].
+    /// Predicted gain in the two tasks' progress, before the cost of migrations [permille].
     pub gain_permille: u32,
-    /// Work gained in the expected residence, after the cost of migrations [reference ns of a task
-    /// of nice 0].
+    /// Work gained in the expected residence, after the cost of migrations [reference ns].
     pub net_ns: u64,
 }
 
@@ -72,7 +68,7 @@ pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
 /// A plan under construction.
 #[derive(Default)]
 struct Draft {
-    /// Swaps with their net gains [reference ns times weight].
+    /// Swaps with their net gains [reference ns].
     swaps: Vec<(i64, Swap)>,
     evaluated: usize,
 }
@@ -90,26 +86,24 @@ impl Draft {
 /// Time over which progress is counted: 1 ms gives parts per million.
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// Return the swap and its net gain [reference ns times weight].
+/// Return the swap and its net gain [reference ns].
 fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
     let (up, up_gain) = move_of(&pair.up, &pair.down, pricer);
     let (down, down_gain) = move_of(&pair.down, &pair.up, pricer);
-    let sum = |ppm: fn(&Move) -> u32| {
-        [up, down].iter().map(|one| u64::from(ppm(one)) * u64::from(one.weight)).sum::<u64>()
-    };
-    let (before, after) = (sum(|one| one.before_ppm), sum(|one| one.after_ppm));
+    let sum = |up_ppm, down_ppm| u64::from(up_ppm) + u64::from(down_ppm);
+    let (before, after) = (sum(up.before_ppm, down.before_ppm), sum(up.after_ppm, down.after_ppm));
     let gain_permille = after.saturating_sub(before) * 1000 / before.max(1);
     let net = up_gain + down_gain;
     let swap = Swap {
         up,
         down,
         gain_permille: u32::try_from(gain_permille).unwrap_or(u32::MAX),
-        net_ns: net.max(0) as u64 / u64::from(super::WEIGHT_DEFAULT),
+        net_ns: net.max(0) as u64,
     };
     (net, swap)
 }
 
-/// Return the move of `who` to the CPU of `other`, and its net gain [reference ns times weight].
+/// Return the move of `who` to the CPU of `other`, and its net gain [reference ns].
 fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
     let to_permille = who.time_on(other.cost_permille);
     let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;
@@ -117,10 +111,9 @@ fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
         pid: who.runner.pid,
         from: who.cpu.cpu,
         to: other.cpu.cpu,
-        weight: who.weight,
         stack_permille: who.stack_permille,
         before_ppm: progress_ppm(who.time_permille),
         after_ppm: progress_ppm(to_permille),
     };
-    (one, pricer.gains(who.weight, who.time_permille, to_permille))
+    (one, pricer.gains(who.time_permille, to_permille))
 }

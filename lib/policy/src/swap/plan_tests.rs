@@ -41,18 +41,6 @@ fn a_small_gain_is_not_worth_a_swap() {
     assert_eq!(system.plan(0, &Limits { migration_ns: u64::MAX, ..EAGER }).swaps, vec![]);
 }
 
-#[test]
-fn weight_says_whose_progress_counts() {
-    let mut system = misplaced();
-    system.runners.truncate(3);
-    system.runners.remove(1);
-    // The loop gains 0.6 and the chase loses 0.095. At ten times the weight the loss is larger.
-    system.runner(1000).weight = 10 * WEIGHT_DEFAULT;
-    assert_eq!(system.plan(0, &EAGER).swaps, vec![]);
-    system.runner(1000).weight = 2 * WEIGHT_DEFAULT;
-    assert_eq!(system.plan(0, &EAGER).swaps.len(), 1);
-}
-
 /// A CPU may be slow in one component and best in another.
 #[test]
 fn prices_are_those_of_the_cpus_themselves() {
@@ -144,7 +132,7 @@ proptest! {
         prop_assert!(plan.swaps.is_empty() || gained > 0, "{gained}");
         // The plan promises at most the actual gain, because its figure excludes the cost of
         // migrations.
-        prop_assert!(predicted * i128::from(WEIGHT_DEFAULT) <= gained, "{predicted} {gained}");
+        prop_assert!(predicted <= gained, "{predicted} {gained}");
     }
 
     #[test]
@@ -209,7 +197,7 @@ proptest! {
     #[test]
     fn equal_tasks_plan_nothing_where_cpus_are_alike(mut system in free_system(16, 1, true), stack in any_stack()) {
         for runner in &mut system.runners {
-            *runner = Runner { stack_permille: Some(stack), weight: 100, ..*runner };
+            *runner = Runner { stack_permille: Some(stack), ..*runner };
         }
         prop_assert_eq!(system.plan(0, &EAGER).swaps, vec![]);
     }

@@ -1,7 +1,7 @@
 //! Tests of the check for possible swaps.
 
 use super::super::testkit::*;
-use super::super::{State, WEIGHT_DEFAULT, plan};
+use super::super::{State, plan};
 use super::*;
 use proptest::prelude::*;
 
@@ -119,10 +119,7 @@ proptest! {
 
     /// The check never prevents a plan.
     #[test]
-    fn a_plan_with_swaps_is_promising(mut system in smt_system(16), limits in any_limits(), round in any::<u64>()) {
-        for runner in &mut system.runners {
-            runner.weight = WEIGHT_DEFAULT;
-        }
+    fn a_plan_with_swaps_is_promising(system in smt_system(16), limits in any_limits(), round in any::<u64>()) {
         let limits = Limits { max_swaps: limits.max_swaps.max(1), ..limits };
         let planned = plan(&system.snapshot(round), &limits);
         let table = CapacityTable { cpus: system.cpus.clone() };

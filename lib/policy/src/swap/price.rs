@@ -1,6 +1,6 @@
 //! Progress of a task on a CPU, by the C headers' formula.
 
-use super::input::{Limits, WEIGHT_MAX};
+use super::input::Limits;
 use crate::ffi;
 use crate::table::COMPONENTS;
 
@@ -35,8 +35,8 @@ pub(super) fn work_ns(ran_ns: u64, time_permille: u32) -> u64 {
     unsafe { ffi::bias_reference_ns(ran_ns, time_permille) }
 }
 
-/// Values moves for one plan. Values are in reference ns times 1000 times weight. Each is at most
-/// 2^36 * 2000 * 10000 < 2^61, so sums of a few fit.
+/// Values moves for one plan. Values are in reference ns times 1000. Each is at most 2^36 * 2000,
+/// so sums fit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pricer {
     residence_ns: u64,
@@ -55,25 +55,17 @@ impl Pricer {
     }
 
     /// Return the value of staying, including the margin that a move has to gain.
-    pub(super) fn stays(&self, weight: u32, time_permille: u32) -> i64 {
-        work_ns(self.residence_ns, time_permille) as i64 * self.margin * i64::from(weight)
+    pub(super) fn stays(&self, time_permille: u32) -> i64 {
+        work_ns(self.residence_ns, time_permille) as i64 * self.margin
     }
 
     /// Return the value of a migration to a CPU where a unit takes `time_permille`.
-    pub(super) fn moves(&self, weight: u32, time_permille: u32) -> i64 {
-        work_ns(self.stay_ns, time_permille) as i64 * 1000 * i64::from(weight)
+    pub(super) fn moves(&self, time_permille: u32) -> i64 {
+        work_ns(self.stay_ns, time_permille) as i64 * 1000
     }
 
-    /// Return the work that a move gains, without margin [reference ns times weight]; negative for
-    /// a loss.
-    pub(super) fn gains(&self, weight: u32, from_permille: u32, to_permille: u32) -> i64 {
-        let difference =
-            work_ns(self.stay_ns, to_permille) as i64 - work_ns(self.residence_ns, from_permille) as i64;
-        difference * i64::from(weight)
+    /// Return the work that a move gains, without margin [reference ns]; negative for a loss.
+    pub(super) fn gains(&self, from_permille: u32, to_permille: u32) -> i64 {
+        work_ns(self.stay_ns, to_permille) as i64 - work_ns(self.residence_ns, from_permille) as i64
     }
-}
-
-/// Clamp a weight to its range.
-pub(super) fn sane_weight(weight: u32) -> u32 {
-    weight.clamp(1, WEIGHT_MAX)
 }

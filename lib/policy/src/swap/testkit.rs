@@ -113,7 +113,6 @@ pub(super) fn runner(pid: u32, stack: [u32; COMPONENTS]) -> Runner {
         state: State::Running,
         stack_permille: Some(stack),
         stable: true,
-        weight: WEIGHT_DEFAULT,
         allowed: Allowed::Everywhere,
         moved_at_ns: None,
         backoff_until_ns: 0,
@@ -173,14 +172,14 @@ fn any_costs(alike: bool) -> impl Strategy<Value = Vec<[u32; COMPONENTS]>> {
 /// Generate systems in which every task may be swapped and none waits: 2 to `most` CPUs on `nodes`
 /// nodes. With `alike`, CPUs of a class cost the same.
 pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy<Value = System> {
-    let slot = (any::<bool>(), 0..nodes, any_stack(), 50u32..=200);
+    let slot = (any::<bool>(), 0..nodes, any_stack());
     (any_costs(alike), prop::collection::vec(slot, 2..=most)).prop_map(|(costs, slots)| {
         let mut system = System { now_ns: 10_000_000_000, ..System::default() };
-        for (number, (slow, node, stack, weight)) in (0..).zip(slots) {
+        for (number, (slow, node, stack)) in (0..).zip(slots) {
             let class = if slow { Class::Slow } else { Class::Fast };
             let cost_permille = costs[number as usize % 8 + if slow { 8 } else { 0 }];
             system.cpus.push(CpuCapacity { node, cost_permille, ..cpu(number, class) });
-            system.runners.push(Runner { weight, ..runner(1000 + number, stack) });
+            system.runners.push(runner(1000 + number, stack));
         }
         system
     })

@@ -220,7 +220,6 @@ mod tests {
             pid,
             from,
             to,
-            weight: 100,
             stack_permille,
             before_ppm,
             after_ppm,

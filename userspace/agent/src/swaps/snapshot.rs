@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use bias_policy::cpuset::CpuSet;
 use bias_policy::sharing::Sharing;
-use bias_policy::swap::{Allowed, Resident, Runner, Snapshot, State, WEIGHT_DEFAULT};
+use bias_policy::swap::{Allowed, Resident, Runner, Snapshot, State};
 use bias_policy::table::{CapacityTable, CpuCapacity};
 
 use super::backend::Task;
@@ -73,9 +73,6 @@ impl Gathered {
             state: State::Running,
             stack_permille: task.stack_permille,
             stable: task.stable && task.movable && comparable,
-            // Plain throughput, as in the kernel side's own swaps. With weights the two would undo
-            // each other's work.
-            weight: WEIGHT_DEFAULT,
             allowed: task.allowed.map_or(Allowed::Everywhere, |cpus| self.set(cpus)),
             moved_at_ns: task.moved_ns,
             backoff_until_ns,
@@ -113,7 +110,6 @@ fn waiting(resident: &Resident) -> Runner {
         state: State::Waiting { since_ns: resident.waiting_since_ns },
         stack_permille: None,
         stable: false,
-        weight: WEIGHT_DEFAULT,
         allowed: Allowed::Everywhere,
         moved_at_ns: None,
         backoff_until_ns: 0,
