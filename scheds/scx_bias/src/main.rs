@@ -58,7 +58,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         Some(Command::Cgroup(args)) => cgroup(args),
         Some(Command::Reload(args)) => print(&explain::reload(args.socket.as_deref(), args.json)?),
         Some(Command::Config(args)) => {
-            print(&config::template(&settings::resolve(&args.options, &args.source)?)?)
+            print(&config::template(&settings::resolve(&args.options, &args.source)?))
         }
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();

@@ -1,26 +1,21 @@
 //! Options of the agent, from the command line and the configuration file. Both share one check.
 
 use crate::choice::CpuRequest;
-use crate::cli::{CalibrateArgs, ExecArgs, LogLevel, RunArgs, RunSettings, Source as Sources};
+use crate::cli::{CalibrateArgs, ExecArgs, RunArgs, RunSettings, Source as Sources};
 use crate::config::{self, Places, Wrong};
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::TableSource;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
-use bias_agent::options::RunOptions;
 use bias_agent::options::knobs::Knob;
-use bias_agent::pmu::{self, Override};
-use bias_agent::swaps::SwapOptions;
+use bias_agent::options::setting::{self, Setting};
+use bias_agent::options::{Definition, RunOptions};
+use bias_agent::pmu;
 use bias_policy::classes::SplitRule;
-use std::ops::RangeInclusive;
-use std::path::Path;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::Level;
-
-/// Valid intervals of statistics [s].
-const INTERVAL_S: RangeInclusive<f64> = 0.1..=86_400.0;
-/// Valid intervals of the agent's snapshots [ms].
-const SWAP_INTERVAL_MS: RangeInclusive<u64> = 20..=10_000;
 
 impl RunArgs {
     /// Return the options of the scheduler with an empty table, because measuring takes time.
@@ -30,9 +25,9 @@ impl RunArgs {
     pub fn run_options(&self) -> Result<RunOptions, Failure> {
         let (settings, places) = resolve_with_places(&self.options, &self.source)?;
         let wrong = |failure| places.locate(Wrong { keys: vec!["cgroups"], failure });
-        let find = |path| cgroup::find(Path::new("/"), path).map(drop);
-        settings.cgroups.iter().try_for_each(|path| find(path)).map_err(wrong)?;
+        let find = |path: &PathBuf| cgroup::find(Path::new("/"), path).map(drop);
         let mut options = settings.options()?;
+        options.cgroups.iter().try_for_each(find).map_err(wrong)?;
         options.verbose = self.verbose;
         if self.verbose {
             options.log_level = options.log_level.max(Level::DEBUG);
@@ -66,119 +61,58 @@ fn resolve_with_places(given: &RunSettings, sources: &Sources) -> Result<(RunSet
 
 impl RunSettings {
     /// Return these options, with those of `beneath` for absent ones.
-    fn over(self, beneath: Self) -> Self {
-        Self {
-            cgroups: if self.cgroups.is_empty() { beneath.cgroups } else { self.cgroups },
-            whole_system: self.whole_system.or(beneath.whole_system),
-            capacity_file: self.capacity_file.or(beneath.capacity_file),
-            numbers: self.numbers.over(beneath.numbers),
-            no_bias: self.no_bias.or(beneath.no_bias),
-            // The last event of a role counts, so the command line takes precedence here too.
-            events: [beneath.events, self.events].concat(),
-            thresholds_permille: self.thresholds_permille.or(beneath.thresholds_permille),
-            no_swap: self.no_swap.or(beneath.no_swap),
-            swap_interval_ms: self.swap_interval_ms.or(beneath.swap_interval_ms),
-            no_pull: self.no_pull.or(beneath.no_pull),
-            no_recalibrate: self.no_recalibrate.or(beneath.no_recalibrate),
-            stats: self.stats.or(beneath.stats),
-            log_level: self.log_level.or(beneath.log_level),
+    fn over(mut self, beneath: Self) -> Self {
+        let adds = |key| Setting::ALL.iter().any(|setting| setting.adds && setting.key == key);
+        for (key, value) in beneath.0 {
+            match (self.0.get_mut(key), value) {
+                (Some(Value::Array(above)), Value::Array(below)) if adds(key) => {
+                    above.splice(0..0, below);
+                }
+                (Some(_), _) => {}
+                (None, value) => {
+                    self.0.insert(key, value);
+                }
+            }
         }
+        self
     }
 
-    /// Check each value on its own, except the knobs.
+    /// Check each value on its own.
     fn check_each(&self) -> Result<(), Wrong> {
-        let of = |key| move |failure| Wrong { keys: vec![key], failure };
-        within("swap_interval_ms", self.swap_interval_ms, SWAP_INTERVAL_MS)
-            .map_err(of("swap_interval_ms"))?;
-        within("stats", self.stats, INTERVAL_S).map_err(of("stats"))?;
-        events(&self.events).map(drop).map_err(of("events"))
+        let events = self.options()?.events;
+        pmu::events::check(&events).map_err(|failure| Wrong { keys: vec!["events"], failure })
     }
 
-    /// Check the knobs, and the values that may contradict each other.
+    /// Check values that may contradict each other.
     fn check_together(&self) -> Result<(), Wrong> {
-        if self.whole_system == Some(true) && self.cgroups.is_empty() {
+        let options = self.options()?;
+        if options.whole_system && options.cgroups.is_empty() {
             let failure = Failure::usage(
                 "whole_system says what cgroups are for, and there are none: name one with --cgroup, or leave it out to schedule everything by bias",
             );
             return Err(Wrong { keys: vec!["whole_system", "cgroups"], failure });
         }
-        let wrong = |why: String| {
+        options.knobs.check().map_err(|why| {
             // The cause names each knob that it concerns by its key.
             let words: Vec<&str> = why.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
             let keys = Knob::ALL.iter().map(|knob| knob.key).filter(|key| words.contains(key)).collect();
             Wrong { keys, failure: Failure::usage(why) }
-        };
-        self.numbers.knobs().map(drop).map_err(wrong)
+        })
     }
 
     /// Return the options of the scheduler.
     ///
     /// # Errors
-    /// Usage failure for values that [`resolve`] refuses.
-    pub fn options(&self) -> Result<RunOptions, Failure> {
-        let defaults = RunOptions::default();
-        Ok(RunOptions {
-            cgroups: self.cgroups.clone(),
-            whole_system: self.whole_system.unwrap_or(defaults.whole_system),
-            capacity_file: self.capacity_file.clone(),
-            knobs: self.numbers.knobs().map_err(Failure::usage)?,
-            events: parse_events(&self.events)?,
-            bias: !self.no_bias.unwrap_or(!defaults.bias),
-            swaps: SwapOptions {
-                enabled: !self.no_swap.unwrap_or(!defaults.swaps.enabled),
-                interval: self.swap_interval_ms.map_or(defaults.swaps.interval, Duration::from_millis),
-            },
-            moving: !self.no_pull.unwrap_or(!defaults.moving),
-            thresholds_permille: self.thresholds_permille.map(|t| (t.low, t.high)),
-            recalibrate: !self.no_recalibrate.unwrap_or(!defaults.recalibrate),
-            stats_interval: self
-                .stats
-                .filter(|seconds| INTERVAL_S.contains(seconds))
-                .map(Duration::from_secs_f64),
-            log_level: self.log_level.map_or(defaults.log_level, Into::into),
-            ..defaults
-        })
-    }
-}
-
-impl From<LogLevel> for Level {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-            LogLevel::Trace => Self::TRACE,
+    /// Usage failure for the first value that is not valid.
+    pub fn options(&self) -> Result<RunOptions, Wrong> {
+        let mut options = RunOptions::default();
+        for (key, value) in &self.0 {
+            let set = |option: Definition| option.set(&mut options, value);
+            Definition::find(key)
+                .map_or(Ok(()), set)
+                .map_err(|why| Wrong { keys: vec![*key], failure: Failure::usage(why) })?;
         }
-    }
-}
-
-fn parse_events(named: &[String]) -> Result<Vec<Override>, Failure> {
-    named.iter().map(|event| event.parse()).collect()
-}
-
-/// Parse the named events and check that this machine has them.
-///
-/// # Errors
-/// Usage failure for the first event that is malformed or does not exist.
-fn events(named: &[String]) -> Result<Vec<Override>, Failure> {
-    let events = parse_events(named)?;
-    pmu::events::check(&events)?;
-    Ok(events)
-}
-
-fn within<T: PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: Option<T>,
-    range: RangeInclusive<T>,
-) -> Result<(), Failure> {
-    match value {
-        Some(value) if !range.contains(&value) => Err(Failure::usage(format!(
-            "{name} is {value}: give a value from {} to {}",
-            range.start(),
-            range.end()
-        ))),
-        _ => Ok(()),
+        Ok(options)
     }
 }
 
@@ -187,8 +121,8 @@ fn within<T: PartialOrd + std::fmt::Display>(
 /// # Errors
 /// Usage failure when it is out of range.
 pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
-    within(name, Some(seconds), INTERVAL_S)?;
-    Ok(Duration::from_secs_f64(seconds))
+    let wrong = |why| Failure::usage(format!("{name} is {seconds}: {why}"));
+    setting::interval(&json!(seconds)).map_err(wrong)
 }
 
 impl ExecArgs {
@@ -210,7 +144,9 @@ impl CalibrateArgs {
     /// # Errors
     /// Usage failure for an event that this machine does not have.
     pub fn counting(&self) -> Result<pmu::Options, Failure> {
-        Ok(pmu::Options { events: events(&self.events)?, enabled: true })
+        let events = self.events.iter().map(|event| event.parse()).collect::<Result<Vec<_>, _>>()?;
+        pmu::events::check(&events)?;
+        Ok(pmu::Options { events, enabled: true })
     }
 
     /// Return the source of the table: the settings of a calibration, and the file to store.
@@ -250,7 +186,7 @@ mod tests {
     #[test]
     fn the_command_line_wins_over_the_file() {
         let settings = resolve("slice_us = 5000\nstats = 1.5", &["--slice-us", "7000"]).unwrap();
-        assert_eq!((settings.numbers.0["slice_us"], settings.stats), (7000, Some(1.5)));
+        assert_eq!((&settings.0["slice_us"], &settings.0["stats"]), (&json!(7000), &json!(1.5)));
         let options = settings.options().unwrap();
         assert_eq!(options.stats_interval, Some(Duration::from_millis(1500)));
     }
@@ -272,7 +208,8 @@ mod tests {
     fn cgroups_of_the_command_line_replace_those_of_the_file() {
         let file = "cgroups = ['/a', 'b']";
         let settings = resolve(file, &[]).unwrap();
-        assert!(settings.cgroups[1].is_absolute() && settings.cgroups[1].ends_with("b"));
+        let cgroups = settings.options().unwrap().cgroups;
+        assert!(cgroups[1].is_absolute() && cgroups[1].ends_with("b"));
         let settings = resolve(file, &["--cgroup", "/c", "--cgroup=d"]).unwrap();
         assert_eq!(settings.options().unwrap().cgroups, ["/c", "d"].map(Path::new));
         assert!(resolve("cgroups = '/a'", &[]).unwrap_err().message.contains("line 1"));
@@ -292,7 +229,7 @@ mod tests {
     fn values_out_of_range_are_refused_wherever_they_stand() {
         assert!(resolve("slice_us = 99", &[]).unwrap_err().message.contains("from 100 to 100000"));
         assert!(resolve("", &["--rotate-gap-us", "1"]).unwrap_err().message.contains("rotate_gap_us is 1"));
-        for wrong in ["1800,1200", "999,1200", "1200", "a,b", ""] {
+        for wrong in ["1800,1200", "999,1200", "1200", "a,b", "1200,a,1800", ""] {
             let error = resolve(&format!("thresholds_permille = '{wrong}'"), &[]).unwrap_err().message;
             assert!(error.contains("the lower first"), "{error}");
         }

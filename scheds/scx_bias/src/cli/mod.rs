@@ -1,13 +1,12 @@
 //! The command line. One definition of each option feeds the parser, `--help`, the man page,
 //! completions and the configuration file.
 //!
-//! [`run`] has the options of scheduling, except the knobs, which `bias_agent::options::knobs`
-//! defines.
+//! `bias_agent::options` defines those options of scheduling that a configuration file may hold.
 
 mod ask;
 mod exec;
+mod flags;
 mod measure;
-mod numbers;
 mod run;
 
 use crate::help;
@@ -16,11 +15,9 @@ use clap_complete::Shell;
 
 pub use ask::{CgroupArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
 pub use exec::ExecArgs;
+pub use flags::RunSettings;
 pub use measure::{CalibrateArgs, CheckArgs, TableArgs};
-pub use numbers::Numbers;
-#[cfg(test)]
-pub use run::Thresholds;
-pub use run::{ConfigArgs, LogLevel, RunArgs, RunSettings, Source};
+pub use run::{ConfigArgs, RunArgs, Source};
 
 /// Schedule tasks where they gain most on a machine whose CPUs are not equally fast.
 ///

@@ -13,8 +13,10 @@
 //! # Invariants
 //!
 //! A knob may change while the scheduler runs, because the kernel side reads it at each use (`KNOB`
-//! in `bpf/state.bpf.h`). Only [`crate::bpf::attach`] names all knobs again: it writes them, one
+//! in `bpf/state.bpf.h`). Only `bpf/prepare.rs` names all knobs again: it writes them, one
 //! per line.
+
+use serde_json::Value;
 
 /// Definition of a knob.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +56,16 @@ impl Knob {
         Ok(())
     }
 
-    /// Return the knob that `key` names, and true if that is its earlier key.
-    #[must_use]
-    pub fn find(key: &str) -> Option<(&'static Self, bool)> {
-        let knob = Self::ALL.iter().find(|knob| knob.key == key || (knob.formerly == key && !key.is_empty()));
-        knob.map(|knob| (knob, knob.key != key))
+    /// Return a value of the configuration as a number.
+    ///
+    /// # Errors
+    /// Fail with the cause and the remedy if it is not a whole number.
+    pub fn number(&self, value: &Value) -> Result<u64, String> {
+        value.as_u64().ok_or_else(|| {
+            let unit = self.unit.to_lowercase();
+            let of = if unit == "n" { String::new() } else { format!(" of {unit}") };
+            format!("{} is {value}: give a whole number{of} from {} to {}", self.key, self.min, self.max)
+        })
     }
 
     /// Check that the value is in range.
@@ -177,14 +184,6 @@ mod tests {
             assert!(knob.set(&mut knobs, knob.max + 1).is_err_and(|why| why.contains(knob.key)));
         }
         assert_eq!(knobs, Knobs::default());
-    }
-
-    #[test]
-    fn earlier_keys_find_their_knobs() {
-        let found = |key| Knob::find(key).map(|(knob, earlier)| (knob.key, earlier));
-        assert_eq!(found("steal_lag_us"), Some(("steal_lag_us", false)));
-        assert_eq!(found("borrow_gap_us"), Some(("steal_lag_us", true)));
-        assert_eq!((found(""), found("slice")), (None, None));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! # Approach
 //!
 //! Read and check the configuration as at a start. If that fails, nothing changes. Take over each
-//! changed option that can change in a run ([`Knob::ALL`], and settings below with a `take`
-//! function). Report the others, which decide what is loaded into the kernel.
+//! changed option that can change in a run ([`Definition::is_live`]). Report the others, which
+//! decide what is loaded into the kernel.
 //!
 //! # Invariants
 //!
@@ -12,8 +12,9 @@
 //! restart. A second reload changes nothing.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::knobs::Knob;
+use super::definition::Definition;
 use super::run_options::RunOptions;
 use crate::failure::Failure;
 
@@ -62,97 +63,45 @@ impl ReloadReport {
     }
 }
 
-/// Option that is not a knob.
-struct Setting {
-    key: &'static str,
-    show: fn(&RunOptions) -> String,
-    /// Function that takes the option over, None if that needs a restart.
-    take: Option<fn(&mut RunOptions, &RunOptions)>,
-}
-
-const SETTINGS: [Setting; 11] = [
-    Setting {
-        key: "thresholds_permille",
-        show: |options| {
-            options
-                .thresholds_permille
-                .map_or_else(|| "adaptive".into(), |(low, high)| format!("{low},{high}"))
-        },
-        take: Some(|old, new| old.thresholds_permille = new.thresholds_permille),
-    },
-    Setting {
-        key: "stats",
-        show: |options| {
-            options.stats_interval.map_or_else(|| "none".into(), |time| format!("{}", time.as_secs_f64()))
-        },
-        take: Some(|old, new| old.stats_interval = new.stats_interval),
-    },
-    Setting {
-        key: "log_level",
-        show: |options| options.log_level.as_str().to_lowercase(),
-        take: Some(|old, new| old.log_level = new.log_level),
-    },
-    Setting { key: "whole_system", show: |options| options.whole_system.to_string(), take: None },
-    Setting { key: "no_bias", show: |options| (!options.bias).to_string(), take: None },
-    Setting { key: "no_recalibrate", show: |options| (!options.recalibrate).to_string(), take: None },
-    Setting { key: "no_swap", show: |options| (!options.swaps.enabled).to_string(), take: None },
-    Setting {
-        key: "swap_interval_ms",
-        show: |options| options.swaps.interval.as_millis().to_string(),
-        take: None,
-    },
-    Setting { key: "no_pull", show: |options| (!options.moving).to_string(), take: None },
-    Setting {
-        key: "events",
-        show: |options| list(options.events.iter().map(ToString::to_string)),
-        take: None,
-    },
-    Setting {
-        key: "capacity_file",
-        show: |options| list(options.capacity_file.iter().map(|path| path.display().to_string())),
-        take: None,
-    },
-];
-
-/// Key of the cgroups. They can change during a run unless that changes the scope.
-const CGROUPS: &str = "cgroups";
-
-/// Return the keys of the options that a reload changes at once. Those of cgroups
-/// ([`can_change_cgroups`]) depend on the values.
+/// Return the keys of the options that a reload changes at once. Whether it changes cgroups
+/// ([`can_change_cgroups`]) depends on the values.
 pub fn keys_at_once() -> impl Iterator<Item = &'static str> {
-    let settings = SETTINGS.iter().filter(|setting| setting.take.is_some()).map(|setting| setting.key);
-    Knob::ALL.iter().map(|knob| knob.key).chain(settings).chain([CGROUPS])
+    Definition::all().filter(|option| option.is_live()).map(Definition::key)
 }
 
 /// Return the keys of the options that need a restart.
 pub fn keys_of_restart() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().filter(|setting| setting.take.is_none()).map(|setting| setting.key)
+    Definition::all().filter(|option| !option.is_live()).map(Definition::key)
 }
 
-fn list(items: impl Iterator<Item = String>) -> String {
-    let text = items.collect::<Vec<_>>().join(" ");
-    if text.is_empty() { "none".to_owned() } else { text }
+fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "default".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) if list.is_empty() => "none".to_owned(),
+        Value::Array(list) => list.iter().map(show).collect::<Vec<_>>().join(" "),
+        value => value.to_string(),
+    }
 }
 
 /// Return the differences between the options of a run and those of the configuration.
 #[must_use]
 pub fn differences(old: &RunOptions, new: &RunOptions) -> ReloadReport {
     let mut report = ReloadReport::default();
-    let mut compare = |key: &str, from: String, to: String, live: bool| {
+    for option in Definition::all() {
+        let (from, to) = (option.of(old), option.of(new));
         if from != to {
-            let to_list = if live { &mut report.changed } else { &mut report.needs_restart };
-            to_list.push(Change { key: key.to_owned(), from, to });
+            let list =
+                if can_change(option, old, new) { &mut report.changed } else { &mut report.needs_restart };
+            list.push(Change { key: option.key().to_owned(), from: show(&from), to: show(&to) });
         }
-    };
-    for knob in Knob::ALL {
-        compare(knob.key, knob.of(&old.knobs).to_string(), knob.of(&new.knobs).to_string(), true);
     }
-    for setting in &SETTINGS {
-        compare(setting.key, (setting.show)(old), (setting.show)(new), setting.take.is_some());
-    }
-    let cgroups = |options: &RunOptions| list(options.cgroups.iter().map(|path| path.display().to_string()));
-    compare(CGROUPS, cgroups(old), cgroups(new), can_change_cgroups(old, new));
     report
+}
+
+/// Return true if the option can change without loading another scheduler.
+fn can_change(option: Definition, old: &RunOptions, new: &RunOptions) -> bool {
+    option.is_live() && (option.key() != "cgroups" || can_change_cgroups(old, new))
 }
 
 /// Return true if the cgroups can be changed without loading another scheduler.
@@ -163,12 +112,11 @@ pub(crate) fn can_change_cgroups(old: &RunOptions, new: &RunOptions) -> bool {
 
 /// Take over all options that can change during a run.
 pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
-    old.knobs = new.knobs.clone();
-    for take in SETTINGS.iter().filter_map(|setting| setting.take) {
-        take(old, new);
-    }
-    if can_change_cgroups(old, new) {
-        old.cgroups.clone_from(&new.cgroups);
+    for option in Definition::all() {
+        if can_change(option, old, new) {
+            // A value that an option has is always valid.
+            let _ = option.set(old, &option.of(new));
+        }
     }
 }
 
@@ -176,6 +124,7 @@ pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::options::knobs::Knob;
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -225,7 +174,7 @@ mod tests {
         new.bias = false;
         new.stats_interval = Some(Duration::from_millis(1500));
         let lines = differences(&old, &new).lines();
-        assert_eq!(lines[..2], ["slice_us: 10000 -> 5000", "stats: none -> 1.5"]);
+        assert_eq!(lines[..2], ["stats: default -> 1.5", "slice_us: 10000 -> 5000"]);
         assert!(lines[2].starts_with("no_bias: stays false; for true restart scx_bias"));
     }
 

@@ -1,0 +1,366 @@
+//! Settings: the options of a run other than knobs, each defined once.
+//!
+//! # Problem
+//!
+//! As a knob, a setting has a name, a meaning, valid values and a default. The flags, `--help`, the
+//! man page, completions, the configuration file, its template and the reload all need them.
+//!
+//! # Approach
+//!
+//! All settings are in one list, [`Setting::ALL`]. Values have the types of JSON, which flags and
+//! TOML can express. An entry converts its value to the field of [`RunOptions`] and back.
+//!
+//! # Invariants
+//!
+//! Setting the value that `get` returned changes nothing. `null` stands for the default.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tracing::Level;
+
+use super::run_options::RunOptions;
+use crate::pmu::Override;
+
+/// Form of a setting's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `true` or `false`. The flag alone means `true`.
+    Switch,
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// A list of texts. The flag is repeated.
+    List,
+}
+
+/// Definition of a setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Key in the configuration file.
+    pub key: &'static str,
+    /// Long flag. It is the key with dashes, or the singular of a list.
+    pub flag: &'static str,
+    /// Form of the value.
+    pub form: Form,
+    /// What the value is, shown in `--help`.
+    pub value_name: &'static str,
+    /// Meaning of the setting, and its trade-off.
+    pub help: &'static str,
+    /// A value in the notation of TOML, the default if there is one.
+    pub example: &'static str,
+    /// All valid texts. Empty if there are too many.
+    pub words: &'static [&'static str],
+    /// True if the setting can change while the scheduler runs. Cgroups can unless that changes
+    /// the scope.
+    pub live: bool,
+    /// True if the values of file and command line both apply, that of the command line last.
+    pub adds: bool,
+    get: fn(&RunOptions) -> Value,
+    set: fn(&mut RunOptions, &Value) -> Result<(), String>,
+}
+
+/// Valid intervals of statistics [s].
+const STATS_S: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
+/// Valid intervals of the agent's snapshots [ms].
+const SWAP_MS: std::ops::RangeInclusive<u64> = 20..=10_000;
+/// Valid thresholds [permille].
+const THRESHOLDS: std::ops::RangeInclusive<u32> = 1000..=64_000;
+
+impl Setting {
+    /// Return true if the value is a path or a list of paths.
+    #[must_use]
+    pub fn is_path(&self) -> bool {
+        matches!(self.value_name, "FILE" | "PATH")
+    }
+
+    /// Return the setting's value in `options`, `null` if there is none.
+    #[must_use]
+    pub fn of(&self, options: &RunOptions) -> Value {
+        (self.get)(options)
+    }
+
+    /// Set the setting's value in `options`; `null` sets the default.
+    ///
+    /// # Errors
+    /// Fail with the key, the cause and the remedy if the value is not valid.
+    pub fn set(&self, options: &mut RunOptions, value: &Value) -> Result<(), String> {
+        let default = || self.of(&RunOptions::default());
+        let value = if value.is_null() { &default() } else { value };
+        (self.set)(options, value).map_err(|why| format!("{} is {value}: {why}", self.key))
+    }
+
+    /// All settings.
+    pub const ALL: &[Self] = &[
+        Self {
+            flag: "cgroup",
+            form: Form::List,
+            value_name: "PATH",
+            help: "Schedule only the threads of this cgroup and of those below it [repeatable; in a file, a \
+                   list]. The value is a directory of cgroup v2, such as /sys/fs/cgroup/work.slice. All other \
+                   threads stay on the default scheduler, which goes first [default: the whole system]",
+            example: "[\"/sys/fs/cgroup/work.slice\"]",
+            live: true,
+            ..setting(
+                "cgroups",
+                |options| json!(options.cgroups),
+                |options, value| {
+                    options.cgroups = texts(value)?.into_iter().map(PathBuf::from).collect();
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "whole-system",
+            help: "With --cgroup: schedule everything, and place only the tasks of these cgroups by their \
+                   stalls. Their tasks then do not wait behind the default scheduler, and no thread's policy \
+                   changes. All tasks share the CPUs by scx_bias's rules",
+            ..setting(
+                "whole_system",
+                |options| json!(options.whole_system),
+                |options, value| {
+                    options.whole_system = switch(value)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "capacity-file",
+            form: Form::Text,
+            value_name: "FILE",
+            help: "Use the capacity table in this file instead of measuring. The table must list every online CPU",
+            example: "\"/var/lib/scx_bias/capacity.json\"",
+            ..setting(
+                "capacity_file",
+                |options| json!(options.capacity_file),
+                |options, value| {
+                    options.capacity_file = optional(value, text)?.map(PathBuf::from);
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "no-bias",
+            help: "Do not count the stalls of tasks. The scheduler then assumes that every task gains the full \
+                   difference between CPUs, as on a machine without performance counters. This saves a tenth of \
+                   a switch and leaves the counters to other programs",
+            ..setting(
+                "no_bias",
+                |options| json!(!options.bias),
+                |options, value| {
+                    options.bias = !switch(value)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "no-recalibrate",
+            help: "Keep the capacity table of the start. This saves a check each half second, but a throttled \
+                   CPU still counts as fast as at the start",
+            ..setting(
+                "no_recalibrate",
+                |options| json!(!options.recalibrate),
+                |options, value| {
+                    options.recalibrate = !switch(value)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "no-swap",
+            help: "Plan no swaps. Only the CPUs' own searches then migrate running tasks. This saves the \
+                   agent's snapshots, but keeps bad placements that these searches cannot reach",
+            ..setting(
+                "no_swap",
+                |options| json!(!options.swaps.enabled),
+                |options, value| {
+                    options.swaps.enabled = !switch(value)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "swap-interval-ms",
+            form: Form::Number,
+            value_name: "MILLISECONDS",
+            help: "Time between the agent's snapshots while a swap may pay [20 to 10000; default 50]. Longer \
+                   costs less; shorter corrects a bad placement sooner",
+            example: "50",
+            ..setting(
+                "swap_interval_ms",
+                |options| json!(options.swaps.interval.as_millis() as u64),
+                |options, value| {
+                    let ms =
+                        value.as_u64().filter(|ms| SWAP_MS.contains(ms)).ok_or_else(|| between(&SWAP_MS))?;
+                    options.swaps.interval = Duration::from_millis(ms);
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "no-pull",
+            help: "Let no CPU migrate running tasks by itself: no idle pull, no gain swaps, no rotation. This \
+                   is an ablation that shows the effect of the agent's swaps alone",
+            ..setting(
+                "no_pull",
+                |options| json!(!options.moving),
+                |options, value| {
+                    options.moving = !switch(value)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "events",
+            form: Form::List,
+            value_name: "ROLE=PMU/TERMS/",
+            help: "Count this event instead of the chosen one [repeatable; in a file, a list]. ROLE is cycles, \
+                   instructions, external or internal. PMU is the PMU's name, TERMS is the event in perf's \
+                   notation. An event counts cycles unless @slots=WIDTH (issue slots) or @misses (misses) \
+                   follows. The option applies to the CPUs of the PMU",
+            example: "[\"external=cpu/event=0xa3,umask=0x5,cmask=5/\"]",
+            adds: true,
+            ..setting("events", events, |options, value| {
+                let parse = |text: String| text.parse::<Override>().map_err(|failure| failure.message);
+                options.events = texts(value)?.into_iter().map(parse).collect::<Result<_, _>>()?;
+                Ok(())
+            })
+        },
+        Self {
+            flag: "thresholds-permille",
+            form: Form::Text,
+            value_name: "LOW,HIGH",
+            help: "Fix the bounds of the bias, as two predicted speedups, slow over fast, e.g. 1200,1800. Up to \
+                   LOW a task belongs on slow CPUs, from HIGH on fast ones [default: 5 % around the average of \
+                   running tasks]. With fixed bounds a task's bias does not depend on the other tasks",
+            example: "[1200, 1800]",
+            live: true,
+            ..setting(
+                "thresholds_permille",
+                |options| json!(options.thresholds_permille),
+                |options, value| {
+                    options.thresholds_permille = optional(value, thresholds)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "stats",
+            form: Form::Number,
+            value_name: "SECONDS",
+            help: "Print statistics at this interval while scheduling [0.1 to 86400]",
+            example: "10.0",
+            live: true,
+            ..setting(
+                "stats",
+                |options| json!(options.stats_interval.map(|time| time.as_secs_f64())),
+                |options, value| {
+                    options.stats_interval = optional(value, interval)?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            flag: "log-level",
+            form: Form::Text,
+            value_name: "LEVEL",
+            help: "Log messages of this level on standard error [default: info]. Each level includes those \
+                   before it: errors that end scx_bias, conditions that need attention, actions, the reasons of \
+                   actions, every step. -v is debug",
+            example: "\"info\"",
+            words: LEVELS,
+            live: true,
+            ..setting(
+                "log_level",
+                |options| json!(options.log_level.as_str().to_lowercase()),
+                |options, value| {
+                    let word = text(value).ok().filter(|word| LEVELS.contains(&word.as_str()));
+                    let level = word.and_then(|word| word.parse::<Level>().ok());
+                    options.log_level = level.ok_or_else(|| format!("give one of {}", LEVELS.join(", ")))?;
+                    Ok(())
+                },
+            )
+        },
+    ];
+}
+
+const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+
+/// Return a switch that is off by default and needs a restart.
+const fn setting(
+    key: &'static str,
+    get: fn(&RunOptions) -> Value,
+    set: fn(&mut RunOptions, &Value) -> Result<(), String>,
+) -> Setting {
+    Setting {
+        key,
+        flag: key,
+        form: Form::Switch,
+        value_name: "BOOL",
+        help: "",
+        example: "false",
+        words: &[],
+        live: false,
+        adds: false,
+        get,
+        set,
+    }
+}
+
+fn between<T: std::fmt::Display>(range: &std::ops::RangeInclusive<T>) -> String {
+    format!("give a value from {} to {}", range.start(), range.end())
+}
+
+fn switch(value: &Value) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| "give true or false".into())
+}
+
+fn text(value: &Value) -> Result<String, String> {
+    value.as_str().map(Into::into).ok_or_else(|| "give a text in quotes".into())
+}
+
+fn texts(value: &Value) -> Result<Vec<String>, String> {
+    let list = value.as_array().and_then(|list| list.iter().map(|item| text(item).ok()).collect());
+    list.ok_or_else(|| "give a list of texts, such as [\"...\"]".into())
+}
+
+fn optional<T>(value: &Value, read: fn(&Value) -> Result<T, String>) -> Result<Option<T>, String> {
+    if value.is_null() { Ok(None) } else { read(value).map(Some) }
+}
+
+fn events(options: &RunOptions) -> Value {
+    options.events.iter().map(ToString::to_string).collect()
+}
+
+/// Read thresholds as a list of two numbers, or as the text of the flag.
+fn thresholds(value: &Value) -> Result<(u32, u32), String> {
+    let parts: Option<Vec<u32>> = match value {
+        Value::String(text) => text.split(',').map(|part| part.trim().parse().ok()).collect(),
+        Value::Array(list) => list.iter().map(|part| part.as_u64()?.try_into().ok()).collect(),
+        _ => None,
+    };
+    match parts.unwrap_or_default()[..] {
+        [low, high] if low <= high && THRESHOLDS.contains(&low) && THRESHOLDS.contains(&high) => {
+            Ok((low, high))
+        }
+        _ => Err(
+            "give two speedups from 1000 to 64000, the lower first, e.g. [1200, 1800] (1200,1800 as a flag)"
+                .into(),
+        ),
+    }
+}
+
+/// Read an interval of statistics [s].
+///
+/// # Errors
+/// Fail with the remedy if it is out of range.
+pub fn interval(value: &Value) -> Result<Duration, String> {
+    let seconds = value.as_f64().filter(|seconds| STATS_S.contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| between(&STATS_S))
+}
+
+#[cfg(test)]
+#[path = "setting_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+#[test]
+fn every_default_and_example_is_a_valid_value() {
+    for setting in Setting::ALL {
+        let mut options = RunOptions::default();
+        setting.set(&mut options, &Value::Null).unwrap();
+        assert_eq!(setting.of(&options), setting.of(&RunOptions::default()), "{}", setting.key);
+        let example: toml::Table = toml::from_str(&format!("x = {}", setting.example)).unwrap();
+        let example = serde_json::to_value(&example["x"]).unwrap();
+        setting.set(&mut options, &example).unwrap();
+        let shown = setting.of(&options);
+        setting.set(&mut options, &shown).unwrap();
+        assert_eq!(setting.of(&options), shown, "{}", setting.key);
+        assert!(!setting.help.is_empty() && !setting.help.ends_with('.') && !setting.help.contains("  "));
+    }
+}
+
+#[test]
+fn each_setting_sets_itself_only() {
+    for setting in Setting::ALL {
+        let other = match setting.form {
+            Form::Switch => json!(!setting.of(&RunOptions::default()).as_bool().unwrap()),
+            Form::Number => json!(77),
+            Form::Text if setting.words.is_empty() => json!("1100,1300"),
+            Form::Text => json!("trace"),
+            Form::List => json!(["external=software/config=1/"]),
+        };
+        let mut options = RunOptions::default();
+        setting.set(&mut options, &other).unwrap();
+        let changed = |setting: &&Setting| setting.of(&options) != setting.of(&RunOptions::default());
+        let keys: Vec<_> = Setting::ALL.iter().filter(changed).map(|setting| setting.key).collect();
+        assert_eq!(keys, [setting.key]);
+    }
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_key_and_leaves_the_options() {
+    for setting in Setting::ALL {
+        for wrong in [json!({}), json!([1]), json!(-1), json!(1e9)] {
+            let mut options = RunOptions::default();
+            let why = setting.set(&mut options, &wrong).unwrap_err();
+            assert!(why.starts_with(&format!("{} is {wrong}: ", setting.key)), "{why}");
+            assert_eq!(setting.of(&options), setting.of(&RunOptions::default()));
+        }
+    }
+}
