@@ -1,6 +1,5 @@
-//! Open the BPF object, write the machine description into it, load it and attach it.
+//! Open the BPF object, load it and attach it.
 
-use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
@@ -11,17 +10,17 @@ use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
 
 use crate::bpf::cgroup_events::{self, CgroupEvents};
-use crate::bpf::cost_table;
 use crate::bpf::counting;
 use crate::bpf::exit::{ExitReport, Uei};
 use crate::bpf::libbpf_log;
+use crate::bpf::prepare;
 use crate::bpf::stats::Stats;
 use crate::bpf::task_report::{Reports, TaskReport};
 use crate::bpf::verified;
 use crate::failure::{Exit, Failure};
 use crate::options::RunOptions;
 use crate::pmu::{Counters, CpuSummary};
-use crate::skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
+use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -74,20 +73,8 @@ impl<'object> Attached<'object> {
         libbpf_log::collect(options.verbose);
         let builder = BpfSkelBuilder::default();
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
-        write_knobs(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
-        open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
-        if let (Some((low, high)), Some(bss), Some(data)) = (
-            options.thresholds_permille,
-            open.maps.bss_data.as_deref_mut(),
-            open.maps.data_data.as_deref_mut(),
-        ) {
-            // From then on ticks maintain the band.
-            (bss.band_low, data.band_high) = (low, high);
-        }
-        describe_machine(&mut open, options, table, nr_cpus)?;
         let model = options.model.as_ref();
-        prepare_counting(&mut open, counting::any(&counters, model), nr_cpus)?;
-        prepare_cgroups(&mut open, options)?;
+        prepare::all(&mut open, options, table, counting::any(&counters, model), nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
         if options.verbose {
             verified::log_verified();
@@ -178,7 +165,7 @@ impl<'object> Attached<'object> {
     /// Write the knobs of `options` to the kernel side.
     pub(crate) fn write_knobs(&mut self, options: &RunOptions) {
         if let Some(data) = self.skel.maps.data_knobs_data.as_deref_mut() {
-            write_knobs(data, options);
+            prepare::write_knobs(data, options);
         }
     }
 
@@ -255,128 +242,6 @@ impl<'object> Attached<'object> {
     fn uei(&self) -> Option<Uei<'_>> {
         self.skel.maps.data_data.as_deref().map(|data| Uei(&data.uei))
     }
-}
-
-/// Write every knob in the kernel side's unit.
-fn write_knobs(data: &mut types::data_knobs, options: &RunOptions) {
-    let knobs = &options.knobs;
-    let ns = |us: u64| us.saturating_mul(1000);
-    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    data.slice_ns = ns(knobs.slice_us);
-    data.slice_min_ns = ns(knobs.slice_min_us);
-    data.rotate_gap_ns = ns(knobs.rotate_gap_us);
-    data.sync_burst_ns = ns(knobs.sync_burst_us);
-    data.window_instructions = knobs.window_instructions;
-    data.steal_lag_ns = ns(knobs.steal_lag_us);
-    data.unfair_gap_ns = ns(knobs.unfair_gap_us);
-    data.sample_every = small(knobs.sample_every);
-    data.gain_permille = small(knobs.gain_permille);
-    (data.fixed_low, data.fixed_high) = options.thresholds_permille.unwrap_or_default();
-}
-
-/// Size the map of events. Leave out counting programs that have nothing to count or no function to
-/// attach to.
-fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Result<()> {
-    counting::size(&mut open.maps.events, nr_cpus)?;
-    open.progs.bias_count_switch.set_autoload(any);
-    open.progs.bias_count_tick.set_autoload(any && counting::has_tick());
-    open.progs.bias_report_tasks.set_autoattach(false);
-    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
-    ro.counting = any;
-    Ok(())
-}
-
-/// Longest time that an opted-in task may wait before the kernel ends the scheduler [ms]. The
-/// kernel accepts no more.
-const PARTIAL_TIMEOUT_MS: u32 = 30_000;
-
-/// Set the scope: only opted-in cgroups, the whole system, or the whole system with bias limited to
-/// some cgroups. Leave out the programs and maps that the scope does not need.
-fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
-    let (partial, limited) = (!options.schedules_everything(), options.limits_bias());
-    let events = partial && cgroup_events::require().is_ok();
-    for program in [&mut open.progs.bias_optin_move, &mut open.progs.bias_optin_fork] {
-        program.set_autoload(events);
-        program.set_autoattach(false);
-    }
-    open.maps.optin_cgroups.set_autocreate(events || limited)?;
-    open.maps.optin_events.set_autocreate(events)?;
-    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
-    (ro.partial, ro.limited) = (partial, limited);
-    ro.agent_tgid = std::process::id();
-    let ops = open.struct_ops.bias_ops_mut();
-    // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
-    // from the scheduler unless the flag is set.
-    ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
-    if !partial {
-        return Ok(());
-    }
-    let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
-    if flag == 0 {
-        return Err(Failure::kernel(
-            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup, or with --whole-system",
-        )
-        .into());
-    }
-    ops.flags |= flag;
-    // Opted-in tasks may starve behind tasks of the default scheduler, which is no stall of this
-    // one.
-    ops.timeout_ms = PARTIAL_TIMEOUT_MS;
-    Ok(())
-}
-
-/// Number the LLCs from 0 in the order of their first CPU, and describe every CPU.
-///
-/// A CPU that is not in the table, because it was offline, gets the first LLC.
-fn describe_machine(
-    open: &mut OpenBpfSkel<'_>,
-    options: &RunOptions,
-    table: &CapacityTable,
-    nr_cpus: usize,
-) -> Result<()> {
-    let mut llcs = BTreeMap::new();
-    for cpu in &table.cpus {
-        let next = llcs.len() as u32;
-        llcs.entry(cpu.llc).or_insert(next);
-    }
-    let bss = open.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
-    if nr_cpus > bss.cpu_info.len() || llcs.len() > bss.llc_ctxs.len() {
-        return Err(Failure::kernel(format!(
-            "this machine has {nr_cpus} CPUs and {} last-level caches, scx_bias handles {} and {}; raise BIAS_MAX_CPUS and BIAS_MAX_LLCS and rebuild",
-            llcs.len(),
-            bss.cpu_info.len(),
-            bss.llc_ctxs.len()
-        ))
-        .into());
-    }
-    for (cpu, info) in (0u32..).zip(bss.cpu_info.iter_mut().take(nr_cpus)) {
-        (info.external_permille, info.internal_permille) = (1000, 1000);
-        info.sibling = cpu;
-    }
-    for cpu in &table.cpus {
-        let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
-        info.llc = llcs.get(&cpu.llc).copied().unwrap_or(0);
-        info.node = cpu.node;
-        info.sibling = table.next_sibling(cpu);
-        if let Some(llc) = bss.llc_ctxs.get_mut(info.llc as usize) {
-            llc.node = cpu.node;
-        }
-        info.known = 1;
-    }
-    cost_table::write_first(bss, table);
-    // Recalibration may add a slow class to the table.
-    let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
-    let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
-    let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
-    ro.nr_cpus = nr_cpus as u32;
-    ro.nr_llcs = llcs.len().max(1) as u32;
-    ro.two_classes = two_classes;
-    ro.smt_active = smt;
-    Ok(())
-}
-
-fn no_section() -> anyhow::Error {
-    anyhow!("the BPF object lacks a data section; rebuild with clang 18 or later")
 }
 
 /// Return a loading error, with its cause and remedy in front where they are known.

@@ -11,6 +11,7 @@ mod cost_table;
 mod counting;
 mod exit;
 mod libbpf_log;
+mod prepare;
 mod publish;
 mod stats;
 mod swap_calls;
