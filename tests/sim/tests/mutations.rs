@@ -24,8 +24,7 @@ fn find(name: &str) {
         }
     }
     for seed in 0.. {
-        let fault = campaign::run(&random::case(seed), image).unwrap();
-        if let Some(fault) = fault {
+        if let Some(fault) = campaign::run(&random::case(seed), image).unwrap() {
             println!("{name}: seed {seed} after {:?}: {fault}", begun.elapsed());
             return;
         }
