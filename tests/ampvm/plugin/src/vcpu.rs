@@ -2,9 +2,9 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Mutex;
 
 use ampvm_abi::{MAX_MIPS_MILLI, MIN_MIPS_MILLI, Page, SpeedChange, Stall};
 
