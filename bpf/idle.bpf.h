@@ -203,16 +203,42 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 }
 
 /*
- * Withdraw the pull of @cpu, which gets a task now. Else the pulled task would
- * wait behind that one, or that one behind it. Return @cpu.
+ * Time for which a task is on its way to an idle CPU at most. The kernel
+ * cancels the way if the task's affinity changes.
  */
-static __always_inline s32 withdraw_pull(s32 cpu)
-{
-	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+#define ARRIVAL_NS 200000
 
-	if (cpu >= 0 && (two_classes || smt_active) && READ_ONCE(cctx->awaits))
-		WRITE_ONCE(cctx->awaits, 0);
-	return cpu;
+/*
+ * Return true if a task is on its way to @cctx. Its kick may come before it, so
+ * that the CPU idles again and is marked idle.
+ */
+static __always_inline bool task_arrives(const struct cpu_ctx *cctx)
+{
+	u64 since_ns = READ_ONCE(cctx->arrival_ns);
+
+	return since_ns && bpf_ktime_get_ns() - since_ns < ARRIVAL_NS;
+}
+
+/*
+ * Withdraw the pull of the claimed @cpu, which gets a task now. Return @cpu, or
+ * a negative error if another task is on its way: the second one to arrive
+ * would wait for a slice. A global function, as take_from_llc() is.
+ */
+__noinline int withdraw_pull(s32 cpu)
+{
+	struct cpu_ctx *cctx;
+	u32 awaits;
+
+	if (cpu < 0)
+		return cpu;
+	cctx = cpu_ctx_of(cpu);
+	awaits = READ_ONCE(cctx->awaits);
+	if ((!awaits || __sync_val_compare_and_swap(&cctx->awaits, awaits, 0) == awaits) &&
+	    !task_arrives(cctx))
+		return cpu;
+	/* The CPU has lost its idle mark. It needs a kick if none arrives. */
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return -1;
 }
 
 /*

@@ -124,6 +124,7 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
 		idle = pick_any_idle(p);
 	if (idle < 0)
 		return false;
+	WRITE_ONCE(cpu_ctx_of(idle)->arrival_ns, bpf_ktime_get_ns());
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
 	/*
 	 * A change of affinity may cancel the insertion. The kick makes the CPU
@@ -305,6 +306,8 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
 	}
+	if (cctx->arrival_ns)
+		WRITE_ONCE(cctx->arrival_ns, 0);
 	/* A planned swap has waited for the return of @p. */
 	if (cctx->move_to)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -221,7 +221,7 @@ static __always_inline void pull_running(s32 cpu)
 	bool whole = smt_active && !core_is_shared(cpu);
 	s32 from = -1;
 
-	if (!moving)
+	if (!moving || task_arrives(cpu_ctx_of(cpu)))
 		return;
 	if (whole)
 		from = search_to_unshare(cpu);
@@ -323,6 +323,24 @@ static __always_inline bool is_awaited(u32 request, s32 cpu, const struct cpu_ct
 }
 
 /*
+ * Announce to the idle @target that a task arrives from @cpu by @request.
+ * Return false if another task arrives, or if @request is a pull that a wakeup
+ * has just ended.
+ */
+static __always_inline bool announce(u32 request, s32 cpu, struct cpu_ctx *target)
+{
+	u32 awaited = cpu + 1;
+
+	if (task_arrives(target))
+		return false;
+	if (!(request & ~MOVE_CPU_MASK) &&
+	    __sync_val_compare_and_swap(&target->awaits, awaited, 0) != awaited)
+		return false;
+	WRITE_ONCE(target->arrival_ns, bpf_ktime_get_ns());
+	return true;
+}
+
+/*
  * Return true if the request on @cpu is for @p, which runs or just ran there,
  * and @p may migrate. Drop a request that no longer holds. Keep one for another
  * task that will return.
@@ -366,6 +384,8 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		return false;
 	WRITE_ONCE(cctx->move_to, 0);
 	cctx->move_pid = 0;
+	if (!(target->run_flags & RUN_BUSY) && !announce(request, cpu, target))
+		return false;
 	forget_tick(cctx);
 	if (target->run_flags & RUN_BUSY) {
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
@@ -384,7 +404,6 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		 */
 		scx_bpf_test_and_clear_cpu_idle(to);
 		scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
-		WRITE_ONCE(target->awaits, 0);
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice_ns, enq_flags);
 	tctx = task_ctx_of(p);

@@ -150,17 +150,22 @@ struct cpu_ctx {
 
 	/*
 	 * Any CPU writes these. Move requests, see move.bpf.h: any CPU may
-	 * write move_to and clear awaits. bias_swap_ask() also writes the two
+	 * write move_to and end a pull. bias_swap_ask() also writes the two
 	 * fields below those.
 	 */
 	u32 move_to __attribute__((aligned(BIAS_CACHE_LINE)));
-	u32 awaits;	     /* 1 + CPU that a pull takes a task from, or 0 */
+	/*
+	 * 1 + CPU that a pull takes a task from, or 0. The pull is over when
+	 * another CPU clears it.
+	 */
+	u32 awaits;
 	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
 	s32 move_partner;    /* the task that comes here in exchange */
 	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
 	u32 pinned_used;     /* the pinned DSQ was used */
 	u32 onlined;	     /* times online; agent then reopens counters */
 	u32 is_offline;	     /* its idle mark means nothing */
+	u64 arrival_ns;	     /* since when a task is on its way here, or 0 */
 
 	/*
 	 * Only this CPU writes the rest. Others read the resident task, which

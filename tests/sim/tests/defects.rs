@@ -2,8 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::campaign;
-use bias_sim::case::{Case, Disturb, Disturbance, TaskSpec};
-use bias_sim::load::{Program, stacks};
+use bias_sim::case::{Case, Disturb, Disturbance, Interleave, TaskSpec};
+use bias_sim::kernel::Kernel;
+use bias_sim::load::{Op, Program, stacks};
+use bias_sim::rng::Rng;
 use bias_sim::unit::Image;
 
 fn busy() -> TaskSpec {
@@ -47,4 +49,36 @@ fn an_offline_cpu_gets_no_task() {
 fn a_cpu_that_idles_during_the_insertion_is_woken() {
     let case = Case::parse(include_str!("../cases/put_back_beside_idle.json")).unwrap();
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+}
+
+/// Three busy tasks and four servers on one fast and three slow CPUs. CPUs see each other's actions
+/// up to 50 us late, as vCPUs do that their host preempts.
+fn servers(seed: u64) -> Case {
+    let mut case = Case::new("240:96x3", seed);
+    (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 3_000_000_000, (500, 50_000));
+    case.interleave = Some(Interleave { permille: 20, longest_ns: 50_000, memory: false });
+    case.tasks = (0..3).map(|cpu| busy().on(cpu)).collect();
+    let rng = Rng::new(seed);
+    for cpu in 0..4 {
+        let request = || {
+            let work = Op::Run { stack: stacks::COMPUTE, work_ns: 33_000 };
+            [work, Op::Sleep { ns: rng.within(70_000, 2_050_000) }]
+        };
+        let ops = (0..200).flat_map(|_| request()).collect();
+        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(cpu));
+    }
+    case
+}
+
+/// An idle CPU awaits a task that it pulls, and another CPU sends it one that was preempted. Or the
+/// kick of a task that is sent arrives before the task, so that the CPU idles again and is claimed
+/// for another one. The second task to arrive would wait until a tick, 10 ms here.
+#[test]
+fn one_task_at_a_time_is_on_its_way_to_an_idle_cpu() {
+    for seed in 0..24 {
+        let kernel = Kernel::new(servers(seed), Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "seed {seed}");
+        let longest_ns = (0..3).map(|task| kernel.figures(task).longest_wait_ns).max();
+        assert!(longest_ns.is_some_and(|ns| ns < 1_000_000), "seed {seed}: {longest_ns:?}");
+    }
 }
