@@ -28,7 +28,7 @@
  * A CPU that is returned was idle and is allowed for the task. It is no longer
  * marked idle, so the caller must give it work or wake it. No thread of a busy
  * core is returned while a whole core of the same class idles in the same
- * domain.
+ * domain. While a task is on its way to an idle CPU, no second one is sent.
  *
  * Limits
  * The kernel chooses among equally good CPUs. NUMA nodes matter only in that an
