@@ -30,7 +30,10 @@ fn with_dashes(key: &str) -> String {
 
 fn flag_of_setting(setting: &'static Setting) -> Arg {
     let hint = if setting.is_path() { ValueHint::AnyPath } else { ValueHint::Unknown };
-    let arg = Arg::new(setting.key).long(setting.flag).value_name(setting.value_name).help(setting.help);
+    let arg = Arg::new(setting.key)
+        .long(with_dashes(setting.flag))
+        .value_name(setting.value_name)
+        .help(setting.help);
     let arg = arg.value_hint(hint);
     match setting.form {
         Form::Switch => arg

@@ -41,7 +41,7 @@ pub enum Form {
 pub struct Setting {
     /// Key in the configuration file.
     pub key: &'static str,
-    /// Long flag. It is the key with dashes, or the singular of a list.
+    /// Key of the long flag, which has dashes for underscores: the singular of a list of paths.
     pub flag: &'static str,
     /// Form of the value.
     pub form: Form,
@@ -113,21 +113,16 @@ impl Setting {
             )
         },
         Self {
-            flag: "whole-system",
             help: "With --cgroup: schedule everything, and place only the tasks of these cgroups by their \
                    stalls. Their tasks then do not wait behind the default scheduler, and no thread's policy \
                    changes. All tasks share the CPUs by scx_bias's rules",
             ..setting(
                 "whole_system",
                 |options| json!(options.whole_system),
-                |options, value| {
-                    options.whole_system = switch(value)?;
-                    Ok(())
-                },
+                |options, value| switch(value).map(|on| options.whole_system = on),
             )
         },
         Self {
-            flag: "capacity-file",
             form: Form::Text,
             value_name: "FILE",
             help: "Use the capacity table in this file instead of measuring. The table must list every online CPU",
@@ -142,47 +137,34 @@ impl Setting {
             )
         },
         Self {
-            flag: "no-bias",
             help: "Do not count the stalls of tasks. The scheduler then assumes that every task gains the full \
                    difference between CPUs, as on a machine without performance counters. This saves a tenth of \
                    a switch and leaves the counters to other programs",
             ..setting(
                 "no_bias",
                 |options| json!(!options.bias),
-                |options, value| {
-                    options.bias = !switch(value)?;
-                    Ok(())
-                },
+                |options, value| switch(value).map(|on| options.bias = !on),
             )
         },
         Self {
-            flag: "no-recalibrate",
             help: "Keep the capacity table of the start. This saves a check each half second, but a throttled \
                    CPU still counts as fast as at the start",
             ..setting(
                 "no_recalibrate",
                 |options| json!(!options.recalibrate),
-                |options, value| {
-                    options.recalibrate = !switch(value)?;
-                    Ok(())
-                },
+                |options, value| switch(value).map(|on| options.recalibrate = !on),
             )
         },
         Self {
-            flag: "no-swap",
             help: "Plan no swaps. Only the CPUs' own searches then migrate running tasks. This saves the \
                    agent's snapshots, but keeps bad placements that these searches cannot reach",
             ..setting(
                 "no_swap",
                 |options| json!(!options.swaps.enabled),
-                |options, value| {
-                    options.swaps.enabled = !switch(value)?;
-                    Ok(())
-                },
+                |options, value| switch(value).map(|on| options.swaps.enabled = !on),
             )
         },
         Self {
-            flag: "swap-interval-ms",
             form: Form::Number,
             value_name: "MILLISECONDS",
             help: "Time between the agent's snapshots while a swap may pay [20 to 10000; default 50]. Longer \
@@ -200,20 +182,15 @@ impl Setting {
             )
         },
         Self {
-            flag: "no-pull",
             help: "Let no CPU migrate running tasks by itself: no idle pull, no gain swaps, no rotation. This \
                    is an ablation that shows the effect of the agent's swaps alone",
             ..setting(
                 "no_pull",
                 |options| json!(!options.moving),
-                |options, value| {
-                    options.moving = !switch(value)?;
-                    Ok(())
-                },
+                |options, value| switch(value).map(|on| options.moving = !on),
             )
         },
         Self {
-            flag: "events",
             form: Form::List,
             value_name: "ROLE=PMU/TERMS/",
             help: "Count this event instead of the chosen one [repeatable; in a file, a list]. ROLE is cycles, \
@@ -229,7 +206,6 @@ impl Setting {
             })
         },
         Self {
-            flag: "thresholds-permille",
             form: Form::Text,
             value_name: "LOW,HIGH",
             help: "Fix the bounds of the bias, as two predicted speedups, slow over fast, e.g. 1200,1800. Up to \
@@ -240,14 +216,10 @@ impl Setting {
             ..setting(
                 "thresholds_permille",
                 |options| json!(options.thresholds_permille),
-                |options, value| {
-                    options.thresholds_permille = optional(value, thresholds)?;
-                    Ok(())
-                },
+                |options, value| optional(value, thresholds).map(|given| options.thresholds_permille = given),
             )
         },
         Self {
-            flag: "stats",
             form: Form::Number,
             value_name: "SECONDS",
             help: "Print statistics at this interval while scheduling [0.1 to 86400]",
@@ -256,14 +228,10 @@ impl Setting {
             ..setting(
                 "stats",
                 |options| json!(options.stats_interval.map(|time| time.as_secs_f64())),
-                |options, value| {
-                    options.stats_interval = optional(value, interval)?;
-                    Ok(())
-                },
+                |options, value| optional(value, interval).map(|given| options.stats_interval = given),
             )
         },
         Self {
-            flag: "log-level",
             form: Form::Text,
             value_name: "LEVEL",
             help: "Log messages of this level on standard error [default: info]. Each level includes those \
