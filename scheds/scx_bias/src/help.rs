@@ -1,6 +1,8 @@
-//! Ends of the `--help` texts and man pages of the commands. They explain the figures of `status`,
-//! `top` and `swaps`, and the choice of `exec`.
+//! Ends of the `--help` texts and man pages of the commands. They explain the statistics, the
+//! figures of `status`, `top` and `swaps`, and the choice of `exec`.
 
+use crate::explain::words::wrap;
+use bias_agent::bpf::Stats;
 use bias_agent::failure::Exit;
 use bias_agent::options::reload;
 
@@ -11,6 +13,11 @@ const WIDTH: usize = 80;
 pub fn exit_codes() -> String {
     let codes = [Exit::Clean, Exit::Runtime, Exit::Usage, Exit::Kernel, Exit::OtherScheduler, Exit::Ejected];
     format!("Exit codes: {}.", Exit::list(&codes))
+}
+
+/// Return the end of `--help`.
+pub fn run() -> String {
+    format!("{}\n\n{}", statistics(), exit_codes())
 }
 
 /// Return the end of `status --help`.
@@ -51,6 +58,11 @@ pub fn cgroup() -> String {
 pub fn reload() -> String {
     format!("{}\n\n{}", reload_text(), exit_codes())
 }
+
+/// Explains the statistics.
+const STATISTICS: &str = "\
+Statistics, which --stats and --monitor print per interval and status --json
+since the start:";
 
 /// Explains the output of `status`, in lines of at most 80 columns. clap would break longer lines
 /// without regard to their indents. The same width holds for the other texts.
@@ -164,20 +176,19 @@ command line still take precedence. If anything in the file is wrong, nothing
 changes. SIGHUP does the same for a scx_bias without a terminal;
 `systemctl reload scx_bias` calls this.";
 
+/// Return the list of all statistics, with their descriptions.
+fn statistics() -> String {
+    let width = Stats::ALL.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = Stats::ALL
+        .iter()
+        .flat_map(|(name, text)| wrap(&format!("  {name:width$}  {text}"), WIDTH, width + 4));
+    [STATISTICS.to_owned()].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+}
+
 /// Return the end of `reload --help` without the exit codes. It lists every option.
 fn reload_text() -> String {
     let list = |title: &str, keys: Vec<&str>| {
-        let mut lines = vec![title.to_owned()];
-        let mut line = String::from(" ");
-        for (at, key) in keys.iter().enumerate() {
-            let word = if at + 1 < keys.len() { format!(" {key},") } else { format!(" {key}") };
-            if line.len() + word.len() > WIDTH {
-                lines.push(std::mem::replace(&mut line, String::from(" ")));
-            }
-            line += &word;
-        }
-        lines.push(line);
-        lines.join("\n")
+        format!("{title}\n{}", wrap(&format!("  {}", keys.join(", ")), WIDTH, 2).join("\n"))
     };
     let at_once = list("Changed at once:", reload::keys_at_once().collect());
     let restart = list("Changed by a restart only:", reload::keys_of_restart().collect());
@@ -186,16 +197,31 @@ fn reload_text() -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::cli::RunSettings;
-    use clap::{Args, Command};
+    use crate::cli::{Cli, RunSettings};
+    use clap::{Args, Command, CommandFactory};
 
     #[test]
     fn the_tables_fit_the_width() {
-        let reload = reload_text();
-        for text in [STATUS, TOP, EXEC, CGROUP, &reload, SWAPS] {
+        let (statistics, reload) = (statistics(), reload_text());
+        for text in [STATUS, TOP, EXEC, CGROUP, &reload, SWAPS, &statistics] {
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_describes_every_statistic() {
+        let help = Cli::command().render_long_help().to_string();
+        let words: Vec<&str> = help.split_whitespace().collect();
+        let mut man = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut man).unwrap();
+        let man = String::from_utf8(man).unwrap();
+        for (name, text) in Stats::ALL {
+            let entry: Vec<&str> = [*name].into_iter().chain(text.split(' ')).collect();
+            assert!(words.windows(entry.len()).any(|found| found == entry), "{name} is not in\n{help}");
+            assert!(man.contains(&format!("  {name} ")), "{name} is not in\n{man}");
         }
     }
 

@@ -24,7 +24,8 @@ pub use run::{ConfigArgs, RunArgs, Source};
 /// Without a sub-command, scx_bias measures the CPUs if necessary, loads the scheduler and runs
 /// until SIGINT or SIGTERM. These return every task to the kernel's default scheduler.
 #[derive(Debug, Parser)]
-#[command(version, after_help = help::exit_codes(), args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(version, after_help = help::exit_codes(), after_long_help = help::run())]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Cli {
     /// Command to run. Without one, scx_bias schedules.
     #[command(subcommand)]

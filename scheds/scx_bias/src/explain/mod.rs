@@ -27,7 +27,7 @@ mod swaps;
 #[cfg(test)]
 mod tests;
 mod top_table;
-mod words;
+pub mod words;
 
 use std::path::Path;
 

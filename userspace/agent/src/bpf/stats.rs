@@ -10,7 +10,7 @@ use bias_policy::ffi;
 const NR: usize = ffi::BIAS_NR_STATS as usize;
 
 macro_rules! stats {
-    ({ $($name:ident $text:tt;)+ } $($own:ident $own_text:tt;)+) => {
+    ({ $($name:ident $text:tt;)+ } $($own:ident $own_text:tt is $verdict:ident;)+) => {
         /// Counters since the start, summed over the CPUs. Those of the kernel side come first, in
         /// the order of `enum bias_stat` in `bias/abi.h`, which declares them.
         #[stat_doc]
@@ -22,22 +22,29 @@ macro_rules! stats {
             $(#[stat(desc = $own_text)] pub $own: u64,)+
         }
 
-        /// Names of all counters.
-        const NAMES: &[&str] = &[$(stringify!($name),)+ $(stringify!($own)),+];
-
         impl Stats {
-            /// Return all counters, those of the kernel side first.
-            fn fields_mut(&mut self) -> [&mut u64; NAMES.len()] {
+            /// Name and description of each counter.
+            pub const ALL: &[(&str, &str)] =
+                &[$((stringify!($name), $text),)+ $((stringify!($own), $own_text)),+];
+
+            /// Return all counters, in the order of [`Self::ALL`].
+            fn fields_mut(&mut self) -> [&mut u64; Self::ALL.len()] {
                 [$(&mut self.$name,)+ $(&mut self.$own),+]
+            }
+
+            /// Return the statistics with the verdicts of the planned swaps.
+            #[must_use]
+            pub(crate) fn with(self, swaps: &SwapSummary) -> Self {
+                Self { $($own: swaps.verdicts.$verdict,)+ ..self }
             }
         }
     };
 }
 
 bias_policy::with_kernel_stats! { stats:
-    swaps_paid "planned swaps that paid";
-    swaps_neutral "planned swaps that neither paid nor lost";
-    swaps_regretted "planned swaps that lost";
+    swaps_paid "planned swaps that paid" is paid;
+    swaps_neutral "planned swaps that neither paid nor lost" is neutral;
+    swaps_regretted "planned swaps that lost" is regretted;
 }
 
 impl Stats {
@@ -46,18 +53,6 @@ impl Stats {
         for (field, counter) in self.fields_mut().into_iter().zip(counters) {
             // The kernel side writes meanwhile, so a counter may be one event old.
             *field = field.wrapping_add(*counter);
-        }
-    }
-
-    /// Return the statistics with the verdicts of the planned swaps.
-    #[must_use]
-    pub(crate) fn with(self, swaps: &SwapSummary) -> Self {
-        let verdicts = &swaps.verdicts;
-        Self {
-            swaps_paid: verdicts.paid,
-            swaps_neutral: verdicts.neutral,
-            swaps_regretted: verdicts.regretted,
-            ..self
         }
     }
 
@@ -77,9 +72,9 @@ impl Stats {
         let run_ns = self.run_fast_ns + self.run_slow_ns;
         let fast = (self.run_fast_ns * 100).checked_div(run_ns).unwrap_or(0);
         let mut counters = self.clone();
-        let counters = NAMES.iter().zip(counters.fields_mut());
-        let shown = counters.filter(|(name, count)| **count > 0 && !name.ends_with("_ns"));
-        let shown: Vec<String> = shown.map(|(name, count)| format!(", {name} {count}")).collect();
+        let counters = Self::ALL.iter().zip(counters.fields_mut());
+        let shown = counters.filter(|((name, _), count)| **count > 0 && !name.ends_with("_ns"));
+        let shown: Vec<String> = shown.map(|((name, _), count)| format!(", {name} {count}")).collect();
         format!("run {} ms, {fast} % on fast CPUs{}", run_ns / 1_000_000, shown.concat())
     }
 }
@@ -90,21 +85,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_statistic_of_the_header_has_a_name_a_text_and_a_place_in_the_line() {
-        assert_eq!(NAMES.len(), NR + 3);
+    fn every_statistic_is_named_described_and_in_each_output() {
         let meta = serde_json::to_value(<Stats as scx_stats::Meta>::meta()).unwrap();
-        let stats = |at: usize| {
+        for (at, (name, text)) in Stats::ALL.iter().enumerate() {
+            assert!(text.len() > 10, "{name} has no text");
+            assert_eq!(meta["fields"][name]["desc"], *text, "{meta}");
             let mut stats = Stats::default();
             *stats.fields_mut()[at] = 5_000_000;
-            stats
-        };
-        for (at, name) in NAMES.iter().enumerate() {
-            let text = meta["fields"][name]["desc"].as_str().unwrap_or_default();
-            assert!(text.len() > 10, "{name} has no text: {meta}");
-            let (line, shown) = (stats(at).line(), format!("{name} 5000000"));
+            assert_eq!(serde_json::to_value(&stats).unwrap()[name], 5_000_000);
+            let (line, shown) = (stats.line(), format!("{name} 5000000"));
             assert!(line.contains(&shown) || (name.ends_with("_ns") && line.contains("run 5 ms")), "{line}");
         }
-        assert_eq!(NAMES[ffi::BIAS_STAT_COUNT_INVALID as usize], "count_invalid");
+        assert_eq!(Stats::ALL[ffi::BIAS_STAT_COUNT_INVALID as usize].0, "count_invalid");
+        assert!(Stats::ALL[NR..].iter().all(|(name, _)| name.starts_with("swaps_")));
     }
 
     #[test]
