@@ -69,7 +69,7 @@ impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
     fn stats(&mut self, session: &mut Session, mut now: Stats) -> Option<Result<Value>> {
         let last = match session.last.take() {
             Some(last) => last,
-            None => match (self.ask)(Request::Stats)? {
+            None => match (self.ask)(Request::Top)? {
                 Answer::Stats(later) => std::mem::replace(&mut now, *later),
                 answer => return Some(answer.encode()),
             },

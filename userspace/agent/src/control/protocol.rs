@@ -16,6 +16,7 @@
 //!
 //! | word | the method returns | answer |
 //! |---|---|---|
+//! | `counted` | statistics since the start | those since this client's last request |
 //! | `plain` | the answer | for this client |
 //! | `shared` | the answer | also for clients that ask the same soon after |
 //! | `fallible` | `anyhow::Result` of it | shared; an error is an error of the protocol |
@@ -36,9 +37,6 @@ use crate::failure::Failure;
 use crate::optin::{CgroupRequest, CgroupsReport};
 use crate::options::ReloadReport;
 use crate::swaps::SwapsReport;
-
-/// Target of the statistics since the client's last request.
-const STATS: &str = "top";
 
 /// Answer to a request. The thread of the socket encodes it.
 pub(crate) enum Answer {
@@ -72,6 +70,7 @@ fn text<T: Serialize>(argument: &T) -> Result<String, Failure> {
 }
 
 macro_rules! returned {
+    (counted $answer:ty) => { $answer };
     (plain $answer:ty) => { $answer };
     (shared $answer:ty) => { $answer };
     (fallible $answer:ty) => { Result<$answer> };
@@ -79,6 +78,9 @@ macro_rules! returned {
 }
 
 macro_rules! answer {
+    (counted $value:expr) => {
+        Answer::Stats(Box::new($value))
+    };
     (fallible $value:expr) => {
         match $value {
             Ok(value) => Answer::Other(Box::new(value)),
@@ -110,35 +112,27 @@ macro_rules! requests {
         /// Request of a client.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(crate) enum Request {
-            /// Return the statistics since the client's last request.
-            Stats,
             $($(#[doc = $doc])+ $variant$(($type))?,)+
         }
 
         impl Request {
             /// Names of all requests.
-            #[cfg(test)]
-            pub(crate) const TARGETS: &[&str] = &[STATS, $(stringify!($name)),+];
+            pub(crate) const TARGETS: &[&str] = &[$(stringify!($name)),+];
 
             /// Read the request for `target`.
             ///
             /// # Errors
             /// The target is unknown, or its argument cannot be read.
             pub(crate) fn read(target: &str, args: &BTreeMap<String, String>) -> Result<Self> {
-                if target == STATS {
-                    return Ok(Self::Stats);
-                }
                 $(if target == stringify!($name) {
                     return Ok(Self::$variant$((argument::<$type>(args, stringify!($arg))?))?);
                 })+
-                let _ = args;
-                bail!("unknown stat target")
+                bail!("unknown stat target; there are {}", Self::TARGETS.join(", "))
             }
 
             /// Return true if the answer serves all clients that ask the same.
             pub(crate) const fn is_shared(&self) -> bool {
                 match self {
-                    Self::Stats => false,
                     $(Self::$variant { .. } => matches!(stringify!($way).as_bytes(), b"shared" | b"fallible"),)+
                 }
             }
@@ -146,7 +140,6 @@ macro_rules! requests {
             /// Return true if the request may change what others are answered.
             pub(crate) const fn is_command(&self) -> bool {
                 match self {
-                    Self::Stats => false,
                     $(Self::$variant { .. } => matches!(stringify!($way).as_bytes(), b"command"),)+
                 }
             }
@@ -154,7 +147,6 @@ macro_rules! requests {
             /// Let `instance` answer.
             pub(crate) fn answer(self, instance: &mut dyn Instance) -> Answer {
                 match self {
-                    Self::Stats => Answer::Stats(Box::new(instance.stats())),
                     $(Self::$variant$(($arg))? => answer!($way instance.$name($($arg)?)),)+
                 }
             }
@@ -162,8 +154,6 @@ macro_rules! requests {
 
         /// The running instance, which answers.
         pub(crate) trait Instance {
-            /// Return the statistics since the start.
-            fn stats(&self) -> Stats;
             $($(#[doc = $doc])+ fn $name(&mut self $(, $arg: $type)?) -> returned!($way $answer);)+
         }
 
@@ -183,6 +173,10 @@ macro_rules! requests {
 }
 
 requests! {
+    /// Return the statistics: the instance those since the start, the client's method those since
+    /// its last request.
+    Top = top() -> Stats, counted;
+
     /// Return the state of the instance.
     Status = status() -> StatusReport, shared;
 

@@ -27,21 +27,14 @@ struct FakeInstance {
 }
 
 impl Instance for FakeInstance {
-    fn stats(&self) -> Stats {
+    fn top(&mut self) -> Stats {
         self.asked.set(self.asked.get() + 1);
         Stats { moved: 10 * self.asked.get(), ..Stats::default() }
     }
 
     fn status(&mut self) -> StatusReport {
         let options = RunOptions::default();
-        StatusReport::new(
-            &options,
-            State::default(),
-            Duration::ZERO,
-            Band::default(),
-            Vec::new(),
-            self.stats(),
-        )
+        StatusReport::new(&options, State::default(), Duration::ZERO, Band::default(), Vec::new(), self.top())
     }
 
     fn swaps(&mut self, from: Option<u64>) -> SwapsReport {
@@ -111,6 +104,7 @@ fn every_target_is_answered() {
         }
         assert_eq!([None, Some(1 << 40)].map(|from| client.swaps(&from).unwrap().next), [3, (1 << 40) + 3]);
         assert_eq!(client.reload().unwrap(), ReloadReport::default());
+        assert_eq!(client.top().unwrap().moved, 10);
         let mut raw = StatsClient::new().set_path(path).connect(Some(5000)).unwrap();
         for _ in 0..3 {
             assert_eq!(raw.request::<Stats>("stats", vec![]).unwrap().moved, 10);

@@ -124,7 +124,7 @@ impl Daemon<'_, '_, '_> {
     fn print_if_due(&mut self) {
         let now = Instant::now();
         if self.printing.due(self.options.stats_interval).is_some_and(|at| now >= at) {
-            let stats = self.stats();
+            let stats = self.top();
             self.printing.print(now, stats);
         }
     }
@@ -165,7 +165,7 @@ impl Daemon<'_, '_, '_> {
 }
 
 impl Instance for Daemon<'_, '_, '_> {
-    fn stats(&self) -> Stats {
+    fn top(&mut self) -> Stats {
         self.attached.stats().with(&self.swaps.summary())
     }
 
@@ -174,20 +174,14 @@ impl Instance for Daemon<'_, '_, '_> {
     }
 
     fn status(&mut self) -> StatusReport {
+        let stats = self.top();
         let attached = &self.attached;
         let uptime = self.started.elapsed();
         let state = State::of(self.chosen.scope(attached), &self.live, &self.recal);
         let swaps = self.swaps.summary();
         StatusReport {
             swaps,
-            ..StatusReport::new(
-                self.options,
-                state,
-                uptime,
-                attached.band(),
-                attached.counters(),
-                self.stats(),
-            )
+            ..StatusReport::new(self.options, state, uptime, attached.band(), attached.counters(), stats)
         }
     }
 
