@@ -6,7 +6,7 @@ use std::path::Path;
 use bias_sim::campaign;
 use bias_sim::compile::{self, Source, Variant};
 use bias_sim::unit::Image;
-use bias_sim::{random, report};
+use bias_sim::{fault_report, random};
 
 /// Cases in every test run.
 const CASES: u64 = 4000;
@@ -15,7 +15,7 @@ const CASES: u64 = 4000;
 #[test]
 fn random_cases_break_no_rule() {
     if let Some((case, fault)) = campaign::find(0..CASES, Image::Plain).unwrap() {
-        panic!("{}", report::describe(&case, &fault, Image::Plain).unwrap());
+        panic!("{}", fault_report::describe(&case, &fault, Image::Plain).unwrap());
     }
 }
 

@@ -8,7 +8,7 @@ use bias_sim::case::Case;
 use bias_sim::case::Interleave;
 use bias_sim::compile::{self, Source, Variant};
 use bias_sim::unit::Image;
-use bias_sim::{campaign, random, report, scenario};
+use bias_sim::{campaign, fault_report, random, scenario};
 
 /// Undefined behaviour traps, which ends the process with SIGILL. BPF defines part of it, but the
 /// policy claims to need none.
@@ -35,7 +35,7 @@ fn accesses_interleave() {
     for seed in 0..150 {
         let case = Case { interleave: Some(interleave), ..random::case(seed) };
         if let Some(fault) = campaign::run(&case, Image::Traced).unwrap() {
-            panic!("{}", report::describe(&case, &fault, Image::Traced).unwrap());
+            panic!("{}", fault_report::describe(&case, &fault, Image::Traced).unwrap());
         }
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::cache;
-use crate::progress::{Step, run_logged};
+use crate::steps::{Step, run_logged};
 
 /// Age after which the private package lists are fetched again before an installation or a
 /// download.

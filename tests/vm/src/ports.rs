@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::progress::StatusLine;
+use crate::steps::StatusLine;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 

@@ -35,8 +35,8 @@ use crate::interrupt;
 use crate::ports::{Port, Sink};
 use crate::prepare::Vm;
 use crate::process::Guest;
-use crate::progress::StatusLine;
 use crate::run_folder::RunFolder;
+use crate::steps::StatusLine;
 use crate::verdict::{Late, Verdict, judge};
 
 /// Maximum number of boots per run. Only a failure of QEMU itself or of the boot causes another

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cache;
 use crate::programs::{find_program, first_line, write_script};
-use crate::progress::{Step, run_logged};
+use crate::steps::{Step, run_logged};
 
 /// The virtme-ng release that the runner requires. Its options and ports change between releases.
 const VIRTME_NG: &str = "1.42";

@@ -1,7 +1,7 @@
 //! The README commands: demo, test, vm.
 
 mod args;
-mod demo;
+mod demo_vm;
 mod lint;
 mod prose;
 mod test;
@@ -20,7 +20,7 @@ fn main() {
     bias_vm::interrupt::catch();
     let consent = Consent::from_flag(args.yes);
     let code = match &args.command {
-        args::Command::Demo(args) => demo::run(args, consent),
+        args::Command::Demo(args) => demo_vm::run(args, consent),
         args::Command::Test(args) => test::run(args, consent),
         args::Command::Vm(args) => vm::run(args, consent),
         args::Command::Setup => set_up(consent),

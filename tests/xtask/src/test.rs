@@ -7,7 +7,7 @@ use bias_vm::build::{self, cargo, target_folder, workspace};
 use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent};
-use bias_vm::progress::{Step, run_logged};
+use bias_vm::steps::{Step, run_logged};
 use bias_vm::tools;
 
 use crate::args::TestArgs;

@@ -51,7 +51,7 @@ pub enum State {
 
 /// A vCPU's state and its times.
 #[derive(Debug, Clone, Copy)]
-struct Vcpu {
+struct VcpuTime {
     state: State,
     local_ns: i64,
     /// Start of the part of the current run that `busy_ns` does not include yet.
@@ -76,13 +76,13 @@ pub struct Clock {
     limit_ns: i64,
     quantum_ns: i64,
     main: MainLoop,
-    vcpus: Vec<Vcpu>,
+    vcpus: Vec<VcpuTime>,
 }
 
 impl Clock {
     /// Return a clock at zero with every vCPU halted and a main loop that has not polled yet.
     pub fn new(vcpus: usize, quantum_ns: i64) -> Self {
-        let vcpu = Vcpu { state: State::Halted, local_ns: 0, busy_from_ns: 0, busy_ns: 0 };
+        let vcpu = VcpuTime { state: State::Halted, local_ns: 0, busy_from_ns: 0, busy_ns: 0 };
         let quantum_ns = quantum_ns.max(1);
         Self { now_ns: 0, limit_ns: 0, quantum_ns, main: MainLoop::Busy, vcpus: vec![vcpu; vcpus] }
     }
@@ -170,7 +170,7 @@ impl Clock {
     /// Return true if no vCPU can go on within this quantum: all running ones wait at the limit,
     /// and none is waking.
     pub fn is_over(&self) -> bool {
-        let arrived = |v: &Vcpu| match v.state {
+        let arrived = |v: &VcpuTime| match v.state {
             State::Halted => true,
             State::Waking => false,
             State::Running => v.local_ns >= self.limit_ns,

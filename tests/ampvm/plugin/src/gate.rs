@@ -30,7 +30,7 @@ use std::time::Duration;
 use crate::clock::{Clock, MainLoop, State};
 use crate::host;
 use crate::lines::{Lines, Use};
-use crate::memory::Nodes;
+use crate::numa::Nodes;
 
 /// Longest wait before a vCPU executes one more block.
 const PATIENCE: Duration = Duration::from_millis(1);

@@ -51,7 +51,7 @@ mod decode;
 mod gate;
 mod host;
 mod lines;
-mod memory;
+mod numa;
 // QEMU does not load the test binary, so it must not refer to QEMU's symbols.
 #[cfg(not(test))]
 mod qemu;

@@ -14,7 +14,7 @@ use crate::branch::Predictor;
 use crate::cache::Cache;
 use crate::gate::{Deeds, Gate, Owed};
 use crate::lines::{Lines, Shared};
-use crate::memory::{Map, Nodes};
+use crate::numa::{Map, Nodes};
 
 /// State that only the vCPU's own thread accesses.
 pub struct Local {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::apt::{Apt, Suites};
 use crate::build::ampvm_folder;
 use crate::cache;
-use crate::progress::{Step, run_logged};
+use crate::steps::{Step, run_logged};
 
 /// Version of the steps below. Increment it when a change of the steps changes their result.
 const RECIPE: &str = "1";

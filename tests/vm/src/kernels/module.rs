@@ -19,7 +19,7 @@ use crate::build::ampvm_folder;
 use crate::cache;
 use crate::guest::quote;
 use crate::programs::write_script;
-use crate::progress::{Step, run_logged};
+use crate::steps::{Step, run_logged};
 
 /// Version of the steps below. Increment it when a change of the steps changes their result.
 const RECIPE: &str = "1";

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::apt::{Apt, Suites};
 use crate::cache;
-use crate::progress::Step;
+use crate::steps::Step;
 
 /// Version of this recipe. Increment it when other parts of the packages are kept.
 const RECIPE: &str = "2";

@@ -38,16 +38,16 @@ pub mod journal;
 mod opted;
 pub mod quota;
 pub mod reconcile;
+mod requests;
 mod restore;
 mod scan;
 #[cfg(test)]
 mod sim;
-mod state;
 pub mod system;
 #[cfg(test)]
 mod tests;
 pub mod waiting;
 
 pub use opted::{CgroupEvent, OptIn};
+pub use requests::{CgroupReport, CgroupRequest, CgroupsReport};
 pub use restore::restore;
-pub use state::{CgroupReport, CgroupRequest, CgroupsReport};

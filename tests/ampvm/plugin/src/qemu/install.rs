@@ -7,8 +7,8 @@ use ampvm_abi::Page;
 use nix::libc;
 use qemu_plugin_sys as q;
 
+use super::adapters::{PLUGIN_ID, register, register_first};
 use super::api::{APIS, qemu_plugin_version};
-use super::ffi::{PLUGIN_ID, register, register_first};
 use super::inline::{Inline, MACHINE, SCOREBOARD};
 use super::interpose;
 use super::thread::{ROLE, Role, TIMES};

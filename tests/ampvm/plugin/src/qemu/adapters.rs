@@ -3,14 +3,14 @@
 //! While the guest boots, a translation block only adds its length to the inline counter and calls
 //! [`end_of_budget`] now and then. When the guest sets `enable`, QEMU drops all translations and
 //! makes them again. The new ones have a callback for every user-space access and for the outcome
-//! of every user-space branch ([`super::events`]). Then virtual time takes over.
+//! of every user-space branch ([`super::callbacks`]). Then virtual time takes over.
 //!
 //! The outcome of a branch is known when its successor starts. The branch stores its fall-through
 //! address in an inline slot (`pending`). The next user-space block calls [`branch_resolved`] if
 //! the slot is not zero. An interrupt in between does no harm, and a context switch costs one wrong
 //! prediction.
 //!
-//! No function here may unwind into QEMU, as in [`super::events`].
+//! No function here may unwind into QEMU, as in [`super::callbacks`].
 
 use std::ffi::{c_uint, c_void};
 use std::mem::offset_of;
@@ -26,7 +26,7 @@ use q::qemu_plugin_op::{QEMU_PLUGIN_INLINE_ADD_U64 as ADD, QEMU_PLUGIN_INLINE_ST
 use qemu_plugin_sys as q;
 
 use super::api::{self, subject};
-use super::events::{INDIRECT, branch_resolved, line_access, memory_access};
+use super::callbacks::{INDIRECT, branch_resolved, line_access, memory_access};
 use super::inline::{FULL, Inline, enter_epoch, entry, inline_slots, machine, set_budget, settle};
 use super::thread::{ASLEEP, ROLE, Role, TIMES};
 use super::ticks::host_tsc;
