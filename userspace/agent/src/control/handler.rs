@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::protocol::{Answer, Request};
 use crate::bpf::Stats;
-use crate::control::listener::{LineHandler, MAX_BYTES};
+use crate::control::connection::{LineHandler, MAX_BYTES};
 
 /// Time for which an answer is shared with other clients.
 const FRESH: Duration = Duration::from_millis(50);

@@ -9,8 +9,8 @@
 //!
 //! # Approach
 //!
-//! One thread polls the listener and all clients and does a little work for each, round-robin. It
-//! handles lines, and [`crate::control::handler`] interprets them.
+//! One thread polls the listener and all clients and does a little work for each, round-robin. A
+//! [`Connection`] splits its input into lines, which [`crate::control::handler`] interprets.
 //!
 //! # Invariants
 //!
@@ -18,13 +18,10 @@
 //!   socket 0600. The kernel reports the client's user (SO_PEERCRED).
 //! * At most [`MAX_CLIENTS`] clients are connected. One more replaces the client that has been
 //!   silent longest.
-//! * A request of more than [`MAX_BYTES`] is refused, and its client dropped. So is a client that
-//!   does not read its answer for [`PATIENCE`].
-//! * A client has one answer outstanding. Its next request waits.
 //! * A client that hangs up withdraws its requests and is removed at once, even during a pause. A
 //!   client that only shuts down its sending side still gets its answers.
-//! * Answers take at most one part in [`SHARE`] of a CPU, after a burst of [`BURST`]. The
-//!   round-robin order lets no client starve.
+//! * Answers take no more CPU time than their [`Budget`]. The round-robin order lets no client
+//!   starve.
 //! * Without clients nothing wakes the thread.
 //!
 //! # Limits
@@ -33,47 +30,30 @@
 //! each other.
 
 use std::fs::{DirBuilder, Permissions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use nix::time::{ClockId, clock_gettime};
 use tracing::{debug, warn};
+
+use super::budget::{Budget, cpu_time};
+use super::connection::{Connection, LineHandler};
 
 /// Most clients at a time.
 const MAX_CLIENTS: usize = 256;
 /// Most clients accepted before the connected ones are served again.
 const MAX_NEW: usize = 64;
-/// Longest request [bytes]. A path may have 4096 bytes, and JSON makes up to six of each.
-pub(crate) const MAX_BYTES: usize = 32 << 10;
-/// Longest time for which a client may leave its answer unread.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Answers take at most 1/`SHARE` of a CPU.
-const SHARE: u32 = 4;
-/// Most CPU time for answers that is saved up.
-const BURST: Duration = Duration::from_millis(500);
 /// Pause in accepting clients after the system refused one.
 const RECOVERY: Duration = Duration::from_millis(100);
 
 /// Flags that show that the peer has gone.
 const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR).union(PollFlags::POLLNVAL);
-
-/// Handler of requests. It gets a line without its end and the client's session. It returns the
-/// bytes of the answer, or None to end the service.
-pub(crate) trait LineHandler {
-    /// State that is kept for each client.
-    type Session: Default;
-    fn answer(&mut self, session: &mut Self::Session, line: &[u8]) -> Option<Arc<[u8]>>;
-    /// Return the answer to a request that is too long.
-    fn too_long(&self) -> Arc<[u8]>;
-}
 
 /// Open a listening socket that only its owner can reach.
 pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
@@ -236,166 +216,10 @@ impl<A: LineHandler> Service<A> {
     }
 }
 
-/// Return the CPU time of this process, because other threads work on answers, too.
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
-}
-
 /// Return true if the client may ask: its user is root or the user of this process.
 fn may_ask(stream: &UnixStream) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     getsockopt(stream, PeerCredentials).is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
-}
-
-/// Answer that is not yet written in full.
-struct Left {
-    bytes: Arc<[u8]>,
-    written: usize,
-    since: Instant,
-}
-
-struct Connection<S> {
-    stream: UnixStream,
-    session: S,
-    input: Vec<u8>,
-    left: Option<Left>,
-    /// The client will send no more. Its requests are still answered.
-    ended: bool,
-    broken: bool,
-    /// Time of the last activity.
-    used: Instant,
-}
-
-impl<S: Default> Connection<S> {
-    fn new(stream: UnixStream) -> Self {
-        let session = S::default();
-        Self {
-            stream,
-            session,
-            input: Vec::new(),
-            left: None,
-            ended: false,
-            broken: false,
-            used: Instant::now(),
-        }
-    }
-
-    /// Return the events to poll for: writing if there is an answer, else reading if `reading`.
-    fn events(&self, reading: bool) -> PollFlags {
-        match &self.left {
-            Some(_) => PollFlags::POLLOUT,
-            None if reading && !self.ended && !self.is_due() => PollFlags::POLLIN,
-            None => PollFlags::empty(),
-        }
-    }
-
-    /// Return true if a request can be answered now.
-    fn is_due(&self) -> bool {
-        !self.broken
-            && self.left.is_none()
-            && (self.input.len() > MAX_BYTES
-                || self.input.contains(&b'\n')
-                || self.ended && !self.input.is_empty())
-    }
-
-    fn has_gone(&self) -> bool {
-        self.broken || self.ended && self.left.is_none() && self.input.is_empty()
-    }
-
-    /// Write the rest of an answer, or read if there is none.
-    fn exchange(&mut self) {
-        if self.left.is_some() {
-            return self.write();
-        }
-        let mut bytes = [0; 4096];
-        match self.stream.read(&mut bytes) {
-            Ok(0) => self.ended = true,
-            Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-            Err(error) => self.note(&error),
-        }
-    }
-
-    fn write(&mut self) {
-        while let Some(left) = &mut self.left {
-            match self.stream.write(&left.bytes[left.written..]) {
-                Ok(0) => return self.broken = true,
-                Ok(n) => left.written += n,
-                Err(error) => return self.note(&error),
-            }
-            if left.written >= left.bytes.len() {
-                self.left = None;
-            }
-        }
-    }
-
-    fn note(&mut self, error: &std::io::Error) {
-        self.broken |= !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
-    }
-
-    fn give_up_if_slow(&mut self, now: Instant) {
-        self.broken |=
-            self.left.as_ref().is_some_and(|left| now.saturating_duration_since(left.since) > PATIENCE);
-    }
-
-    /// Answer the next request. Return None when the handler has ended.
-    fn serve(&mut self, handler: &mut impl LineHandler<Session = S>) -> Option<()> {
-        let bytes = match self.input.iter().position(|byte| *byte == b'\n') {
-            Some(end) if end <= MAX_BYTES => {
-                let answer = handler.answer(&mut self.session, &self.input[..end])?;
-                self.input.drain(..=end);
-                answer
-            }
-            None if self.ended && self.input.len() <= MAX_BYTES => {
-                let line = std::mem::take(&mut self.input);
-                handler.answer(&mut self.session, &line)?
-            }
-            _ => {
-                self.input.clear();
-                self.ended = true;
-                handler.too_long()
-            }
-        };
-        if !bytes.is_empty() {
-            self.left = Some(Left { bytes, written: 0, since: Instant::now() });
-            self.write();
-        }
-        Some(())
-    }
-}
-
-/// CPU time left for answers: one part in [`SHARE`] of the time that passes, saved up to [`BURST`].
-struct Budget {
-    left_ns: i64,
-    at: Instant,
-}
-
-const BURST_NS: i64 = BURST.as_nanos() as i64;
-
-impl Budget {
-    fn new(now: Instant) -> Self {
-        Self { left_ns: BURST_NS, at: now }
-    }
-
-    /// Charge the CPU time of this process since the reading `spent`, and update the reading.
-    fn charge(&mut self, spent: &mut Duration) {
-        let now = cpu_time();
-        self.spend(now.saturating_sub(*spent));
-        *spent = now;
-    }
-
-    /// Charge `time`, at most [`BURST`]. A longer time includes other work of this process.
-    fn spend(&mut self, time: Duration) {
-        self.left_ns -= time.min(BURST).as_nanos() as i64;
-    }
-
-    /// Return how long no answer may be given, None if one may be given now.
-    fn pause(&mut self, now: Instant) -> Option<Duration> {
-        let passed = now.saturating_duration_since(self.at).min(BURST * 2 * SHARE) / SHARE;
-        self.at = self.at.max(now);
-        self.left_ns = (self.left_ns + passed.as_nanos() as i64).min(BURST_NS);
-        let owed = Duration::from_nanos(self.left_ns.min(0).unsigned_abs());
-        (self.left_ns <= 0).then(|| owed * SHARE + Duration::from_millis(1))
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::control::Client;
 use crate::control::Reply;
 use crate::control::State;
 use crate::control::StatusReport;
+use crate::control::connection::MAX_BYTES;
 use crate::failure::Failure;
 use crate::optin::{CgroupReport, CgroupRequest, CgroupsReport};
 use crate::options::{ReloadReport, RunOptions};
@@ -238,7 +239,7 @@ fn a_request_without_an_end_is_refused() {
         let mut stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // Send exactly one byte too many: the kernel would drop the refusal if more stayed unread.
-        stream.write_all(&vec![b'x'; listener::MAX_BYTES + 1]).unwrap();
+        stream.write_all(&vec![b'x'; MAX_BYTES + 1]).unwrap();
         let mut lines = BufReader::new(&stream).lines();
         assert!(lines.next().unwrap().unwrap().contains("at most"));
         assert!(lines.next().is_none());
