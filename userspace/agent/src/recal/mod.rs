@@ -40,6 +40,8 @@ mod recalibrator;
 mod report;
 pub mod spot;
 #[cfg(test)]
+mod testkit;
+#[cfg(test)]
 mod tests;
 pub mod thermal;
 

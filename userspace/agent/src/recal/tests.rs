@@ -2,167 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::limits::ClockLimits;
 use super::recalibrator::AGAIN;
-use super::spot::Spots;
+use super::testkit::{Rig, table};
 use super::thermal::ThermalEvent;
 use super::*;
-use crate::costs::Live;
 use crate::store::CapacityFile;
 use bias_policy::recal::Reference;
 use bias_policy::recal::Trigger;
-use bias_policy::table::CapacityTable;
 use bias_policy::table::Class;
-use bias_policy::table::CpuCapacity;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
-use std::time::Instant;
-
-fn table() -> CapacityTable {
-    let entry = |cpu, class, cost| CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille: [cost, cost, 1000],
-        spread_permille: [0; 3],
-        shared_permille: [1000; 3],
-    };
-    let (fast, slow) = (Class::Fast, Class::Slow);
-    CapacityTable::new(vec![
-        entry(0, fast, 1000),
-        entry(1, fast, 1000),
-        entry(2, slow, 2500),
-        entry(3, slow, 2500),
-    ])
-    .unwrap()
-}
-
-/// Four CPUs with the given clocks and shares of busy time.
-struct Made {
-    khz: [u64; 4],
-    busy: [bool; 4],
-    counted: bool,
-    sums: Vec<CpuReading>,
-    tables: Vec<CapacityTable>,
-    refuses: bool,
-}
-
-impl Made {
-    fn new(counted: bool) -> Self {
-        let sums = (0..4).map(|cpu| CpuReading { cpu, counted, ..CpuReading::default() }).collect();
-        Self {
-            khz: [60_000, 60_000, 24_000, 24_000],
-            busy: [true; 4],
-            counted,
-            sums,
-            tables: Vec::new(),
-            refuses: false,
-        }
-    }
-
-    fn pass(&mut self, ns: u64) {
-        for (at, sum) in self.sums.iter_mut().enumerate() {
-            sum.busy = self.busy[at];
-            if !sum.busy {
-                continue;
-            }
-            sum.ran_ns += ns;
-            if self.counted {
-                sum.counted_ns += ns / 2;
-                sum.cycles += self.khz[at] * (ns / 2) / 1_000_000;
-            }
-        }
-    }
-}
-
-impl Made {
-    fn publish(&mut self, table: &CapacityTable) -> anyhow::Result<()> {
-        anyhow::ensure!(!self.refuses, "no program");
-        self.tables.push(table.clone());
-        Ok(())
-    }
-}
-
-/// Spot checks that end at once, except those of CPUs in `endless`. Those of CPUs in `disturbed`
-/// give no result.
-#[derive(Default)]
-struct Quick {
-    endless: Vec<u32>,
-    disturbed: Vec<u32>,
-    step_ns: [f64; 6],
-    asked: Vec<u32>,
-    measured: Vec<u32>,
-    pending: Vec<u32>,
-}
-
-impl Spots for Rc<RefCell<Quick>> {
-    fn ask(&mut self, cpu: u32, _: Option<f64>) -> bool {
-        let mut quick = self.borrow_mut();
-        if quick.pending.contains(&cpu) {
-            return false;
-        }
-        quick.asked.push(cpu);
-        quick.pending.push(cpu);
-        true
-    }
-
-    fn measure(&mut self, cpu: u32) -> bool {
-        self.borrow_mut().measured.push(cpu);
-        self.ask(cpu, None)
-    }
-
-    fn collect(&mut self) -> Vec<(u32, f64)> {
-        let mut quick = self.borrow_mut();
-        let pending = std::mem::take(&mut quick.pending);
-        let (endless, mut ended): (Vec<_>, Vec<_>) =
-            pending.into_iter().partition(|cpu| quick.endless.contains(cpu));
-        quick.pending = endless;
-        ended.retain(|cpu| !quick.disturbed.contains(cpu));
-        ended.into_iter().map(|cpu| (cpu, quick.step_ns[cpu as usize])).collect()
-    }
-}
-
-struct Rig {
-    recal: Recalibrator,
-    live: Live,
-    made: Made,
-    quick: Rc<RefCell<Quick>>,
-    now: Instant,
-    sysfs: tempfile::TempDir,
-}
-
-impl Rig {
-    fn new(counted: bool, on: bool) -> Self {
-        let quick =
-            Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0, 20.0, 0.0], ..Quick::default() }));
-        let recal =
-            Recalibrator::with(&table(), Vec::new(), on, Box::new(Rc::clone(&quick)), ClockLimits::default());
-        let live = Live::new(table());
-        let sysfs = tempfile::tempdir().unwrap();
-        Self { recal, live, made: Made::new(counted), quick, now: Instant::now(), sysfs }
-    }
-
-    fn step(&mut self, now: Instant) -> Duration {
-        let pause = self.recal.step(now, &|| self.made.sums.clone(), &mut self.live.costs);
-        self.live.publish(|table| self.made.publish(table));
-        pause
-    }
-
-    fn report(&self) -> RecalReport {
-        self.recal.report(&self.live)
-    }
-
-    fn steps(&mut self, count: usize) {
-        for _ in 0..count {
-            self.now += EVERY;
-            self.made.pass(EVERY.as_nanos() as u64);
-            self.step(self.now);
-        }
-    }
-}
 
 #[test]
 fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
@@ -355,21 +203,13 @@ fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
     assert!(report.changed > KEPT as u64 && report.changes.len() == KEPT, "{}", report.changed);
 }
 
-/// Make `list` the online CPUs of the machine that has the rig's CPUs.
-fn online(rig: &mut Rig, list: &str) {
-    let directory = rig.sysfs.path().join("devices/system/cpu");
-    std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("online"), list).unwrap();
-    rig.recal.late.sysfs = rig.sysfs.path().to_owned();
-}
-
 #[test]
 fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then() {
     let mut rig = Rig::new(true, true);
-    online(&mut rig, "0-3");
+    rig.online("0-3");
     rig.steps(8);
     assert!(rig.quick.borrow().measured.is_empty());
-    online(&mut rig, "0-5");
+    rig.online("0-5");
     rig.steps(4);
     // The other CPUs have no reference, so one of each class is measured, too. CPU 5 gives no time
     // yet.
@@ -392,14 +232,14 @@ fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then()
 #[test]
 fn a_cpu_that_goes_again_is_forgotten_and_without_recalibration_only_told_of() {
     let mut rig = Rig::new(true, true);
-    online(&mut rig, "0-3,5");
+    rig.online("0-3,5");
     rig.steps(5);
     assert_eq!(rig.report().unmeasured, [5]);
-    online(&mut rig, "0-3");
+    rig.online("0-3");
     rig.steps(4);
     assert_eq!(rig.report().unmeasured, Vec::<u32>::new());
     let mut off = Rig::new(true, false);
-    online(&mut off, "0-4");
+    off.online("0-4");
     off.steps(4);
     assert_eq!(off.report().unmeasured, [4]);
     assert!(off.made.tables.is_empty() && off.quick.borrow().measured.is_empty());
