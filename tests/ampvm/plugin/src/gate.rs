@@ -29,8 +29,9 @@ use std::time::Duration;
 
 use crate::clock::{Clock, MainLoop, State};
 use crate::host;
-use crate::lines::{Lines, Use};
+use crate::lines::Lines;
 use crate::numa::Nodes;
+use crate::settlement::{Deeds, Owed, Settlement};
 
 /// Longest wait before a vCPU executes one more block.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -49,33 +50,11 @@ struct Place {
 /// State that the lock protects.
 struct Inner {
     clock: Clock,
-    nodes: Nodes,
-    /// Time and transfers that each vCPU has still to charge to itself.
-    owed: Vec<Owed>,
-    /// Accesses to shared lines in this quantum.
-    uses: Vec<(usize, Vec<(u64, Use)>)>,
+    settlement: Settlement,
     /// [`Gate::calls`] when the main loop last checked its events before it slept.
     calls_seen: u32,
     /// Sleeping vCPUs to wake once the lock is free; see [`Gate::release`].
     to_wake: Vec<usize>,
-}
-
-/// A vCPU's actions in a quantum that affect the other vCPUs.
-#[derive(Debug, Default)]
-pub struct Deeds {
-    /// Lines requested from memory; see [`Nodes::request`].
-    pub requests: u64,
-    /// Accesses to shared lines.
-    pub uses: Vec<(u64, Use)>,
-}
-
-/// Time and transfers that a vCPU must charge to itself because of the other vCPUs.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Owed {
-    /// Time that it waited for memory [ns].
-    pub wait_ns: u64,
-    /// Lines that it took from other CPUs, in thousandths.
-    pub transfers_milli: u64,
 }
 
 /// The point at which vCPUs and the main loop wait for each other.
@@ -84,7 +63,6 @@ pub struct Gate {
     places: Vec<Place>,
     /// Holders of cache lines, if the machine tracks transfers.
     pub lines: Option<Lines>,
-    threads_per_core: usize,
     /// True while virtual time is in force.
     on: AtomicBool,
     /// How often virtual time has come into force. A vCPU with an older value must reset its local
@@ -129,9 +107,7 @@ impl Gate {
     ) -> Self {
         let inner = Inner {
             clock: Clock::new(vcpus, quantum_ns),
-            nodes,
-            owed: vec![Owed::default(); vcpus],
-            uses: Vec::new(),
+            settlement: Settlement::new(vcpus, threads_per_core, nodes),
             calls_seen: 0,
             to_wake: Vec::new(),
         };
@@ -139,7 +115,6 @@ impl Gate {
             inner: Mutex::new(inner),
             places: (0..vcpus).map(|_| Place::default()).collect(),
             lines,
-            threads_per_core: threads_per_core.max(1),
             on: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             now_ns: AtomicI64::new(0),
@@ -205,15 +180,14 @@ impl Gate {
         let Some(place) = self.places.get(cpu) else { return (Leave::OneBlock, local_ns) };
         let mut inner = self.lock();
         inner.clock.resume(cpu);
-        inner.take_in(cpu, deeds);
+        inner.settlement.record(cpu, deeds);
         let mut may_run = inner.clock.arrive(cpu, local_ns);
         loop {
             if !may_run {
                 self.advance(&mut inner);
             }
             let local = inner.clock.local(cpu);
-            if let Some(owed) = inner.owed.get_mut(cpu).filter(|owed| **owed != Owed::default()) {
-                let owed = std::mem::take(owed);
+            if let Some(owed) = inner.settlement.take(cpu) {
                 self.release(inner);
                 return (Leave::Charge(owed), local);
             }
@@ -267,17 +241,9 @@ impl Gate {
     fn share_out(&self, inner: &mut Inner, elapsed: i64) {
         let busy: Vec<_> =
             (0..self.places.len()).map(|cpu| inner.clock.take_busy_permille(cpu, elapsed)).collect();
-        for (place, rivals) in self.places.iter().zip(rivals(&busy, self.threads_per_core)) {
+        let rivals = inner.settlement.settle(&busy, elapsed, self.lines.as_ref());
+        for (place, rivals) in self.places.iter().zip(rivals) {
             place.rivals_permille.store(rivals, Relaxed);
-        }
-        for (cpu, delay) in inner.nodes.settle(elapsed) {
-            if let Some(owed) = inner.owed.get_mut(cpu) {
-                owed.wait_ns += delay as u64;
-            }
-        }
-        if let Some(lines) = self.lines.as_ref().filter(|_| !inner.uses.is_empty()) {
-            let milli = lines.settle(std::mem::take(&mut inner.uses), inner.owed.len());
-            inner.owed.iter_mut().zip(milli).for_each(|(owed, milli)| owed.transfers_milli += milli);
         }
     }
 
@@ -303,7 +269,7 @@ impl Gate {
     /// Halt a vCPU at this local time and record its actions.
     pub fn halt(&self, cpu: usize, local_ns: i64, deeds: Deeds) {
         let mut inner = self.lock();
-        inner.take_in(cpu, deeds);
+        inner.settlement.record(cpu, deeds);
         inner.clock.halt(cpu, local_ns);
         self.after_halt(inner);
     }
@@ -385,35 +351,11 @@ impl Gate {
 }
 
 impl Inner {
-    fn take_in(&mut self, cpu: usize, deeds: Deeds) {
-        self.nodes.request(cpu, deeds.requests);
-        if !deeds.uses.is_empty() {
-            self.uses.push((cpu, deeds.uses));
-        }
-    }
-
     /// Let a vCPU check the gate again, and note that its thread must be woken if it sleeps.
     fn ring(&mut self, cpu: usize, place: &Place) {
         place.bell.fetch_add(1, SeqCst);
         if place.asleep.swap(false, Relaxed) {
             self.to_wake.push(cpu);
         }
-    }
-}
-
-/// Return for each vCPU the sum of the running shares of the other vCPUs on its core.
-fn rivals(busy_permille: &[u32], threads_per_core: usize) -> Vec<u32> {
-    let cores = busy_permille.chunks(threads_per_core.max(1));
-    cores.flat_map(|core| core.iter().map(|own| core.iter().sum::<u32>() - own)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn siblings_are_rivals_and_others_are_not() {
-        assert_eq!(rivals(&[1000, 500, 0, 700], 2), [500, 1000, 700, 0]);
-        assert_eq!(rivals(&[1000, 500], 1), [0, 0]);
     }
 }

@@ -15,11 +15,12 @@
 //! | module | content |
 //! |---|---|
 //! | [`args`] | the arguments of `-plugin` |
-//! | [`cache`], [`branch`], [`memory`], [`lines`] | the sources of stalls |
+//! | [`cache`], [`branch`], [`numa`], [`lines`] | the sources of stalls |
 //! | [`account`] | events to time and counters |
 //! | [`clock`] | virtual time |
 //! | [`times`] | the guest's clocks |
 //! | [`decode`] | the few x86 instructions that matter |
+//! | [`settlement`] | what vCPUs owe for the resources that they share |
 //! | `gate` | where vCPUs wait for each other |
 //! | `vcpu` | state of each vCPU and of the machine |
 //! | `host` | the interface to the host |
@@ -55,5 +56,6 @@ mod numa;
 // QEMU does not load the test binary, so it must not refer to QEMU's symbols.
 #[cfg(not(test))]
 mod qemu;
+mod settlement;
 mod times;
 mod vcpu;

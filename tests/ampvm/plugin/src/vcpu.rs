@@ -12,9 +12,10 @@ use crate::account::{Account, Events};
 use crate::args::Config;
 use crate::branch::Predictor;
 use crate::cache::Cache;
-use crate::gate::{Deeds, Gate, Owed};
+use crate::gate::Gate;
 use crate::lines::{Lines, Shared};
 use crate::numa::{Map, Nodes};
+use crate::settlement::{Deeds, Owed};
 
 /// State that only the vCPU's own thread accesses.
 pub struct Local {
