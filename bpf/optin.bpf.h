@@ -65,19 +65,19 @@ static __always_inline u32 optin_follows(struct cgroup *cgrp)
 /* Send an event about @p to the agent. @maker, unless NULL, forked @p. */
 static __always_inline void send_event(struct task_struct *p, u32 type, struct task_struct *maker)
 {
-	struct bias_event *hint = bpf_ringbuf_reserve(&optin_events, sizeof(*hint), 0);
+	struct bias_event *event = bpf_ringbuf_reserve(&optin_events, sizeof(*event), 0);
 
-	if (!hint) {
+	if (!event) {
 		__sync_fetch_and_add(&optin_lost, 1);
 		return;
 	}
-	hint->start_ns = BPF_CORE_READ(p, group_leader, start_boottime);
-	hint->maker_start_ns = maker ? BPF_CORE_READ(maker, group_leader, start_boottime) : 0;
-	hint->process = p->tgid;
-	hint->maker = maker ? maker->tgid : 0;
-	hint->type = type;
-	hint->pad = 0;
-	bpf_ringbuf_submit(hint, 0);
+	event->start_ns = BPF_CORE_READ(p, group_leader, start_boottime);
+	event->maker_start_ns = maker ? BPF_CORE_READ(maker, group_leader, start_boottime) : 0;
+	event->process = p->tgid;
+	event->maker = maker ? maker->tgid : 0;
+	event->type = type;
+	event->pad = 0;
+	bpf_ringbuf_submit(event, 0);
 }
 
 /*

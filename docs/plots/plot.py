@@ -4,7 +4,7 @@
 
     plot.py RUN METRIC TITLE [--cells A,B] [--arms A,B] > plot.svg
 
-RUN is the folder of the run, or its samples.jsonl or samples.jsonl.xz. METRIC is a key of
+RUN is the directory of the run, or its samples.jsonl or samples.jsonl.xz. METRIC is a key of
 `metrics`; `task.KEY` draws a key of each task of a mix instead, such as task.progress. Of a repeated
 block the last attempt counts. In runs of format 1 every sample counts that is not marked void.
 """

@@ -116,7 +116,7 @@ struct bias_event {
 	u32 pad;
 };
 
-_Static_assert(sizeof(struct bias_event) == 32, "hints are sent as they lie: without padding");
+_Static_assert(sizeof(struct bias_event) == 32, "events are sent as they lie: without padding");
 
 /*
  * Statistics, one array per CPU, written by that CPU. This is their only list:

@@ -157,21 +157,21 @@ fn has_libclang() -> bool {
     let by_config = prefix.into_iter().flat_map(|prefix| [prefix.join("lib"), prefix.join("lib64")]);
     let linked = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let mut named = by_config.chain(env::split_paths(&linked));
-    named.any(|folder| holds_libclang(&folder, 0))
+    named.any(|directory| holds_libclang(&directory, 0))
         || ["/usr", "/usr/local"].iter().any(|root| {
-            let folders = std::fs::read_dir(root).into_iter().flatten().flatten();
-            let libraries = folders.filter(|entry| {
+            let directories = std::fs::read_dir(root).into_iter().flatten().flatten();
+            let libraries = directories.filter(|entry| {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 name.starts_with("lib") || name.starts_with("llvm")
             });
-            libraries.map(|entry| entry.path()).any(|folder| holds_libclang(&folder, 2))
+            libraries.map(|entry| entry.path()).any(|directory| holds_libclang(&directory, 2))
         })
 }
 
 /// Return true if a shared libclang is in this directory or up to `levels` levels below it.
-fn holds_libclang(folder: &Path, levels: u32) -> bool {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn holds_libclang(directory: &Path, levels: u32) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();

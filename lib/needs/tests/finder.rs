@@ -12,13 +12,13 @@ const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Create a directory of scripts, each with its name and the first line of `--version`.
 fn programs(all: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (name, version) in all {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::write(&path, format!("#!/bin/sh\necho '{version}'\necho \"{name} got: $*\"\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    folder
+    directory
 }
 
 fn find(path: &str, args: &[&str]) -> Output {
@@ -34,14 +34,14 @@ fn taken(path: &str) -> String {
 
 #[test]
 fn the_newest_of_any_name_gets_the_arguments() {
-    let folder = programs(&[
+    let directory = programs(&[
         ("clang", "Debian clang version 14.0.6"),
         ("clang-18", "clang version 18.1.8"),
         ("clang-19", "Debian clang version 19.1.7 (3~deb12u1)"),
         ("clang-9", "clang version 9.0.1"),
         ("clang-format", "clang-format version 30.0.0"),
     ]);
-    assert_eq!(taken(&folder.path().to_string_lossy()), "clang-19 got: -c a b.c");
+    assert_eq!(taken(&directory.path().to_string_lossy()), "clang-19 got: -c a b.c");
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn of_equal_ones_the_first_on_the_path_is_taken() {
 
 #[test]
 fn what_is_too_old_or_no_clang_is_told() {
-    let folder = programs(&[("clang", "Debian clang version 14.0.6"), ("clang-22", "gcc 22")]);
-    let output = find(&folder.path().to_string_lossy(), &[]);
+    let directory = programs(&[("clang", "Debian clang version 14.0.6"), ("clang-22", "gcc 22")]);
+    let output = find(&directory.path().to_string_lossy(), &[]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(127));
     assert!(
@@ -89,7 +89,7 @@ fn check(variables: &[(&str, &str)]) -> (bool, String) {
 
 #[test]
 fn a_machine_with_everything_passes_by_any_name_of_the_compiler() {
-    let folder = programs(&[
+    let directory = programs(&[
         ("make", "GNU Make 4.3"),
         ("pkg-config", "1.8.1"),
         ("libclang-19.so.1", ""),
@@ -97,7 +97,7 @@ fn a_machine_with_everything_passes_by_any_name_of_the_compiler() {
         ("other", "clang version 18.1.0"),
         ("older", "clang version 17.0.6"),
     ]);
-    let path = folder.path().to_str().unwrap();
+    let path = directory.path().to_str().unwrap();
     let with = |compiler: &[(&'static str, &'static str)]| {
         // This compiler accepts every header.
         let machine = [("PATH", path), ("LIBCLANG_PATH", path), ("CC", "/bin/true")];
@@ -113,8 +113,8 @@ fn a_machine_with_everything_passes_by_any_name_of_the_compiler() {
 
 #[test]
 fn everything_that_is_missing_is_named_at_once_with_four_commands() {
-    let folder = programs(&[("make", "GNU Make 4.3")]);
-    let path = folder.path().to_str().unwrap();
+    let directory = programs(&[("make", "GNU Make 4.3")]);
+    let path = directory.path().to_str().unwrap();
     let (passes, text) = check(&[("PATH", path), ("LIBCLANG_PATH", "/nowhere"), ("CC", "/bin/false")]);
     assert!(!passes);
     for what in ["compiler for BPF", "libclang", "pkg-config,", "libelf.h", "zlib.h"] {

@@ -115,7 +115,7 @@ fn measure(name: &str, system: &System, limits: &Limits) {
     times.sort_unstable();
     let (median, slowest) = (times[REPEATS / 2], times[REPEATS - 1]);
     println!(
-        "{:>5} CPUs {:>6} tasks  {name:<9} median {:>9.1} us  slowest {:>9.1} us  {:>6} pairs priced  {:>4} swaps",
+        "{:>5} CPUs {:>6} tasks  {name:<9} median {:>9.1} us  slowest {:>9.1} us  {:>6} pairs valued  {:>4} swaps",
         system.cpus.len(),
         system.runners.len(),
         median.as_secs_f64() * 1e6,

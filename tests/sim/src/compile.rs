@@ -84,8 +84,8 @@ pub fn compile(clang: &str, source: Source<'_>, variant: Variant, scratch: &Path
         Variant::Undefined => &["-fsanitize=undefined,integer-divide-by-zero", "-fsanitize-trap=all"],
         Variant::Address => &["-fsanitize=address"],
     });
-    for folder in [source.unit, source.include, source.bpf] {
-        command.arg("-I").arg(folder);
+    for directory in [source.unit, source.include, source.bpf] {
+        command.arg("-I").arg(directory);
     }
     run(command.arg(source.unit.join("unit.c")).arg("-o").arg(&assembly))?;
     let text =

@@ -15,8 +15,8 @@ pub fn describe(case: &Case, fault: &Fault, image: Image<'_>) -> anyhow::Result<
     small.trace = true;
     let kernel = Kernel::new(small.clone(), image)?;
     let fault = kernel.run().err().unwrap_or(fault.clone());
-    let folder = std::env::temp_dir();
-    let file = |end: &str| folder.join(format!("bias_sim-{}.{end}", case.seed));
+    let directory = std::env::temp_dir();
+    let file = |end: &str| directory.join(format!("bias_sim-{}.{end}", case.seed));
     std::fs::write(file("case.json"), small.text())?;
     std::fs::write(file("txt"), kernel.trace_text())?;
     std::fs::write(file("perfetto.json"), kernel.perfetto())?;

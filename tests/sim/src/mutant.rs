@@ -38,22 +38,22 @@ pub fn all() -> Result<Vec<Mutant>> {
 }
 
 impl Mutant {
-    /// Compile the mutated code into `folder` and return the path of the object.
+    /// Compile the mutated code into `directory` and return the path of the object.
     ///
     /// # Errors
     /// Fail if `old` does not occur once, or the code does not compile.
-    pub fn compile(&self, folder: &Path) -> Result<PathBuf> {
-        self.compile_as(folder, Variant::Plain)
+    pub fn compile(&self, directory: &Path) -> Result<PathBuf> {
+        self.compile_as(directory, Variant::Plain)
     }
 
     /// The same, compiled as `variant`.
     ///
     /// # Errors
     /// As above.
-    pub fn compile_as(&self, folder: &Path, variant: Variant) -> Result<PathBuf> {
+    pub fn compile_as(&self, directory: &Path, variant: Variant) -> Result<PathBuf> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).context("tests/sim has no workspace above it")?;
-        let bpf = folder.join("bpf");
+        let bpf = directory.join("bpf");
         std::fs::create_dir_all(&bpf).with_context(|| format!("cannot make {}", bpf.display()))?;
         for entry in std::fs::read_dir(root.join("bpf")).context("cannot read bpf/")? {
             let entry = entry.context("cannot read bpf/")?;
@@ -64,8 +64,8 @@ impl Mutant {
             std::fs::write(bpf.join(entry.file_name()), text).context("cannot copy bpf/")?;
         }
         let source = Source { bpf: &bpf, include: &root.join("lib/include"), unit: &here.join("c") };
-        let object = folder.join("mutant.so");
-        compile::compile(compile::CLANG, source, variant, folder, &object)?;
+        let object = directory.join("mutant.so");
+        compile::compile(compile::CLANG, source, variant, directory, &object)?;
         Ok(object)
     }
 

@@ -19,16 +19,16 @@ fn random_cases_break_no_rule() {
     }
 }
 
-/// Compile the copy of `bpf/` that BIAS_SIM_BPF names into `folder`. Without it return the present
-/// code.
-fn image(folder: &Path) -> Image<'_> {
+/// Compile the copy of `bpf/` that BIAS_SIM_BPF names into `directory`. Without it return the
+/// present code.
+fn image(directory: &Path) -> Image<'_> {
     let Some(bpf) = std::env::var_os("BIAS_SIM_BPF") else { return Image::Plain };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).unwrap();
     let source = Source { bpf: Path::new(&bpf), include: &root.join("lib/include"), unit: &here.join("c") };
-    let scratch = folder.parent().unwrap();
-    compile::compile(compile::CLANG, source, Variant::Plain, scratch, folder).unwrap();
-    Image::File(folder)
+    let scratch = directory.parent().unwrap();
+    compile::compile(compile::CLANG, source, Variant::Plain, scratch, directory).unwrap();
+    Image::File(directory)
 }
 
 /// Run BIAS_SIM_SEEDS cases from BIAS_SIM_SEED on and list the broken rules.
@@ -37,8 +37,8 @@ fn image(folder: &Path) -> Image<'_> {
 fn survey() {
     let from: u64 = std::env::var("BIAS_SIM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let count: u64 = std::env::var("BIAS_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);
-    let folder = tempfile::tempdir().unwrap();
-    let object = folder.path().join("unit.so");
+    let directory = tempfile::tempdir().unwrap();
+    let object = directory.path().join("unit.so");
     let image = image(&object);
     let mut rules = std::collections::BTreeMap::<String, Vec<u64>>::new();
     let start = std::time::Instant::now();

@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Run scenarios and random cases until one fails.
 fn find(name: &str) {
     let mutant = mutant::all().unwrap().into_iter().find(|mutant| mutant.name == name).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let object = mutant.compile(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let object = mutant.compile(directory.path()).unwrap();
     let image = Image::File(&object);
     let begun = Instant::now();
     for scenario in scenario::all() {
@@ -37,8 +37,8 @@ fn find(name: &str) {
 fn a_case_shrinks_and_repeats() {
     let mutants = mutant::all().unwrap();
     let mutant = mutants.iter().find(|mutant| mutant.name == "skipped_affinity_of_request").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let object = mutant.compile(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let object = mutant.compile(directory.path()).unwrap();
     let image = Image::File(&object);
     let (case, fault) = campaign::find(0.., image).unwrap().unwrap();
     let small = shrink::shrink(&case, &fault.rule, image);

@@ -13,11 +13,11 @@ use bias_sim::random;
 use bias_sim::unit::Image;
 
 /// Compile `bpf/` with `new` in place of `old` in main.bpf.c.
-fn changed(folder: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
-    changed_as(folder, old, new, Variant::Plain)
+fn changed(directory: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
+    changed_as(directory, old, new, Variant::Plain)
 }
 
-fn changed_as(folder: &Path, old: &str, new: &str, variant: Variant) -> anyhow::Result<PathBuf> {
+fn changed_as(directory: &Path, old: &str, new: &str, variant: Variant) -> anyhow::Result<PathBuf> {
     let text = |text: &str| text.to_owned();
     let mutant = Mutant {
         name: text("changed"),
@@ -26,23 +26,24 @@ fn changed_as(folder: &Path, old: &str, new: &str, variant: Variant) -> anyhow::
         old: text(old),
         new: text(new),
     };
-    mutant.compile_as(folder, variant)
+    mutant.compile_as(directory, variant)
 }
 
 const LINE: &str = "	if (makes_way(p, cpu, cctx))";
 
 #[test]
 fn an_unknown_kfunc_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = changed(folder.path(), LINE, "	if (scx_bpf_cpuperf_cap(cpu) && makes_way(p, cpu, cctx))")
+    let directory = tempfile::tempdir().unwrap();
+    let error = changed(directory.path(), LINE, "	if (scx_bpf_cpuperf_cap(cpu) && makes_way(p, cpu, cctx))")
         .unwrap_err();
     assert!(format!("{error:#}").contains("'scx_bpf_cpuperf_cap'"), "{error:#}");
 }
 
 #[test]
 fn an_unknown_field_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = changed(folder.path(), LINE, "	if (p->static_prio && makes_way(p, cpu, cctx))").unwrap_err();
+    let directory = tempfile::tempdir().unwrap();
+    let error =
+        changed(directory.path(), LINE, "	if (p->static_prio && makes_way(p, cpu, cctx))").unwrap_err();
     assert!(format!("{error:#}").contains("'static_prio'"), "{error:#}");
 }
 
@@ -84,9 +85,9 @@ fn run_child(object: &Path, preload: Option<&str>) -> (bool, String) {
 /// BPF defines a division by zero, and the host does not. It ends the run with its place and case.
 #[test]
 fn a_division_by_zero_ends_the_run_with_its_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let object =
-        changed(folder.path(), LINE, "	if (now / cctx->yielded && makes_way(p, cpu, cctx))").unwrap();
+        changed(directory.path(), LINE, "	if (now / cctx->yielded && makes_way(p, cpu, cctx))").unwrap();
     let (success, text) = run_child(&object, None);
     assert!(!success && text.contains("division by zero") && text.contains("main.bpf.c:"), "{text}");
     assert!(text.contains("\"machine\":\"2P\""), "{text}");
@@ -94,9 +95,9 @@ fn a_division_by_zero_ends_the_run_with_its_place() {
 
 #[test]
 fn a_shift_beyond_the_width_ends_the_run_with_its_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let object =
-        changed(folder.path(), LINE, "	if ((now << (64 + cpu)) && makes_way(p, cpu, cctx))").unwrap();
+        changed(directory.path(), LINE, "	if ((now << (64 + cpu)) && makes_way(p, cpu, cctx))").unwrap();
     let (success, text) = run_child(&object, None);
     assert!(!success && text.contains("a shift beyond the width"), "{text}");
 }
@@ -104,11 +105,11 @@ fn a_shift_beyond_the_width_ends_the_run_with_its_place() {
 /// Checks of undefined behaviour see an index out of range. The trap ends the process.
 #[test]
 fn undefined_behaviour_ends_the_run() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let index = "	if (slow_lists[now ? 2 + cpu : 0].nr > 1 || makes_way(p, cpu, cctx))";
-    let object = changed_as(folder.path(), LINE, index, Variant::Undefined).unwrap();
+    let object = changed_as(directory.path(), LINE, index, Variant::Undefined).unwrap();
     assert!(!run_child(&object, None).0);
-    let object = changed_as(folder.path(), LINE, LINE, Variant::Undefined).unwrap();
+    let object = changed_as(directory.path(), LINE, LINE, Variant::Undefined).unwrap();
     assert!(run_child(&object, None).0);
 }
 
@@ -125,12 +126,12 @@ fn asan() -> Option<String> {
 #[ignore = "needs gcc's libasan"]
 fn addresses_are_valid() {
     let asan = asan().unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let beyond = "	if (((volatile u32 *)&band_high)[2] > 1 || makes_way(p, cpu, cctx))";
-    let object = changed_as(folder.path(), LINE, beyond, Variant::Address).unwrap();
+    let object = changed_as(directory.path(), LINE, beyond, Variant::Address).unwrap();
     let (success, text) = run_child(&object, Some(&asan));
     assert!(!success && text.contains("global-buffer-overflow"), "{text}");
-    let object = changed_as(folder.path(), LINE, LINE, Variant::Address).unwrap();
+    let object = changed_as(directory.path(), LINE, LINE, Variant::Address).unwrap();
     let (success, text) = run_child(&object, Some(&asan));
     assert!(success, "{text}");
 }
@@ -138,8 +139,8 @@ fn addresses_are_valid() {
 /// The same code, unchanged, passes: the two tests above do not fail for another reason.
 #[test]
 fn the_unchanged_code_ends_no_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let object = changed(folder.path(), LINE, LINE).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let object = changed(directory.path(), LINE, LINE).unwrap();
     let (success, text) = run_child(&object, None);
     assert!(success, "{text}");
 }

@@ -16,10 +16,10 @@ use bias_sim::{campaign, fault_report, random, scenario};
 fn nothing_is_undefined() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let object = folder.path().join("undefined.so");
+    let directory = tempfile::tempdir().unwrap();
+    let object = directory.path().join("undefined.so");
     let source = Source { bpf: &root.join("bpf"), include: &root.join("lib/include"), unit: &here.join("c") };
-    compile::compile(compile::CLANG, source, Variant::Undefined, folder.path(), &object).unwrap();
+    compile::compile(compile::CLANG, source, Variant::Undefined, directory.path(), &object).unwrap();
     for scenario in scenario::all() {
         assert_eq!(campaign::reach(&scenario, Image::File(&object)).unwrap(), None, "{}", scenario.name);
     }

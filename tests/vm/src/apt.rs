@@ -72,7 +72,7 @@ fn is_bookworm(os_release: &str) -> bool {
 /// A private apt configuration that is ready for use.
 pub struct Apt {
     config: PathBuf,
-    folder: PathBuf,
+    directory: PathBuf,
     suites: Suites,
 }
 
@@ -83,26 +83,26 @@ impl Apt {
     /// # Errors
     /// The machine's sources name no Debian mirror, or the lists cannot be fetched.
     pub fn open(suites: Suites) -> Result<Self> {
-        let folder = cache::root()?.join("apt").join(suites.name());
+        let directory = cache::root()?.join("apt").join(suites.name());
         for part in ["lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(folder.join(part))
-                .with_context(|| format!("cannot create {}", folder.display()))?;
+            fs::create_dir_all(directory.join(part))
+                .with_context(|| format!("cannot create {}", directory.display()))?;
         }
         let targets = Command::new("apt-get")
             .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
             .output()
             .context("cannot run apt-get")?;
         let sources = source_list(&String::from_utf8_lossy(&targets.stdout), suites)?;
-        let config = folder.join("apt.conf");
+        let config = directory.join("apt.conf");
         let text = format!(
-            "Dir::Etc::SourceList \"{folder}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
-             Dir::State::Lists \"{folder}/lists\";\nDir::Cache \"{folder}/cache\";\nAPT::Sandbox::User \"root\";\n",
-            folder = folder.display()
+            "Dir::Etc::SourceList \"{directory}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
+             Dir::State::Lists \"{directory}/lists\";\nDir::Cache \"{directory}/cache\";\nAPT::Sandbox::User \"root\";\n",
+            directory = directory.display()
         );
-        let changed = fs::read_to_string(folder.join("sources.list")).ok().as_ref() != Some(&sources);
-        fs::write(folder.join("sources.list"), sources).context("cannot write the private source list")?;
+        let changed = fs::read_to_string(directory.join("sources.list")).ok().as_ref() != Some(&sources);
+        fs::write(directory.join("sources.list"), sources).context("cannot write the private source list")?;
         fs::write(&config, text).context("cannot write the private apt configuration")?;
-        let apt = Self { config, folder, suites };
+        let apt = Self { config, directory, suites };
         if changed || apt.lists_are_old() {
             apt.update()?;
         }
@@ -110,7 +110,7 @@ impl Apt {
     }
 
     fn stamp(&self) -> PathBuf {
-        self.folder.join("updated")
+        self.directory.join("updated")
     }
 
     fn lists_are_old(&self) -> bool {
@@ -121,7 +121,7 @@ impl Apt {
     fn update(&self) -> Result<()> {
         let mut step =
             Step::new(format!("fetching Debian's package lists ({})", self.suites.suites().join(", ")));
-        run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.folder.join("log"))
+        run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.directory.join("log"))
             .context("cannot fetch Debian's package lists; is the network up?")?;
         fs::write(self.stamp(), "").context("cannot write in the cache directory")?;
         step.done("");
@@ -165,25 +165,31 @@ impl Apt {
             command
         };
         command.args(["-q", "-y", "--no-install-recommends", "install"]).args(packages);
-        run_logged(&mut step, &mut command, &self.folder.join("log"))?;
+        run_logged(&mut step, &mut command, &self.directory.join("log"))?;
         step.done("");
         Ok(())
     }
 
-    /// Download packages into `folder` and unpack them into `root`.
+    /// Download packages into `directory` and unpack them into `root`.
     ///
     /// # Errors
     /// A package is not in the archive, or the download or the unpacking fails.
-    pub fn download(&self, step: &mut Step, packages: &[String], folder: &Path, root: &Path) -> Result<()> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let log = folder.join("log");
+    pub fn download(
+        &self,
+        step: &mut Step,
+        packages: &[String],
+        directory: &Path,
+        root: &Path,
+    ) -> Result<()> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        let log = directory.join("log");
         run_logged(
             step,
-            self.command("apt-get").args(["-q", "download"]).args(packages).current_dir(folder),
+            self.command("apt-get").args(["-q", "download"]).args(packages).current_dir(directory),
             &log,
         )
         .with_context(|| format!("cannot download {}", packages.join(" ")))?;
-        for file in fs::read_dir(folder).context("cannot read a download directory")? {
+        for file in fs::read_dir(directory).context("cannot read a download directory")? {
             let path = file.context("cannot read a download directory")?.path();
             if path.extension().is_some_and(|extension| extension == "deb") {
                 run_logged(step, Command::new("dpkg-deb").arg("-x").arg(&path).arg(root), &log)?;

@@ -18,15 +18,15 @@ pub fn workspace() -> PathBuf {
 
 /// Return the directory `tests/ampvm` of the source tree.
 #[must_use]
-pub fn ampvm_folder() -> PathBuf {
+pub fn ampvm_directory() -> PathBuf {
     workspace().join("tests/ampvm")
 }
 
 /// Return cargo's target directory for this workspace.
 #[must_use]
-pub fn target_folder() -> PathBuf {
+pub fn target_directory() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => workspace().join(folder),
+        Some(directory) => workspace().join(directory),
         None => workspace().join("target"),
     }
 }
@@ -62,6 +62,6 @@ pub fn emulator() -> Result<Emulator> {
     if !status.success() {
         bail!("building the QEMU plugin failed; cargo's messages are above");
     }
-    let folder = target_folder().join("release");
-    Ok(Emulator { plugin: folder.join("libampvm_plugin.so"), ampctl: folder.join("ampctl") })
+    let directory = target_directory().join("release");
+    Ok(Emulator { plugin: directory.join("libampvm_plugin.so"), ampctl: directory.join("ampctl") })
 }

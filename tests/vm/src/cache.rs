@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 /// Neither XDG_CACHE_HOME nor HOME is set, or the directory cannot be made.
 pub fn root() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
+        Some(directory) => PathBuf::from(directory),
         None => PathBuf::from(
             std::env::var_os("HOME").ok_or_else(|| anyhow!("HOME is not set; set it or XDG_CACHE_HOME"))?,
         )
@@ -49,8 +49,8 @@ struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
 
 /// Take the lock `name`, and wait if another process holds it. `waiting` is called once before the
 /// wait.
-fn lock_in(folder: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
-    let path = folder.join(format!("{name}.lock"));
+fn lock_in(directory: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
+    let path = directory.join(format!("{name}.lock"));
     let mut waiting = Some(waiting);
     let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     loop {
@@ -78,19 +78,19 @@ pub fn entry(kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> 
 }
 
 fn entry_in(root: &Path, kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    let folder = root.join(kind);
-    let path = folder.join(name);
+    let directory = root.join(kind);
+    let path = directory.join(name);
     if path.is_dir() {
         return Ok(path);
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
     let waiting = || eprintln!("xtask: waiting for another xtask that prepares {kind}/{name}");
-    let _lock = lock_in(&folder, &format!(".{name}"), waiting)?;
+    let _lock = lock_in(&directory, &format!(".{name}"), waiting)?;
     if path.is_dir() {
         return Ok(path);
     }
     // An interrupted process left a directory at this path, because this process holds the lock.
-    let temporary = folder.join(format!(".making-{name}"));
+    let temporary = directory.join(format!(".making-{name}"));
     if temporary.exists() {
         fs::remove_dir_all(&temporary).with_context(|| format!("cannot remove {}", temporary.display()))?;
     }
@@ -115,19 +115,19 @@ mod tests {
 
     #[test]
     fn an_interrupted_entry_is_not_an_entry() {
-        let folder = tempfile::tempdir().unwrap();
-        let failed = entry_in(folder.path(), "test-cache", "x", |path| {
+        let directory = tempfile::tempdir().unwrap();
+        let failed = entry_in(directory.path(), "test-cache", "x", |path| {
             fs::write(path.join("half"), "")?;
             Err(anyhow!("interrupted"))
         });
         assert!(failed.is_err());
-        assert!(!folder.path().join("test-cache/x").exists());
-        let made = entry_in(folder.path(), "test-cache", "x", |path| {
+        assert!(!directory.path().join("test-cache/x").exists());
+        let made = entry_in(directory.path(), "test-cache", "x", |path| {
             assert!(!path.join("half").exists());
             fs::write(path.join("whole"), "").map_err(Into::into)
         });
         assert!(made.unwrap().join("whole").exists());
-        let kept = entry_in(folder.path(), "test-cache", "x", |_| Err(anyhow!("must not be made again")));
+        let kept = entry_in(directory.path(), "test-cache", "x", |_| Err(anyhow!("must not be made again")));
         assert!(kept.is_ok());
     }
 }

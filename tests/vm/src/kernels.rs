@@ -76,11 +76,11 @@ pub fn ensure(name: &str) -> Result<Kernel> {
 
 fn provide(entry: &Entry) -> Result<Kernel> {
     let name = &entry.name;
-    let (folder, module) = match &entry.origin {
+    let (directory, module) = match &entry.origin {
         Origin::Built { source } => {
-            let folder = build::ensure(name, source)?;
-            let module = module::against_tree(name, &folder)?;
-            (folder, Ok(module))
+            let directory = build::ensure(name, source)?;
+            let module = module::against_tree(name, &directory)?;
+            (directory, Ok(module))
         }
         Origin::Debian { release, packages, module } => {
             let module = match module {
@@ -91,8 +91,8 @@ fn provide(entry: &Entry) -> Result<Kernel> {
         }
     };
     Ok(Kernel {
-        image: folder.join("vmlinuz"),
-        config: Some(folder.join("config")).filter(|path| path.is_file()),
+        image: directory.join("vmlinuz"),
+        config: Some(directory.join("config")).filter(|path| path.is_file()),
         virtiofs: matches!(entry.origin, Origin::Debian { .. }),
         module,
     })

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::guest;
 use crate::prepare::Vm;
 use crate::programs::write_script;
-use crate::run_folder::RunFolder;
+use crate::run_directory::RunDirectory;
 use crate::tsc;
 
 /// Distance between two nodes in the guest's SLIT. A node's distance to itself is 10.
@@ -52,10 +52,10 @@ const KERNEL_ARGS: &[&str] = &[
 
 impl Vm {
     /// Fill the run's directory with the scripts that guest and host run.
-    pub(crate) fn prepare(&self, command: &[String]) -> Result<RunFolder> {
+    pub(crate) fn prepare(&self, command: &[String]) -> Result<RunDirectory> {
         fs::create_dir_all(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
         let out = self.out.canonicalize().with_context(|| format!("cannot open {}", self.out.display()))?;
-        let run = RunFolder { path: out.join(".vm") };
+        let run = RunDirectory { path: out.join(".vm") };
         if run.path.exists() {
             fs::remove_dir_all(&run.path).with_context(|| format!("cannot empty {}", run.path.display()))?;
         }
@@ -91,7 +91,7 @@ impl Vm {
     /// are the sockets of [`crate::ports`].
     pub(crate) fn launcher(
         &self,
-        run: &RunFolder,
+        run: &RunDirectory,
         scratch: &Path,
         stdout: &str,
         stderr: &str,
@@ -104,7 +104,7 @@ impl Vm {
         command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
         match &self.virtiofsd {
             // virtme-run takes the first virtiofsd in the search path.
-            Some(folder) => command.env("PATH", prefixed_path(folder)),
+            Some(directory) => command.env("PATH", prefixed_path(directory)),
             None => command.arg("--force-9p"),
         };
         command.env("TMPDIR", scratch);
@@ -145,7 +145,7 @@ impl Vm {
         (0..nodes).flat_map(|k| ["--numa".to_string(), node(k)]).chain(distances).collect()
     }
 
-    fn qemu_args(&self, run: &RunFolder, stdout: &str, stderr: &str) -> Vec<String> {
+    fn qemu_args(&self, run: &RunDirectory, stdout: &str, stderr: &str) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
         // virtme-run adds six such devices. By default each has 64 event files, and QEMU's main
@@ -189,9 +189,9 @@ impl Vm {
     }
 }
 
-/// Return the search path with `folder` as its first element.
-fn prefixed_path(folder: &Path) -> std::ffi::OsString {
-    let mut path = folder.as_os_str().to_os_string();
+/// Return the search path with `directory` as its first element.
+fn prefixed_path(directory: &Path) -> std::ffi::OsString {
+    let mut path = directory.as_os_str().to_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     path

@@ -95,13 +95,13 @@ pub fn vm(wish: &Wish) -> Result<Vm> {
     Ok(Vm {
         virtme_run: tools::virtme_run()?,
         qemu: qemu::find()?,
-        virtiofsd: kernel.virtiofs.then(tools::virtiofsd_folder).transpose()?,
+        virtiofsd: kernel.virtiofs.then(tools::virtiofsd_directory).transpose()?,
         kernel,
         machine: wish.machine.clone(),
         emulator: wish.emulation.then(build::emulator).transpose()?,
         memory_mib: MEMORY_MIB,
         timeout: wish.timeout,
-        out: wish.out.clone().map_or_else(new_run_folder, Ok)?,
+        out: wish.out.clone().map_or_else(new_run_directory, Ok)?,
         module_params: Vec::new(),
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),
@@ -110,14 +110,14 @@ pub fn vm(wish: &Wish) -> Result<Vm> {
 }
 
 /// Create a directory for a run, and remove the oldest ones beyond the limit.
-fn new_run_folder() -> Result<PathBuf> {
-    let runs = build::target_folder().join("vm");
+fn new_run_directory() -> Result<PathBuf> {
+    let runs = build::target_directory().join("vm");
     fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
     prune(&runs);
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let folder = runs.join(format!("run-{}-{}", time.as_millis(), std::process::id()));
-    fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    Ok(folder)
+    let directory = runs.join(format!("run-{}-{}", time.as_millis(), std::process::id()));
+    fs::create_dir(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    Ok(directory)
 }
 
 /// Remove all but the newest runs. The limit is large enough that a run in progress is among those

@@ -13,7 +13,10 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // depmod is in a directory for administrators, which is missing in an ordinary user's path.
     let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(extra).map(|folder| folder.join(name)).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .chain(extra)
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file())
 }
 
 /// Return the first line of a program's output, or an empty text if it cannot run.

@@ -35,7 +35,7 @@ use crate::interrupt;
 use crate::ports::{Port, Sink};
 use crate::prepare::Vm;
 use crate::process::Guest;
-use crate::run_folder::RunFolder;
+use crate::run_directory::RunDirectory;
 use crate::steps::StatusLine;
 use crate::verdict::{Late, Verdict, judge};
 
@@ -146,7 +146,7 @@ impl Vm {
     fn watch(
         &self,
         guest: &mut Guest,
-        run: &RunFolder,
+        run: &RunDirectory,
         page: Option<&Page>,
         line: &StatusLine,
     ) -> Result<Watched> {

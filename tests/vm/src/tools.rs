@@ -24,16 +24,16 @@ const VIRTIOFSD: &str = "1.14.0";
 /// # Errors
 /// Python cannot create the environment, or the package index is unreachable.
 pub fn virtme_run() -> Result<PathBuf> {
-    let folder = python_package("virtme-ng", VIRTME_NG, "which boots kernels on the host's files")?;
+    let directory = python_package("virtme-ng", VIRTME_NG, "which boots kernels on the host's files")?;
     // The scripts in bin/ contain the directory's temporary name. This script starts the
     // interpreter with the module instead, and Python finds the environment next to its own link.
-    let launcher = folder.join("virtme-run");
+    let launcher = directory.join("virtme-run");
     if !launcher.exists() {
         let text = format!(
             "#!/bin/sh\nexec '{}/bin/python3' -c 'import sys; from virtme.commands.run import main; sys.exit(main())' \"$@\"\n",
-            folder.display()
+            directory.display()
         );
-        let fresh = folder.join(format!(".virtme-run-{}", std::process::id()));
+        let fresh = directory.join(format!(".virtme-run-{}", std::process::id()));
         write_script(&fresh, &text)?;
         std::fs::rename(&fresh, &launcher).context("cannot write in the cache directory")?;
     }
@@ -45,28 +45,28 @@ pub fn virtme_run() -> Result<PathBuf> {
 /// # Errors
 /// Python cannot create the environment, or the package index is unreachable.
 pub fn clang_format() -> Result<PathBuf> {
-    let folder = python_package("clang-format", CLANG_FORMAT, "which checks the format of C files")?;
+    let directory = python_package("clang-format", CLANG_FORMAT, "which checks the format of C files")?;
     // The package's launcher in bin/ contains the directory's temporary name, so use the program
     // itself.
     let pattern = "lib/python3*/site-packages/clang_format/data/bin/clang-format";
-    let found = Command::new("sh").arg("-c").arg(format!("ls {pattern}")).current_dir(&folder).output();
+    let found = Command::new("sh").arg("-c").arg(format!("ls {pattern}")).current_dir(&directory).output();
     let found = found.context("cannot look for clang-format")?;
     let path = String::from_utf8_lossy(&found.stdout).trim().to_string();
     anyhow::ensure!(
         !path.is_empty(),
         "the Python package clang-format {CLANG_FORMAT} holds no program at {pattern}"
     );
-    Ok(folder.join(path))
+    Ok(directory.join(path))
 }
 
 /// Return a Python environment in the cache directory that holds one package.
 fn python_package(name: &str, version: &str, purpose: &str) -> Result<PathBuf> {
-    cache::entry("venv", &format!("{name}-{version}"), |folder| {
+    cache::entry("venv", &format!("{name}-{version}"), |directory| {
         let mut step = Step::new(format!("installing {name} {version}, {purpose}"));
         let log = cache::root()?.join("venv").join("log");
-        run_logged(&mut step, Command::new("python3").args(["-m", "venv"]).arg(folder), &log)
+        run_logged(&mut step, Command::new("python3").args(["-m", "venv"]).arg(directory), &log)
             .context("cannot make a Python environment; is python3-venv installed?")?;
-        let mut pip = Command::new(folder.join("bin/python3"));
+        let mut pip = Command::new(directory.join("bin/python3"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
         pip.arg(format!("{name}=={version}"));
         run_logged(&mut step, &mut pip, &log)
@@ -96,7 +96,7 @@ pub fn nextest() -> Result<PathBuf> {
 ///
 /// # Errors
 /// The program cannot be built.
-pub fn virtiofsd_folder() -> Result<PathBuf> {
+pub fn virtiofsd_directory() -> Result<PathBuf> {
     match find_program("virtiofsd") {
         Some(path) => Ok(path.parent().unwrap_or(Path::new("/")).to_path_buf()),
         None => {
@@ -107,18 +107,21 @@ pub fn virtiofsd_folder() -> Result<PathBuf> {
 
 /// Build a published program into the cache, and return the directory that contains it.
 fn cargo_install(name: &str, version: &str, options: &[&str], why: &str) -> Result<PathBuf> {
-    let folder = cache::entry("tools", &format!("{name}-{version}"), |folder| {
+    let directory = cache::entry("tools", &format!("{name}-{version}"), |directory| {
         let mut step = Step::new(format!("building {name} {version}, {why}; this takes minutes"));
         let log = cache::root()?.join("tools").join("log");
         let mut cargo = Command::new("cargo");
-        cargo.args(["install", "--locked", "--version", version, name, "--root"]).arg(folder).args(options);
+        cargo
+            .args(["install", "--locked", "--version", version, name, "--root"])
+            .arg(directory)
+            .args(options);
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
         // Build outside the workspace, whose target directory, flags and lints must not apply.
-        cargo.current_dir("/").env("CARGO_TARGET_DIR", folder.join("target")).env_remove("RUSTFLAGS");
+        cargo.current_dir("/").env("CARGO_TARGET_DIR", directory.join("target")).env_remove("RUSTFLAGS");
         run_logged(&mut step, &mut cargo, &log)?;
-        std::fs::remove_dir_all(folder.join("target")).context("cannot remove a build directory")?;
+        std::fs::remove_dir_all(directory.join("target")).context("cannot remove a build directory")?;
         step.done("");
         Ok(())
     })?;
-    Ok(folder.join("bin"))
+    Ok(directory.join("bin"))
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 fn ab(out: &Path, more: &[&str]) -> String {
     let status = build::cargo().args(["build", "--quiet", "--locked", "--release"]).status().unwrap();
     assert!(status.success(), "the programs do not build");
-    let mut command = Command::new(build::target_folder().join("release/bias-bench"));
+    let mut command = Command::new(build::target_directory().join("release/bias-bench"));
     command.current_dir(build::workspace()).args(["ab", "--vm", "SYM", "--no-emulation", "--seed", "7"]);
     command.args(["--arms", "default,scx_bias", "--cells", "2compute+1chase,pingpong@0", "--window", "0.2"]);
     command.args(["--stretch", "2", "--out"]).arg(out).args(more);
@@ -27,8 +27,8 @@ fn json(path: &Path) -> Value {
 
 #[test]
 fn a_run_is_measured_reported_and_resumed() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
     let text = ab(&out, &["--blocks", "1"]);
     assert!(text.contains("scx_bias against default") && text.contains("too few"), "{text}");
     let samples = || std::fs::read_to_string(out.join("samples.jsonl")).unwrap().lines().count();

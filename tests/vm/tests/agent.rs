@@ -70,7 +70,7 @@ fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
         &format!("a file that others can write is refused: {open}"),
         open.contains("chmod go-w") && open.ends_with('2'),
     );
-    expect.holds("folder and socket are private", text("modes") == "700\n600");
+    expect.holds("directory and socket are private", text("modes") == "700\n600");
     expect.holds(
         &format!("other users are refused: {} {}", text("other.code"), text("other.err")),
         text("other.code") == "3\n3"

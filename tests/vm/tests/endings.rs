@@ -59,11 +59,11 @@ fn a_hang_is_ended_and_named_and_leaves_nothing_behind() {
     vm.timeout = Duration::from_secs(2);
     let outcome = shell(&vm, "sleep 1000");
     assert_eq!(outcome.verdict.code(), exit::VM_HANG);
-    let folder = vm.out.to_string_lossy().into_owned();
+    let directory = vm.out.to_string_lossy().into_owned();
     let left = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
-        line.contains("qemu-system") && line.contains(&folder)
+        line.contains("qemu-system") && line.contains(&directory)
     });
     assert!(!left, "QEMU outlived its run");
 }

@@ -20,7 +20,7 @@ const CTRL_C_MS: [u64; 6] = [100, 500, 1500, 4000, 8000, 13_000];
 fn xtask() -> PathBuf {
     let built = build::cargo().args(["build", "--quiet", "--locked", "-p", "xtask"]).status().unwrap();
     assert!(built.success(), "xtask does not build");
-    build::target_folder().join("debug/xtask")
+    build::target_directory().join("debug/xtask")
 }
 
 /// Return a command for `program arguments...` with its own directory for temporary files.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bias_vm::Machine;
-use bias_vm::build::target_folder;
+use bias_vm::build::target_directory;
 use bias_vm::guest::quote;
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Wish};
@@ -30,7 +30,7 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     bias_vm::packages::ensure(consent)?;
     test::programs()?;
     let vm = prepare::vm(&wish)?;
-    let programs = target_folder().join("release");
+    let programs = target_directory().join("release");
     let script = vm.out.join("demo.sh");
     fs::write(&script, guest_script(&programs, args))
         .with_context(|| format!("cannot write {}", script.display()))?;

@@ -58,7 +58,7 @@ fn set_up(consent: Consent) -> Result<i32> {
     packages::ensure(consent)?;
     bias_vm::qemu::find()?;
     tools::virtme_run()?;
-    tools::virtiofsd_folder()?;
+    tools::virtiofsd_directory()?;
     tools::nextest()?;
     eprintln!("xtask: this machine has what the project needs");
     Ok(0)

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use bias_vm::build::{self, cargo, target_folder, workspace};
+use bias_vm::build::{self, cargo, target_directory, workspace};
 use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent};
@@ -97,19 +97,19 @@ fn must(what: &str, command: &mut Command) -> Result<()> {
 /// Check that the packagers' build configures and defines tests.
 fn meson() -> Result<()> {
     let mut step = Step::new("checking meson.build");
-    let folder = target_folder().join("meson");
-    let log = target_folder().join("meson.log");
+    let directory = target_directory().join("meson");
+    let log = target_directory().join("meson.log");
     let mut setup = Command::new("meson");
-    run_logged(&mut step, setup.args(["setup", "--wipe"]).arg(&folder).current_dir(workspace()), &log)
+    run_logged(&mut step, setup.args(["setup", "--wipe"]).arg(&directory).current_dir(workspace()), &log)
         .or_else(|_| {
             // The first run has no directory to wipe.
             let mut setup = Command::new("meson");
-            run_logged(&mut step, setup.arg("setup").arg(&folder).current_dir(workspace()), &log)
+            run_logged(&mut step, setup.arg("setup").arg(&directory).current_dir(workspace()), &log)
         })
         .context("meson.build does not configure")?;
     let mut introspect = Command::new("meson");
     let tests =
-        introspect.args(["introspect", "--tests"]).arg(&folder).output().context("cannot run meson")?;
+        introspect.args(["introspect", "--tests"]).arg(&directory).output().context("cannot run meson")?;
     let tests: Vec<serde_json::Value> =
         serde_json::from_slice(&tests.stdout).context("meson's list of tests is not JSON")?;
     if tests.is_empty() {

@@ -38,8 +38,8 @@ fn add(all: &mut Modules, read: Read<'_>, file: &str, name: &str) {
             at += lines[at..].iter().take_while(|line| line.trim().starts_with("#[")).count();
             at += length(&lines[at..]);
         } else if let ["mod", child, ""] = words[..] {
-            let folder = ["mod.rs", "lib.rs", "main.rs"].iter().find_map(|root| file.strip_suffix(root));
-            let below = folder.map_or_else(|| file.replace(".rs", "/"), str::to_owned);
+            let directory = ["mod.rs", "lib.rs", "main.rs"].iter().find_map(|root| file.strip_suffix(root));
+            let below = directory.map_or_else(|| file.replace(".rs", "/"), str::to_owned);
             let flat = format!("{below}{child}.rs");
             let file = if read(&flat).is_some() { flat } else { format!("{below}{child}/mod.rs") };
             add(all, read, &file, &format!("{name}::{child}"));

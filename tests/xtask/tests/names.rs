@@ -13,8 +13,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Names of files that cargo or the language gives.
 const GIVEN: &[&str] = &["mod.rs", "tests.rs", "lib.rs", "main.rs", "build.rs"];
 
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in read_dir(folder).into_iter().flatten() {
+fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in read_dir(directory).into_iter().flatten() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && name != "target" && !name.starts_with('.') {

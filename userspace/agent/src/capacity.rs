@@ -40,7 +40,7 @@ pub struct Capacity {
 impl Capacity {
     /// Return true if the file gives the cost of busy siblings for every CPU that has siblings.
     /// Otherwise [`bias_policy::sharing::SHARED_DEFAULT`] stands in for it.
-    fn prices_siblings(&self) -> bool {
+    fn has_sibling_costs(&self) -> bool {
         let with_sibling = |cpu: u32| self.table.get(cpu).is_some_and(|entry| self.table.has_sibling(entry));
         self.file.cpus.iter().all(|entry| entry.shared_permille.is_some() || !with_sibling(entry.cpu))
     }
@@ -195,7 +195,7 @@ fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Cap
     if let Some(difference) = identity.difference(&topology.identity()) {
         return Err(difference);
     }
-    if !capacity.prices_siblings() {
+    if !capacity.has_sibling_costs() {
         return Err("the stored table does not say what SMT siblings cost each other".to_owned());
     }
     let seen = calibrate::spot_check(topology, settings).map_err(|failure| failure.message)?;
@@ -289,13 +289,13 @@ mod tests {
     #[test]
     fn a_table_of_before_siblings_were_priced_is_not_reused_where_there_are_any() {
         let mut capacity = capacity();
-        assert!(capacity.prices_siblings());
+        assert!(capacity.has_sibling_costs());
         capacity.table.cpus[2].core = 1;
-        assert!(!capacity.prices_siblings());
+        assert!(!capacity.has_sibling_costs());
         for entry in &mut capacity.file.cpus[1..] {
             entry.shared_permille = Some([1600, 1300, 1000]);
         }
-        assert!(capacity.prices_siblings());
+        assert!(capacity.has_sibling_costs());
     }
 
     #[test]

@@ -24,9 +24,9 @@ fn definitions(text: &str) -> Vec<&str> {
 
 #[test]
 fn state_has_one_owner() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let mut found_in_owner = 0;
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         let mut found = definitions(&text);

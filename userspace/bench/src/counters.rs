@@ -117,7 +117,7 @@ impl ProcessInstructions {
             match open_in(Event { inherit: true, ..Event::new(pmu, config) }, tid, -1, -1) {
                 Ok(file) => files.push(file),
                 // The thread has just ended.
-                Err(_) if !thread_folder(pid).join(tid.to_string()).exists() => {}
+                Err(_) if !thread_directory(pid).join(tid.to_string()).exists() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -135,15 +135,15 @@ impl ProcessInstructions {
     }
 }
 
-fn thread_folder(pid: u32) -> PathBuf {
+fn thread_directory(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/task"))
 }
 
 /// Return the threads of a process.
 fn threads(pid: u32) -> Result<Vec<i32>> {
-    let folder = thread_folder(pid);
-    let entries = std::fs::read_dir(&folder).map_err(|e| {
-        Error::Usage(format!("there is no process {pid} to look at: {}: {e}", folder.display()))
+    let directory = thread_directory(pid);
+    let entries = std::fs::read_dir(&directory).map_err(|e| {
+        Error::Usage(format!("there is no process {pid} to look at: {}: {e}", directory.display()))
     })?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }

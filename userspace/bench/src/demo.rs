@@ -9,7 +9,7 @@ use crate::options::{Printable, SchedulerOptions};
 use crate::progress::Progress;
 use crate::sched::{self, SchedExt};
 use crate::solo::Solo;
-use crate::spec::{CpuList, Kind, Mix};
+use crate::spec::{CpuList, Mix, WorkKind};
 use crate::{Error, Result};
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -65,9 +65,9 @@ pub fn run(options: &DemoOptions) -> Result<DemoReport> {
     let mut progress = Progress::new(2 + 2 * options.mixes.len() as u64);
     progress.stage("speed of every CPU, and of each kind of work alone");
     let mut solo = Solo::probe(options.rounds.fast_cpus.as_ref())?;
-    let kinds: Vec<Kind> = options.mixes.iter().flat_map(Mix::kinds).collect();
+    let kinds: Vec<WorkKind> = options.mixes.iter().flat_map(Mix::kinds).collect();
     solo.add(&kinds)?;
-    let in_out = || std::env::var_os("OUT").map(|folder| PathBuf::from(folder).join("demo.json"));
+    let in_out = || std::env::var_os("OUT").map(|directory| PathBuf::from(directory).join("demo.json"));
     let file = options.out.clone().or_else(in_out);
     let mut result = DemoReport {
         schema: "bias-bench.demo/1",

@@ -27,10 +27,11 @@ pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<String> {
 
 /// Return a directory that programs may write to. If none is writable, return /tmp and let the
 /// programs report the error.
-pub fn writable_folder() -> String {
+pub fn writable_directory() -> String {
     let wanted = ["OUT", "TMPDIR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let usual = ["/tmp", "/run", "/dev/shm"].map(String::from);
-    let writable = |folder: &String| access(folder.as_str(), AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
+    let writable =
+        |directory: &String| access(directory.as_str(), AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
     wanted.chain(usual).find(writable).unwrap_or_else(|| "/tmp".into())
 }
 

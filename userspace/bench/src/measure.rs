@@ -1,7 +1,7 @@
 //! Measurement of one workload that runs alone. All other figures are normalised to it.
 
 use crate::counters::{Counts, ThreadCounters};
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{Result, cpus, task, work};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ impl WorkSample {
 
 /// Run a workload in this process, pinned to `cpu` if that is given. The first step comes before
 /// the measured time.
-pub fn run(kind: &Kind, cpu: Option<usize>, until: Until) -> Result<WorkSample> {
+pub fn run(kind: &WorkKind, cpu: Option<usize>, until: Until) -> Result<WorkSample> {
     let _pinned = cpu.map(cpus::Pinned::to).transpose()?;
     let mut work = work::build(kind);
     work.step();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_number_of_steps_is_kept_exactly() {
-        let sample = run(&Kind::Compute, None, Until::Steps(7)).unwrap();
+        let sample = run(&WorkKind::Compute, None, Until::Steps(7)).unwrap();
         assert_eq!(sample.steps, 7);
         assert_eq!(sample.units % 7, 0);
         assert!(sample.wall_ns > 0);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_time_is_reached() {
         let time = Duration::from_millis(20);
-        let sample = run(&Kind::Branchy, None, Until::Elapsed(time)).unwrap();
+        let sample = run(&WorkKind::Branchy, None, Until::Elapsed(time)).unwrap();
         assert!(sample.wall_ns >= time.as_nanos() as u64 && sample.steps > 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::options::{Printable, rounds, seconds};
 use crate::solo::{self, Solo};
-use crate::spec::{CpuList, Kind, Mix};
+use crate::spec::{CpuList, Mix, WorkKind};
 use crate::task::{Group, Stay, TaskWindow};
 use crate::{Error, Result, metrics, sched::SchedExt};
 use clap::Args;
@@ -161,7 +161,12 @@ pub fn run_with(mix: &Mix, options: &RoundOptions, solo: &Solo) -> Result<MixRep
 }
 
 /// Compute a round's figures from the work of the tasks in `wall_s` seconds.
-pub(crate) fn evaluate(kinds: &[Kind], tasks: &[TaskWindow], wall_s: f64, solo: &Solo) -> Result<MixRound> {
+pub(crate) fn evaluate(
+    kinds: &[WorkKind],
+    tasks: &[TaskWindow],
+    wall_s: f64,
+    solo: &Solo,
+) -> Result<MixRound> {
     let mut reports = Vec::new();
     for (kind, task) in kinds.iter().zip(tasks) {
         let progress = metrics::progress(task.units as f64 / wall_s, solo.rate(kind)?);
@@ -269,7 +274,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_round_follow_from_units_and_times() {
-        let kinds = [Kind::Compute, "chase".parse().unwrap()];
+        let kinds = [WorkKind::Compute, "chase".parse().unwrap()];
         let tasks = [task(200, &[2_000_000_000]), task(18, &[500_000_000, 1_500_000_000])];
         let round = evaluate(&kinds, &tasks, 2.0, &solo()).unwrap();
         assert!((round.tasks[0].progress - 1.0).abs() < 1e-12);
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_changing_task_is_right_where_it_computes_fast_or_stalls_slow() {
-        let kinds: Vec<Kind> = vec!["phases:100".parse().unwrap(), "chase".parse().unwrap()];
+        let kinds: Vec<WorkKind> = vec!["phases:100".parse().unwrap(), "chase".parse().unwrap()];
         let mut changing = task(10, &[600, 400]);
         changing.stalled_ns = vec![200, 300];
         let solo = unequal(&[("phases:100", 10.0), ("chase", 10.0)]);
@@ -312,13 +317,13 @@ mod tests {
 
     #[test]
     fn a_task_that_never_ran_is_infinitely_slow_and_null_in_json() {
-        let round = evaluate(&[Kind::Compute], &[task(0, &[])], 1.0, &solo()).unwrap();
+        let round = evaluate(&[WorkKind::Compute], &[task(0, &[])], 1.0, &solo()).unwrap();
         assert_eq!(round.tasks[0].slowdown, f64::INFINITY);
         assert!(serde_json::to_string(&round).unwrap().contains("\"slowdown\":null"));
     }
 
     #[test]
     fn a_kind_without_solo_rate_is_an_error() {
-        assert!(evaluate(&[Kind::Branchy], &[task(1, &[1])], 1.0, &solo()).is_err());
+        assert!(evaluate(&[WorkKind::Branchy], &[task(1, &[1])], 1.0, &solo()).is_err());
     }
 }

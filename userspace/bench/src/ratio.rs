@@ -7,7 +7,7 @@
 
 use crate::measure::{self, Until, WorkSample};
 use crate::options::{Printable, rounds, seconds};
-use crate::spec::{CpuList, Kind};
+use crate::spec::{CpuList, WorkKind};
 use crate::{Error, Result, cpus, metrics};
 use clap::Args;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct RatioOptions {
     pub cpus: CpuPair,
     /// Kinds of work, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "compute,chase,stalled")]
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<WorkKind>,
     /// Rounds of each kind on each CPU, interleaved. More rounds give steadier medians and take
     /// proportionally longer
     #[arg(long, default_value = "5", value_parser = rounds)]
@@ -102,10 +102,10 @@ pub fn run(options: &RatioOptions) -> Result<RatioReport> {
     let CpuPair(a, b) = options.cpus;
     cpus::require_online(&[a, b])?;
     let mut kinds = options.kinds.clone();
-    if !kinds.contains(&Kind::Compute) {
-        kinds.insert(0, Kind::Compute);
+    if !kinds.contains(&WorkKind::Compute) {
+        kinds.insert(0, WorkKind::Compute);
     }
-    let mut samples: BTreeMap<(Kind, usize), Vec<WorkSample>> = BTreeMap::new();
+    let mut samples: BTreeMap<(WorkKind, usize), Vec<WorkSample>> = BTreeMap::new();
     for round in 0..options.rounds {
         for &kind in &kinds {
             let order = if round % 2 == 0 { [a, b] } else { [b, a] };
@@ -120,8 +120,9 @@ pub fn run(options: &RatioOptions) -> Result<RatioReport> {
         let samples = samples.get(&(kind, cpu)).cloned().unwrap_or_default();
         CpuSide::of(cpu, samples).ok_or_else(|| Error::failed("ratio", "no samples"))
     };
-    let frequencies = [side(Kind::Compute, a)?.cycles_per_ns(), side(Kind::Compute, b)?.cycles_per_ns()];
-    let ratio = |&kind: &Kind| Ok(KindRatio::of(kind, [side(kind, a)?, side(kind, b)?], frequencies));
+    let frequencies =
+        [side(WorkKind::Compute, a)?.cycles_per_ns(), side(WorkKind::Compute, b)?.cycles_per_ns()];
+    let ratio = |&kind: &WorkKind| Ok(KindRatio::of(kind, [side(kind, a)?, side(kind, b)?], frequencies));
     let kinds = options.kinds.iter().map(ratio).collect::<Result<_>>()?;
     Ok(RatioReport { schema: "bias-bench.ratio/1", kinds })
 }
@@ -155,7 +156,7 @@ impl CpuSide {
 }
 
 impl KindRatio {
-    fn of(kind: Kind, sides: [CpuSide; 2], frequencies: [Option<f64>; 2]) -> Self {
+    fn of(kind: WorkKind, sides: [CpuSide; 2], frequencies: [Option<f64>; 2]) -> Self {
         let over = |of: fn(&CpuSide) -> f64| metrics::share(of(&sides[1]), of(&sides[0]));
         let predicted = |i: usize| Some(sides[i].cycles_per_unit? / frequencies[i]?);
         KindRatio {
@@ -212,7 +213,7 @@ mod tests {
             CpuSide::of(0, vec![sample(0, 10, 10_000, 600)]),
             CpuSide::of(2, vec![sample(2, 10, 15_000, 360)]),
         ];
-        let ratio = KindRatio::of(Kind::Branchy, sides.map(Option::unwrap), [Some(0.06), Some(0.024)]);
+        let ratio = KindRatio::of(WorkKind::Branchy, sides.map(Option::unwrap), [Some(0.06), Some(0.024)]);
         assert!((ratio.ratio - 1.5).abs() < 1e-12);
         assert!((ratio.predicted_ratio.unwrap() - 1.5).abs() < 1e-12);
         assert_eq!(ratio.sides[0].stall_external, Some(0.5));

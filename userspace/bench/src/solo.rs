@@ -5,7 +5,7 @@
 //! because another boot may have another machine.
 
 use crate::measure::{self, Until};
-use crate::spec::{CpuList, Kind};
+use crate::spec::{CpuList, WorkKind};
 use crate::{Error, Result, cpus, files, metrics, work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub struct Solo {
 }
 
 /// Return the units per second of a kind alone on one CPU: the median of some rounds.
-pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
+pub fn alone(kind: &WorkKind, cpu: usize) -> Result<f64> {
     let time = Until::Elapsed(SOLO.max(kind.period()));
     let once = || Ok(measure::run(kind, Some(cpu), time)?.units_per_s());
     let rates = std::iter::repeat_with(once).take(SOLO_ROUNDS).collect::<Result<Vec<f64>>>()?;
@@ -53,7 +53,7 @@ pub fn alone(kind: &Kind, cpu: usize) -> Result<f64> {
 
 /// Return the units per second of a kind on one CPU while all its `siblings` compute, as
 /// [`alone`] does.
-pub fn with_busy_siblings(kind: &Kind, cpu: usize, siblings: &[usize]) -> Result<f64> {
+pub fn with_busy_siblings(kind: &WorkKind, cpu: usize, siblings: &[usize]) -> Result<f64> {
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let rate = siblings
@@ -62,7 +62,7 @@ pub fn with_busy_siblings(kind: &Kind, cpu: usize, siblings: &[usize]) -> Result
                 let (sender, pinned) = mpsc::channel();
                 let busy = move || {
                     let pin = cpus::Pinned::to(sibling);
-                    let mut work = work::build(&Kind::Compute);
+                    let mut work = work::build(&WorkKind::Compute);
                     let is_pinned = pin.is_ok();
                     // The receiver waits for this message.
                     let _ = sender.send(pin.as_ref().map(drop).map_err(ToString::to_string));
@@ -88,7 +88,7 @@ impl Solo {
         let mut cpu_speed: BTreeMap<usize, f64> = BTreeMap::new();
         for _ in 0..PROBE_ROUNDS {
             for &cpu in &online {
-                let rate = measure::run(&Kind::Compute, Some(cpu), Until::Elapsed(PROBE))?.units_per_s();
+                let rate = measure::run(&WorkKind::Compute, Some(cpu), Until::Elapsed(PROBE))?.units_per_s();
                 // The best round counts, because a disturbance only ever slows a CPU down.
                 let best = cpu_speed.entry(cpu).or_insert(rate);
                 *best = best.max(rate);
@@ -107,7 +107,7 @@ impl Solo {
     }
 
     /// Measure the kinds that have no rate yet. Return true if there were any.
-    pub fn add(&mut self, kinds: &[Kind]) -> Result<bool> {
+    pub fn add(&mut self, kinds: &[WorkKind]) -> Result<bool> {
         let cpu = self.fastest();
         let mut changed = false;
         for kind in kinds {
@@ -127,7 +127,7 @@ impl Solo {
     }
 
     /// Return the solo rate of a kind, units per second.
-    pub fn rate(&self, kind: &Kind) -> Result<f64> {
+    pub fn rate(&self, kind: &WorkKind) -> Result<f64> {
         let rate = self.rates.get(&kind.to_string()).copied().filter(|rate| *rate > 0.0);
         rate.ok_or_else(|| Error::failed("solo rates", format!("none for {kind}")))
     }
@@ -152,7 +152,7 @@ impl Solo {
 
 /// Return solo rates for `kinds`. Read them from `file` if it exists, measure the missing ones, and
 /// write them back.
-pub fn load_or_measure(file: Option<&Path>, kinds: &[Kind], fast: Option<&CpuList>) -> Result<Solo> {
+pub fn load_or_measure(file: Option<&Path>, kinds: &[WorkKind], fast: Option<&CpuList>) -> Result<Solo> {
     let mut solo = match file.filter(|path| path.exists()) {
         Some(path) => {
             let text = files::read_small_file(path, MAX_FILE_BYTES)?;
@@ -217,9 +217,9 @@ mod tests {
     fn a_rate_with_busy_siblings_is_measured_and_an_absent_sibling_is_named() {
         let online = cpus::online().unwrap().0;
         let (cpu, others) = online.split_first().unwrap();
-        assert!(with_busy_siblings(&Kind::Compute, *cpu, &others[..others.len().min(1)]).unwrap() > 0.0);
+        assert!(with_busy_siblings(&WorkKind::Compute, *cpu, &others[..others.len().min(1)]).unwrap() > 0.0);
         let absent = crate::spec::MAX_CPUS - 1;
-        let error = with_busy_siblings(&Kind::Compute, *cpu, &[absent]).unwrap_err().to_string();
+        let error = with_busy_siblings(&WorkKind::Compute, *cpu, &[absent]).unwrap_err().to_string();
         assert!(error.contains(&format!("CPU {absent}")), "{error}");
     }
 

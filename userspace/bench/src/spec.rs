@@ -5,7 +5,7 @@
 
 mod kind;
 
-pub use kind::{DEFAULT_CHASE_BYTES, DEFAULT_MULTIPLIES, DEFAULT_STREAM_BYTES, Kind, parse_bytes};
+pub use kind::{DEFAULT_CHASE_BYTES, DEFAULT_MULTIPLIES, DEFAULT_STREAM_BYTES, WorkKind, parse_bytes};
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,17 +14,17 @@ const MAX_TASKS: usize = 1024;
 
 /// Tasks that run at the same time. Written `2compute+2chase:4M`; a missing count means 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mix(Vec<(usize, Kind)>);
+pub struct Mix(Vec<(usize, WorkKind)>);
 
 impl Mix {
     /// Return the kind of every task, in order, one entry per task.
-    pub fn tasks(&self) -> Vec<Kind> {
+    pub fn tasks(&self) -> Vec<WorkKind> {
         self.0.iter().flat_map(|&(n, kind)| std::iter::repeat_n(kind, n)).collect()
     }
 
     /// Return each kind once, sorted.
-    pub fn kinds(&self) -> Vec<Kind> {
-        let mut kinds: Vec<Kind> = self.0.iter().map(|&(_, kind)| kind).collect();
+    pub fn kinds(&self) -> Vec<WorkKind> {
+        let mut kinds: Vec<WorkKind> = self.0.iter().map(|&(_, kind)| kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds
@@ -41,7 +41,8 @@ impl FromStr for Mix {
             let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let (number, kind) = part.split_at(digits);
             let number: usize = if number.is_empty() { 1 } else { number.parse().unwrap_or(usize::MAX) };
-            let kind = kind.parse::<Kind>().map_err(|e| format!("{e}; a mix reads like 2compute+2chase"))?;
+            let kind =
+                kind.parse::<WorkKind>().map_err(|e| format!("{e}; a mix reads like 2compute+2chase"))?;
             total = total.saturating_add(number);
             if number == 0 || total > MAX_TASKS {
                 return Err(format!(
@@ -117,7 +118,7 @@ mod tests {
     fn a_mix_reads_as_it_is_written() {
         let mix: Mix = "2compute+chase:4M+stalled:30".parse().unwrap();
         assert_eq!(mix.tasks().len(), 4);
-        assert_eq!(mix.tasks()[3], Kind::Stalled { multiplies: 30 });
+        assert_eq!(mix.tasks()[3], WorkKind::Stalled { multiplies: 30 });
         assert_eq!(mix.kinds().len(), 3);
         assert_eq!(mix.to_string(), "2compute+1chase:4194304+1stalled:30");
     }
@@ -161,7 +162,7 @@ mod tests {
 
         #[test]
         fn parsing_never_panics(text in "\\PC{0,20}") {
-            let _ = (text.parse::<Mix>(), text.parse::<CpuList>(), text.parse::<Kind>());
+            let _ = (text.parse::<Mix>(), text.parse::<CpuList>(), text.parse::<WorkKind>());
         }
     }
 }

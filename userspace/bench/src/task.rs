@@ -30,7 +30,7 @@ pub use slot::{Stay, TaskWindow};
 pub use spawn::{end, spawn};
 
 use crate::shared::Shared;
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{Error, Result, cpus, sched};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -68,7 +68,7 @@ pub struct Group {
 impl Group {
     /// Start one process per kind. Each builds its set and waits. `pins[i]`, if given, pins task i.
     /// Return when all are ready.
-    pub fn start(kinds: &[Kind], pins: &[Option<usize>]) -> Result<Self> {
+    pub fn start(kinds: &[WorkKind], pins: &[Option<usize>]) -> Result<Self> {
         let phase = Shared::new(1)?;
         let slots: Shared<Slot> = Shared::new(kinds.len())?;
         let mut group = Group { phase, slots, pids: Vec::new(), len: kinds.len() };
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn pinned_tasks_are_charged_to_their_cpu_only() {
         let cpu = cpus::online().unwrap().0[0];
-        let group = Group::start(&[Kind::Compute, Kind::Branchy], &[Some(cpu), Some(cpu)]).unwrap();
+        let group = Group::start(&[WorkKind::Compute, WorkKind::Branchy], &[Some(cpu), Some(cpu)]).unwrap();
         let window = group.measure(Duration::from_millis(50), Duration::from_millis(300)).unwrap();
         assert_eq!(window.tasks.len(), 2);
         for task in &window.tasks {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_time_of_each_nature_is_told_apart() {
-        let kinds = ["phases:50".parse().unwrap(), Kind::Compute];
+        let kinds = ["phases:50".parse().unwrap(), WorkKind::Compute];
         let window =
             Group::start(&kinds, &[]).unwrap().measure(Duration::from_millis(30), Duration::from_millis(300));
         let tasks = window.unwrap().tasks;
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_task_that_cannot_start_is_reported() {
-        let error = Group::start(&[Kind::Compute], &[Some(MAX_CPUS - 1)]).err().unwrap();
+        let error = Group::start(&[WorkKind::Compute], &[Some(MAX_CPUS - 1)]).err().unwrap();
         assert!(error.to_string().contains("ended before its time"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! Candidates for a swap, with an upper bound of their gain.
 
 use super::input::{Limits, Runner, Snapshot};
-use super::price::{Pricer, normalised, time_permille};
 use super::slots::{Slots, awaited, doubles};
+use super::valuation::{Valuation, normalised, time_permille};
 use crate::cpuset::CpuSet;
 use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity};
 
@@ -16,7 +16,7 @@ pub(super) struct Candidate<'a> {
     pub cost_permille: [u32; COMPONENTS],
     /// Time of a unit of its work on its CPU [permille].
     pub time_permille: u32,
-    /// Value of staying, see [`Pricer::stays`].
+    /// Value of staying, see [`Valuation::stays`].
     pub stays: i64,
     /// Upper bound of the gain from a move to the other class.
     pub bound: i64,
@@ -30,8 +30,8 @@ impl Candidate<'_> {
 
     /// Return the gain from a move to a CPU of this cost: the value of the move less that of
     /// staying.
-    pub(super) fn worth_on(&self, cost_permille: [u32; COMPONENTS], pricer: &Pricer) -> i64 {
-        pricer.moves(self.time_on(cost_permille)) - self.stays
+    pub(super) fn worth_on(&self, cost_permille: [u32; COMPONENTS], valuation: &Valuation) -> i64 {
+        valuation.moves(self.time_on(cost_permille)) - self.stays
     }
 }
 
@@ -39,7 +39,7 @@ impl Candidate<'_> {
 pub(super) fn candidates<'a>(
     snapshot: &Snapshot<'a>,
     limits: &Limits,
-    pricer: &Pricer,
+    valuation: &Valuation,
 ) -> Vec<Candidate<'a>> {
     let slots = Slots::new(snapshot);
     let awaited = awaited(snapshot, &slots, limits.passing_ns);
@@ -58,7 +58,7 @@ pub(super) fn candidates<'a>(
             let stack_permille = normalised(runner.stack_permille?)?;
             let cost_permille = sharing.cost_permille(cpu);
             let time_permille = time_permille(stack_permille, cost_permille);
-            let stays = pricer.stays(time_permille);
+            let stays = valuation.stays(time_permille);
             Some(Candidate { runner, cpu, stack_permille, cost_permille, time_permille, stays, bound: 0 })
         })
         .collect()
@@ -78,13 +78,13 @@ impl<'a> Pool<'a> {
     /// their upper bounds.
     pub(super) fn new(
         snapshot: &Snapshot,
-        pricer: &Pricer,
+        valuation: &Valuation,
         candidates: impl Iterator<Item = Candidate<'a>>,
     ) -> Self {
         let (up, down): (Vec<_>, Vec<_>) =
             candidates.partition(|candidate| candidate.cpu.class == Class::Slow);
         let (slow, fast) = (Side::of(&up), Side::of(&down));
-        Self { up: fast.bounded(snapshot, pricer, up), down: slow.bounded(snapshot, pricer, down) }
+        Self { up: fast.bounded(snapshot, valuation, up), down: slow.bounded(snapshot, valuation, down) }
     }
 }
 
@@ -109,7 +109,7 @@ impl Side {
     fn bounded<'a>(
         &self,
         snapshot: &Snapshot,
-        pricer: &Pricer,
+        valuation: &Valuation,
         mut others: Vec<Candidate<'a>>,
     ) -> Vec<Candidate<'a>> {
         others.retain(|other| {
@@ -117,7 +117,7 @@ impl Side {
             !confined.map_or(self.cpus, |set| set.common(&self.cpus)).is_empty()
         });
         for other in &mut others {
-            other.bound = other.worth_on(self.best_permille, pricer);
+            other.bound = other.worth_on(self.best_permille, valuation);
         }
         others.sort_unstable_by_key(|other| (std::cmp::Reverse(other.bound), other.cpu.cpu));
         others

@@ -70,8 +70,8 @@ mod input;
 mod pair;
 mod plan;
 mod precheck;
-mod price;
 mod slots;
+mod valuation;
 
 #[cfg(test)]
 mod brute;
@@ -89,4 +89,4 @@ pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
 pub use precheck::{Outlook, Resident, precheck};
 
-pub(crate) use price::{normalised, time_permille};
+pub(crate) use valuation::{normalised, time_permille};

@@ -6,7 +6,7 @@
 
 use super::candidate::{Candidate, Pool};
 use super::input::Snapshot;
-use super::price::Pricer;
+use super::valuation::Valuation;
 
 /// Number of partners that a search tries first, in order of upper bound.
 pub const FIRST_TRIED: usize = 16;
@@ -29,7 +29,7 @@ struct Found {
 
 struct Search<'s, 'a> {
     snapshot: &'s Snapshot<'a>,
-    pricer: &'s Pricer,
+    valuation: &'s Valuation,
     down: &'s [Candidate<'a>],
     taken: Vec<bool>,
     /// All partners before this index are taken.
@@ -38,10 +38,14 @@ struct Search<'s, 'a> {
 }
 
 /// Return the swaps of one pool, and the number of pairs that were evaluated.
-pub(super) fn pairs<'a>(snapshot: &Snapshot<'a>, pricer: &Pricer, pool: &Pool<'a>) -> (Vec<Pair<'a>>, usize) {
+pub(super) fn pairs<'a>(
+    snapshot: &Snapshot<'a>,
+    valuation: &Valuation,
+    pool: &Pool<'a>,
+) -> (Vec<Pair<'a>>, usize) {
     let mut search = Search {
         snapshot,
-        pricer,
+        valuation,
         down: &pool.down,
         taken: vec![false; pool.down.len()],
         first_free: 0,
@@ -97,7 +101,7 @@ impl Search<'_, '_> {
             return best;
         }
         let worth =
-            up.worth_on(down.cost_permille, self.pricer) + down.worth_on(up.cost_permille, self.pricer);
+            up.worth_on(down.cost_permille, self.valuation) + down.worth_on(up.cost_permille, self.valuation);
         if worth > best.map_or(0, |best| best.worth) { Some(Found { at, worth }) } else { best }
     }
 

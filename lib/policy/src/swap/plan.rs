@@ -3,7 +3,7 @@
 use super::candidate::{Candidate, Pool, candidates};
 use super::input::{Limits, Snapshot};
 use super::pair::{Pair, pairs};
-use super::price::{Pricer, work_ns};
+use super::valuation::{Valuation, work_ns};
 use crate::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -52,13 +52,13 @@ pub struct Plan {
 #[must_use]
 pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
     let limits = limits.sane();
-    let pricer = Pricer::new(&limits);
-    let mut all = candidates(snapshot, &limits, &pricer);
+    let valuation = Valuation::new(&limits);
+    let mut all = candidates(snapshot, &limits, &valuation);
     // A stable sort keeps the order by CPU within a node.
     all.sort_by_key(|candidate| candidate.cpu.node);
     let mut draft = Draft::default();
     for of_node in all.chunk_by(|a, b| a.cpu.node == b.cpu.node) {
-        draft.add(&Pool::new(snapshot, &pricer, of_node.iter().copied()), snapshot, &pricer);
+        draft.add(&Pool::new(snapshot, &valuation, of_node.iter().copied()), snapshot, &valuation);
     }
     draft.swaps.sort_unstable_by_key(|(gain, swap)| (Reverse(*gain), swap.up.from));
     draft.swaps.truncate(limits.max_swaps);
@@ -74,11 +74,11 @@ struct Draft {
 }
 
 impl Draft {
-    fn add<'a>(&mut self, pool: &Pool<'a>, snapshot: &Snapshot<'a>, pricer: &Pricer) {
-        let (pairs, evaluated) = pairs(snapshot, pricer, pool);
+    fn add<'a>(&mut self, pool: &Pool<'a>, snapshot: &Snapshot<'a>, valuation: &Valuation) {
+        let (pairs, evaluated) = pairs(snapshot, valuation, pool);
         self.evaluated += evaluated;
         for pair in pairs {
-            self.swaps.push(swap_of(&pair, pricer));
+            self.swaps.push(swap_of(&pair, valuation));
         }
     }
 }
@@ -87,9 +87,9 @@ impl Draft {
 const MILLISECOND_NS: u64 = 1_000_000;
 
 /// Return the swap and its net gain [reference ns].
-fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
-    let (up, up_gain) = move_of(&pair.up, &pair.down, pricer);
-    let (down, down_gain) = move_of(&pair.down, &pair.up, pricer);
+fn swap_of(pair: &Pair, valuation: &Valuation) -> (i64, Swap) {
+    let (up, up_gain) = move_of(&pair.up, &pair.down, valuation);
+    let (down, down_gain) = move_of(&pair.down, &pair.up, valuation);
     let sum = |up_ppm, down_ppm| u64::from(up_ppm) + u64::from(down_ppm);
     let (before, after) = (sum(up.before_ppm, down.before_ppm), sum(up.after_ppm, down.after_ppm));
     let gain_permille = after.saturating_sub(before) * 1000 / before.max(1);
@@ -104,7 +104,7 @@ fn swap_of(pair: &Pair, pricer: &Pricer) -> (i64, Swap) {
 }
 
 /// Return the move of `who` to the CPU of `other`, and its net gain [reference ns].
-fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
+fn move_of(who: &Candidate, other: &Candidate, valuation: &Valuation) -> (Move, i64) {
     let to_permille = who.time_on(other.cost_permille);
     let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;
     let one = Move {
@@ -115,5 +115,5 @@ fn move_of(who: &Candidate, other: &Candidate, pricer: &Pricer) -> (Move, i64) {
         before_ppm: progress_ppm(who.time_permille),
         after_ppm: progress_ppm(to_permille),
     };
-    (one, pricer.gains(who.time_permille, to_permille))
+    (one, valuation.gains(who.time_permille, to_permille))
 }

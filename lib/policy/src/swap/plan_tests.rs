@@ -43,7 +43,7 @@ fn a_small_gain_is_not_worth_a_swap() {
 
 /// A CPU may be slow in one component and best in another.
 #[test]
-fn prices_are_those_of_the_cpus_themselves() {
+fn costs_are_those_of_the_cpus_themselves() {
     let mut system = misplaced();
     // CPU 0 costs as much as the slow CPUs, so only a migration to CPU 1 gains.
     system.cpus[0].cost_permille = SLOW;

@@ -67,7 +67,7 @@ fn stack(row: &TopRow) -> String {
 /// Render the table in `width` columns and at most `height` lines.
 pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Lines {
     let mut lines = wrap(&summary(snapshot), width, 0);
-    lines.extend(hint(snapshot).into_iter().flat_map(|hint| wrap(&hint, width, 0)));
+    lines.extend(note(snapshot).into_iter().flat_map(|note| wrap(&note, width, 0)));
     let head = lines.len();
     let columns = columns_within(width);
     let cells = |cell: &dyn Fn(&Column) -> String| {
@@ -130,8 +130,8 @@ pub(super) fn biases(biases: &BiasCounts) -> String {
     )
 }
 
-/// Return a hint when tasks cannot be distinguished.
-fn hint(snapshot: &Snapshot) -> Option<String> {
+/// Return a note when tasks cannot be distinguished.
+fn note(snapshot: &Snapshot) -> Option<String> {
     if snapshot.tasks.is_empty() {
         return Some(format!("No task ran in {} ms.", snapshot.interval_ms));
     }

@@ -16,12 +16,12 @@
 //!
 //! ```
 //! use ampvm_abi::Page;
-//! let folder = std::env::temp_dir().join(format!("ampvm-doc-{}", std::process::id()));
-//! let page = Page::create(&folder)?;       // before QEMU starts
+//! let directory = std::env::temp_dir().join(format!("ampvm-doc-{}", std::process::id()));
+//! let page = Page::create(&directory)?;       // before QEMU starts
 //! page.init(&[60_000, 24_000]);            // the plugin does this
 //! page.set_speed(1, 12_000)?;              // throttle vCPU 1 to 12 MIPS
 //! assert_eq!(page.json()["vcpus"][1]["mips_milli"], 12_000);
-//! # std::fs::remove_file(&folder).ok();
+//! # std::fs::remove_file(&directory).ok();
 //! # Ok::<(), ampvm_abi::PageError>(())
 //! ```
 

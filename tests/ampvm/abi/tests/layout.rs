@@ -45,8 +45,8 @@ fn c_and_rust_agree_on_every_offset() {
     let source = format!(
         "#include <stddef.h>\n#include <stdio.h>\n#include \"amp_shared.h\"\nint main(void)\n{{\n{lines}return 0;\n}}\n"
     );
-    let folder = tempfile::tempdir().unwrap();
-    let (c, exe) = (folder.path().join("layout.c"), folder.path().join("layout"));
+    let directory = tempfile::tempdir().unwrap();
+    let (c, exe) = (directory.path().join("layout.c"), directory.path().join("layout"));
     std::fs::write(&c, source).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest");
     let cc = std::env::var_os("CC").unwrap_or_else(|| "cc".into());

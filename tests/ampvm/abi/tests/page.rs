@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
 fn two_mappings_of_one_file_see_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("shm");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("shm");
     let host = Page::create(&path).unwrap();
     let guest = Page::open(&path).unwrap();
     assert!(matches!(guest.check(), Err(PageError::NotReady)));
@@ -21,8 +21,8 @@ fn two_mappings_of_one_file_see_each_other() {
 
 #[test]
 fn a_page_of_another_version_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = Page::create(&folder.path().join("shm")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let page = Page::create(&directory.path().join("shm")).unwrap();
     page.init(&[60_000]);
     page.header.version.store(7, Relaxed);
     assert!(matches!(page.check(), Err(PageError::WrongVersion(7))));
@@ -30,18 +30,18 @@ fn a_page_of_another_version_is_refused() {
 
 #[test]
 fn short_missing_and_special_files_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let short = folder.path().join("short");
+    let directory = tempfile::tempdir().unwrap();
+    let short = directory.path().join("short");
     std::fs::write(&short, "x").unwrap();
     assert!(matches!(Page::open(&short), Err(PageError::TooShort(_, 1))));
-    assert!(matches!(Page::open(&folder.path().join("none")), Err(PageError::Map(..))));
-    assert!(matches!(Page::open(folder.path()), Err(PageError::Map(..))));
+    assert!(matches!(Page::open(&directory.path().join("none")), Err(PageError::Map(..))));
+    assert!(matches!(Page::open(directory.path()), Err(PageError::Map(..))));
 }
 
 #[test]
 fn json_lists_every_vcpu_in_use() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = Page::create(&folder.path().join("shm")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let page = Page::create(&directory.path().join("shm")).unwrap();
     page.init(&[60_000, 24_000]);
     page.vcpus[1].counters[0].store(42, Relaxed);
     let json = page.json();
@@ -60,8 +60,8 @@ fn ampctl(args: &[&str]) -> std::process::Output {
 
 #[test]
 fn ampctl_changes_speeds_and_refuses_nonsense_with_the_documented_codes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("shm");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("shm");
     let page = Page::create(&path).unwrap();
     let file = path.to_str().unwrap();
     assert_eq!(ampctl(&["--page", file, "counters"]).status.code(), Some(1), "not set up yet");

@@ -20,9 +20,9 @@ pub(super) struct Holdings {
 impl Holdings {
     /// Read them from `/proc`.
     pub(super) fn of(pid: Pid) -> Result<Self> {
-        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let directory = PathBuf::from(format!("/proc/{pid}"));
         let failed = |e| Error::failed(format!("looking at process {pid}"), e);
-        let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(failed);
+        let read = |name: &str| std::fs::read_to_string(directory.join(name)).map_err(failed);
         let status = read("status")?;
         let memory = status
             .lines()
@@ -32,7 +32,7 @@ impl Holdings {
         let stat = read("stat")?;
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-        let descriptors = std::fs::read_dir(folder.join("fd")).map_err(failed)?.count();
+        let descriptors = std::fs::read_dir(directory.join("fd")).map_err(failed)?.count();
         Ok(Self { descriptors, memory_kb: memory.unwrap_or(0), cpu_s: ticks / 100.0 })
     }
 

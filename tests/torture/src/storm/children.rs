@@ -1,6 +1,6 @@
 //! Children that compute a little and end.
 
-use bias_bench::spec::Kind;
+use bias_bench::spec::WorkKind;
 use bias_bench::task::spawn;
 use bias_bench::work;
 use nix::errno::Errno;
@@ -9,7 +9,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 /// Fork a child that computes a little and ends with `code`, and reap it. Return true if it ended
 /// with that code.
 pub(super) fn ends_with(code: u8) -> bool {
-    let mut work = work::build(&Kind::Compute);
+    let mut work = work::build(&WorkKind::Compute);
     let child = spawn(|| {
         work.step();
         code

@@ -6,10 +6,10 @@
 //! not use, or a class that it has left. The kernel ends a scheduler that acts on such a decision.
 //!
 //! # Approach
-//! A few seats hold one short-lived thread each. A life is a random series of [`Act`]s: work,
-//! sleeps, wakeups from one seat to another, forks. When it ends, the next thread takes the seat.
-//! Meanwhile other threads pick random seats and change the attributes of their threads, in bursts.
-//! A thread keeps its seat until it is joined, so that changes also meet its exit.
+//! A few places hold one short-lived thread each. A life is a random series of [`Act`]s: work,
+//! sleeps, wakeups from one place to another, forks. When it ends, the next thread takes the place.
+//! Meanwhile other threads pick random places and change the attributes of their threads, in
+//! bursts. A thread keeps its place until it is joined, so that changes also meet its exit.
 //!
 //! # Invariants
 //! The acts of every life and the order of every thread's changes follow from the seed. A life has
@@ -24,7 +24,7 @@ use super::slots::WorkerSlot;
 use super::{children, futex};
 use crate::attributes::{self, Policy};
 use bias_bench::cpus;
-use bias_bench::spec::Kind;
+use bias_bench::spec::WorkKind;
 use bias_bench::work;
 use nix::unistd::{Pid, gettid};
 use rand::rngs::ChaCha8Rng;
@@ -34,12 +34,12 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, sleep, yield_now};
 use std::time::Duration;
 
 /// Threads that live at the same time, and threads that change them.
-const SEATS: usize = 6;
+const PLACES: usize = 6;
 const CHANGERS: usize = 2;
 /// Maximum number of acts in a life, and of changes in a burst.
 const MAX_ACTS: usize = 12;
 const MAX_BURST: u32 = 8;
-/// Pause between two bursts, and between two looks at the seats.
+/// Pause between two bursts, and between two looks at the places.
 const PAUSE: Duration = Duration::from_micros(300);
 /// Maximum time for which an act waits for a wakeup.
 const MAX_WAIT: Duration = Duration::from_millis(2);
@@ -52,7 +52,7 @@ enum Act {
     Sleep(Duration),
     /// Wait to be woken.
     Wait,
-    /// Wake the thread in this seat.
+    /// Wake the thread in this place.
     Wake(usize),
     /// Fork a child that ends with this code.
     Fork(u8),
@@ -67,32 +67,32 @@ enum Attribute {
     Policy(Policy),
 }
 
-/// The place of a thread.
+/// A place, which one thread has at a time.
 #[derive(Default)]
-struct Seat {
+struct Place {
     /// Thread that has the place, 0 for none.
     tid: AtomicI32,
     /// Futex that the thread waits on.
     bell: AtomicU32,
 }
 
-/// Return the acts of the `nth` life in a seat.
-fn life(seed: u64, seat: usize, nth: u64) -> Vec<Act> {
-    let mut random = source(seed, seat as u64, nth);
+/// Return the acts of the `nth` life in a place.
+fn life(seed: u64, place: usize, nth: u64) -> Vec<Act> {
+    let mut random = source(seed, place as u64, nth);
     let act = |random: &mut ChaCha8Rng| match random.random_range(0..8) {
         0 | 1 => Act::Work(random.random_range(1..=3)),
         2 => Act::Sleep(Duration::from_micros(random.random_range(0..=500))),
         3 => Act::Wait,
-        4 | 5 => Act::Wake(random.random_range(0..SEATS)),
+        4 | 5 => Act::Wake(random.random_range(0..PLACES)),
         6 => Act::Fork(random.random_range(1..=100)),
         _ => Act::Yield,
     };
     (0..random.random_range(1..=MAX_ACTS)).map(|_| act(&mut random)).collect()
 }
 
-/// Return a random seat and a change for its thread.
+/// Return a random place and a change for its thread.
 fn change(random: &mut ChaCha8Rng, online: &[usize]) -> (usize, Attribute) {
-    let seat = random.random_range(0..SEATS);
+    let place = random.random_range(0..PLACES);
     let attribute = match random.random_range(0..8) {
         0..=3 => Attribute::Affinity(attributes::some_cpus(random, online)),
         4 => Attribute::Nice(random.random_range(-10..=19)),
@@ -103,7 +103,7 @@ fn change(random: &mut ChaCha8Rng, online: &[usize]) -> (usize, Attribute) {
             _ => Policy::Other,
         }),
     };
-    (seat, attribute)
+    (place, attribute)
 }
 
 /// Return a source of random numbers that depends on these three numbers only.
@@ -118,24 +118,24 @@ fn source(seed: u64, a: u64, b: u64) -> ChaCha8Rng {
 /// Race until `is_over`. Return the exit code of the process: 0 unless no thread can be started.
 pub(super) fn run(seed: u64, slot: &WorkerSlot, is_over: &(dyn Fn() -> bool + Sync)) -> u8 {
     let Ok(online) = cpus::online() else { return 1 };
-    let seats: [Seat; SEATS] = Default::default();
-    let (seats, online) = (seats.as_slice(), online.0.as_slice());
+    let places: [Place; PLACES] = Default::default();
+    let (places, online) = (places.as_slice(), online.0.as_slice());
     std::thread::scope(|scope| {
         let changers: std::io::Result<Vec<_>> = (0..CHANGERS as u64)
             .map(|at| {
                 let random = source(seed, u64::MAX, at);
                 Builder::new()
-                    .spawn_scoped(scope, move || keep_changing(random, online, seats, slot, is_over))
+                    .spawn_scoped(scope, move || keep_changing(random, online, places, slot, is_over))
             })
             .collect();
-        let mut living: Vec<_> = seats.iter().map(|_| None).collect();
+        let mut living: Vec<_> = places.iter().map(|_| None).collect();
         let mut nth = 0;
         let mut is_well = changers.is_ok();
         while is_well && !is_over() {
             for (at, living) in living.iter_mut().enumerate() {
                 if living.as_ref().is_none_or(ScopedJoinHandle::is_finished) {
-                    is_well &= end(living.take(), &seats[at], slot);
-                    *living = begin(scope, seed, at, nth, seats, slot).inspect_err(|_| is_well = false).ok();
+                    is_well &= end(living.take(), &places[at], slot);
+                    *living = begin(scope, seed, at, nth, places, slot).inspect_err(|_| is_well = false).ok();
                 }
             }
             nth += 1;
@@ -144,55 +144,55 @@ pub(super) fn run(seed: u64, slot: &WorkerSlot, is_over: &(dyn Fn() -> bool + Sy
         for changer in changers.into_iter().flatten() {
             is_well &= changer.join().is_ok();
         }
-        for (living, seat) in living.into_iter().zip(seats) {
-            attributes::reset(Pid::from_raw(seat.tid.load(SeqCst)), online);
-            is_well &= end(living, seat, slot);
+        for (living, place) in living.into_iter().zip(places) {
+            attributes::reset(Pid::from_raw(place.tid.load(SeqCst)), online);
+            is_well &= end(living, place, slot);
         }
         u8::from(!is_well)
     })
 }
 
-/// Start a life in a seat.
+/// Start a life in a place.
 fn begin<'scope>(
     scope: &'scope Scope<'scope, '_>,
     seed: u64,
     at: usize,
     nth: u64,
-    seats: &'scope [Seat],
+    places: &'scope [Place],
     slot: &'scope WorkerSlot,
 ) -> std::io::Result<ScopedJoinHandle<'scope, ()>> {
     Builder::new().spawn_scoped(scope, move || {
-        seats[at].tid.store(gettid().as_raw(), SeqCst);
+        places[at].tid.store(gettid().as_raw(), SeqCst);
         slot.lives.fetch_add(1, Relaxed);
         for act in life(seed, at, nth) {
-            perform(act, &seats[at], seats, slot);
+            perform(act, &places[at], places, slot);
         }
     })
 }
 
-/// Wait for the end of a life, and free its seat. Return true unless the thread panicked.
-fn end(living: Option<ScopedJoinHandle<'_, ()>>, seat: &Seat, slot: &WorkerSlot) -> bool {
+/// Wait for the end of a life, and free its place. Return true unless the thread panicked.
+fn end(living: Option<ScopedJoinHandle<'_, ()>>, place: &Place, slot: &WorkerSlot) -> bool {
     let is_well = living.is_none_or(|living| {
         slot.progress.fetch_add(1, Relaxed);
         living.join().is_ok()
     });
-    seat.tid.store(0, SeqCst);
+    place.tid.store(0, SeqCst);
     is_well
 }
 
-fn perform(act: Act, own: &Seat, seats: &[Seat], slot: &WorkerSlot) {
+fn perform(act: Act, own: &Place, places: &[Place], slot: &WorkerSlot) {
     match act {
         Act::Work(steps) => {
-            let mut work = work::build(&Kind::Compute);
+            let mut work = work::build(&WorkKind::Compute);
             for _ in 0..steps {
                 work.step();
             }
         }
         Act::Sleep(time) => sleep(time),
         Act::Wait => futex::wait(&own.bell, own.bell.load(SeqCst), MAX_WAIT),
-        Act::Wake(seat) => {
-            seats[seat].bell.fetch_add(1, SeqCst);
-            futex::wake(&seats[seat].bell);
+        Act::Wake(place) => {
+            places[place].bell.fetch_add(1, SeqCst);
+            futex::wake(&places[place].bell);
             slot.wakes.fetch_add(1, Relaxed);
         }
         Act::Fork(code) => {
@@ -203,18 +203,18 @@ fn perform(act: Act, own: &Seat, seats: &[Seat], slot: &WorkerSlot) {
     }
 }
 
-/// Change the threads in the seats until `is_over`.
+/// Change the threads in the places until `is_over`.
 fn keep_changing(
     mut random: ChaCha8Rng,
     online: &[usize],
-    seats: &[Seat],
+    places: &[Place],
     slot: &WorkerSlot,
     is_over: &(dyn Fn() -> bool + Sync),
 ) {
     while !is_over() {
         for _ in 0..random.random_range(1..=MAX_BURST) {
-            let (seat, attribute) = change(&mut random, online);
-            let tid = seats[seat].tid.load(SeqCst);
+            let (place, attribute) = change(&mut random, online);
+            let tid = places[place].tid.load(SeqCst);
             let done = tid != 0 && attribute.set(Pid::from_raw(tid));
             slot.races.fetch_add(u64::from(done), Relaxed);
         }

@@ -27,7 +27,7 @@ pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
     command.args([
         "--quiet",
         "--temp-path",
-        &files::writable_folder(),
+        &files::writable_directory(),
         "--timeout",
         &format!("{}s", time.as_secs().max(1)),
     ]);

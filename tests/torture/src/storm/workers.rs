@@ -2,7 +2,7 @@
 
 use super::slots::{Control, WorkerSlot};
 use super::{children, futex, race};
-use bias_bench::spec::Kind;
+use bias_bench::spec::WorkKind;
 use bias_bench::work;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::process::{Command, Stdio};
@@ -76,7 +76,7 @@ pub(super) fn live(role: Role, index: usize, seed: u64, control: &Control, slots
             control.stop.load(Relaxed) != 0
         });
     }
-    let mut work = work::build(&Kind::Compute);
+    let mut work = work::build(&WorkKind::Compute);
     let mut round = 0u64;
     while control.stop.load(Relaxed) == 0 {
         round += 1;

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::apt::{Apt, Suites};
-use crate::build::ampvm_folder;
+use crate::build::ampvm_directory;
 use crate::cache;
 use crate::steps::{Step, run_logged};
 
@@ -20,12 +20,12 @@ const RECIPE: &str = "1";
 /// A kernel built from the same configuration is reused even if the archive has a newer source: a
 /// warm run must not need the network. Remove the directory to build the newer source.
 pub(super) fn ensure(name: &str, package: &str) -> Result<PathBuf> {
-    let config_path = ampvm_folder().join("kernel/guest.config");
+    let config_path = ampvm_directory().join("kernel/guest.config");
     let config =
         fs::read_to_string(&config_path).with_context(|| format!("cannot read {}", config_path.display()))?;
     let prefix = format!("{name}-{}-", cache::key(&[RECIPE, &config]));
-    if let Some(folder) = newest_with_prefix(&cache::root()?.join("kernels"), &prefix) {
-        return Ok(folder);
+    if let Some(directory) = newest_with_prefix(&cache::root()?.join("kernels"), &prefix) {
+        return Ok(directory);
     }
     let apt = Apt::open(Suites::Download)?;
     let version = apt.version(package)?;
@@ -33,19 +33,19 @@ pub(super) fn ensure(name: &str, package: &str) -> Result<PathBuf> {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || ".+-".contains(c) { c } else { '_' })
         .collect();
-    cache::entry("kernels", &format!("{prefix}{safe}"), |folder| {
-        let scratch = folder.join("scratch");
+    cache::entry("kernels", &format!("{prefix}{safe}"), |directory| {
+        let scratch = directory.join("scratch");
         let tree = unpack(&apt, package, &version, &scratch)?;
         configure(&tree, &config_path, &config, &scratch)?;
         build(&tree, name, &version, &scratch)?;
-        keep(&tree, folder, &scratch)?;
+        keep(&tree, directory, &scratch)?;
         fs::remove_dir_all(&scratch).context("cannot remove the build directory")?;
         Ok(())
     })
 }
 
-fn newest_with_prefix(folder: &Path, prefix: &str) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+fn newest_with_prefix(directory: &Path, prefix: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     ours.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok()).map(|entry| entry.path())
 }
@@ -109,13 +109,13 @@ fn build(tree: &Path, name: &str, version: &str, scratch: &Path) -> Result<()> {
 
 /// Copy the image and the part of the tree that module builds need, with the kernel's own packaging
 /// script.
-fn keep(tree: &Path, folder: &Path, scratch: &Path) -> Result<()> {
-    fs::copy(tree.join("arch/x86/boot/bzImage"), folder.join("vmlinuz"))
+fn keep(tree: &Path, directory: &Path, scratch: &Path) -> Result<()> {
+    fs::copy(tree.join("arch/x86/boot/bzImage"), directory.join("vmlinuz"))
         .context("cannot keep the kernel's image")?;
-    fs::copy(tree.join(".config"), folder.join("config"))
+    fs::copy(tree.join(".config"), directory.join("config"))
         .context("cannot keep the kernel's configuration")?;
     let mut step = Step::new("keeping what module builds need");
-    let target = folder.join("build");
+    let target = directory.join("build");
     let mut command = make(tree);
     command.arg(format!(
         "KBUILD_RUN_COMMAND=$(srctree)/scripts/package/install-extmod-build {}",
@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn another_configuration_is_another_kernel() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("6.12-aaa-6.12.1")).unwrap();
-        assert!(newest_with_prefix(folder.path(), "6.12-aaa-").is_some());
-        assert!(newest_with_prefix(folder.path(), "6.12-bbb-").is_none());
-        assert!(newest_with_prefix(&folder.path().join("none"), "6.12-aaa-").is_none());
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("6.12-aaa-6.12.1")).unwrap();
+        assert!(newest_with_prefix(directory.path(), "6.12-aaa-").is_some());
+        assert!(newest_with_prefix(directory.path(), "6.12-bbb-").is_none());
+        assert!(newest_with_prefix(&directory.path().join("none"), "6.12-aaa-").is_none());
     }
 }

@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::apt::{Apt, Suites};
-use crate::build::ampvm_folder;
+use crate::build::ampvm_directory;
 use crate::cache;
 use crate::guest::quote;
 use crate::programs::write_script;
@@ -30,14 +30,14 @@ const TOOL_LIBRARIES: &[&str] = &["libc6/trixie", "libelf1t64/trixie", "zlib1g/t
 const NEWER_COMPILER: &[&str] = &["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"];
 
 fn sources() -> PathBuf {
-    ampvm_folder().join("guest")
+    ampvm_directory().join("guest")
 }
 
-/// Return name and content of each file directly in `folder`, sorted by path, as parts of a cache
-/// key.
-fn contents(folder: &Path) -> Result<Vec<Vec<u8>>> {
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
+/// Return name and content of each file directly in `directory`, sorted by path, as parts of a
+/// cache key.
+fn contents(directory: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|file| file.ok().map(|file| file.path()))
         .filter(|path| path.is_file())
         .collect();
@@ -60,42 +60,42 @@ fn key(of: &[&str]) -> Result<String> {
 /// Return the module for a kernel whose build tree was kept in `kernel/build`.
 pub(super) fn against_tree(name: &str, kernel: &Path) -> Result<PathBuf> {
     let identity = kernel.file_name().unwrap_or_default().to_string_lossy();
-    let folder = cache::entry("modules", &format!("{name}-{}", key(&[&identity])?), |folder| {
+    let directory = cache::entry("modules", &format!("{name}-{}", key(&[&identity])?), |directory| {
         let mut step = Step::new(format!("building the guest's PMU module for {name}"));
-        compile(&mut step, &kernel.join("build"), folder)?;
+        compile(&mut step, &kernel.join("build"), directory)?;
         step.done("");
         Ok(())
     })?;
-    Ok(folder.join("amp_pmu.ko"))
+    Ok(directory.join("amp_pmu.ko"))
 }
 
 /// Return the module for one of Debian's kernels, built against its header packages.
 pub(super) fn against_headers(name: &str, release: &str, headers: &[String]) -> Result<PathBuf> {
     let mut parts = vec![release];
     parts.extend(headers.iter().map(String::as_str));
-    let folder = cache::entry("modules", &format!("{name}-{}", key(&parts)?), |folder| {
+    let directory = cache::entry("modules", &format!("{name}-{}", key(&parts)?), |directory| {
         let apt = Apt::open(Suites::Download)?;
         let mut step = Step::new(format!("building the guest's PMU module for {name}"));
-        let root = folder.join("root");
+        let root = directory.join("root");
         let mut packages = headers.to_vec();
         packages.extend(TOOL_LIBRARIES.iter().map(ToString::to_string));
-        apt.download(&mut step, &packages, &folder.join("download"), &root)?;
+        apt.download(&mut step, &packages, &directory.join("download"), &root)?;
         let tree = root.join("usr/src").join(format!("linux-headers-{release}"));
         repair_tree(&tree, &root)?;
         repair_tools(&root)?;
-        compile(&mut step, &tree, folder)?;
+        compile(&mut step, &tree, directory)?;
         for rest in ["root", "download"] {
-            fs::remove_dir_all(folder.join(rest)).with_context(|| format!("cannot remove {rest}"))?;
+            fs::remove_dir_all(directory.join(rest)).with_context(|| format!("cannot remove {rest}"))?;
         }
         step.done("");
         Ok(())
     })?;
-    Ok(folder.join("amp_pmu.ko"))
+    Ok(directory.join("amp_pmu.ko"))
 }
 
-/// Build in `folder/work`, and leave the module and the log in `folder`.
-fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
-    let work = folder.join("work");
+/// Build in `directory/work`, and leave the module and the log in `directory`.
+fn compile(step: &mut Step, tree: &Path, directory: &Path) -> Result<()> {
+    let work = directory.join("work");
     let assign = |name: &str, path: &Path| {
         let mut word = std::ffi::OsString::from(name);
         word.push("=");
@@ -104,8 +104,8 @@ fn compile(step: &mut Step, tree: &Path, folder: &Path) -> Result<()> {
     };
     let mut make = Command::new("make");
     make.arg("-C").arg(sources()).arg(assign("KDIR", tree)).arg(assign("OUT", &work)).arg("CC=gcc");
-    run_logged(step, make.env("LC_ALL", "C"), &folder.join("log"))?;
-    fs::rename(work.join("amp_pmu.ko"), folder.join("amp_pmu.ko"))
+    run_logged(step, make.env("LC_ALL", "C"), &directory.join("log"))?;
+    fs::rename(work.join("amp_pmu.ko"), directory.join("amp_pmu.ko"))
         .context("the module's build left no module")?;
     fs::remove_dir_all(&work).context("cannot remove the module's build directory")
 }
@@ -138,10 +138,10 @@ fn repair_tools(root: &Path) -> Result<()> {
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
     let loader = libraries.join("ld-linux-x86-64.so.2");
     let lib = root.join("usr/lib");
-    for folder in fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))? {
-        let folder = folder.context("cannot read the header packages")?;
-        if folder.file_name().to_string_lossy().starts_with("linux-kbuild-") {
-            for tool in programs(&folder.path())? {
+    for directory in fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))? {
+        let directory = directory.context("cannot read the header packages")?;
+        if directory.file_name().to_string_lossy().starts_with("linux-kbuild-") {
+            for tool in programs(&directory.path())? {
                 let real = PathBuf::from(format!("{}.elf", tool.display()));
                 fs::rename(&tool, &real).with_context(|| format!("cannot move {}", tool.display()))?;
                 let text = format!(
@@ -158,12 +158,14 @@ fn repair_tools(root: &Path) -> Result<()> {
 }
 
 /// Return the executable ELF files below a directory.
-fn programs(folder: &Path) -> Result<Vec<PathBuf>> {
+fn programs(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut pending = vec![folder.to_path_buf()];
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
-            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut pending = vec![directory.to_path_buf()];
+    while let Some(directory) = pending.pop() {
+        for entry in
+            fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?
+        {
+            let entry = entry.with_context(|| format!("cannot read {}", directory.display()))?;
             let kind = entry.file_type().context("cannot read the header packages")?;
             if kind.is_dir() {
                 pending.push(entry.path());

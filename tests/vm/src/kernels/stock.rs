@@ -16,13 +16,13 @@ const RECIPE: &str = "2";
 pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<PathBuf> {
     let mut parts = vec![RECIPE, release];
     parts.extend(packages.iter().map(String::as_str));
-    cache::entry("kernels", &format!("{name}-{}", cache::key(&parts)), |folder| {
+    cache::entry("kernels", &format!("{name}-{}", cache::key(&parts)), |directory| {
         let apt = Apt::open(Suites::Download)?;
         let mut step = Step::new(format!("fetching Debian's kernel {release}"));
-        let (download, root) = (folder.join("download"), folder.join("root"));
+        let (download, root) = (directory.join("download"), directory.join("root"));
         apt.download(&mut step, packages, &download, &root)?;
         let keep = |file: &Path, name: &str| {
-            fs::rename(file, folder.join(name)).with_context(|| format!("cannot move the kernel's {name}"))
+            fs::rename(file, directory.join(name)).with_context(|| format!("cannot move the kernel's {name}"))
         };
         let Some(image) = find(&root, release, "vmlinuz") else {
             bail!(

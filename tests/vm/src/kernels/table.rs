@@ -46,7 +46,7 @@ impl Table {
     /// # Errors
     /// The table is missing or malformed.
     pub fn load() -> Result<Self> {
-        let path = crate::build::ampvm_folder().join("kernel/kernels.toml");
+        let path = crate::build::ampvm_directory().join("kernel/kernels.toml");
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("{} is malformed", path.display()))

@@ -72,7 +72,7 @@ impl Scenario {
 
     /// Measure these figures of `tests/ampvm/figures`. Each leaves a document of its name.
     pub fn figures(&self, names: &[&str]) -> Results {
-        let sources = build::ampvm_folder().join("figures");
+        let sources = build::ampvm_directory().join("figures");
         compile(&sources, &["figures.c", "measure.c"], &self.vm.out.join("figures"));
         let list = names.join(" ");
         self.shell(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
@@ -85,7 +85,7 @@ impl Scenario {
 
     /// Run `guest/SCRIPT.sh` with these arguments. Fail the test unless it ends with 0.
     pub fn run(&self, script: &str, args: &[&str]) -> Results {
-        let release = build::target_folder().join("release");
+        let release = build::target_directory().join("release");
         let program = |name: &str| release.join(name).to_string_lossy().into_owned();
         let bias = program("scx_bias");
         let slice = self
@@ -120,10 +120,10 @@ impl Scenario {
 }
 
 /// Build a program for the guest.
-fn compile(folder: &Path, sources: &[&str], program: &Path) {
+fn compile(directory: &Path, sources: &[&str], program: &Path) {
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    cc.args(["-O2", "-static", "-pthread", "-I"]).arg(build::ampvm_folder().join("guest"));
-    cc.args(sources.iter().map(|name| folder.join(name)));
+    cc.args(["-O2", "-static", "-pthread", "-I"]).arg(build::ampvm_directory().join("guest"));
+    cc.args(sources.iter().map(|name| directory.join(name)));
     assert!(cc.arg("-o").arg(program).status().unwrap().success(), "{sources:?} do not build");
 }
 

@@ -7,7 +7,7 @@ echo 1:2 >/sys/module/amp_pmu/parameters/kthreads
 sleep 1
 busy=$(grep -l '^amp_busy/1$' /proc/[0-9]*/comm | sed 's|/comm||')
 task=$(grep -L "^$user " /proc/$user/task/*/stat | sed 's|/stat||')
-ran() { for folder in $task $busy; do read -r ns rest <"$folder/schedstat"; printf '%s ' "$ns"; done; }
+ran() { for directory in $task $busy; do read -r ns rest <"$directory/schedstat"; printf '%s ' "$ns"; done; }
 before=$(ran); sleep 3; after=$(ran)
 echo "$before $after" | awk '{printf "{\"ran_ns\": [%.0f, %.0f, %.0f]}\n", $4 - $1, $5 - $2, $6 - $3}' >"$OUT/thirds.json"
 echo 0 >/sys/module/amp_pmu/parameters/kthreads

@@ -9,14 +9,14 @@ try() {
 	echo "$name $want $?" >>$OUT/codes
 }
 dir=/run/refusals; mkdir -p $dir; cd $dir || exit
-mkfifo fifo; mkdir folder; truncate -s 1G large; printf '{' >malformed; printf '{"version": 9, "cpus": []}' >future
+mkfifo fifo; mkdir directory; truncate -s 1G large; printf '{' >malformed; printf '{"version": 9, "cpus": []}' >future
 printf '{"version": 1, "cpus": [{"cpu": 99, "cost_permille": [1000, 1000, 1000]}]}' >elsewhere
 printf 'no-such-key = 1\n' >config
 try unknown_flag 2 $BIAS --no-such-flag
-for file in fifo folder large malformed future elsewhere absent; do
+for file in fifo directory large malformed future elsewhere absent; do
 	try capacity_$file 2 $BIAS --capacity-file $file
 done
-for file in fifo folder large malformed config absent; do
+for file in fifo directory large malformed config absent; do
 	try config_$file 2 $BIAS --config $file
 done
 try slice 2 $BIAS --slice-us 1

@@ -173,7 +173,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn hints_are_read_as_they_lie() {
+    fn events_are_read_as_they_lie() {
         let mut bytes = Vec::new();
         for ns in [123_456_789_012u64, 99_999_999] {
             bytes.extend(ns.to_ne_bytes());
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_hint_or_none(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn any_bytes_are_an_event_or_none(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             prop_assert!(parse(&bytes).is_none() || bytes.len() >= 32);
         }
     }

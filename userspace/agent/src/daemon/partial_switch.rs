@@ -129,7 +129,7 @@ impl<'a> PartialSwitch<'a> {
     fn receive(&mut self) -> bool {
         let now = Instant::now();
         let events: Vec<_> = self.events.iter().flat_map(CgroupEvents::receive).collect();
-        events.iter().for_each(|hint| self.optin.note_event(*hint, now));
+        events.iter().for_each(|event| self.optin.note_event(*event, now));
         !events.is_empty()
     }
 

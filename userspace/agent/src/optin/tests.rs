@@ -259,7 +259,7 @@ fn policies_go_and_come_back() {
 }
 
 #[test]
-fn a_child_that_leaves_before_it_was_seen_is_known_by_the_hint() {
+fn a_child_that_leaves_before_it_was_seen_is_known_by_the_event() {
     let mut agent = Agent::new(vec![task(0, BATCH, 0)]);
     agent.start(&[0]);
     // The child is forked, leaves and forks again between two scans.

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_the_files_has_no_hints() {
+    fn a_machine_without_the_files_has_no_limits() {
         assert_eq!(ClockLimits::open(Path::new("/nowhere"), &[0]).read(), []);
     }
 

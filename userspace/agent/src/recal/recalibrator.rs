@@ -80,7 +80,7 @@ pub struct Recalibrator {
     pub(super) spots: Box<dyn Spots>,
     pub(super) limits: ClockLimits,
     /// True if the next step must read the limits.
-    pub(super) hinted: bool,
+    pub(super) limits_due: bool,
     pub(super) late: Late,
     /// The reason why no announcements of the kernel arrive; None if they do.
     pub(super) no_events: Option<String>,
@@ -96,7 +96,7 @@ pub struct Recalibrator {
     pub(super) again: Option<Instant>,
     /// Repetitions that are still allowed.
     pub(super) retries: u32,
-    pub(super) turns: u64,
+    pub(super) steps: u64,
     pub(super) spot_checks: u64,
     /// Time of the last spot check of each CPU [ms since 1970].
     pub(super) asked_ms: BTreeMap<u32, u64>,
@@ -128,7 +128,7 @@ impl Recalibrator {
             references,
             spots,
             limits,
-            hinted: false,
+            limits_due: false,
             late: Late::default(),
             no_events: None,
             on,
@@ -139,7 +139,7 @@ impl Recalibrator {
             due: Instant::now(),
             again: None,
             retries: MAX_RETRIES,
-            turns: 0,
+            steps: 0,
             spot_checks: 0,
             asked_ms: BTreeMap::new(),
             changes: VecDeque::new(),
@@ -164,7 +164,7 @@ impl Recalibrator {
         if let ThermalEvent::Cpus(cpus) = events {
             cpus.iter().for_each(|cpu| self.recal.trigger(*cpu, Trigger::Feedback));
         }
-        self.hinted = true;
+        self.limits_due = true;
         self.due = self.due.min(now + AGAIN);
     }
 
@@ -180,8 +180,8 @@ impl Recalibrator {
         }
         if now >= self.due {
             self.due = now + EVERY;
-            self.turns += 1;
-            if self.turns.is_multiple_of(RETRY_REFILL_STEPS) {
+            self.steps += 1;
+            if self.steps.is_multiple_of(RETRY_REFILL_STEPS) {
                 self.retries = MAX_RETRIES;
             }
             let readings = read();
@@ -212,7 +212,7 @@ impl Recalibrator {
         self.last = (elapsed_ns, deltas.iter().map(|(delta, _)| *delta).collect());
         let mut samples: Vec<Sample> =
             self.last.1.iter().filter_map(|delta| cycles(delta, elapsed_ns)).collect();
-        if std::mem::take(&mut self.hinted) || self.turns.is_multiple_of(LIMIT_STEPS) {
+        if std::mem::take(&mut self.limits_due) || self.steps.is_multiple_of(LIMIT_STEPS) {
             for limit in self.limits.read() {
                 if let Some(trigger) = limit.trigger {
                     self.recal.trigger(limit.cpu, trigger);
@@ -222,7 +222,7 @@ impl Recalibrator {
                 );
             }
         }
-        if self.turns.is_multiple_of(LIMIT_STEPS) {
+        if self.steps.is_multiple_of(LIMIT_STEPS) {
             self.find_late(costs);
         }
         self.take_in(now, samples, costs);

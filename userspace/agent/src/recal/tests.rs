@@ -135,9 +135,9 @@ fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
     let report = rig.report();
     assert_eq!((report.cpus[0].class, report.changes[0].trigger), (Class::Slow, Some(Trigger::Feedback)));
     rig.recal.note_thermal(&ThermalEvent::Somewhere, rig.now);
-    assert!(rig.recal.hinted);
+    assert!(rig.recal.limits_due);
     rig.steps(1);
-    assert!(!rig.recal.hinted);
+    assert!(!rig.recal.limits_due);
 }
 
 /// No task runs on the CPU, so no cycles are counted, and none will run while its entry says that

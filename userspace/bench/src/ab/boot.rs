@@ -49,9 +49,9 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Open the run in `folder` to append to its samples.
-    pub fn open(folder: &Path, progress: &'a mut dyn FnMut(&BootProgress)) -> Result<Self> {
-        Ok(Recorder { store: Store::open(folder)?.0, progress })
+    /// Open the run in `directory` to append to its samples.
+    pub fn open(directory: &Path, progress: &'a mut dyn FnMut(&BootProgress)) -> Result<Self> {
+        Ok(Recorder { store: Store::open(directory)?.0, progress })
     }
 }
 
@@ -69,10 +69,10 @@ impl Sink for Recorder<'_> {
     }
 }
 
-/// Carry out a task on this machine. Samples and outcome go to `folder`.
+/// Carry out a task on this machine. Samples and outcome go to `directory`.
 pub fn carry_out(
     task: &Task,
-    folder: &Path,
+    directory: &Path,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&BootProgress),
 ) -> Result<Outcome> {
@@ -86,9 +86,9 @@ pub fn carry_out(
     let mut machine = Machine::open(&task.plan, task.job.wall_per_guest, interrupted)?;
     let solo =
         serde_json::to_string_pretty(machine.solo()).map_err(|e| Error::failed("writing solo rates", e))?;
-    let write = |name: &str, text: &str| store::write_whole(&folder.join(name), text.as_bytes());
+    let write = |name: &str, text: &str| store::write_whole(&directory.join(name), text.as_bytes());
     write(&format!("solo-{}.json", task.job.boot), &solo)?;
-    let mut recorder = Recorder::open(folder, progress)?;
+    let mut recorder = Recorder::open(directory, progress)?;
     let outcome = runner::run(&task.job, &mut machine, &mut recorder)?;
     let text = serde_json::to_string_pretty(&outcome).map_err(|e| Error::failed("writing the outcome", e))?;
     write(&outcome_file(task.job.boot), &text)?;
@@ -96,7 +96,7 @@ pub fn carry_out(
 }
 
 /// Run the command that the VM executes: carry out the task in the file `task`.
-pub fn main(task: &Path, folder: &Path) -> Result<()> {
+pub fn main(task: &Path, directory: &Path) -> Result<()> {
     let task = read_task(task)?;
     let interrupted = AtomicBool::new(false);
     let mut tell = |progress: &BootProgress| {
@@ -105,5 +105,5 @@ pub fn main(task: &Path, folder: &Path) -> Result<()> {
             let _ = writeln!(std::io::stdout(), "{PROGRESS}{line}");
         }
     };
-    carry_out(&task, folder, &interrupted, &mut tell).map(drop)
+    carry_out(&task, directory, &interrupted, &mut tell).map(drop)
 }

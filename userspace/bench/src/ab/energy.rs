@@ -192,16 +192,16 @@ fn speeds(solo: &Solo) -> BTreeMap<usize, f64> {
 
 /// Return the domains that together cover the machine, each once. Empty if the machine has none. A
 /// domain that cannot be read is an error.
-fn domains(folder: &Path) -> Result<Vec<Domain>> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+fn domains(directory: &Path) -> Result<Vec<Domain>> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut directories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     // Take the first domain of a name: the MSR of a package has a finer resolution than its MMIO
     // registers.
-    folders.sort_by_key(|folder| (folder.to_string_lossy().contains("mmio"), folder.clone()));
+    directories.sort_by_key(|directory| (directory.to_string_lossy().contains("mmio"), directory.clone()));
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for folder in folders {
-        if let Ok(name) = std::fs::read_to_string(folder.join("name")) {
-            named.entry(name.trim().to_string()).or_insert(folder);
+    for directory in directories {
+        if let Ok(name) = std::fs::read_to_string(directory.join("name")) {
+            named.entry(name.trim().to_string()).or_insert(directory);
         }
     }
     let of = |wanted: fn(&str) -> bool| named.iter().filter(move |(name, _)| wanted(name)).map(|(_, f)| f);
@@ -209,10 +209,10 @@ fn domains(folder: &Path) -> Result<Vec<Domain>> {
     if chosen.is_empty() {
         chosen = of(|name| name == "psys").collect();
     }
-    let open = |folder: &PathBuf| {
-        let file = folder.join("energy_uj");
+    let open = |directory: &PathBuf| {
+        let file = directory.join("energy_uj");
         number(&file)?;
-        Ok(Domain { file, range_uj: number(&folder.join("max_energy_range_uj"))? })
+        Ok(Domain { file, range_uj: number(&directory.join("max_energy_range_uj"))? })
     };
     chosen.into_iter().map(open).collect()
 }

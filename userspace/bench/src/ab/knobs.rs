@@ -30,14 +30,14 @@ impl Knobs {
         Self::stretch_in(Path::new("/sys/kernel/debug/sched"), factor)
     }
 
-    /// Multiply the constants below `folder` by `factor`. A factor of 1 changes nothing.
-    pub fn stretch_in(folder: &Path, factor: f64) -> Result<Self> {
+    /// Multiply the constants below `directory` by `factor`. A factor of 1 changes nothing.
+    pub fn stretch_in(directory: &Path, factor: f64) -> Result<Self> {
         let mut knobs = Knobs { original: Vec::new() };
         if (factor - 1.0).abs() < 1e-9 {
             return Ok(knobs);
         }
         for name in FILES {
-            let path = folder.join(name);
+            let path = directory.join(name);
             let Some(value) =
                 std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok())
             else {

@@ -36,7 +36,7 @@ mod cores;
 pub(super) use classes::classes;
 pub use classes::{Class, Classes, KindProgress};
 
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use cores::{Order, Side};
 
 /// Maximum number of assignments to search.
@@ -53,11 +53,11 @@ pub struct Placement {
 
 /// Return the best and the worst placement of `tasks`.
 pub fn extremes(
-    tasks: &[Kind],
+    tasks: &[WorkKind],
     classes: &Classes,
     progress: &KindProgress,
 ) -> Result<(Placement, Placement), String> {
-    let mut kinds: Vec<(Kind, usize)> = Vec::new();
+    let mut kinds: Vec<(WorkKind, usize)> = Vec::new();
     for kind in tasks {
         match kinds.iter_mut().find(|(known, _)| known == kind) {
             Some((_, count)) => *count += 1,
@@ -84,7 +84,7 @@ pub fn extremes(
 /// Return the assignment of the highest STP (of the lowest one for [`Order::Packed`]): how many
 /// tasks of each kind are on fast CPUs. None without CPUs.
 fn search(
-    kinds: &[(Kind, usize)],
+    kinds: &[(WorkKind, usize)],
     classes: &Classes,
     [fast, slow]: &[Side; 2],
     tasks: usize,
@@ -109,7 +109,7 @@ fn search(
 }
 
 /// Advance to the next assignment. Return false after the last one.
-fn next(on_fast: &mut [usize], kinds: &[(Kind, usize)]) -> bool {
+fn next(on_fast: &mut [usize], kinds: &[(WorkKind, usize)]) -> bool {
     for (value, (_, count)) in on_fast.iter_mut().zip(kinds) {
         if *value < *count {
             *value += 1;
@@ -133,10 +133,15 @@ fn works_everywhere(fast_tasks: usize, tasks: usize, classes: &Classes) -> bool 
 }
 
 /// Return a CPU for each task. The first tasks of a kind are those on fast CPUs.
-fn pins(tasks: &[Kind], kinds: &[(Kind, usize)], on_fast: &[usize], [fast, slow]: &[Side; 2]) -> Vec<usize> {
+fn pins(
+    tasks: &[WorkKind],
+    kinds: &[(WorkKind, usize)],
+    on_fast: &[usize],
+    [fast, slow]: &[Side; 2],
+) -> Vec<usize> {
     let on_slow: Vec<usize> = kinds.iter().zip(on_fast).map(|((_, count), n)| count - n).collect();
-    let (mut fast, mut slow) = (fast.seats(on_fast), slow.seats(&on_slow));
-    let place = |kind: &Kind| {
+    let (mut fast, mut slow) = (fast.pool(on_fast), slow.pool(&on_slow));
+    let place = |kind: &WorkKind| {
         let index = kinds.iter().position(|(known, _)| known == kind)?;
         fast.next(index).or_else(|| slow.next(index))
     };

@@ -38,7 +38,7 @@ use super::workload::{Env, Workload};
 use crate::emulation::Emulation;
 use crate::sched::{Loaded, SchedExt};
 use crate::solo::Solo;
-use crate::spec::{Kind, Mix};
+use crate::spec::{Mix, WorkKind};
 use crate::{Error, Result, cpus, files};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -115,7 +115,7 @@ impl<'a> Machine<'a> {
             (None, None) => 1.0,
         };
         let mut solo = Solo::probe(None)?;
-        let mut kinds: Vec<Kind> = workloads.iter().flat_map(|w| w.kinds()).collect();
+        let mut kinds: Vec<WorkKind> = workloads.iter().flat_map(|w| w.kinds()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         solo.add(&kinds)?;
@@ -235,8 +235,8 @@ fn runs_scx_bias(command: &str) -> bool {
 
 /// Calibrate with the scx_bias program that `command` runs. Return the path of the table.
 fn calibrate(command: &str) -> Result<String> {
-    let folder = files::writable_folder();
-    let path = format!("{folder}/bias-bench-capacity-{}.json", std::process::id());
+    let directory = files::writable_directory();
+    let path = format!("{directory}/bias-bench-capacity-{}.json", std::process::id());
     let program = command.split(" --").next().unwrap_or(command);
     let status = Command::new("sh")
         .arg("-c")

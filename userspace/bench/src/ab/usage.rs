@@ -51,7 +51,8 @@ impl Usage {
     }
 
     fn below(process: &Path) -> Self {
-        let entries = |folder: &str| std::fs::read_dir(process.join(folder)).into_iter().flatten().flatten();
+        let entries =
+            |directory: &str| std::fs::read_dir(process.join(directory)).into_iter().flatten().flatten();
         let thread = |entry: std::fs::DirEntry| {
             let text = std::fs::read_to_string(entry.path().join("schedstat")).ok()?;
             Some((entry.file_name().to_string_lossy().into_owned(), on_cpu_ns(&text)?))

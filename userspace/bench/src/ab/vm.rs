@@ -58,7 +58,7 @@ fn xtask() -> Result<Vec<String>> {
 }
 
 impl Vm {
-    fn command(&self, task: &Path, folder: &Path) -> Result<Command> {
+    fn command(&self, task: &Path, directory: &Path) -> Result<Command> {
         let words = xtask()?;
         let exe = std::env::current_exe().map_err(|e| Error::failed("finding this program", e))?;
         let mut command = Command::new(&words[0]);
@@ -67,8 +67,8 @@ impl Vm {
         if !self.emulation {
             command.arg("--no-emulation");
         }
-        command.arg("--out").arg(folder).arg("--").arg(exe);
-        command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(folder);
+        command.arg("--out").arg(directory).arg("--").arg(exe);
+        command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(directory);
         // The VM gets its own process group. This program passes an interrupt on only after all
         // samples are safe.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -79,20 +79,20 @@ impl Vm {
     pub fn carry_out(
         &self,
         task: &Task,
-        folder: &Path,
+        directory: &Path,
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&BootProgress),
     ) -> Result<Outcome> {
-        let folder = folder.canonicalize().map_err(|e| Error::failed(folder.display(), e))?;
+        let directory = directory.canonicalize().map_err(|e| Error::failed(directory.display(), e))?;
         let boot = task.job.boot;
-        let file = folder.join(format!("task-{boot}.json"));
-        let log = folder.join(format!("boot-{boot}.log"));
-        let outcome = folder.join(outcome_file(boot));
+        let file = directory.join(format!("task-{boot}.json"));
+        let log = directory.join(format!("boot-{boot}.log"));
+        let outcome = directory.join(outcome_file(boot));
         let _ = std::fs::remove_file(&outcome);
         let text = serde_json::to_string_pretty(task).map_err(|e| Error::failed("writing the task", e))?;
         store::write_whole(&file, text.as_bytes())?;
         let log_file = std::fs::File::create(&log).map_err(|e| Error::failed(log.display(), e))?;
-        let mut command = self.command(&file, &folder)?;
+        let mut command = self.command(&file, &directory)?;
         command.stderr(log_file.try_clone().map_err(|e| Error::failed(log.display(), e))?);
         let child = command.spawn().map_err(|e| Error::failed("starting the VM (cargo xtask vm)", e))?;
         let mut vm = Running { child };

@@ -2,7 +2,7 @@
 
 use crate::measure::{self, Until, WorkSample};
 use crate::options::{Printable, seconds};
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{Result, cpus, metrics};
 use clap::Args;
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub(super) struct WorkOptions {
     /// larger size misses larger caches. More multiplications per load mean a smaller share of
     /// stalls. A percentage is the share of computing. A period is the time of one change and the
     /// change back
-    kind: Kind,
+    kind: WorkKind,
     /// Seconds to run. A longer run averages over more interrupts
     #[arg(long, value_parser = seconds, default_value = "1", conflicts_with = "steps")]
     seconds: Duration,

@@ -40,7 +40,7 @@ const MAX_SET_BYTES: usize = 4 << 30;
 /// `stalled:20`, `branchy`, `stream:6M`, `mixed:80`, `phases:500`, `cachestress`, `swpcpu`,
 /// `swpmem`, `swp:60`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum WorkKind {
     /// Integer arithmetic in registers.
     Compute,
     /// Dependent loads along a random cycle through this many bytes.
@@ -93,7 +93,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl WorkKind {
     /// Names of all kinds.
     pub const NAMES: [&str; 12] = [
         "compute",
@@ -115,13 +115,13 @@ impl Kind {
     /// saw.
     pub fn period(&self) -> Duration {
         match *self {
-            Kind::Phases { period_ms } => Duration::from_millis(period_ms.into()),
+            WorkKind::Phases { period_ms } => Duration::from_millis(period_ms.into()),
             _ => Duration::ZERO,
         }
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for WorkKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -135,45 +135,47 @@ impl FromStr for Kind {
             "compute" | "branchy" | "float" | "swpcpu" if parameter.is_some() => {
                 Err(format!("'{name}' takes no parameter"))
             }
-            "compute" => Ok(Kind::Compute),
-            "branchy" => Ok(Kind::Branchy),
-            "float" => Ok(Kind::Float),
-            "swpcpu" => Ok(Kind::SwpCpu),
-            "chase" => Ok(Kind::Chase { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
-            "stream" => Ok(Kind::Stream { set_bytes: bytes(DEFAULT_STREAM_BYTES)? }),
-            "cachestress" => Ok(Kind::CacheStress { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
-            "swpmem" => Ok(Kind::SwpMem { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
-            "mixed" => Ok(Kind::Mixed { compute_percent: percent()? }),
-            "swp" => Ok(Kind::Swp { cpu_percent: percent()? }),
+            "compute" => Ok(WorkKind::Compute),
+            "branchy" => Ok(WorkKind::Branchy),
+            "float" => Ok(WorkKind::Float),
+            "swpcpu" => Ok(WorkKind::SwpCpu),
+            "chase" => Ok(WorkKind::Chase { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "stream" => Ok(WorkKind::Stream { set_bytes: bytes(DEFAULT_STREAM_BYTES)? }),
+            "cachestress" => Ok(WorkKind::CacheStress { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "swpmem" => Ok(WorkKind::SwpMem { set_bytes: bytes(DEFAULT_CHASE_BYTES)? }),
+            "mixed" => Ok(WorkKind::Mixed { compute_percent: percent()? }),
+            "swp" => Ok(WorkKind::Swp { cpu_percent: percent()? }),
             "stalled" => match parameter.map_or(Ok(DEFAULT_MULTIPLIES), str::parse) {
-                Ok(multiplies) if multiplies <= 100_000 => Ok(Kind::Stalled { multiplies }),
+                Ok(multiplies) if multiplies <= 100_000 => Ok(WorkKind::Stalled { multiplies }),
                 _ => Err(format!("'{text}': multiplications per load are a number from 0 to 100000")),
             },
             "phases" => match parameter.map_or(Ok(DEFAULT_PERIOD_MS), str::parse) {
-                Ok(period_ms) if PERIODS_MS.contains(&period_ms) => Ok(Kind::Phases { period_ms }),
+                Ok(period_ms) if PERIODS_MS.contains(&period_ms) => Ok(WorkKind::Phases { period_ms }),
                 _ => Err(format!("'{text}': the period is a number of milliseconds from 50 to 5000")),
             },
-            _ => Err(format!("unknown workload '{name}'; known are {}", Kind::NAMES.join(", "))),
+            _ => Err(format!("unknown workload '{name}'; known are {}", WorkKind::NAMES.join(", "))),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for WorkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Kind::Compute => f.write_str("compute"),
-            Kind::Branchy => f.write_str("branchy"),
-            Kind::Float => f.write_str("float"),
-            Kind::SwpCpu => f.write_str("swpcpu"),
-            Kind::Chase { set_bytes } => write_sized(f, "chase", set_bytes, DEFAULT_CHASE_BYTES),
-            Kind::Stream { set_bytes } => write_sized(f, "stream", set_bytes, DEFAULT_STREAM_BYTES),
-            Kind::CacheStress { set_bytes } => write_sized(f, "cachestress", set_bytes, DEFAULT_CHASE_BYTES),
-            Kind::SwpMem { set_bytes } => write_sized(f, "swpmem", set_bytes, DEFAULT_CHASE_BYTES),
-            Kind::Stalled { multiplies: DEFAULT_MULTIPLIES } => f.write_str("stalled"),
-            Kind::Stalled { multiplies } => write!(f, "stalled:{multiplies}"),
-            Kind::Mixed { compute_percent } => write!(f, "mixed:{compute_percent}"),
-            Kind::Phases { period_ms } => write!(f, "phases:{period_ms}"),
-            Kind::Swp { cpu_percent } => write!(f, "swp:{cpu_percent}"),
+            WorkKind::Compute => f.write_str("compute"),
+            WorkKind::Branchy => f.write_str("branchy"),
+            WorkKind::Float => f.write_str("float"),
+            WorkKind::SwpCpu => f.write_str("swpcpu"),
+            WorkKind::Chase { set_bytes } => write_sized(f, "chase", set_bytes, DEFAULT_CHASE_BYTES),
+            WorkKind::Stream { set_bytes } => write_sized(f, "stream", set_bytes, DEFAULT_STREAM_BYTES),
+            WorkKind::CacheStress { set_bytes } => {
+                write_sized(f, "cachestress", set_bytes, DEFAULT_CHASE_BYTES)
+            }
+            WorkKind::SwpMem { set_bytes } => write_sized(f, "swpmem", set_bytes, DEFAULT_CHASE_BYTES),
+            WorkKind::Stalled { multiplies: DEFAULT_MULTIPLIES } => f.write_str("stalled"),
+            WorkKind::Stalled { multiplies } => write!(f, "stalled:{multiplies}"),
+            WorkKind::Mixed { compute_percent } => write!(f, "mixed:{compute_percent}"),
+            WorkKind::Phases { period_ms } => write!(f, "phases:{period_ms}"),
+            WorkKind::Swp { cpu_percent } => write!(f, "swp:{cpu_percent}"),
         }
     }
 }
@@ -207,21 +209,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_kind() -> impl Strategy<Value = Kind> {
+    fn any_kind() -> impl Strategy<Value = WorkKind> {
         let size = 128usize..=MAX_SET_BYTES;
         prop_oneof![
-            Just(Kind::Compute),
-            Just(Kind::Branchy),
-            Just(Kind::Float),
-            Just(Kind::SwpCpu),
-            size.clone().prop_map(|set_bytes| Kind::Chase { set_bytes }),
-            size.clone().prop_map(|set_bytes| Kind::Stream { set_bytes }),
-            size.clone().prop_map(|set_bytes| Kind::CacheStress { set_bytes }),
-            size.prop_map(|set_bytes| Kind::SwpMem { set_bytes }),
-            (0u32..=100_000).prop_map(|multiplies| Kind::Stalled { multiplies }),
-            (0u8..=100).prop_map(|compute_percent| Kind::Mixed { compute_percent }),
-            (0u8..=100).prop_map(|cpu_percent| Kind::Swp { cpu_percent }),
-            PERIODS_MS.prop_map(|period_ms| Kind::Phases { period_ms }),
+            Just(WorkKind::Compute),
+            Just(WorkKind::Branchy),
+            Just(WorkKind::Float),
+            Just(WorkKind::SwpCpu),
+            size.clone().prop_map(|set_bytes| WorkKind::Chase { set_bytes }),
+            size.clone().prop_map(|set_bytes| WorkKind::Stream { set_bytes }),
+            size.clone().prop_map(|set_bytes| WorkKind::CacheStress { set_bytes }),
+            size.prop_map(|set_bytes| WorkKind::SwpMem { set_bytes }),
+            (0u32..=100_000).prop_map(|multiplies| WorkKind::Stalled { multiplies }),
+            (0u8..=100).prop_map(|compute_percent| WorkKind::Mixed { compute_percent }),
+            (0u8..=100).prop_map(|cpu_percent| WorkKind::Swp { cpu_percent }),
+            PERIODS_MS.prop_map(|period_ms| WorkKind::Phases { period_ms }),
         ]
     }
 
@@ -234,10 +236,10 @@ mod tests {
 
     #[test]
     fn every_name_alone_is_a_kind_of_that_name() {
-        for name in Kind::NAMES {
-            let printed = name.parse::<Kind>().unwrap().to_string();
+        for name in WorkKind::NAMES {
+            let printed = name.parse::<WorkKind>().unwrap().to_string();
             assert_eq!(printed.split(':').next(), Some(name));
-            assert_eq!(printed.parse::<Kind>(), name.parse());
+            assert_eq!(printed.parse::<WorkKind>(), name.parse());
         }
     }
 
@@ -255,16 +257,16 @@ mod tests {
             ("swpcpu:80", "takes no parameter"),
             ("cpu", "known are compute"),
         ] {
-            let error = text.parse::<Kind>().unwrap_err();
+            let error = text.parse::<WorkKind>().unwrap_err();
             assert!(error.contains(remedy) && !error.contains('\n'), "{text}: {error}");
         }
     }
 
     #[test]
     fn only_phases_have_a_period() {
-        let with: Vec<&str> = Kind::NAMES
+        let with: Vec<&str> = WorkKind::NAMES
             .into_iter()
-            .filter(|name| name.parse::<Kind>().unwrap().period() > Duration::ZERO)
+            .filter(|name| name.parse::<WorkKind>().unwrap().period() > Duration::ZERO)
             .collect();
         assert_eq!(with, ["phases"]);
     }

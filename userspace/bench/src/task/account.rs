@@ -1,14 +1,20 @@
 //! A task process: it works, and accounts its CPU time by CPU and nature.
 
 use super::slot::{PHASE_STOP, PHASE_WAIT, PHASE_WORK, Slot, Stay};
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{cpus, work};
 use nix::unistd::Pid;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Run a task process: build the set, wait for the start, work and account, stop.
-pub(super) fn run_task(kind: &Kind, nth: usize, pin: Option<usize>, phase: &AtomicU64, slot: &Slot) -> u8 {
+pub(super) fn run_task(
+    kind: &WorkKind,
+    nth: usize,
+    pin: Option<usize>,
+    phase: &AtomicU64,
+    slot: &Slot,
+) -> u8 {
     if let Some(cpu) = pin
         && cpus::set_affinity(Pid::from_raw(0), &[cpu]).is_err()
     {

@@ -43,29 +43,29 @@ use step::CacheLine;
 pub use step::Step;
 pub(crate) use step::{Xorshift, opaque, opaque_f64};
 
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 
 /// Build the workload of this kind. It allocates and touches its whole set.
-pub fn build(kind: &Kind) -> Box<dyn Step> {
+pub fn build(kind: &WorkKind) -> Box<dyn Step> {
     build_nth(kind, 0)
 }
 
 /// Build the workload of the `index`th task of this kind in a mix. Tasks of a kind whose nature
 /// changes with time must not all change together.
-pub fn build_nth(kind: &Kind, index: usize) -> Box<dyn Step> {
+pub fn build_nth(kind: &WorkKind, index: usize) -> Box<dyn Step> {
     match *kind {
-        Kind::Compute => Box::new(compute::Compute::new()),
-        Kind::Chase { set_bytes } => Box::new(chase::Chase::new(set_bytes, 0)),
-        Kind::Stalled { multiplies } => Box::new(chase::Chase::new(chase::DEFAULT_SET_BYTES, multiplies)),
-        Kind::Branchy => Box::new(branchy::Branchy::new()),
-        Kind::Stream { set_bytes } => Box::new(stream::Stream::new(set_bytes)),
-        Kind::Float => Box::new(float::Float::new()),
-        Kind::Mixed { compute_percent } => Box::new(blend::Mixed::new(compute_percent)),
-        Kind::Phases { .. } => Box::new(blend::Phases::new(kind.period(), index)),
-        Kind::CacheStress { set_bytes } => Box::new(cachestress::CacheStress::new(set_bytes)),
-        Kind::SwpCpu => Box::new(swp::Swp::new(100, 0)),
-        Kind::SwpMem { set_bytes } => Box::new(swp::Swp::new(0, set_bytes)),
-        Kind::Swp { cpu_percent } => Box::new(swp::Swp::new(cpu_percent, chase::DEFAULT_SET_BYTES)),
+        WorkKind::Compute => Box::new(compute::Compute::new()),
+        WorkKind::Chase { set_bytes } => Box::new(chase::Chase::new(set_bytes, 0)),
+        WorkKind::Stalled { multiplies } => Box::new(chase::Chase::new(chase::DEFAULT_SET_BYTES, multiplies)),
+        WorkKind::Branchy => Box::new(branchy::Branchy::new()),
+        WorkKind::Stream { set_bytes } => Box::new(stream::Stream::new(set_bytes)),
+        WorkKind::Float => Box::new(float::Float::new()),
+        WorkKind::Mixed { compute_percent } => Box::new(blend::Mixed::new(compute_percent)),
+        WorkKind::Phases { .. } => Box::new(blend::Phases::new(kind.period(), index)),
+        WorkKind::CacheStress { set_bytes } => Box::new(cachestress::CacheStress::new(set_bytes)),
+        WorkKind::SwpCpu => Box::new(swp::Swp::new(100, 0)),
+        WorkKind::SwpMem { set_bytes } => Box::new(swp::Swp::new(0, set_bytes)),
+        WorkKind::Swp { cpu_percent } => Box::new(swp::Swp::new(cpu_percent, chase::DEFAULT_SET_BYTES)),
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_kind_counts_the_same_units_each_step() {
-        for name in Kind::NAMES {
+        for name in WorkKind::NAMES {
             let mut work = build(&name.parse().unwrap());
             let first = work.step();
             assert!(first > 0, "{name}");

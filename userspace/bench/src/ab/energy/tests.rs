@@ -18,10 +18,10 @@ impl Fake {
         std::fs::write(path, text).unwrap();
     }
 
-    fn domain(&self, folder: &str, name: &str, energy_uj: u64) {
-        self.put(&format!("sys/class/powercap/{folder}/name"), &format!("{name}\n"));
-        self.put(&format!("sys/class/powercap/{folder}/energy_uj"), &format!("{energy_uj}\n"));
-        self.put(&format!("sys/class/powercap/{folder}/max_energy_range_uj"), "1000000000\n");
+    fn domain(&self, directory: &str, name: &str, energy_uj: u64) {
+        self.put(&format!("sys/class/powercap/{directory}/name"), &format!("{name}\n"));
+        self.put(&format!("sys/class/powercap/{directory}/energy_uj"), &format!("{energy_uj}\n"));
+        self.put(&format!("sys/class/powercap/{directory}/max_energy_range_uj"), "1000000000\n");
     }
 
     fn meter(&self) -> EnergyMeter {
@@ -57,7 +57,7 @@ fn assert_metrics(found: &BTreeMap<String, f64>, expected: &[(&str, f64)]) {
 #[test]
 fn packages_are_summed_once_and_their_parts_left_out() {
     let fake = Fake::new("");
-    for (folder, name) in [
+    for (directory, name) in [
         ("intel-rapl:0", "package-0"),
         ("intel-rapl:0:0", "core"),
         ("intel-rapl:0:1", "dram"),
@@ -65,7 +65,7 @@ fn packages_are_summed_once_and_their_parts_left_out() {
         ("intel-rapl:2", "psys"),
         ("intel-rapl-mmio:0", "package-0"),
     ] {
-        fake.domain(folder, name, 5_000_000);
+        fake.domain(directory, name, 5_000_000);
     }
     fake.put("sys/class/powercap/intel-rapl/enabled", "1");
     let meter = fake.meter();

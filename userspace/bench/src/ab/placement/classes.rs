@@ -1,7 +1,7 @@
 //! The classes of CPUs, and the progress of each kind of task there.
 
 use crate::solo::{self, Solo};
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{Result, cpus};
 use std::collections::BTreeMap;
 
@@ -54,15 +54,15 @@ impl Classes {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KindProgress {
     /// Alone on a slow core.
-    pub slow: BTreeMap<Kind, f64>,
+    pub slow: BTreeMap<WorkKind, f64>,
     /// On a core whose other CPUs are busy, by class.
-    pub shared: BTreeMap<(Class, Kind), f64>,
+    pub shared: BTreeMap<(Class, WorkKind), f64>,
 }
 
 impl KindProgress {
     /// Measure the kinds on a slow core, and with busy siblings on a core of each class that has
     /// any.
-    pub fn measure(solo: &Solo, classes: &Classes, kinds: &[Kind]) -> Result<Self> {
+    pub fn measure(solo: &Solo, classes: &Classes, kinds: &[WorkKind]) -> Result<Self> {
         let mut progress = Self::default();
         let slow = classes.slow.first().and_then(|core| core.first());
         let siblings = |class| {
@@ -83,7 +83,7 @@ impl KindProgress {
     }
 
     /// Return the progress of a task that has its core to itself.
-    pub fn alone(&self, class: Class, kind: &Kind) -> f64 {
+    pub fn alone(&self, class: Class, kind: &WorkKind) -> f64 {
         match class {
             Class::Fast => 1.0,
             Class::Slow => self.slow.get(kind).copied().unwrap_or(1.0),
@@ -91,7 +91,7 @@ impl KindProgress {
     }
 
     /// Return the progress of a task whose sibling is busy. It never exceeds the progress alone.
-    pub fn shared(&self, class: Class, kind: &Kind) -> f64 {
+    pub fn shared(&self, class: Class, kind: &WorkKind) -> f64 {
         let alone = self.alone(class, kind);
         self.shared.get(&(class, *kind)).map_or(alone * SHARED_DEFAULT, |shared| shared.min(alone))
     }

@@ -1,7 +1,7 @@
 //! The cores of one class: which of its tasks have a core to themselves.
 
 use super::{Class, Classes, KindProgress};
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 
 /// The way in which the tasks of a class occupy its cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl<'a> Side<'a> {
         classes: &'a Classes,
         class: Class,
         order: Order,
-        kinds: &[(Kind, usize)],
+        kinds: &[(WorkKind, usize)],
         progress: &KindProgress,
         tasks: usize,
     ) -> Self {
@@ -111,10 +111,10 @@ impl<'a> Side<'a> {
     }
 
     /// Return the CPUs for these tasks.
-    pub(super) fn seats(&self, counts: &[usize]) -> Seats {
+    pub(super) fn pool(&self, counts: &[usize]) -> CpuPool {
         let Some(alone) = self.alone(counts) else {
             let all: Vec<usize> = self.cores.concat();
-            return Seats {
+            return CpuPool {
                 left: counts.iter().map(|&n| (0, n)).collect(),
                 whole: vec![],
                 used: (0, 0),
@@ -128,12 +128,12 @@ impl<'a> Side<'a> {
             cores.flat_map(|(cpus, &on)| cpus.iter().copied().take(on)).collect::<Vec<_>>()
         };
         let left = alone.iter().zip(counts).map(|(&alone, &count)| (alone, count - alone)).collect();
-        Seats { left, whole: cpus(|on| on == 1), used: (0, 0), shared: cpus(|on| on > 1) }
+        CpuPool { left, whole: cpus(|on| on == 1), used: (0, 0), shared: cpus(|on| on > 1) }
     }
 }
 
 /// CPUs that are handed out to the tasks of one class.
-pub(super) struct Seats {
+pub(super) struct CpuPool {
     /// Tasks of each kind without a CPU: on whole cores and on shared ones.
     left: Vec<(usize, usize)>,
     whole: Vec<usize>,
@@ -142,7 +142,7 @@ pub(super) struct Seats {
     used: (usize, usize),
 }
 
-impl Seats {
+impl CpuPool {
     /// Return the CPU of the next task of a kind; None if the class has no more tasks of it.
     pub(super) fn next(&mut self, kind: usize) -> Option<usize> {
         let (cpus, used, left) = match self.left.get_mut(kind)? {

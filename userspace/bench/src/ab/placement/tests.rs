@@ -12,14 +12,14 @@ fn classes(fast: &[usize], slow: &[usize]) -> Classes {
     Classes { fast: cores(fast), slow: cores(slow) }
 }
 
-fn kinds() -> (Kind, Kind, KindProgress) {
-    let chase: Kind = "chase".parse().unwrap();
-    let slow = BTreeMap::from([(Kind::Compute, 0.4), (chase, 0.86)]);
-    let shared = BTreeMap::from([((Class::Fast, Kind::Compute), 0.62), ((Class::Fast, chase), 0.95)]);
-    (Kind::Compute, chase, KindProgress { slow, shared })
+fn kinds() -> (WorkKind, WorkKind, KindProgress) {
+    let chase: WorkKind = "chase".parse().unwrap();
+    let slow = BTreeMap::from([(WorkKind::Compute, 0.4), (chase, 0.86)]);
+    let shared = BTreeMap::from([((Class::Fast, WorkKind::Compute), 0.62), ((Class::Fast, chase), 0.95)]);
+    (WorkKind::Compute, chase, KindProgress { slow, shared })
 }
 
-fn best(tasks: &[Kind], fast: &[usize], slow: &[usize]) -> Placement {
+fn best(tasks: &[WorkKind], fast: &[usize], slow: &[usize]) -> Placement {
     extremes(tasks, &classes(fast, slow), &kinds().2).unwrap().0
 }
 
@@ -47,7 +47,7 @@ fn the_worst_placement_still_uses_every_cpu() {
 fn equal_cpus_and_huge_mixes() {
     let (compute, chase, progress) = kinds();
     assert_eq!(best(&[compute, chase], &[1, 1], &[]).pins, [0, 1]);
-    let huge: Vec<Kind> = (0..1000u32).map(|multiplies| Kind::Stalled { multiplies }).collect();
+    let huge: Vec<WorkKind> = (0..1000u32).map(|multiplies| WorkKind::Stalled { multiplies }).collect();
     let error = extremes(&huge, &classes(&[1, 1], &[1, 1]), &progress).unwrap_err();
     assert!(error.contains("too many placements"));
 }
@@ -56,7 +56,7 @@ fn equal_cpus_and_huge_mixes() {
 #[test]
 fn whole_cores_come_first_then_what_is_predicted_to_do_more() {
     let (compute, chase, _) = kinds();
-    let p2e4 = |tasks: &[Kind]| best(tasks, &[2, 2], &[1; 4]);
+    let p2e4 = |tasks: &[WorkKind]| best(tasks, &[2, 2], &[1; 4]);
     assert_eq!(p2e4(&[compute, chase]).pins, [0, 2], "a core each");
     let three = p2e4(&[compute, compute, chase]);
     assert_eq!(three.pins, [0, 2, 4], "the chase does more on a slow core than it takes as a sibling");
@@ -101,8 +101,8 @@ fn a_core_is_of_one_class() {
 }
 
 /// Predict the progress of a placement with at most one task per CPU, from its CPUs alone.
-fn predicted(tasks: &[Kind], pins: &[usize], classes: &Classes, progress: &KindProgress) -> f64 {
-    let of = |(kind, cpu): (&Kind, &usize)| {
+fn predicted(tasks: &[WorkKind], pins: &[usize], classes: &Classes, progress: &KindProgress) -> f64 {
+    let of = |(kind, cpu): (&WorkKind, &usize)| {
         let class = if classes.fast.concat().contains(cpu) { Class::Fast } else { Class::Slow };
         let core = classes.cores(class).iter().find(|core| core.contains(cpu)).unwrap();
         let busy = core.iter().filter(|cpu| pins.contains(cpu)).count();
@@ -138,7 +138,7 @@ fn without_siblings(
     [best, worst]
 }
 
-fn mix(a: usize, b: usize) -> Vec<Kind> {
+fn mix(a: usize, b: usize) -> Vec<WorkKind> {
     let (compute, chase, _) = kinds();
     std::iter::repeat_n(compute, a).chain(std::iter::repeat_n(chase, b)).collect()
 }

@@ -127,7 +127,7 @@ fn an_interrupt_while_an_arm_loads_is_not_its_failure() {
 }
 
 #[test]
-fn only_scx_bias_itself_gets_a_table_whatever_folders_are_called() {
+fn only_scx_bias_itself_gets_a_table_whatever_directories_are_called() {
     for (command, ours) in [
         ("scx_bias --slice-us 5", true),
         ("'/some where/scx_bias' --slice-us 5", true),

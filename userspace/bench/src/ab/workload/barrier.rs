@@ -19,7 +19,7 @@
 use super::team::{self, TeamBarrier, TeamWork};
 use super::{Description, Env, Measured, Workload, count, measured, series};
 use crate::Result;
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::work::{self, Step};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -135,7 +135,7 @@ impl TeamWork for Loop {
     type Member = Waiter;
 
     fn join(&self, number: usize) -> Waiter {
-        Waiter { number, work: work::build(&Kind::Compute) }
+        Waiter { number, work: work::build(&WorkKind::Compute) }
     }
 
     fn repeat(&self, member: &mut Waiter, barrier: &TeamBarrier) {

@@ -22,7 +22,7 @@ use super::child::{Child, Fault};
 use super::series::{self, SharedSeries};
 use super::{Description, Env, Measured, Workload, count, measured, mix};
 use crate::shared::Shared;
-use crate::spec::{Kind, Mix};
+use crate::spec::{Mix, WorkKind};
 use crate::{Result, work};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -76,7 +76,7 @@ impl Workload for Interactive {
         }
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<WorkKind> {
         self.batch.kinds()
     }
 
@@ -124,7 +124,7 @@ fn live(times: Times, go: &AtomicU64, latencies: &SharedSeries) -> std::result::
     // By default, the kernel may wake a task 50 microseconds late to save energy. If this cannot be
     // changed, it applies to all arms.
     let _ = nix::sys::prctl::set_timerslack(1);
-    let mut work = work::build(&Kind::Compute);
+    let mut work = work::build(&WorkKind::Compute);
     while go.load(Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -17,7 +17,7 @@
 
 use super::{Description, Env, Measured, Workload, measured};
 use crate::solo::Solo;
-use crate::spec::{self, Kind};
+use crate::spec::{self, WorkKind};
 use crate::task::{Group, Window};
 use crate::{Error, Result, metrics, mix, work};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl Workload for MixCell {
         self.0.to_string()
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<WorkKind> {
         self.0.kinds()
     }
 
@@ -72,7 +72,7 @@ impl Workload for MixCell {
 }
 
 /// Start the tasks with the placement of the environment.
-pub(super) fn start(kinds: &[Kind], env: &Env) -> Result<Group> {
+pub(super) fn start(kinds: &[WorkKind], env: &Env) -> Result<Group> {
     let pins = env.pins.unwrap_or(&[]);
     if env.pins.is_some() && pins.len() != kinds.len() {
         let why = format!("a placement of {} tasks does not fit a mix of {}", pins.len(), kinds.len());
@@ -82,8 +82,8 @@ pub(super) fn start(kinds: &[Kind], env: &Env) -> Result<Group> {
 }
 
 /// Return the window, extended to whole periods of the kind with the longest period.
-pub(super) fn whole_periods(window: Duration, kinds: &[Kind]) -> Duration {
-    let period = kinds.iter().map(Kind::period).max().unwrap_or_default();
+pub(super) fn whole_periods(window: Duration, kinds: &[WorkKind]) -> Duration {
+    let period = kinds.iter().map(WorkKind::period).max().unwrap_or_default();
     if period.is_zero() {
         return window;
     }
@@ -92,7 +92,7 @@ pub(super) fn whole_periods(window: Duration, kinds: &[Kind]) -> Duration {
 }
 
 /// Return the metrics of the tasks' work in a window.
-pub(super) fn figures(kinds: &[Kind], window: &Window, solo: &Solo) -> Result<Measured> {
+pub(super) fn figures(kinds: &[WorkKind], window: &Window, solo: &Solo) -> Result<Measured> {
     let wall_s = window.wall_ns as f64 / 1e9;
     let round = mix::evaluate(kinds, &window.tasks, wall_s, solo)?;
     let mut progress = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn metrics_follow_from_units_and_times() {
-        let kinds = [Kind::Compute, Kind::Branchy, Kind::Branchy];
+        let kinds = [WorkKind::Compute, WorkKind::Branchy, WorkKind::Branchy];
         let tasks =
             vec![task(8000, &[2_000_000_000]), task(1500, &[1_000_000_000]), task(750, &[0, 1_000_000_000])];
         let m = figures(&kinds, &Window { wall_ns: 2_000_000_000, tasks }, &solo()).unwrap().metrics;
@@ -164,7 +164,7 @@ mod tests {
     fn a_starved_task_is_bad_but_finite() {
         let tasks = vec![task(4000, &[1_000_000_000]), task(0, &[])];
         let window = Window { wall_ns: 1_000_000_000, tasks };
-        let m = figures(&[Kind::Compute, Kind::Branchy], &window, &solo()).unwrap().metrics;
+        let m = figures(&[WorkKind::Compute, WorkKind::Branchy], &window, &solo()).unwrap().metrics;
         assert_eq!(m["stp"], 1.0);
         assert!((m["unfairness"] - 3000.0).abs() < 1e-6 && m["antt"] > 1000.0);
     }

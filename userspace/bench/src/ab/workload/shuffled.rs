@@ -25,7 +25,7 @@
 //! start on the same CPU.
 
 use super::{Description, Env, Measured, Workload, count, mix};
-use crate::spec::{Kind, Mix};
+use crate::spec::{Mix, WorkKind};
 use crate::task::Group;
 use crate::work::Xorshift;
 use crate::{Result, cpus};
@@ -73,7 +73,7 @@ impl Workload for Shuffled {
         }
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<WorkKind> {
         self.batch.kinds()
     }
 

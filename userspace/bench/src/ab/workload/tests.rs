@@ -3,7 +3,7 @@
 use super::*;
 use crate::counters;
 use crate::solo::Solo;
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ const SAMPLES: [&str; 12] = [
 
 /// Return solo rates without measuring. Metrics are relative to them, and the tests check only
 /// their presence.
-fn solo(kinds: &[Kind]) -> Solo {
+fn solo(kinds: &[WorkKind]) -> Solo {
     Solo {
         schema: String::new(),
         boot_id: String::new(),

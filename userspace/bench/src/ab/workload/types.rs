@@ -2,7 +2,7 @@
 
 use crate::ab::sample::Measured;
 use crate::solo::Solo;
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub trait Workload: fmt::Debug {
     fn name(&self) -> String;
 
     /// Return the kinds of task whose solo rates the workload needs.
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<WorkKind> {
         Vec::new()
     }
 

@@ -24,7 +24,7 @@ use super::series::{self, SharedSeries};
 use super::{Description, Env, Measured, Workload, measured, optional_count};
 use crate::measure::{self, Until};
 use crate::shared::Shared;
-use crate::spec::Kind;
+use crate::spec::WorkKind;
 use crate::{Result, cpus, work};
 use serde_json::json;
 use std::sync::atomic::{
@@ -149,7 +149,7 @@ fn instructions_per_step() -> Result<Option<f64>> {
     if !crate::counters::available() {
         return Ok(None);
     }
-    let sample = measure::run(&Kind::Compute, None, Until::Steps(WORK_SAMPLE))?;
+    let sample = measure::run(&WorkKind::Compute, None, Until::Steps(WORK_SAMPLE))?;
     Ok(sample.counters.map(|counts| counts.instructions as f64 / WORK_SAMPLE as f64))
 }
 
@@ -205,7 +205,7 @@ fn since(start: Instant) -> u64 {
 
 /// Run a worker.
 fn serve(mailbox: &Mailbox, latencies: &SharedSeries, phase: &AtomicU64, start: Instant) {
-    let mut work = work::build(&Kind::Compute);
+    let mut work = work::build(&WorkKind::Compute);
     loop {
         mailbox.waiting.store(true, Release);
         let sent = loop {

@@ -84,9 +84,9 @@ const KNOWN: [Known; 7] = [
         measures: "stress-ng's integer stressor on all CPUs: operations per second",
         arguments: |s| {
             let (cpus, time) = (s.cpus.to_string(), format!("{}s", s.seconds));
-            let folder = files::writable_folder();
+            let directory = files::writable_directory();
             let method = ["--cpu", &cpus, "--cpu-method", "int64", "--metrics-brief"];
-            words(&[&method[..], &["--timeout", &time, "--temp-path", &folder]].concat())
+            words(&[&method[..], &["--timeout", &time, "--temp-path", &directory]].concat())
         },
         figure: Figure::Throughput(parse::stress_ng),
     },
@@ -186,8 +186,9 @@ impl Tool {
 
     fn program(&self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
-        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        let places = self.known().programs.iter().flat_map(|name| folders.iter().map(move |f| f.join(name)));
+        let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        let places =
+            self.known().programs.iter().flat_map(|name| directories.iter().map(move |f| f.join(name)));
         places.into_iter().find(|place| place.is_file() && access(place, AccessFlags::X_OK).is_ok())
     }
 

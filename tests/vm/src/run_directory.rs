@@ -8,12 +8,12 @@ use crate::guest;
 use crate::verdict::{Evidence, Late};
 
 /// The run's private directory below the output directory.
-pub struct RunFolder {
+pub struct RunDirectory {
     /// Path of the directory.
     pub path: PathBuf,
 }
 
-impl RunFolder {
+impl RunDirectory {
     /// Return the path of the log of the guest's console.
     #[must_use]
     pub fn console(&self) -> PathBuf {

@@ -38,13 +38,13 @@ pub(super) fn work_ns(ran_ns: u64, time_permille: u32) -> u64 {
 /// Values moves for one plan. Values are in reference ns times 1000. Each is at most 2^36 * 2000,
 /// so sums fit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pricer {
+pub(super) struct Valuation {
     residence_ns: u64,
     stay_ns: u64,
     margin: i64,
 }
 
-impl Pricer {
+impl Valuation {
     /// Take the limits, which must be sane ([`Limits::sane`]).
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
