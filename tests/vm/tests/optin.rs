@@ -8,8 +8,9 @@ use common::{Expectations, Results, Scenario};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Threads moved at once.
-const CROWD: usize = 1000;
+/// Threads moved at once, and their number in a full run, which takes half a minute more.
+const CROWD: usize = 300;
+const FULL_CROWD: usize = 1000;
 
 const EXT: i64 = 7;
 
@@ -102,9 +103,9 @@ fn expect_budget(results: &Results, expect: &mut Expectations) {
     }
 }
 
-fn opted_in(kernel: &str) {
+fn opted_in(kernel: &str, crowd: usize) {
     let results = Scenario::plain(kernel, "SYM", 15, "--capacity-file /run/capacity.json")
-        .run("optin", &[&CROWD.to_string()]);
+        .run("optin", &[&crowd.to_string()]);
     let mut expect = Expectations::default();
     for (name, inside, least) in [
         ("before", &[][..], 0),
@@ -116,7 +117,7 @@ fn opted_in(kernel: &str) {
         ("removed", &["/in"], 5),
         ("born", &["/in", "/unborn"], 6),
         ("reborn", &["/in", "/unborn"], 6),
-        ("crowded", &["/in"], CROWD),
+        ("crowded", &["/in"], crowd),
         ("restarted", &["/late"], 1),
         ("ended", &[], 0),
         ("again", &["/in"], 5),
@@ -129,9 +130,10 @@ fn opted_in(kernel: &str) {
         look(&results, "killed").values().any(|t| t.policy == EXT),
     );
     let crowd_ms: f64 = results.text("crowd_ms").trim().parse().unwrap();
-    // The promise is 2 s, on real hardware. Here the machine is emulated on a busy host, and the
-    // check alone takes seconds.
-    expect.at_most(&format!("{CROWD} threads were switched [ms]"), crowd_ms, 15_000.0);
+    // The promise is 2 s for a thousand, on real hardware. Here the machine is emulated on a busy
+    // host, and the check alone takes seconds.
+    let most_ms = 5_000.0 + 10.0 * crowd as f64;
+    expect.at_most(&format!("{crowd} threads were switched [ms]"), crowd_ms, most_ms);
     let status = results.text("status");
     expect.holds(&format!("status names the mode: {status}"), status.contains("for opted-in cgroups"));
     expect.holds("status says who keeps its policy", status.contains("1 real-time thread keeps its policy"));
@@ -168,17 +170,17 @@ fn opted_in(kernel: &str) {
 
 #[test]
 fn only_opted_in_cgroups_are_scheduled_on_6_12() {
-    opted_in("6.12");
+    opted_in("6.12", CROWD);
 }
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn only_opted_in_cgroups_are_scheduled_on_6_18() {
-    opted_in("6.18");
+    opted_in("6.18", FULL_CROWD);
 }
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
 fn only_opted_in_cgroups_are_scheduled_on_7_3() {
-    opted_in("7.3");
+    opted_in("7.3", FULL_CROWD);
 }

@@ -4,11 +4,10 @@
 . "${0%/*}/common.sh"
 
 MIX="mix --solo $OUT/solo.json"
-keep four_default $BENCH $MIX --tasks 4compute --seconds 10
-keep eight_default $BENCH $MIX --tasks 4compute+4chase --seconds 10
+keep four_default $BENCH $MIX --tasks 4compute --seconds 6
 under one $MIX --tasks 1compute --seconds 3 --rounds 2
 under two $MIX --tasks 2compute --seconds 3 --rounds 2
-under four $MIX --tasks 4compute --seconds 10
+under four $MIX --tasks 4compute --seconds 6
 under eight $MIX --tasks 4compute+4chase --seconds 10
 keep exec "$BIAS" exec -n 2 --capacity-file /run/capacity.json -- $BENCH $MIX --tasks 2compute --seconds 2
 under interactive run interactive+4compute --solo $OUT/solo.json --stretch 5 --seconds 6
