@@ -35,7 +35,8 @@ const MAX_PORTS: u32 = 3;
 const KERNEL_ARGS: &[&str] = &[
     // While the kernel sizes PCI BARs, QEMU 10 sends accesses of other CPUs to wrong devices. A
     // lost write to the APIC stops a CPU's timer, and an assertion stops QEMU. The guest's script
-    // starts the other CPUs after the boot.
+    // starts the other CPUs after the boot. Kernels such as 7.3 thus have deadline servers on CPU 0
+    // only.
     "maxcpus=1",
     "mitigations=off",
     "tsc=reliable",
