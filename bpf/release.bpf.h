@@ -18,9 +18,15 @@
  * Limits
  * Nothing is enqueued again for the stop class, which needs microseconds, nor
  * for the agent's own real-time thread. That thread examines the tasks that it
- * preempts, and they must stay where they were. From 7.x on, a task pinned to a
- * CPU that is taken for good gets only the time of the kernel's deadline server
- * for sched_ext. Older kernels end the scheduler after timeout_ms.
+ * preempts, and they must stay where they were.
+ *
+ * A task that is pinned to a CPU which is taken for good waits for the kernel's
+ * deadline server for sched_ext, which gives it 50 ms a second. Kernels from
+ * 7.x on have this server, on CPUs that were online at the end of the boot.
+ * Elsewhere the kernel ends the scheduler after timeout_ms. A real-time policy
+ * that the agent lends such a task would not prevent that: the kernel measures
+ * from the task's last start in sched_ext. A kworker that runs and sleeps as a
+ * real-time task would be reported at its next wakeup.
  */
 #ifndef BIAS_RELEASE_BPF_H
 #define BIAS_RELEASE_BPF_H

@@ -26,6 +26,7 @@ pub fn all() -> Vec<Scenario> {
         waits::sleeper(),
         waits::broadcast(),
         waits::real_time(),
+        waits::server(),
         waits::kthread(),
         waits::yielder(),
         waits::swap(),

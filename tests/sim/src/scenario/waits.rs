@@ -61,6 +61,27 @@ pub(super) fn real_time() -> Scenario {
     }
 }
 
+/// A real-time task leaves 50 ms of each second, as much as the kernel's deadline server does. Tasks
+/// that are pinned to its CPU get this time, although other tasks wait for any CPU.
+pub(super) fn server() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 6], 40);
+    let pinned = TaskSpec::new(Program::busy(stacks::COMPUTE)).within([0]);
+    let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 50_000, 200_000_000)).within([0]);
+    case.tasks.extend([pinned, TaskSpec { kthread: true, ..kthread }]);
+    let taken = |at_ns| Disturb { at_ns, what: Disturbance::RealTime { cpu: 0, ns: 950_000_000 } };
+    case.disturbances = (0..4).map(|second| taken(second * 1_000_000_000)).collect();
+    Scenario {
+        name: "server",
+        case,
+        check: |kernel| {
+            let wait_ms = |task| kernel.figures(task).longest_wait_ns as f64 / 1e6;
+            expect("longest wait of a pinned kthread [ms]", wait_ms(7), 0.0, 951.0)?;
+            expect("longest wait of a pinned task [ms]", wait_ms(6), 0.0, 960.0)?;
+            expect("time of the pinned task [ms]", kernel.figures(6).ran_ns as f64 / 1e6, 180.0, 200.0)
+        },
+    }
+}
+
 /// A kernel thread that is bound to a busy CPU runs at once.
 pub(super) fn kthread() -> Scenario {
     let mut case = busy("2P", &[stacks::COMPUTE; 4], 10);
