@@ -33,7 +33,7 @@
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "group.bpf.h"
 
 /*

@@ -30,7 +30,7 @@
 #ifndef BIAS_CLASSIFY_BPF_H
 #define BIAS_CLASSIFY_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 
 /*
  * Move the average and the band at a tick that saw the task of @cctx run. CPUs

@@ -42,7 +42,7 @@
 #ifndef BIAS_COUNT_BPF_H
 #define BIAS_COUNT_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "classify.bpf.h"
 #include "limit.bpf.h"
 

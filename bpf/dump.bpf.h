@@ -10,7 +10,7 @@
 #ifndef BIAS_DUMP_BPF_H
 #define BIAS_DUMP_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 
 void BPF_STRUCT_OPS(bias_dump, struct scx_dump_ctx *dctx)
 {

@@ -40,7 +40,7 @@
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 
 /* Levels that are walked inline; deeper ones cost another call. */
 #define NEAR_LEVELS 4

@@ -37,7 +37,7 @@
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "classify.bpf.h"
 
 /* State that the core of an idle CPU must have. */

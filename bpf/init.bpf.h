@@ -10,7 +10,7 @@
 #ifndef BIAS_INIT_BPF_H
 #define BIAS_INIT_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "table.bpf.h"
 
 /* Create the masks of domain @domain. */

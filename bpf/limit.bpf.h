@@ -25,7 +25,7 @@
 #ifndef BIAS_LIMIT_BPF_H
 #define BIAS_LIMIT_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "optin.bpf.h"
 
 /* Return true if @p, whose context is @tctx, is in a cgroup with bias. */

@@ -32,10 +32,11 @@
  * If the agent dies, the kernel unloads the scheduler and returns every task to
  * the default one.
  */
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "account.bpf.h"
 #include "count.bpf.h"
 #include "dump.bpf.h"
+#include "enqueue.bpf.h"
 #include "group.bpf.h"
 #include "idle.bpf.h"
 #include "init.bpf.h"
@@ -50,25 +51,6 @@
 #include "table.bpf.h"
 
 char _license[] SEC("license") = "GPL";
-
-/*
- * Largest lag of a task that did not sleep [slices]. It may exceed a sleeper's
- * one slice because other tasks kept this task from CPUs that it could have
- * used.
- */
-#define MAX_LAG_SLICES 6
-
-static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
-{
-	u64 now = vtime_now;
-	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, lag_ns);
-
-	/* Read the effective weight only here: it walks up the cgroup tree. */
-	if (bias_vtime_before(now + 2 * slice_ns, vtime))
-		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p, false)));
-	if (vtime != p->scx.dsq_vtime)
-		scx_bpf_task_set_dsq_vtime(p, vtime);
-}
 
 s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -94,85 +76,6 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	clamp_vtime(p, slice_ns);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
-}
-
-static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
-{
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
-	stat_inc(BIAS_STAT_ENQ_LOCAL);
-}
-
-/*
- * Keep @p, the last task of @cpu, there. The CPU is about to idle and does not
- * check its local DSQ again without a kick.
- */
-static __always_inline void stay(struct task_struct *p, s32 cpu, u64 enq_flags)
-{
-	enqueue_local(p, enq_flags);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-}
-
-/*
- * Send @p, which ran or waited on @cpu, to an idle CPU. Return false if none
- * idles.
- */
-static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq_flags)
-{
-	s32 idle = find_idle(p, cpu);
-
-	if (idle >= 0 && is_offline(idle))
-		idle = pick_any_idle(p);
-	if (idle < 0)
-		return false;
-	WRITE_ONCE(cpu_ctx_of(idle)->arrival_ns, bpf_ktime_get_ns());
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
-	/*
-	 * A change of affinity may cancel the insertion. The kick makes the CPU
-	 * mark itself idle again in that case.
-	 */
-	scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-	stat_inc(BIAS_STAT_ENQ_LOCAL);
-	return true;
-}
-
-/*
- * Enqueue @p again after another scheduling class took @cpu, where @p ran or
- * waited in the local DSQ.
- */
-static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
-{
-	if (is_pinned_within(p, 2)) {
-		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
-		return;
-	}
-	forget_tick(cpu_ctx_of(cpu));
-	if (!send_to_idle(p, cpu, enq_flags))
-		queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
-}
-
-/* Enqueue @p, which can run on @cpu only. */
-static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
-					   u64 enq_flags)
-{
-	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
-
-	/*
-	 * Run a kthread that wakes at once: the kernel waits for it, and it is
-	 * short. A kthread whose slice is used up is not short and queues like
-	 * any other task. Otherwise two such kthreads would keep the local DSQ
-	 * filled. The kernel would never call ops.dispatch, and tasks in the
-	 * DSQs would starve.
-	 */
-	if (wakeup && (p->flags & PF_KTHREAD)) {
-		WRITE_ONCE(cctx->kthread_waiting, 1);
-		enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
-	} else if (enq_flags & SCX_ENQ_LAST) {
-		stay(p, cpu, enq_flags);
-	} else if (wakeup && may_go_first(p, cpu, cctx)) {
-		enqueue_local(p, enq_flags);
-	} else {
-		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
-	}
 }
 
 void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)

@@ -47,16 +47,16 @@
  * its NUMA node here. Code that takes a CPU's idle mark wakes that CPU.
  *
  * Limits
- * A search visits MAX_SCAN slow CPUs, starting with those of its own LLC. A CPU
- * publishes the first 64 CPUs of its task's affinity: a task that is restricted
- * to others does not migrate.
+ * Requests race, and the last store wins. A task may wait for a tick if another
+ * one reaches the target first.
  */
 #ifndef BIAS_MOVE_BPF_H
 #define BIAS_MOVE_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "account.bpf.h"
 #include "idle.bpf.h"
+#include "search.bpf.h"
 
 /*
  * A move request is 1 + the target CPU, with flags for the case that the target
@@ -70,136 +70,6 @@
 #define MOVE_CPU_MASK (MOVE_SWAP - 1)
 
 _Static_assert(BIAS_MAX_CPUS < MOVE_CPU_MASK, "a CPU number must fit a request");
-
-/*
- * Return true if the task on the CPU of @cctx is worth a migration and may run
- * on @cpu, as far as is published. False if a request is pending there.
- */
-static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
-{
-	if (cctx->move_to || !(cctx->run_flags & RUN_TICKED))
-		return false;
-	if (cctx->run_flags & RUN_ANYWHERE)
-		return true;
-	return (cctx->run_flags & RUN_MOVABLE) && cpu < 64 && (cctx->run_allowed & (1ull << cpu));
-}
-
-/*
- * A task on a slow CPU with a lower speedup does not replace a task that gains
- * clearly more [permille]: it loses too little.
- */
-#define UNFAIR_SPEEDUP_PERMILLE 1200
-
-/* Purpose of a search. */
-enum search {
-	SEARCH_PULL,   /* any running task */
-	SEARCH_ROTATE, /* a task with enough lag */
-	SEARCH_GAIN,   /* a task that gains more */
-};
-
-/*
- * Return true if the task of slow CPU @cctx suits @search, compared with the
- * task of the fast CPU @mine.
- */
-static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search search,
-				      const struct cpu_ctx *mine)
-{
-	u64 theirs = cctx->run_vtime, ours = mine->run_vtime;
-
-	if (search == SEARCH_PULL)
-		return true;
-	/*
-	 * No gain swap while the fast CPU's task makes up for time on slow
-	 * CPUs.
-	 */
-	if (search == SEARCH_GAIN)
-		return bias_gains_more(cctx->run_speedup, mine->run_speedup, gain_permille) &&
-		       !bias_vtime_before(ours + unfair_gap_ns / 2, theirs);
-	if (bias_gains_more(mine->run_speedup, cctx->run_speedup, gain_permille))
-		return cctx->run_speedup >= UNFAIR_SPEEDUP_PERMILLE &&
-		       bias_vtime_before(theirs + unfair_gap_ns, ours);
-	return bias_vtime_before(theirs + rotate_gap_ns, ours);
-}
-
-/*
- * Return the slow CPU whose task is the best that @search finds for the fast
- * @cpu, or -1. The task that gains most is best, and among about equal ones the
- * one with the largest lag.
- */
-static __always_inline s32 search_slow(s32 cpu, enum search search)
-{
-	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
-	u32 start = list->start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = list->nr,
-	    node = cpu_info_of(cpu)->node, speedup = 0, i;
-	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
-	s32 found = -1;
-	u64 vtime = 0;
-
-	if (!nr || nr > BIAS_MAX_CPUS)
-		return -1;
-	bpf_for(i, 0, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		s32 slow = list->cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
-		struct cpu_ctx *cctx = cpu_ctx_of(slow);
-
-		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node ||
-		    !is_sought(cctx, search, mine))
-			continue;
-		if (found >= 0 && !bias_gains_more(cctx->run_speedup, speedup, gain_permille) &&
-		    (bias_gains_more(speedup, cctx->run_speedup, gain_permille) ||
-		     !bias_vtime_before(cctx->run_vtime, vtime)))
-			continue;
-		vtime = cctx->run_vtime;
-		speedup = cctx->run_speedup;
-		found = slow;
-	}
-	return found;
-}
-
-/*
- * Pick the CPU whose task shares a core and gains most from @cpu, which is a
- * whole idle core. Tasks of fast CPUs go first, because sharing costs them
- * more. Return -1 if there is none.
- */
-static __always_inline s32 search_shared(s32 cpu)
-{
-	u32 nr = nr_cpus, node = cpu_info_of(cpu)->node, i;
-	bool fast_too = !cpu_is_slow(cpu) || !sibling_beats_slow_core();
-	s32 found = -1;
-
-	if (!nr || nr > BIAS_MAX_CPUS)
-		return -1;
-	bpf_for(i, 1, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		s32 other = bounded(((u32)cpu + i) % nr, BIAS_MAX_CPUS);
-		bool slow = cpu_is_slow(other);
-
-		if ((found >= 0 && slow) || (!slow && !fast_too) || cpu_info_of(other)->node != node ||
-		    !could_move(cpu_ctx_of(other), cpu) || !core_is_shared(other))
-			continue;
-		found = other;
-		if (!slow)
-			break;
-	}
-	return found;
-}
-
-/*
- * ops.dispatch calls its searches as global functions to save work for the
- * verifier, as with take_from_llc().
- */
-__noinline int search_to_unshare(s32 cpu)
-{
-	return search_shared(cpu);
-}
-
-__noinline int search_to_pull(s32 cpu)
-{
-	return search_slow(cpu, SEARCH_PULL);
-}
-
-__noinline int search_to_rotate(s32 cpu)
-{
-	return search_slow(cpu, SEARCH_ROTATE);
-}
 
 /*
  * Request that @from give its running task to @to. @how is 0 or MOVE_SWAP, with

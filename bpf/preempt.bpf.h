@@ -31,7 +31,7 @@
 #ifndef BIAS_PREEMPT_BPF_H
 #define BIAS_PREEMPT_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "classify.bpf.h"
 #include "optin.bpf.h"
 #include "queue.bpf.h"

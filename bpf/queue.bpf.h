@@ -45,7 +45,7 @@
 #ifndef BIAS_QUEUE_BPF_H
 #define BIAS_QUEUE_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "idle.bpf.h"
 #include "classify.bpf.h"
 

@@ -22,7 +22,7 @@
  *
  * A task that is pinned to a CPU which is taken for good waits for the kernel's
  * deadline server for sched_ext, which gives it 50 ms a second. Kernels from
- * 7.x on have this server, on CPUs that were online at the end of the boot.
+ * 7.2 on have this server, on CPUs that were online at the end of the boot.
  * Elsewhere the kernel ends the scheduler after timeout_ms. A real-time policy
  * that the agent lends such a task would not prevent that: the kernel measures
  * from the task's last start in sched_ext. A kworker that runs and sleeps as a
@@ -31,7 +31,7 @@
 #ifndef BIAS_RELEASE_BPF_H
 #define BIAS_RELEASE_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 
 void BPF_STRUCT_OPS(bias_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {

@@ -11,7 +11,7 @@
 #ifndef BIAS_REPORT_BPF_H
 #define BIAS_REPORT_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 
 SEC("iter/task")
 int bias_report_tasks(struct bpf_iter__task *ctx)

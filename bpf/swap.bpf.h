@@ -43,7 +43,7 @@
 #ifndef BIAS_SWAP_BPF_H
 #define BIAS_SWAP_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 #include "move.bpf.h"
 
 /*

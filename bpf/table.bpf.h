@@ -33,7 +33,7 @@
 #ifndef BIAS_TABLE_BPF_H
 #define BIAS_TABLE_BPF_H
 
-#include "state.bpf.h"
+#include "access.bpf.h"
 
 /*
  * Add @cpu to the mask of @cpu_class in domain @domain if @in, else remove it.

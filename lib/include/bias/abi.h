@@ -144,20 +144,18 @@ enum bias_stat {
 	BIAS_STAT_SWAP_GAIN,	   /* gain swaps requested */
 	BIAS_STAT_STOLEN,	   /* tasks stolen from the other class */
 	BIAS_STAT_COUNTED,	   /* intervals counted */
-	/* Of these, dropped: counted too briefly, backwards or wrapped. */
+	/* counted intervals dropped: too short, backwards or wrapped */
 	BIAS_STAT_COUNT_INVALID,
 	BIAS_STAT_COUNT_FAILED,	  /* counters that could not be read */
 	BIAS_STAT_WINDOWS,	  /* windows closed */
 	BIAS_STAT_BIAS_CHANGES,	  /* changes of a task's bias */
 	BIAS_STAT_GROUPS_IGNORED, /* lookups of cgroups beyond the table */
 	BIAS_STAT_SWAP_ASKED,	  /* planned swaps requested */
-	/* Planned swaps that no longer held when they were checked. */
+	/* planned swaps that no longer held when they were checked */
 	BIAS_STAT_SWAP_REFUSED,
-	/* Planned swaps that no longer held when a CPU carried them out. */
+	/* planned swaps that no longer held when a CPU carried them out */
 	BIAS_STAT_SWAP_LATE,
-	/*
-	 * Times that tasks were put back after a higher class took their CPU.
-	 */
+	/* tasks put back after a higher scheduling class took their CPU */
 	BIAS_STAT_RELEASED,
 	BIAS_NR_STATS,
 };

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Access to the state, and what it says about a CPU or a task.
+ *
+ * Problem
+ * The verifier needs a bound for each index into a global array. A bound that
+ * clang can move may not be there at the access.
+ *
+ * Approach
+ * Each array has one accessor, which masks the index. The other functions tell
+ * what the state says of one CPU or one task, without a loop over all CPUs.
+ *
+ * Invariants
+ * No function here writes state, except a statistic of its own CPU.
+ *
+ * Limits
+ * Of a core with more than four threads, not all siblings are checked.
+ */
+#ifndef BIAS_ACCESS_BPF_H
+#define BIAS_ACCESS_BPF_H
+
+#include "state.bpf.h"
+
+/*
+ * Index @i reduced below @size, a power of two. The verifier sees this bound,
+ * and the compiler cannot move it. Indices are in range anyway: an invalid one
+ * can only come from a wrong table of the agent, which must not end the
+ * scheduler.
+ */
+#define bounded(i, size)                                                                                     \
+	({                                                                                                   \
+		u64 ___i = (u32)(i);                                                                         \
+		_Static_assert(((size) & ((size) - 1)) == 0, "a mask needs a power of two");                 \
+		asm volatile("%0 &= %1" : "+r"(___i) : "i"((size) - 1));                                     \
+		___i;                                                                                        \
+	})
+
+static __always_inline struct cpu_ctx *cpu_ctx_of(s32 cpu)
+{
+	return &cpu_ctxs[bounded(cpu, BIAS_MAX_CPUS)];
+}
+
+static __always_inline struct bias_cpu_info *cpu_info_of(s32 cpu)
+{
+	return &cpu_info[bounded(cpu, BIAS_MAX_CPUS)];
+}
+
+/*
+ * Return the context of @p. It is NULL for a kthread, and for a task that there
+ * was no memory for.
+ */
+static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
+}
+
+/* Return the entry of @cpu in the table in force. */
+static __always_inline const struct bias_speed *speed_of(s32 cpu)
+{
+	return &speeds[bounded(((u32)cpu << 1) | (READ_ONCE(table_seq) & 1),
+			       BIAS_MAX_CPUS * BIAS_TABLE_COPIES)];
+}
+
+static __always_inline bool cpu_is_slow(s32 cpu)
+{
+	return two_classes && speed_of(cpu)->cpu_class == BIAS_SLOW;
+}
+
+static __always_inline enum bias_class class_of(s32 cpu)
+{
+	return cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
+}
+
+static __always_inline u32 llc_of(s32 cpu)
+{
+	return cpu_info_of(cpu)->llc;
+}
+
+/*
+ * Return true if a second thread on a busy fast core adds more throughput than
+ * a slow core.
+ */
+static __always_inline bool sibling_beats_slow_core(void)
+{
+	return fast_sibling_first[READ_ONCE(table_seq) & 1];
+}
+
+/* Siblings of a CPU that are checked: all of them with four threads a core. */
+#define MAX_SIBLINGS 3
+
+/* Return true if a SCHED_EXT task runs on a sibling of @cpu. */
+static __always_inline bool core_is_shared(s32 cpu)
+{
+	u32 sibling = cpu;
+
+	if (!smt_active)
+		return false;
+#pragma unroll
+	for (int i = 0; i < MAX_SIBLINGS; i++) {
+		sibling = cpu_info_of(sibling)->sibling;
+		if (sibling == cpu)
+			return false;
+		if (READ_ONCE(cpu_ctx_of(sibling)->run_flags) & RUN_BUSY)
+			return true;
+	}
+	return false;
+}
+
+/* Add @n to a statistic of this CPU. */
+static __always_inline void stat_add(enum bias_stat stat, u64 n)
+{
+	cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat] += n;
+}
+
+static __always_inline void stat_inc(enum bias_stat stat)
+{
+	stat_add(stat, 1);
+}
+
+/* task_struct has this field only with CONFIG_PREEMPT_RCU. */
+struct task_struct___preempt_rcu {
+	int rcu_read_lock_nesting;
+} __attribute__((preserve_access_index));
+
+/*
+ * Return true if @p itself called migrate_disable(). @programs is the depth of
+ * nested programs: ops.cpu_release calls ops.enqueue.
+ *
+ * The count of the current task may come from these programs. Entering a BPF
+ * program disables migration, always with preemptible RCU, and before 6.18 also
+ * without it. Patched kernels differ, and scx_lib_init_probe() finds out.
+ *
+ * The headers' is_migration_disabled() reads the kernel's configuration, which
+ * Debian's kernels do not expose in a VM. A field of task_struct shows the
+ * same.
+ */
+static __always_inline bool cannot_migrate(const struct task_struct *p, u32 programs)
+{
+	if (!bpf_core_field_exists(p->migration_disabled) || !p->migration_disabled)
+		return false;
+	if (p->migration_disabled > programs)
+		return true;
+	if (bpf_core_field_exists(((struct task_struct___preempt_rcu *)p)->rcu_read_lock_nesting) ||
+	    (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0) && __scx_prolog_disables_migration))
+		return bpf_get_current_task_btf() != p;
+	return true;
+}
+
+/* Return true if @p can run on one CPU only, at a depth of @programs. */
+static __always_inline bool is_pinned_within(const struct task_struct *p, u32 programs)
+{
+	return p->nr_cpus_allowed == 1 || cannot_migrate(p, programs);
+}
+
+static __always_inline bool is_pinned(const struct task_struct *p)
+{
+	return is_pinned_within(p, 1);
+}
+
+static __always_inline bool is_restricted(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < nr_cpus;
+}
+
+#endif
