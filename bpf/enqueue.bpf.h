@@ -16,14 +16,15 @@
  * schedules anyway. No task lags by more than MAX_LAG_SLICES.
  *
  * Limits
- * A CPU that is claimed for one task may get another first. The one on its way
- * then waits for a tick.
+ * The affinity of a task on its way may change. The CPU that was kicked for it
+ * then dispatches for ARRIVAL_NS until it takes another task.
  */
 #ifndef BIAS_ENQUEUE_BPF_H
 #define BIAS_ENQUEUE_BPF_H
 
 #include "access.bpf.h"
 #include "account.bpf.h"
+#include "arrival.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -75,7 +76,10 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
 		idle = pick_any_idle(p);
 	if (idle < 0)
 		return false;
-	WRITE_ONCE(cpu_ctx_of(idle)->arrival_ns, bpf_ktime_get_ns());
+	if (!announce_arrival(cpu_ctx_of(idle), p)) {
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		return false;
+	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
 	/*
 	 * A change of affinity may cancel the insertion. The kick makes the CPU

@@ -38,6 +38,7 @@
 #define BIAS_IDLE_BPF_H
 
 #include "access.bpf.h"
+#include "arrival.bpf.h"
 #include "classify.bpf.h"
 
 /* State that the core of an idle CPU must have. */
@@ -200,23 +201,6 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 	if (cpu < 0 && smt_active && two_classes)
 		cpu = find_in_class(p, prev, other, NEED_THREAD);
 	return cpu;
-}
-
-/*
- * Time for which a task is on its way to an idle CPU at most. The kernel
- * cancels the way if the task's affinity changes.
- */
-#define ARRIVAL_NS 200000
-
-/*
- * Return true if a task is on its way to @cctx. Its kick may come before it, so
- * that the CPU idles again and is marked idle.
- */
-static __always_inline bool task_arrives(const struct cpu_ctx *cctx)
-{
-	u64 since_ns = READ_ONCE(cctx->arrival_ns);
-
-	return since_ns && bpf_ktime_get_ns() - since_ns < ARRIVAL_NS;
 }
 
 /*

@@ -34,6 +34,7 @@
  */
 #include "access.bpf.h"
 #include "account.bpf.h"
+#include "arrival.bpf.h"
 #include "count.bpf.h"
 #include "dump.bpf.h"
 #include "enqueue.bpf.h"
@@ -105,8 +106,12 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	 * that gains most to a slow CPU.
 	 */
 	if (enq_flags & SCX_ENQ_LAST) {
-		stay(p, cpu, enq_flags);
-		return;
+		if (!task_arrives(cctx)) {
+			stay(p, cpu, enq_flags);
+			return;
+		}
+		/* The CPU dispatches if the other task does not arrive. */
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	if (!wakeup && cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx)) {
 		enqueue_local(p, enq_flags);
@@ -161,6 +166,11 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	bool moves;
 
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
+		/* The kick for a task may come before it: dispatch again. */
+		if (task_arrives(cctx)) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			return;
+		}
 		if (take_next(cpu))
 			return;
 		cctx->ticked_at = 0;
@@ -170,6 +180,8 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	account(prev, cpu, cctx);
 	moves = cctx->move_to && move_holds(prev, cpu, cctx);
+	if (task_arrives(cctx))
+		return; /* no slice: ops.enqueue sends @prev away */
 	/*
 	 * Let the task with the lowest vtime run on. Otherwise two tasks on a
 	 * CPU would alternate, regardless of weight.
@@ -209,8 +221,9 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
 	}
-	if (cctx->arrival_ns)
-		WRITE_ONCE(cctx->arrival_ns, 0);
+	/* Meanwhile the CPU took no task that waits, though kicked for one. */
+	if (ends_arrival(p, cpu, cctx))
+		wake_for_waiting(llc_of(cpu));
 	/* A planned swap has waited for the return of @p. */
 	if (cctx->move_to)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

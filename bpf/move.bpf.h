@@ -47,14 +47,14 @@
  * its NUMA node here. Code that takes a CPU's idle mark wakes that CPU.
  *
  * Limits
- * Requests race, and the last store wins. A task may wait for a tick if another
- * one reaches the target first.
+ * Requests race, and the last store wins.
  */
 #ifndef BIAS_MOVE_BPF_H
 #define BIAS_MOVE_BPF_H
 
 #include "access.bpf.h"
 #include "account.bpf.h"
+#include "arrival.bpf.h"
 #include "idle.bpf.h"
 #include "search.bpf.h"
 
@@ -91,7 +91,7 @@ static __always_inline void pull_running(s32 cpu)
 	bool whole = smt_active && !core_is_shared(cpu);
 	s32 from = -1;
 
-	if (!moving || task_arrives(cpu_ctx_of(cpu)))
+	if (!moving)
 		return;
 	if (whole)
 		from = search_to_unshare(cpu);
@@ -193,21 +193,21 @@ static __always_inline bool is_awaited(u32 request, s32 cpu, const struct cpu_ct
 }
 
 /*
- * Announce to the idle @target that a task arrives from @cpu by @request.
- * Return false if another task arrives, or if @request is a pull that a wakeup
- * has just ended.
+ * Announce to the idle @target that @p arrives from @cpu by @request. Return
+ * false if another task arrives, or if @request is a pull that a wakeup has
+ * just ended.
  */
-static __always_inline bool announce(u32 request, s32 cpu, struct cpu_ctx *target)
+static __always_inline bool announce(const struct task_struct *p, u32 request, s32 cpu,
+				     struct cpu_ctx *target)
 {
 	u32 awaited = cpu + 1;
 
-	if (task_arrives(target))
+	if (!announce_arrival(target, p))
 		return false;
-	if (!(request & ~MOVE_CPU_MASK) &&
-	    __sync_val_compare_and_swap(&target->awaits, awaited, 0) != awaited)
-		return false;
-	WRITE_ONCE(target->arrival_ns, bpf_ktime_get_ns());
-	return true;
+	if ((request & ~MOVE_CPU_MASK) || __sync_val_compare_and_swap(&target->awaits, awaited, 0) == awaited)
+		return true;
+	WRITE_ONCE(target->arrival, 0);
+	return false;
 }
 
 /*
@@ -254,10 +254,12 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		return false;
 	WRITE_ONCE(cctx->move_to, 0);
 	cctx->move_pid = 0;
-	if (!(target->run_flags & RUN_BUSY) && !announce(request, cpu, target))
+	if (!(target->run_flags & RUN_BUSY) && !announce(p, request, cpu, target))
 		return false;
 	forget_tick(cctx);
 	if (target->run_flags & RUN_BUSY) {
+		/* The target's task leaves, even if it cannot come here. */
+		WRITE_ONCE(target->arrival, announcement(p->pid));
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
 		/*
 		 * Do not use SCX_ENQ_PREEMPT: 6.12 loses it on the way to

@@ -165,7 +165,7 @@ struct cpu_ctx {
 	u32 pinned_used;     /* the pinned DSQ was used */
 	u32 onlined;	     /* times online; agent then reopens counters */
 	u32 is_offline;	     /* its idle mark means nothing */
-	u64 arrival_ns;	     /* since when a task is on its way here, or 0 */
+	u64 arrival;	     /* task on its way here, see arrival.bpf.h, or 0 */
 
 	/*
 	 * Only this CPU writes the rest. Others read the resident task, which

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks on their way to another CPU.
+ *
+ * Problem
+ * The kernel inserts a task into another CPU's local DSQ in a later interrupt.
+ * Meanwhile that CPU may take a task from a DSQ, or another CPU may send it
+ * one. The second task to arrive waits until a tick, because no CPU searches
+ * the local DSQ of another one.
+ *
+ * Approach
+ * The sender announces the task in the cpu_ctx of the target. An idle CPU takes
+ * no task from a DSQ while another one is on its way there. If a task starts
+ * there all the same, it leaves at once.
+ *
+ * Invariants
+ * One announced task is on its way to a CPU at most. The announcement ends when
+ * that task starts, or after ARRIVAL_NS: the kernel cancels the way if the
+ * task's affinity changes.
+ *
+ * Limits
+ * A wakeup does not announce its task. If the CPU that it claimed takes another
+ * task first, the wakee waits for a tick.
+ */
+#ifndef BIAS_ARRIVAL_BPF_H
+#define BIAS_ARRIVAL_BPF_H
+
+#include "access.bpf.h"
+
+/* Time for which a task is on its way at most. */
+#define ARRIVAL_NS 200000
+
+/* An announcement has the task's pid above the time in units of 1024 ns. */
+static __always_inline u64 announcement(s32 pid)
+{
+	return (u64)pid << 32 | (u32)(bpf_ktime_get_ns() >> 10);
+}
+
+static __always_inline bool is_recent(u64 arrival)
+{
+	return arrival && (u32)(bpf_ktime_get_ns() >> 10) - (u32)arrival < ARRIVAL_NS >> 10;
+}
+
+/* Return true if a task is on its way to the CPU of @cctx. */
+static __always_inline bool task_arrives(const struct cpu_ctx *cctx)
+{
+	return is_recent(READ_ONCE(cctx->arrival));
+}
+
+/*
+ * Announce that @p is on its way to the idle CPU of @cctx. Return false if
+ * another task is, or if one has started there meanwhile. Of two CPUs that
+ * announce at once, one succeeds.
+ */
+static __always_inline bool announce_arrival(struct cpu_ctx *cctx, const struct task_struct *p)
+{
+	u64 arrival = READ_ONCE(cctx->arrival);
+
+	if (is_recent(arrival) ||
+	    __sync_val_compare_and_swap(&cctx->arrival, arrival, announcement(p->pid)) != arrival)
+		return false;
+	if (!(READ_ONCE(cctx->run_flags) & RUN_BUSY))
+		return true;
+	WRITE_ONCE(cctx->arrival, 0);
+	return false;
+}
+
+/*
+ * Preempt @p, which starts on @cpu, if another task is on its way there. Return
+ * true if @p is the announced task, or if that one has not come in time.
+ */
+static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	u64 arrival = READ_ONCE(cctx->arrival);
+
+	if (!arrival)
+		return false;
+	if (arrival >> 32 == p->pid || !is_recent(arrival)) {
+		WRITE_ONCE(cctx->arrival, 0);
+		return true;
+	}
+	if (!is_pinned(p))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return false;
+}
+
+#endif
