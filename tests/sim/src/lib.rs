@@ -28,4 +28,5 @@ pub mod release;
 pub mod rng;
 pub mod scenario;
 pub mod shrink;
+pub mod simplex;
 pub mod unit;

@@ -2,37 +2,172 @@
 //!
 //! # Problem
 //!
-//! Tasks that always run, at most one per CPU: which assignment does the most work? Fairness is not
-//! considered, so a fair schedule may be below it.
+//! Which schedule does the most work? There may be more tasks than CPUs, cores may have several
+//! threads, and tasks may change what they do or sleep.
 //!
 //! # Approach
 //!
-//! The speed of a task on a CPU is the inverse of its time for a unit of work there. The assignment
-//! with the largest sum is found by the Hungarian method (Kuhn 1955) with potentials: one task
-//! after the other along the cheapest alternating path, in O(tasks^2 * CPUs).
+//! A schedule spends parts of the time of each task's phases on each type of core. These parts obey
+//! linear bounds: of a CPU's time, of a task's time, and of the proportions of its phases. Any
+//! parts within the bounds of CPUs and tasks are those of some schedule (open shop, Gonzalez and
+//! Sahni 1976). So a linear program yields the optimum. Equal tasks and equal cores share
+//! variables.
+//!
+//! A core of several threads runs one task alone for a part of the time, and shares the rest.
+//!
+//! [`Progress::Any`] may starve tasks. [`Progress::Equal`] demands equal work of all.
 //!
 //! # Limits
 //!
-//! Each CPU counts as alone on its core: with busy siblings the result is an upper bound.
+//! The order of a task's phases is ignored, and its part of the last round. So a run of few rounds
+//! may do a little more than the optimum. Tasks that wait for others have no optimum here.
 
 use bias_policy::ffi as policy;
 
+use crate::load::{Op, Program};
 use crate::machine::Machine;
+use crate::simplex::{Bound, maximum};
 
-/// Return the largest sum of speeds of tasks with these CPI stacks [reference CPUs].
-#[must_use]
-pub fn best_stp(machine: &Machine, stacks: &[[u32; 3]]) -> f64 {
-    // Of more tasks than CPUs some wait. As the method assigns every row, rows are then the CPUs.
-    let speeds: Vec<Vec<f64>> = stacks
-        .iter()
-        .map(|stack| machine.cpus.iter().map(|cpu| speed(*stack, cpu.cost(false))).collect())
-        .collect();
-    if stacks.len() <= machine.cpus.len() {
-        return largest_sum(&speeds);
+/// What the best schedule owes to each task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing: only the sum counts.
+    Any,
+    /// As much work as any other task does.
+    Equal,
+}
+
+/// Types of cores beyond which a program becomes too large.
+const MAX_TYPES: usize = 200;
+
+/// What tasks of a kind do in the long run, per ns of work.
+#[derive(Debug, Clone, PartialEq)]
+struct Demand {
+    /// CPI stacks and their part of the work.
+    phases: Vec<([u32; 3], f64)>,
+    /// Time that it sleeps.
+    sleeps: f64,
+    tasks: f64,
+}
+
+impl Demand {
+    fn new(program: &Program) -> Option<Self> {
+        let (mut phases, mut sleeps, mut sum): (Vec<([u32; 3], f64)>, _, _) = (Vec::new(), 0.0, 0.0);
+        for op in &program.ops {
+            match op {
+                Op::Run { stack, work_ns } => {
+                    sum += *work_ns as f64;
+                    match phases.iter_mut().find(|(other, _)| other == stack) {
+                        Some((_, work)) => *work += *work_ns as f64,
+                        None => phases.push((*stack, *work_ns as f64)),
+                    }
+                }
+                Op::Sleep { ns } => sleeps += *ns as f64,
+                _ => return None,
+            }
+        }
+        phases.iter_mut().for_each(|(_, work)| *work /= sum);
+        (sum > 0.0 && program.repeat).then_some(Self { phases, sleeps: sleeps / sum, tasks: 1.0 })
     }
-    let turned: Vec<Vec<f64>> =
-        (0..machine.cpus.len()).map(|cpu| speeds.iter().map(|row| row[cpu]).collect()).collect();
-    largest_sum(&turned)
+}
+
+/// Return the kinds of tasks. None if one has no [`Demand`].
+fn demands(programs: &[Program]) -> Option<Vec<Demand>> {
+    let mut demands: Vec<Demand> = Vec::new();
+    for program in programs {
+        let demand = Demand::new(program)?;
+        let same = |other: &&mut Demand| other.phases == demand.phases && other.sleeps == demand.sleeps;
+        match demands.iter_mut().find(same) {
+            Some(known) => known.tasks += 1.0,
+            None => demands.push(demand),
+        }
+    }
+    Some(demands)
+}
+
+/// Cores that are alike.
+#[derive(Debug, Clone, PartialEq)]
+struct Cores {
+    alone: [u32; 3],
+    shared: [u32; 3],
+    threads: usize,
+    count: f64,
+}
+
+fn core_types(machine: &Machine) -> Vec<Cores> {
+    let mut types: Vec<Cores> = Vec::new();
+    for (_, cpu) in machine.cpus.iter().enumerate().filter(|(at, cpu)| cpu.core == *at) {
+        let (alone, shared, threads) = (cpu.cost(false), cpu.cost(true), cpu.siblings.count());
+        let same = |other: &&mut Cores| {
+            other.alone == alone && other.threads == threads && (threads == 1 || other.shared == shared)
+        };
+        match types.iter_mut().find(same) {
+            Some(known) => known.count += 1.0,
+            None => types.push(Cores { alone, shared, threads, count: 1.0 }),
+        }
+    }
+    types
+}
+
+/// A way to use cores, with the bound on the time that it offers.
+struct Way {
+    cost: [u32; 3],
+    bound: Bound,
+}
+
+/// Return the ways to use the cores. `next` is the first unused variable.
+fn ways(cores: &[Cores], next: &mut usize) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for core in cores {
+        let mut way = |cost, terms, limit| ways.push(Way { cost, bound: Bound { terms, limit } });
+        if core.threads == 1 {
+            way(core.alone, Vec::new(), core.count);
+            continue;
+        }
+        // The variable is the number of cores on which a task is alone.
+        let (alone, threads) = (*next, core.threads as f64);
+        *next += 1;
+        way(core.alone, vec![(alone, -1.0)], 0.0);
+        way(core.shared, vec![(alone, threads)], threads * core.count);
+    }
+    ways
+}
+
+/// Return the largest work per time of all tasks [reference CPUs]. None if a task waits for others
+/// or ends, or if the machine has too many types of cores.
+#[must_use]
+pub fn best_stp(machine: &Machine, programs: &[Program], progress: Progress) -> Option<f64> {
+    let (demands, cores) = (demands(programs)?, core_types(machine));
+    if demands.is_empty() || cores.len() > MAX_TYPES {
+        return None;
+    }
+    // The first variables are the work of each kind of task, or of any task.
+    let works = if progress == Progress::Any { demands.len() } else { 1 };
+    let mut next = works;
+    let mut ways = ways(&cores, &mut next);
+    let mut bounds = Vec::new();
+    for (at, demand) in demands.iter().enumerate() {
+        let (work, part) = match progress {
+            Progress::Any => (at, 1.0),
+            Progress::Equal => (0, demand.tasks),
+        };
+        let mut time = vec![(work, part * demand.sleeps)];
+        for (stack, share) in &demand.phases {
+            let mut done = vec![(work, part * share)];
+            for way in &mut ways {
+                time.push((next, 1.0));
+                way.bound.terms.push((next, 1.0));
+                done.push((next, -speed(*stack, way.cost)));
+                next += 1;
+            }
+            bounds.push(Bound { terms: done, limit: 0.0 });
+        }
+        bounds.push(Bound { terms: time, limit: demand.tasks });
+    }
+    bounds.extend(ways.into_iter().map(|way| way.bound));
+    let mut gains = vec![0.0; next];
+    gains[..works].fill(if progress == Progress::Any { 1.0 } else { programs.len() as f64 });
+    maximum(&gains, &bounds)
 }
 
 /// Return the speed of a CPI stack at a cost [reference CPUs].
@@ -43,85 +178,6 @@ fn speed(stack: [u32; 3], cost: [u32; 3]) -> f64 {
     1000.0 / f64::from(time.max(1))
 }
 
-/// Return the largest sum of one entry from each row, in different columns. There are at least as
-/// many columns as rows.
-fn largest_sum(values: &[Vec<f64>]) -> f64 {
-    let rows = values.len();
-    let columns = values.first().map_or(0, Vec::len);
-    // Row and column 0 are sentinels. owner[j] is the row of column j, 0 for none.
-    let (mut u, mut v) = (vec![0.0; rows + 1], vec![0.0; columns + 1]);
-    let mut owner = vec![0; columns + 1];
-    for row in 1..=rows {
-        owner[0] = row;
-        let (mut least, mut before) = (vec![f64::INFINITY; columns + 1], vec![0; columns + 1]);
-        let mut done = vec![false; columns + 1];
-        let mut at = 0;
-        while owner[at] != 0 {
-            done[at] = true;
-            let (of, mut delta, mut next) = (owner[at], f64::INFINITY, 0);
-            for column in 1..=columns {
-                if done[column] {
-                    continue;
-                }
-                let reduced = -values[of - 1][column - 1] - u[of] - v[column];
-                if reduced < least[column] {
-                    (least[column], before[column]) = (reduced, at);
-                }
-                if least[column] < delta {
-                    (delta, next) = (least[column], column);
-                }
-            }
-            for column in 0..=columns {
-                if done[column] {
-                    u[owner[column]] += delta;
-                    v[column] -= delta;
-                } else {
-                    least[column] -= delta;
-                }
-            }
-            at = next;
-        }
-        while at != 0 {
-            owner[at] = owner[before[at]];
-            at = before[at];
-        }
-    }
-    (1..=columns)
-        .filter(|column| owner[*column] != 0)
-        .map(|column| values[owner[column] - 1][column - 1])
-        .sum()
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn by_trying(values: &[Vec<f64>], row: usize, taken: u32) -> f64 {
-        let Some(entries) = values.get(row) else { return 0.0 };
-        let free = entries.iter().enumerate().filter(|(column, _)| taken >> column & 1 == 0);
-        free.map(|(column, value)| value + by_trying(values, row + 1, taken | 1 << column))
-            .fold(f64::NEG_INFINITY, f64::max)
-    }
-
-    proptest! {
-        /// No other assignment is better.
-        #[test]
-        fn is_the_best(rows in 1usize..5, more in 0usize..3, seed: u64) {
-            let rng = crate::rng::Rng::new(seed);
-            let values: Vec<Vec<f64>> =
-                (0..rows).map(|_| (0..rows + more).map(|_| rng.below(1000) as f64 / 100.0).collect()).collect();
-            prop_assert!((largest_sum(&values) - by_trying(&values, 0, 0)).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn tasks_that_execute_get_the_fast_cpus() {
-        let machine = Machine::parse("1P+1E").unwrap();
-        let stp = best_stp(&machine, &[[1000, 0, 0], [0, 0, 1000]]);
-        assert!((stp - (1.0 + 1000.0 / 1150.0)).abs() < 1e-3, "{stp}");
-        assert!((best_stp(&machine, &[[1000, 0, 0]; 5]) - (1.0 + 1000.0 / 1700.0)).abs() < 1e-3);
-    }
-}
+#[path = "optimum_tests.rs"]
+mod tests;

@@ -1,63 +1,122 @@
 //! How far the scheduler's throughput is from the best that any schedule reaches.
+//!
+//! The target is a mean of 3 %. One task a CPU meets it. Two tasks a CPU and phases miss it a little
+//! (README.md), so their bounds here only guard what is reached.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
-use bias_sim::load::{Program, stacks};
+use bias_sim::load::{Op, Program, stacks};
 use bias_sim::machine::Machine;
-use bias_sim::optimum::best_stp;
+use bias_sim::optimum::{Progress, best_stp};
 use bias_sim::rng::Rng;
 use bias_sim::unit::Image;
 
-/// Return STP and the optimum for a task on each CPU, of random stacks.
-fn gap(machine: &str, seed: u64, seconds_tenths: u64) -> (f64, f64) {
-    let spec = Machine::parse(machine).unwrap();
-    let rng = Rng::new(seed);
-    let kinds = [stacks::COMPUTE, stacks::BRANCHES, stacks::MEMORY, stacks::MIXED];
-    let stacks: Vec<_> = spec.cpus.iter().map(|_| *rng.pick(&kinds)).collect();
-    let mut case = Case::new(machine, seed);
-    case.duration_ns = seconds_tenths * 100_000_000;
-    let spread = |at: usize| rng.below(1_000_000) + at as u64;
-    case.tasks = stacks
-        .iter()
-        .enumerate()
-        .map(|(at, stack)| TaskSpec {
-            start_ns: Some(spread(at)),
-            ..TaskSpec::new(Program::busy(*stack)).on(at)
-        })
-        .collect();
-    let kernel = Kernel::new(case, Image::Plain).unwrap();
-    kernel.run().unwrap();
-    (kernel.stp(), best_stp(&spec, &stacks))
+const MACHINES: [&str; 7] = ["2F2S", "P2E4", "4P+4E", "SPLIT", "8P+16E", "PELP", "64P+64E,nodes=2"];
+const KINDS: [[u32; 3]; 4] = [stacks::COMPUTE, stacks::BRANCHES, stacks::MEMORY, stacks::MIXED];
+
+/// Loads of which the gap is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// A busy task for each CPU.
+    One,
+    /// Two for each CPU.
+    Two,
+    /// A task for each CPU that computes and waits for memory by turns.
+    Phases,
 }
 
-/// A task on each CPU: the mean gap over mixes and machines. Equal progress costs a part of it.
-#[test]
-fn throughput_is_near_the_optimum() {
-    let mut gaps = Vec::new();
-    for machine in ["2F2S", "4P+4E", "SPLIT", "8P+16E", "PELP", "64P+64E,nodes=2"] {
-        let large = machine.starts_with("64");
-        let mut worst = 0.0f64;
-        let mut sum = 0.0;
-        let seeds = if large { 2 } else { 8 };
-        for seed in 0..seeds {
-            let (stp, best) = gap(machine, seed, if large { 10 } else { 20 });
-            let gap = 1.0 - stp / best;
-            assert!(
-                gap > -0.001,
-                "{machine} with seed {seed} does more work than is possible: {stp} of {best}"
-            );
-            worst = worst.max(gap);
-            sum += gap;
-            gaps.push(gap);
+impl Load {
+    fn program(self, rng: &Rng) -> Program {
+        if self != Self::Phases {
+            return Program::busy(*rng.pick(&KINDS));
         }
-        println!(
-            "{machine:<16} mean gap {:>5.2} %, worst {:>5.2} %",
-            sum / seeds as f64 * 100.0,
-            worst * 100.0
-        );
+        let phase_ns = *rng.pick(&[100_000_000, 200_000_000, 400_000_000]);
+        let phase = |stack| Op::Run { stack, work_ns: phase_ns };
+        let mut ops = vec![phase(stacks::COMPUTE), phase(stacks::MEMORY)];
+        ops.rotate_left(rng.below(2) as usize);
+        Program { ops, repeat: true }
     }
-    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-    println!("mean gap {:.2} %", mean * 100.0);
-    assert!(mean < 0.08, "the mean gap is {mean}");
+}
+
+/// Parts of the optimum that a run misses: of any schedule, and of the best one of equal progress.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    any: f64,
+    equal: f64,
+}
+
+fn gap(machine: &str, load: Load, seed: u64) -> Gap {
+    let spec = Machine::parse(machine).unwrap();
+    let cpus = spec.cpus.len();
+    let rng = Rng::new(seed);
+    let tasks = if load == Load::Two { 2 * cpus } else { cpus };
+    let programs: Vec<Program> = (0..tasks).map(|_| load.program(&rng)).collect();
+    let mut case = Case::new(machine, seed);
+    // Phases need some rounds, see the limits of the optimum.
+    case.duration_ns = match (load, cpus > 64) {
+        (Load::Phases, false) => 6_000_000_000,
+        (_, false) => 2_000_000_000,
+        (_, true) => 1_000_000_000,
+    };
+    let start = |at: usize| Some(rng.below(1_000_000) + at as u64);
+    let task = |(at, program): (usize, &Program)| TaskSpec {
+        start_ns: start(at),
+        ..TaskSpec::new(program.clone()).on(at % cpus)
+    };
+    case.tasks = programs.iter().enumerate().map(task).collect();
+    let kernel = Kernel::new(case, Image::Plain).unwrap();
+    kernel.run().unwrap();
+    let missed = |progress| 1.0 - kernel.stp() / best_stp(&spec, &programs, progress).unwrap();
+    Gap { any: missed(Progress::Any), equal: missed(Progress::Equal) }
+}
+
+/// Print the gaps of a load on all machines. Return the mean gap to any schedule.
+fn mean_gap(load: Load) -> f64 {
+    let percent = |gaps: &[f64]| {
+        let (sum, most) = (gaps.iter().sum::<f64>(), gaps.iter().fold(f64::MIN, |most, gap| most.max(*gap)));
+        (sum / gaps.len() as f64 * 100.0, most * 100.0)
+    };
+    let (mut all, mut equal) = (Vec::new(), Vec::new());
+    // A part of a round may exceed the optimum a little.
+    let least = if load == Load::Phases { -0.02 } else { -0.001 };
+    for machine in MACHINES {
+        let seeds = if machine.starts_with("64") { 2 } else { 8 };
+        let gaps: Vec<Gap> = (0..seeds).map(|seed| gap(machine, load, seed)).collect();
+        let any: Vec<f64> = gaps.iter().map(|gap| gap.any).collect();
+        for (seed, gap) in any.iter().enumerate() {
+            assert!(*gap > least, "{machine}, seed {seed}, {load:?}: {gap} below what is possible");
+        }
+        let ((mean, worst), (fair, _)) =
+            (percent(&any), percent(&gaps.iter().map(|gap| gap.equal).collect::<Vec<_>>()));
+        println!(
+            "{load:?} {machine:<16} mean gap {mean:>5.2} %, worst {worst:>5.2} %, to equal progress {fair:>5.2} %"
+        );
+        all.extend(any);
+        equal.extend(gaps.iter().map(|gap| gap.equal));
+    }
+    let ((mean, worst), (fair, _)) = (percent(&all), percent(&equal));
+    println!("{load:?}: mean gap {mean:.2} %, worst {worst:.2} %, to equal progress {fair:.2} %");
+    mean / 100.0
+}
+
+/// A task on each CPU. Equal progress costs a part of the gap.
+#[test]
+fn one_task_a_cpu_is_near_the_optimum() {
+    let mean = mean_gap(Load::One);
+    assert!(mean < 0.03, "the mean gap is {mean}");
+}
+
+/// Measured: 3.002 %.
+#[test]
+fn two_tasks_a_cpu_stay_near_the_optimum() {
+    let mean = mean_gap(Load::Two);
+    assert!(mean < 0.032, "the mean gap is {mean}");
+}
+
+/// Measured: 3.28 %.
+#[test]
+fn phases_stay_near_the_optimum() {
+    let mean = mean_gap(Load::Phases);
+    assert!(mean < 0.035, "the mean gap is {mean}");
 }
