@@ -168,6 +168,9 @@ pub struct Case {
     /// Write a trace.
     #[serde(skip)]
     pub trace: bool,
+    /// Keep what ran where, and all waits.
+    #[serde(skip)]
+    pub record: bool,
 }
 
 impl Case {
@@ -192,6 +195,7 @@ impl Case {
             memory_fails: false,
             moving: true,
             trace: false,
+            record: false,
         }
     }
 

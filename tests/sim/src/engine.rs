@@ -66,7 +66,7 @@ impl Kernel {
             single_cpus: (0..nr_cpus).map(|cpu| SharedMask::new([cpu].into_iter().collect())).collect(),
             groups,
             memory: Memory::new(nr_cpus),
-            trace: Trace::new(case.trace),
+            trace: Trace::new(case.trace, case.trace || case.record),
             watch: Watch::default(),
             now_ns: Cell::new(0),
             here: Cell::new(0),

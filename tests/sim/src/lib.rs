@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod campaign;
 pub mod case;
+pub mod command;
 pub mod compile;
 pub mod engine;
 pub mod fault_report;

@@ -4,6 +4,8 @@
 //! counts of core types, `8P2T+16E`, with options. In the second form a part is a number of cores,
 //! a type (`P` performance, `M` middle, `E` efficiency, `L` low power), and optionally threads of
 //! each core (`2T`). Options are `llcs=N` and `nodes=N`, which divide the CPUs evenly.
+//!
+//! A third form is the list of a capacity table's entries, as JSON: a machine that was measured.
 
 use std::cell::Cell;
 
@@ -30,8 +32,8 @@ const SHARED_PERMILLE: u32 = 1550;
 pub struct CpuSpec {
     /// Cost of execute, internal and external work alone on its core, as specified [permille].
     pub cost_permille: [u32; 3],
-    /// Time of work while a sibling is busy [permille of the time alone].
-    pub shared_permille: u32,
+    /// Time of each component's work while a sibling is busy [permille of the time alone].
+    pub shared_permille: [u32; 3],
     /// Lowest CPU of its core.
     pub core: usize,
     /// CPUs of its core, itself included.
@@ -51,8 +53,10 @@ impl CpuSpec {
     #[must_use]
     pub fn cost(&self, shared: bool) -> [u32; 3] {
         let factor = u64::from(self.factor_permille.get());
-        let shared = if shared { u64::from(self.shared_permille) } else { 1000 };
-        self.cost_permille.map(|cost| (u64::from(cost) * factor * shared / 1_000_000).max(1) as u32)
+        std::array::from_fn(|k| {
+            let shared = if shared { u64::from(self.shared_permille[k]) } else { 1000 };
+            (u64::from(self.cost_permille[k]) * factor * shared / 1_000_000).max(1) as u32
+        })
     }
 }
 
@@ -61,6 +65,8 @@ impl CpuSpec {
 pub struct Machine {
     /// CPUs by number.
     pub cpus: Vec<CpuSpec>,
+    /// Classes that were measured; without them costs decide.
+    classes: Option<Vec<Class>>,
 }
 
 impl Machine {
@@ -69,6 +75,9 @@ impl Machine {
     /// # Errors
     /// The error says what is wrong with the text.
     pub fn parse(text: &str) -> Result<Self> {
+        if text.starts_with('[') {
+            return Self::measured(serde_json::from_str(text).context("this is no list of CPUs")?);
+        }
         let mut cpus = if is_counts(text) { from_counts(text)? } else { from_vm(text)? };
         ensure!(!cpus.is_empty(), "the machine {text} has no CPUs");
         ensure!(cpus.len() <= MAX_CPUS, "the machine {text} has {} CPUs, at most {MAX_CPUS}", cpus.len());
@@ -78,16 +87,37 @@ impl Machine {
             cpu.cost_permille =
                 std::array::from_fn(|k| (u64::from(cpu.cost_permille[k]) * 1000 / u64::from(best[k])) as u32);
         }
+        let costs: Vec<_> = cpus.iter().map(|cpu| cpu.cost_permille).collect();
+        let split = split_by_cost(&costs, SplitRule::default());
+        Ok(Self::of(cpus, &split.classes, None))
+    }
+
+    /// Return the machine that a capacity table describes.
+    fn measured(entries: Vec<CpuCapacity>) -> Result<Self> {
+        let table = CapacityTable::new(entries)?;
+        let all = table.cpus.len();
+        for (at, entry) in table.cpus.iter().enumerate() {
+            ensure!(entry.cpu as usize == at, "CPU {at} is missing; number the CPUs from 0 without gaps");
+            let places = [entry.core as usize, entry.llc as usize];
+            ensure!(places.iter().all(|cpu| *cpu < all), "CPU {at} shares what no listed CPU has");
+        }
+        let classes: Vec<Class> = table.cpus.iter().map(|entry| entry.class).collect();
+        let one = |entry: &CpuCapacity| {
+            let (core, llc, node) = (entry.core as usize, entry.llc as usize, entry.node as usize);
+            spec(entry.cost_permille, entry.shared_permille, core, llc, node)
+        };
+        Ok(Self::of(table.cpus.iter().map(one).collect(), &classes, Some(classes.clone())))
+    }
+
+    fn of(mut cpus: Vec<CpuSpec>, slow: &[Class], classes: Option<Vec<Class>>) -> Self {
         for at in 0..cpus.len() {
             let core = cpus[at].core;
             cpus[at].siblings = (0..cpus.len()).filter(|other| cpus[*other].core == core).collect();
         }
-        let costs: Vec<_> = cpus.iter().map(|cpu| cpu.cost_permille).collect();
-        let split = split_by_cost(&costs, SplitRule::default());
-        for (cpu, class) in cpus.iter_mut().zip(split.classes) {
-            cpu.slow = class == Class::Slow;
+        for (cpu, class) in cpus.iter_mut().zip(slow) {
+            cpu.slow = *class == Class::Slow;
         }
-        Ok(Self { cpus })
+        Self { cpus, classes }
     }
 
     /// Return true if some core has several threads.
@@ -108,8 +138,9 @@ impl Machine {
             .iter()
             .map(|cost| std::array::from_fn(|k| (u64::from(cost[k]) * 1000 / u64::from(best[k])) as u32))
             .collect();
-        let split = split_by_cost(&costs, SplitRule::default());
-        let entries = self.cpus.iter().zip(costs).zip(split.classes).enumerate();
+        let classes = self.classes.clone();
+        let classes = classes.unwrap_or_else(|| split_by_cost(&costs, SplitRule::default()).classes);
+        let entries = self.cpus.iter().zip(costs).zip(classes).enumerate();
         let cpus = entries.map(|(cpu, ((spec, cost_permille), class))| CpuCapacity {
             cpu: cpu as u32,
             core: spec.core as u32,
@@ -118,13 +149,13 @@ impl Machine {
             class,
             cost_permille,
             spread_permille: [0; 3],
-            shared_permille: [spec.shared_permille; 3],
+            shared_permille: spec.shared_permille,
         });
         Ok(CapacityTable::new(cpus.collect())?)
     }
 }
 
-fn spec(cost_permille: [u32; 3], shared_permille: u32, core: usize, llc: usize, node: usize) -> CpuSpec {
+fn spec(cost_permille: [u32; 3], shared_permille: [u32; 3], core: usize, llc: usize, node: usize) -> CpuSpec {
     CpuSpec {
         cost_permille,
         shared_permille,
@@ -201,7 +232,7 @@ fn from_counts(text: &str) -> Result<Vec<CpuSpec>> {
         let first = cpus.len();
         let shared = if threads > 1 { SHARED_PERMILLE } else { 1000 };
         for _ in 0..threads {
-            cpus.push(spec(cost, shared, first, llc_first, llc * nodes / llcs));
+            cpus.push(spec(cost, [shared; 3], first, llc_first, llc * nodes / llcs));
         }
     }
     Ok(cpus)
@@ -233,7 +264,13 @@ fn from_vm(text: &str) -> Result<Vec<CpuSpec>> {
                 .flatten()
                 .count()
                 == 1;
-        cpus.push(spec(cost, if alone { 1000 } else { shared }, core, llc, slot * machine.nodes / slots));
+        cpus.push(spec(
+            cost,
+            [if alone { 1000 } else { shared }; 3],
+            core,
+            llc,
+            slot * machine.nodes / slots,
+        ));
     }
     Ok(cpus)
 }

@@ -231,6 +231,9 @@ impl Kernel {
             let waited = self.now() - since;
             this.stats.waited_ns.set(this.stats.waited_ns.get() + waited);
             this.stats.longest_wait_ns.set(this.stats.longest_wait_ns.get().max(waited));
+            if self.case.record {
+                this.stats.waits_ns.borrow_mut().push(waited);
+            }
         }
         if this.cpu() != cpu {
             self.broken("cpu", format!("task {task} of CPU {} runs on CPU {cpu}", this.cpu()));

@@ -9,7 +9,7 @@ use super::groups::Groups;
 use super::memory::Memory;
 use super::stacks::Stacks;
 use super::task::{Task, TaskId};
-use super::trace::Trace;
+use super::trace::{Stay, Trace};
 use super::watch::Watch;
 use crate::case::{Case, Disturbance, Fault};
 use crate::ffi;
@@ -134,6 +134,24 @@ impl Kernel {
     pub(crate) fn online_near(&self, cpu: usize) -> usize {
         let online = self.online.get();
         online.next(cpu).or_else(|| online.next(0)).unwrap_or(0)
+    }
+
+    /// Return what ran where up to now, if the case records it.
+    #[must_use]
+    pub fn stays(&self) -> Vec<Stay> {
+        self.trace.stays(self.now(), self.cpus.iter().map(|cpu| cpu.curr.get()))
+    }
+
+    /// Return the waits of each task up to now [ns], if the case records them.
+    #[must_use]
+    pub fn waits_so_far(&self) -> Vec<Vec<u64>> {
+        let of = |task: &Task| {
+            let mut waits = task.stats.waits_ns.borrow().clone();
+            let since_ns = task.waiting_since_ns.get();
+            waits.extend((since_ns > 0).then(|| self.now() - since_ns));
+            waits
+        };
+        self.tasks.iter().map(of).collect()
     }
 
     /// Return the text of the trace.

@@ -1,6 +1,6 @@
 //! Tasks as the kernel sees them.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 
 use crate::ffi;
 use crate::mask::Mask;
@@ -154,6 +154,8 @@ pub struct TaskStats {
     pub longest_wait_ns: Cell<u64>,
     /// Sum of waits for a CPU.
     pub waited_ns: Cell<u64>,
+    /// All waits, if the case records them.
+    pub waits_ns: RefCell<Vec<u64>>,
     /// Times that it was switched in.
     pub switches: Cell<u64>,
     /// Times that it changed its CPU.

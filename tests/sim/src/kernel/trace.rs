@@ -24,16 +24,17 @@ pub struct Stay {
 #[derive(Debug, Default)]
 pub struct Trace {
     on: Cell<bool>,
+    keeps_stays: bool,
     text: RefCell<String>,
     began: RefCell<Vec<u64>>,
     stays: RefCell<Vec<Stay>>,
 }
 
 impl Trace {
-    /// Return a trace that records if `on`.
+    /// Return a trace that records lines if `on`, and what ran where if it `keeps_stays`.
     #[must_use]
-    pub fn new(on: bool) -> Self {
-        Self { on: Cell::new(on), ..Self::default() }
+    pub fn new(on: bool, keeps_stays: bool) -> Self {
+        Self { on: Cell::new(on), keeps_stays, ..Self::default() }
     }
 
     /// Record a line.
@@ -47,7 +48,7 @@ impl Trace {
 
     /// Record a switch.
     pub fn switch(&self, now_ns: u64, cpu: usize, prev: Curr, next: Curr) {
-        if !self.on.get() {
+        if !self.keeps_stays {
             return;
         }
         self.line(now_ns, || format!("switch cpu {cpu} {} -> {}", name(prev), name(next)));
@@ -67,10 +68,15 @@ impl Trace {
         self.text.borrow().clone()
     }
 
-    /// Return what ran where. What still runs is not in it.
+    /// Return what ran where. `running` is what runs on each CPU at `now_ns`.
     #[must_use]
-    pub fn stays(&self) -> Vec<Stay> {
-        self.stays.borrow().clone()
+    pub fn stays(&self, now_ns: u64, running: impl Iterator<Item = Curr>) -> Vec<Stay> {
+        let began = self.began.borrow();
+        let last = running.enumerate().map(|(cpu, curr)| {
+            let from_ns = began.get(cpu).copied().unwrap_or(0);
+            Stay { cpu, curr, from_ns, until_ns: now_ns }
+        });
+        self.stays.borrow().iter().cloned().chain(last.filter(|stay| stay.curr != Curr::Idle)).collect()
     }
 
     /// Return the trace in the JSON format that Perfetto and Chrome read: a track for each CPU.
