@@ -3,6 +3,7 @@
 mod ab;
 mod list;
 mod meter;
+mod sim;
 mod work;
 
 use crate::cost::CostOptions;
@@ -51,6 +52,7 @@ enum Command {
     Report(ab::ReportArgs),
     Compare(ab::CompareArgs),
     List(list::ListArgs),
+    Sim(sim::SimArgs),
     #[command(hide = true)]
     AbBoot(ab::BootArgs),
 }
@@ -89,6 +91,7 @@ fn run(command: Command) -> Result<u8> {
         Command::List(args) => args.run(),
         Command::AbBoot(args) => args.run(),
         Command::Ab(args) => return args.run(),
+        Command::Sim(args) => return args.run(),
         Command::Under(args) => {
             let command = nested(args.command)?;
             let run = |_: &sched::Loaded| run(command);
@@ -122,6 +125,10 @@ mod tests {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());
+        // What follows sim is for another program, its help as well.
+        for word in ["--help", "--machine", "-h"] {
+            assert!(Cli::try_parse_from(["bias-bench", "sim", word, "x"]).is_ok(), "{word}");
+        }
     }
 
     /// A list of kernels in the help would miss those that join the table later.
