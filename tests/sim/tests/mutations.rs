@@ -90,4 +90,8 @@ mutants! {
     use_of_pinned_dsq_not_noted
     weight_change_not_propagated
     kthread_waits
+    caches_apart
+    wakee_waits_behind_hog
+    busy_kthread_keeps_its_cpu
+    lone_tasks_hold_the_clock
 }

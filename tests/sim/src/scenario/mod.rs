@@ -36,8 +36,10 @@ pub fn all() -> Vec<Scenario> {
         waits::pinned(),
         waits::waker_runs_on(),
         waits::producer(),
+        waits::hog_wakes(),
         waits::busy_kthreads(),
         shares::partitions(),
+        shares::beside_heavy(),
         shares::nested(),
     ]
 }

@@ -171,6 +171,24 @@ pub(super) fn partitions() -> Scenario {
     }
 }
 
+/// Weights count on a CPU beside a heavy task that is alone on another one. Its vtime hardly moves.
+pub(super) fn beside_heavy() -> Scenario {
+    let mut case = busy("2P", &[stacks::COMPUTE; 3], 40);
+    for (at, weight) in [300, 100, 10_000].into_iter().enumerate() {
+        let cpu = at / 2;
+        case.tasks[at] = case.tasks[at].clone().within([cpu]).on(cpu);
+        case.tasks[at].weight = weight;
+    }
+    Scenario {
+        name: "beside-heavy",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            expect("weight 300 over 100", ratio(figures[0].ran_ns, figures[1].ran_ns), 2.7, 3.3)
+        },
+    }
+}
+
 /// Weights count at each level of a hierarchy.
 pub(super) fn nested() -> Scenario {
     let mut case = busy("1P", &[stacks::COMPUTE; 4], 40);

@@ -237,6 +237,27 @@ pub(super) fn producer() -> Scenario {
     }
 }
 
+/// A task that never sleeps wakes another one, on a CPU where tasks slept soon before. Other CPUs
+/// idle. An interrupt on the CPU of such a task looks the same to the scheduler.
+pub(super) fn hog_wakes() -> Scenario {
+    let mut case = Case::new("4P", 1);
+    let short = Op::Run { stack: stacks::COMPUTE, work_ns: 20_000 };
+    let before = [short.clone(), Op::Wake { task: 1, sync: true }, Op::Sleep { ns: 100_000 }];
+    let mut ops: Vec<Op> = std::iter::repeat_n(before, 60).flatten().collect();
+    let work = Op::Run { stack: stacks::COMPUTE, work_ns: 5_000_000 };
+    ops.extend(std::iter::repeat_n([work, Op::Wake { task: 1, sync: true }], 60).flatten());
+    case.tasks = vec![TaskSpec::new(Program { ops, repeat: true })];
+    case.tasks.push(TaskSpec::new(Program { ops: vec![Op::Wait, short], repeat: true }));
+    Scenario {
+        name: "hog-wakes",
+        case,
+        check: |kernel| {
+            let longest_us = kernel.figures(1).longest_wait_ns as f64 / 1e3;
+            expect("longest wait of a wakee beside idle CPUs [us]", longest_us, 0.0, 100.0)
+        },
+    }
+}
+
 /// Two kernel threads that are bound to a CPU and always run leave a part of it to others.
 pub(super) fn busy_kthreads() -> Scenario {
     let mut case = busy("2P", &[stacks::COMPUTE; 4], 20);
