@@ -80,7 +80,8 @@ pub fn compile(clang: &str, source: Source<'_>, variant: Variant, scratch: &Path
     command.arg("-S").args(FLAGS);
     command.args(match variant {
         Variant::Plain => &["-fsanitize=integer-divide-by-zero,shift-exponent"][..],
-        Variant::Traced => &["-DSIM_TRACED", "-fsanitize-coverage=trace-loads,trace-stores"],
+        // Without `func` clang inserts nothing.
+        Variant::Traced => &["-DSIM_TRACED", "-fsanitize-coverage=func,trace-loads,trace-stores"],
         Variant::Undefined => &["-fsanitize=undefined,integer-divide-by-zero", "-fsanitize-trap=all"],
         Variant::Address => &["-fsanitize=address"],
     });
