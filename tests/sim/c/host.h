@@ -60,6 +60,7 @@ struct sim_host {
 	void (*mask_release)(void *kernel, struct bpf_cpumask *mask);
 	/* the run itself */
 	void (*point)(void *kernel);
+	void (*store)(void *kernel, void *address);
 	void (*print)(void *kernel, const char *line);
 	void (*fatal)(void *kernel, const char *what, const char *file, u32 line);
 };

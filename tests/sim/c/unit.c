@@ -106,20 +106,23 @@ void __ubsan_handle_shift_out_of_bounds(struct sim_place *place, u64 left, u64 r
 #ifdef SIM_TRACED
 extern char __bss_start[], _end[];
 
-__attribute__((no_sanitize("coverage"))) static void sim_access(void *address)
+__attribute__((no_sanitize("coverage"))) static void sim_access(void *address, bool store)
 {
-	if ((char *)address >= __bss_start && (char *)address < _end)
-		sim_host->point(sim_kernel);
+	if ((char *)address < __bss_start || (char *)address >= _end)
+		return;
+	sim_host->point(sim_kernel);
+	if (store)
+		sim_host->store(sim_kernel, address);
 }
 
 #define SIM_ACCESS(size)                                                                                     \
 	__attribute__((no_sanitize("coverage"))) void __sanitizer_cov_load##size(void *address)              \
 	{                                                                                                    \
-		sim_access(address);                                                                         \
+		sim_access(address, false);                                                                  \
 	}                                                                                                    \
 	__attribute__((no_sanitize("coverage"))) void __sanitizer_cov_store##size(void *address)             \
 	{                                                                                                    \
-		sim_access(address);                                                                         \
+		sim_access(address, true);                                                                   \
 	}
 
 SIM_ACCESS(1)

@@ -54,6 +54,7 @@ pub fn table() -> ffi::sim_host {
         mask_create: Some(mask_create),
         mask_release: Some(mask_release),
         point: Some(point),
+        store: Some(store),
         print: Some(print),
         fatal: Some(fatal),
     }
@@ -294,6 +295,10 @@ unsafe extern "C" fn point(k: *mut c_void) {
     if kernel.case.interleave.is_some_and(|interleave| interleave.memory) {
         kernel.point();
     }
+}
+
+unsafe extern "C" fn store(k: *mut c_void, address: *mut c_void) {
+    unsafe { kernel(k) }.check_writer(address as usize);
 }
 
 unsafe extern "C" fn print(k: *mut c_void, line: *const c_char) {

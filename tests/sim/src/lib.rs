@@ -31,3 +31,4 @@ pub mod scenario;
 pub mod shrink;
 pub mod simplex;
 pub mod unit;
+pub mod writers;

@@ -288,7 +288,9 @@ impl Kernel {
         for task in 0..self.tasks.len() {
             if self.tasks[task].queued() {
                 let cpu = self.tasks[task].cpu();
+                self.lock(cpu);
                 self.dequeue(cpu, task, crate::flags::DEQUEUE_SLEEP, false);
+                self.unlock(cpu);
             }
         }
         let unit = self.unit();

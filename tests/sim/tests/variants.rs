@@ -7,6 +7,7 @@ use std::path::Path;
 use bias_sim::case::Case;
 use bias_sim::case::Interleave;
 use bias_sim::compile::{self, Source, Variant};
+use bias_sim::mutant::Mutant;
 use bias_sim::unit::Image;
 use bias_sim::{campaign, fault_report, random, scenario};
 
@@ -28,11 +29,31 @@ fn nothing_is_undefined() {
     }
 }
 
-/// Other CPUs come in between at any access to shared memory, not only at kfuncs.
+/// A store to a word of another CPU that has one writer breaks a rule, though it changes nothing.
+#[test]
+fn a_second_writer_is_found() {
+    let request = "	WRITE_ONCE(cpu_ctx_of(from)->move_to, (to + 1) | how);";
+    let mutant = Mutant {
+        name: "second_writer".into(),
+        what: "a CPU writes what only another one may".into(),
+        file: "move.bpf.h".into(),
+        old: request.into(),
+        new: format!("{request}\n	WRITE_ONCE(cpu_ctx_of(from)->looked_llc, 0);"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let object = mutant.compile_as(folder.path(), Variant::Traced).unwrap();
+    let (_, fault) = campaign::find(0..100, Image::File(&object)).unwrap().unwrap();
+    assert_eq!(fault.rule, "writer", "{fault}");
+}
+
+/// Other CPUs come in between at any access to shared memory, not only at kfuncs. Each store is
+/// checked for its writer. BIAS_SIM_SEEDS runs more cases.
 #[test]
 fn accesses_interleave() {
-    let interleave = Interleave { permille: 5, longest_ns: 2_000, memory: true };
-    for seed in 0..150 {
+    let seeds = std::env::var("BIAS_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);
+    for seed in 0..seeds {
+        let permille = [5, 50, 200][seed as usize % 3];
+        let interleave = Interleave { permille, longest_ns: 2_000, memory: true };
         let case = Case { interleave: Some(interleave), ..random::case(seed) };
         if let Some(fault) = campaign::run(&case, Image::Traced).unwrap() {
             panic!("{}", fault_report::describe(&case, &fault, Image::Traced).unwrap());

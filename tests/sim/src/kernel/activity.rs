@@ -159,12 +159,12 @@ impl Kernel {
 
     /// Lock the runqueue of `cpu`.
     pub(crate) fn lock(&self, cpu: usize) {
-        self.wait_while("a runqueue", || self.cpus[cpu].locked.get() && !self.is_broken());
-        self.cpus[cpu].locked.set(true);
+        self.wait_while("a runqueue", || self.cpus[cpu].locked_by.get().is_some() && !self.is_broken());
+        self.cpus[cpu].locked_by.set(Some(self.here.get()));
     }
 
     /// Unlock the runqueue of `cpu`.
     pub(crate) fn unlock(&self, cpu: usize) {
-        self.cpus[cpu].locked.set(false);
+        self.cpus[cpu].locked_by.set(None);
     }
 }

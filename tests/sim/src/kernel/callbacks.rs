@@ -102,12 +102,15 @@ impl Kernel {
         call!(self, enable, self.raw(task));
     }
 
+    /// Call ops.cpu_online or ops.cpu_offline, as the hotplug thread of `cpu` itself does.
     pub(crate) fn op_cpu_online(&self, cpu: usize, online: bool) {
+        let here = self.here.replace(cpu);
         if online {
             call!(self, cpu_online, cpu as i32);
         } else {
             call!(self, cpu_offline, cpu as i32);
         }
+        self.here.set(here);
     }
 
     pub(crate) fn op_cpu_release(&self, cpu: usize, stopper: bool) {

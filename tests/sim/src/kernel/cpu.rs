@@ -56,8 +56,8 @@ pub struct Cpu {
     pub local: RefCell<VecDeque<TaskId>>,
     /// Tasks that are to be inserted into other CPUs' local DSQs.
     pub deferred: RefCell<VecDeque<TaskId>>,
-    /// Its runqueue is locked.
-    pub locked: Cell<bool>,
+    /// CPU that has locked its runqueue.
+    pub locked_by: Cell<Option<usize>>,
     /// It executes an activity of the kernel, with interrupts off.
     pub in_kernel: Cell<bool>,
     /// Events that came meanwhile.
@@ -125,7 +125,7 @@ impl Cpu {
             curr: Cell::new(Curr::Idle),
             local: RefCell::default(),
             deferred: RefCell::default(),
-            locked: Cell::new(false),
+            locked_by: Cell::new(None),
             in_kernel: Cell::new(false),
             pending: RefCell::default(),
             need_resched: Cell::new(false),

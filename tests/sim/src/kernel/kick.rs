@@ -13,7 +13,7 @@ impl Kernel {
     pub(crate) fn kick(&self, cpu: usize, flags: u64) {
         let here = &self.cpus[self.here.get()];
         self.trace.line(self.now(), || format!("kick cpu {cpu} flags {flags}"));
-        if flags & IDLE != 0 && !self.cpus[cpu].locked.get() && self.skips_idle_kick(cpu) {
+        if flags & IDLE != 0 && self.cpus[cpu].locked_by.get().is_none() && self.skips_idle_kick(cpu) {
             return;
         }
         here.kicks.borrow_mut().push((cpu, flags));
