@@ -77,13 +77,15 @@ fn repeat() {
         Ok(path) => bias_sim::case::Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
         Err(_) => random::case(std::env::var("BIAS_SIM_SEED").unwrap().parse().unwrap()),
     };
+    let memory = case.interleave.is_some_and(|interleave| interleave.memory);
+    let image = if memory { Image::Traced } else { Image::Plain };
     if std::env::var("BIAS_SIM_SHRINK").is_ok()
-        && let Some(fault) = campaign::run(&case, Image::Plain).unwrap()
+        && let Some(fault) = campaign::run(&case, image).unwrap()
     {
-        case = bias_sim::shrink::shrink(&case, &fault.rule, Image::Plain);
+        case = bias_sim::shrink::shrink(&case, &fault.rule, image);
     }
     case.trace = true;
-    let kernel = bias_sim::kernel::Kernel::new(case.clone(), Image::Plain).unwrap();
+    let kernel = bias_sim::kernel::Kernel::new(case.clone(), image).unwrap();
     let result = kernel.run();
     println!("{}", case.text());
     println!("{}", kernel.trace_text());

@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use bias_sim::campaign;
 use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
@@ -83,4 +84,13 @@ fn weights_hold_in_every_partition() {
     let (less, more) = (ran(0..2) / ran(2..4), ran(4..7) / ran(7..16));
     println!("weight 300 over 100: {less:.2} in the less crowded half, {more:.2} in the more crowded one");
     assert!((2.7..3.3).contains(&less) && (2.7..3.3).contains(&more), "{less} {more}");
+}
+
+/// A CPU idles between the search for an idle CPU and the insertion of task 0. The next tick should
+/// wake it. But the head of the DSQ is task 7, which may not run there.
+#[test]
+#[ignore = "wake_for_head() looks at the first task of a DSQ only"]
+fn a_restricted_head_hides_no_task() {
+    let case = Case::parse(include_str!("../cases/restricted_head.json")).unwrap();
+    assert_eq!(campaign::run(&case, Image::Traced).unwrap(), None);
 }
