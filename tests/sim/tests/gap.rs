@@ -1,6 +1,6 @@
 //! How far the scheduler's throughput is from the best that any schedule reaches.
 //!
-//! The target is a mean of 3 %. One task a CPU meets it. Two tasks a CPU and phases miss it a little
+//! The target is a mean of 3 %. One task a CPU meets it. Two tasks a CPU and phases miss it
 //! (README.md), so their bounds here only guard what is reached.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
