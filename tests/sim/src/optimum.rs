@@ -15,7 +15,7 @@
 //!
 //! A core of several threads runs one task alone for a part of the time, and shares the rest.
 //!
-//! [`Progress::Any`] may starve tasks. [`Progress::Equal`] demands equal work of all.
+//! [`Fairness::Any`] may starve tasks. [`Fairness::Equal`] demands equal work of all.
 //!
 //! # Limits
 //!
@@ -30,7 +30,7 @@ use crate::simplex::{Bound, maximum};
 
 /// What the best schedule owes to each task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum Fairness {
     /// Nothing: only the sum counts.
     Any,
     /// As much work as any other task does.
@@ -136,20 +136,20 @@ fn ways(cores: &[Cores], next: &mut usize) -> Vec<Way> {
 /// Return the largest work per time of all tasks [reference CPUs]. None if a task waits for others
 /// or ends, or if the machine has too many types of cores.
 #[must_use]
-pub fn best_stp(machine: &Machine, programs: &[Program], progress: Progress) -> Option<f64> {
+pub fn best_stp(machine: &Machine, programs: &[Program], progress: Fairness) -> Option<f64> {
     let (demands, cores) = (demands(programs)?, core_types(machine));
     if demands.is_empty() || cores.len() > MAX_TYPES {
         return None;
     }
     // The first variables are the work of each kind of task, or of any task.
-    let works = if progress == Progress::Any { demands.len() } else { 1 };
+    let works = if progress == Fairness::Any { demands.len() } else { 1 };
     let mut next = works;
     let mut ways = ways(&cores, &mut next);
     let mut bounds = Vec::new();
     for (at, demand) in demands.iter().enumerate() {
         let (work, part) = match progress {
-            Progress::Any => (at, 1.0),
-            Progress::Equal => (0, demand.tasks),
+            Fairness::Any => (at, 1.0),
+            Fairness::Equal => (0, demand.tasks),
         };
         let mut time = vec![(work, part * demand.sleeps)];
         for (stack, share) in &demand.phases {
@@ -166,7 +166,7 @@ pub fn best_stp(machine: &Machine, programs: &[Program], progress: Progress) -> 
     }
     bounds.extend(ways.into_iter().map(|way| way.bound));
     let mut gains = vec![0.0; next];
-    gains[..works].fill(if progress == Progress::Any { 1.0 } else { programs.len() as f64 });
+    gains[..works].fill(if progress == Fairness::Any { 1.0 } else { programs.len() as f64 });
     maximum(&gains, &bounds)
 }
 

@@ -7,7 +7,7 @@ use crate::load::stacks;
 
 const KINDS: [[u32; 3]; 4] = [stacks::COMPUTE, stacks::BRANCHES, stacks::MEMORY, stacks::MIXED];
 
-fn best(machine: &str, programs: &[Program], progress: Progress) -> f64 {
+fn best(machine: &str, programs: &[Program], progress: Fairness) -> f64 {
     best_stp(&Machine::parse(machine).unwrap(), programs, progress).unwrap()
 }
 
@@ -47,34 +47,34 @@ proptest! {
         let stacks: Vec<_> = kinds.iter().map(|kind| KINDS[*kind]).collect();
         let machine = Machine::parse(text).unwrap();
         let tried = by_trying(&machine, &stacks, 0, &mut Vec::new());
-        let found = best(text, &busy(&stacks), Progress::Any);
+        let found = best(text, &busy(&stacks), Fairness::Any);
         prop_assert!(found > tried - 1e-6, "{} below {}", found, tried);
         prop_assert!(machine.smt() || found < tried + 1e-6, "{} above {}", found, tried);
-        prop_assert!(best(text, &busy(&stacks), Progress::Equal) < found + 1e-6);
+        prop_assert!(best(text, &busy(&stacks), Fairness::Equal) < found + 1e-6);
     }
 }
 
 #[test]
 fn tasks_that_execute_get_the_fast_cpus() {
-    let stp = best("1P+1E", &busy(&[stacks::COMPUTE, stacks::MEMORY]), Progress::Any);
+    let stp = best("1P+1E", &busy(&[stacks::COMPUTE, stacks::MEMORY]), Fairness::Any);
     let memory = 1000.0 / f64::from(150 * 1700 / 1000 + 50 * 1500 / 1000 + 800 * 1150 / 1000);
     assert!((stp - (1.0 + memory)).abs() < 1e-2, "{stp}");
-    assert!((best("1P+1E", &busy(&[stacks::COMPUTE; 5]), Progress::Any) - 1.588).abs() < 1e-3);
+    assert!((best("1P+1E", &busy(&[stacks::COMPUTE; 5]), Fairness::Any) - 1.588).abs() < 1e-3);
 }
 
 /// A task alone on a fast core has progress 1, and the other one 1 / 1.7: equal ones take turns.
 #[test]
 fn equal_progress_shares_the_fast_cpu() {
-    let stp = best("1P+1E", &busy(&[stacks::COMPUTE; 2]), Progress::Equal);
+    let stp = best("1P+1E", &busy(&[stacks::COMPUTE; 2]), Fairness::Equal);
     assert!((stp - 1.588).abs() < 1e-3, "{stp}");
     // Of four such tasks and one CPU each has a quarter.
-    assert!((best("1P", &busy(&[stacks::COMPUTE; 4]), Progress::Equal) - 1.0).abs() < 1e-6);
+    assert!((best("1P", &busy(&[stacks::COMPUTE; 4]), Fairness::Equal) - 1.0).abs() < 1e-6);
 }
 
 /// A core that two tasks share does 2 / 1.55 of the work.
 #[test]
 fn siblings_share_their_core() {
-    let stp = |tasks| best("1P2T", &busy(&vec![stacks::COMPUTE; tasks]), Progress::Any);
+    let stp = |tasks| best("1P2T", &busy(&vec![stacks::COMPUTE; tasks]), Fairness::Any);
     assert!((stp(1) - 1.0).abs() < 1e-6 && (stp(2) - 2.0 / 1.55).abs() < 1e-3, "{}", stp(2));
     assert!((stp(4) - stp(2)).abs() < 1e-6);
 }
@@ -82,12 +82,12 @@ fn siblings_share_their_core() {
 #[test]
 fn sleep_limits_a_task_and_phases_move_it() {
     let half = Program::periodic(stacks::COMPUTE, 1000, 1000);
-    assert!((best("2P", &[half], Progress::Any) - 0.5).abs() < 1e-6);
+    assert!((best("2P", &[half], Fairness::Any) - 0.5).abs() < 1e-6);
     let phase = |stack| Op::Run { stack, work_ns: 1000 };
     let ops = vec![phase(stacks::COMPUTE), phase(stacks::MEMORY)];
     let phases = Program { ops, repeat: true };
-    let both = best("1P+1E", &[phases.clone(), phases], Progress::Any);
-    let apart = best("1P+1E", &busy(&[stacks::COMPUTE, stacks::MEMORY]), Progress::Any);
+    let both = best("1P+1E", &[phases.clone(), phases], Fairness::Any);
+    let apart = best("1P+1E", &busy(&[stacks::COMPUTE, stacks::MEMORY]), Fairness::Any);
     assert!(both < apart + 1e-6 && both > 1.7, "{both} of {apart}");
 }
 
@@ -95,6 +95,6 @@ fn sleep_limits_a_task_and_phases_move_it() {
 fn what_waits_for_others_has_no_optimum() {
     let machine = Machine::parse("2P").unwrap();
     let waits = Program { ops: vec![Op::Run { stack: stacks::COMPUTE, work_ns: 1 }, Op::Wait], repeat: true };
-    assert_eq!(best_stp(&machine, &[waits], Progress::Any), None);
-    assert_eq!(best_stp(&machine, &[], Progress::Any), None);
+    assert_eq!(best_stp(&machine, &[waits], Fairness::Any), None);
+    assert_eq!(best_stp(&machine, &[], Fairness::Any), None);
 }

@@ -8,7 +8,7 @@ use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::machine::Machine;
-use bias_sim::optimum::{Progress, best_stp};
+use bias_sim::optimum::{Fairness, best_stp};
 use bias_sim::rng::Rng;
 use bias_sim::unit::Image;
 
@@ -68,7 +68,7 @@ fn gap(machine: &str, load: Load, seed: u64) -> Gap {
     let kernel = Kernel::new(case, Image::Plain).unwrap();
     kernel.run().unwrap();
     let missed = |progress| 1.0 - kernel.stp() / best_stp(&spec, &programs, progress).unwrap();
-    Gap { any: missed(Progress::Any), equal: missed(Progress::Equal) }
+    Gap { any: missed(Fairness::Any), equal: missed(Fairness::Equal) }
 }
 
 /// Print the gaps of a load on all machines. Return the mean gap to any schedule.

@@ -6,7 +6,7 @@
 pub mod failure;
 pub mod grid;
 pub mod hardware;
-pub mod mix;
+pub mod kinds;
 pub mod options;
 pub mod report;
 pub mod run;
@@ -33,7 +33,7 @@ pub fn main(words: impl Iterator<Item = OsString>) -> u8 {
 }
 
 fn act(options: &Options) -> Result<()> {
-    let groups = mix::parse(&options.mix)?;
+    let groups = kinds::parse(&options.mix)?;
     let hardware = match &options.machine {
         Some(text) => Hardware::named(text)?,
         None => Hardware::present(options.capacity_file.as_deref())?,

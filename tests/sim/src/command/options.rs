@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Parser};
 
 use super::failure::{Failure, Result};
-use super::mix::KNOWN;
+use super::kinds::KNOWN;
 
 /// Predict what scx_bias would do on a machine
 ///

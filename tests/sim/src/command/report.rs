@@ -17,7 +17,7 @@ const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 
 /// A simulated CPU.
 #[derive(Debug, Clone, Serialize)]
-pub struct Cpu {
+pub struct CpuReport {
     /// Its number; that of the kernel for a table of a real machine.
     pub cpu: u32,
     /// Its class, `fast` or `slow`.
@@ -72,7 +72,7 @@ pub struct Kind {
 
 /// A task.
 #[derive(Debug, Clone, Serialize)]
-pub struct Task {
+pub struct TaskReport {
     /// Kind with its parameter.
     pub kind: String,
     /// Progress.
@@ -106,7 +106,7 @@ pub struct Report {
     /// Seed of all chance.
     pub seed: u64,
     /// CPUs.
-    pub cpus: Vec<Cpu>,
+    pub cpus: Vec<CpuReport>,
     /// Throughput: sum of the tasks' progress.
     pub stp: f64,
     /// Largest throughput of any schedule, which may starve tasks; null if unknown.
@@ -120,7 +120,7 @@ pub struct Report {
     /// Kinds of tasks, in the order of the mix.
     pub kinds: Vec<Kind>,
     /// Tasks.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskReport>,
     /// Placement over time.
     pub placement: Placement,
 }

@@ -3,13 +3,13 @@
 use super::failure::{Failure, Result};
 use super::grid::grid;
 use super::hardware::Hardware;
-use super::mix::Group;
-use super::report::{Cpu, Kind, Placement, Report, SCHEMA, Task, Waits};
+use super::kinds::Group;
+use super::report::{CpuReport, Kind, Placement, Report, SCHEMA, TaskReport, Waits};
 use crate::case::{Case, TaskSpec};
 use crate::kernel::Kernel;
 use crate::kernel::trace::Stay;
 use crate::load::Program;
-use crate::optimum::{Progress, best_stp};
+use crate::optimum::{Fairness, best_stp};
 use crate::rng::Rng;
 use crate::scenario::Figures;
 use crate::unit::Image;
@@ -94,14 +94,14 @@ impl Plan<'_> {
         let figures = kernel.all_figures();
         let all_run = programs.iter().all(is_busy);
         let best = |progress| best_stp(machine, programs, progress);
-        let tasks = names.iter().zip(&figures).zip(&waits).map(|((kind, figures), waits)| Task {
+        let tasks = names.iter().zip(&figures).zip(&waits).map(|((kind, figures), waits)| TaskReport {
             kind: (*kind).to_owned(),
             progress: figures.work_ns as f64 / duration_ns as f64,
             fast_percent: fast_percent(std::slice::from_ref(figures)),
             longest_wait_us: Waits::new(waits.clone()).longest_us,
         });
         let (_, switches, ..) = kernel.counts_so_far();
-        let cpu = |(number, spec): (&u32, &crate::machine::CpuSpec)| Cpu {
+        let cpu = |(number, spec): (&u32, &crate::machine::CpuSpec)| CpuReport {
             cpu: *number,
             class: if spec.slow { "slow" } else { "fast" },
             cost_permille: spec.cost_permille,
@@ -114,8 +114,8 @@ impl Plan<'_> {
             seed: self.seed,
             cpus: self.hardware.numbers.iter().zip(&machine.cpus).map(cpu).collect(),
             stp: kernel.stp(),
-            best_stp: best(Progress::Any),
-            best_equal_stp: if all_run { best(Progress::Equal) } else { None },
+            best_stp: best(Fairness::Any),
+            best_equal_stp: if all_run { best(Fairness::Equal) } else { None },
             switches_per_s: switches as f64 / self.seconds,
             kinds: self.kinds(&figures, &waits),
             tasks: tasks.collect(),
