@@ -77,9 +77,9 @@ fn many_frames_are_in_time_on_equal_cpus() {
     expect.judge();
 }
 
-/// Check the gaps in busy tasks that run with four servers on one fast and three slow CPUs, for each
-/// number of busy tasks. A CPU that goes idle for microseconds requests the busy task of another CPU,
-/// repeatedly.
+/// Check the gaps in busy tasks that run with four servers on one fast and three slow CPUs, for
+/// each number of busy tasks. A CPU that goes idle for microseconds requests the busy task of
+/// another CPU, repeatedly.
 fn servers(tasks: &[u32], runs: u32, seconds: u32) {
     let load = |name: &str, tasks: u32| format!("loads {name}-{tasks} servers {tasks} 4 {seconds}\n");
     let default: String = tasks.iter().map(|&tasks| load("default", tasks)).collect();

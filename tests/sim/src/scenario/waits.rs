@@ -61,8 +61,8 @@ pub(super) fn real_time() -> Scenario {
     }
 }
 
-/// A real-time task leaves 50 ms of each second, as much as the kernel's deadline server does. Tasks
-/// that are pinned to its CPU get this time, although other tasks wait for any CPU.
+/// A real-time task leaves 50 ms of each second, as much as the kernel's deadline server does.
+/// Tasks that are pinned to its CPU get this time, although other tasks wait for any CPU.
 pub(super) fn server() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 6], 40);
     let pinned = TaskSpec::new(Program::busy(stacks::COMPUTE)).within([0]);
