@@ -3,22 +3,22 @@
 //! bias-bench runs the program `bias-bench-sim`, which is this command. So bias-bench does not
 //! depend on the simulator, and its build needs no second compilation of `bpf/`.
 
+pub mod document;
 pub mod failure;
 pub mod grid;
 pub mod hardware;
 pub mod kinds;
 pub mod options;
-pub mod report;
-pub mod run;
+pub mod predict;
 pub mod svg;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 
+use document::Report;
 use failure::{Failure, Result};
 use hardware::Hardware;
 use options::Options;
-use report::Report;
 
 /// Run the command with these words, of which the first is the program. Return its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> u8 {
@@ -45,7 +45,7 @@ fn act(options: &Options) -> Result<()> {
         std::fs::File::create(path).map_err(failed)
     });
     let svg = svg.transpose()?;
-    let plan = run::Plan {
+    let plan = predict::Plan {
         hardware: &hardware,
         mix: &options.mix,
         groups: &groups,

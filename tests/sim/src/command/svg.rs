@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use super::document::Report;
 use super::grid::Grid;
-use super::report::Report;
 
 /// Columns of the picture, each a point wide.
 pub const COLUMNS: usize = 900;

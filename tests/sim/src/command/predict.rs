@@ -1,10 +1,10 @@
 //! A run of the command: the case, and its figures.
 
+use super::document::{CpuReport, Kind, Placement, Report, SCHEMA, TaskReport, Waits};
 use super::failure::{Failure, Result};
 use super::grid::grid;
 use super::hardware::Hardware;
 use super::kinds::Group;
-use super::report::{CpuReport, Kind, Placement, Report, SCHEMA, TaskReport, Waits};
 use crate::case::{Case, TaskSpec};
 use crate::kernel::Kernel;
 use crate::kernel::trace::Stay;
