@@ -10,16 +10,19 @@
 //! types indexes the functions, because libbpf finds a name only in the first type that has it.
 //!
 //! # Invariants
-//! No input causes a panic.
+//! No input causes a panic or an endless loop.
 //!
 //! # Limits
 //! Only base BTF is read, which vmlinux has. Split BTF of modules is not.
 
 use libbpf_rs::btf::types::{Func, FuncProto, Fwd, Ptr, Struct};
-use libbpf_rs::btf::{BtfType, TypeId};
+use libbpf_rs::btf::{BtfKind, BtfType, TypeId};
 use libbpf_rs::set_print;
 use std::collections::HashMap;
 use std::path::Path;
+
+/// Qualifiers and typedefs that are followed in a row. Damaged BTF may have a circle of them.
+const MAX_QUALIFIERS: usize = 16;
 
 /// A kernel's functions.
 #[derive(Debug)]
@@ -81,12 +84,23 @@ impl Btf {
 
     /// Return the name of the structure that a type points to.
     fn pointee(&self, id: TypeId) -> Option<String> {
-        let pointer =
-            Ptr::try_from(self.types.type_by_id::<BtfType<'_>>(id)?.skip_mods_and_typedefs()).ok()?;
-        let to = pointer.next_type()?.skip_mods_and_typedefs();
+        let pointer = Ptr::try_from(unqualified(self.types.type_by_id(id)?)?).ok()?;
+        let to = unqualified(pointer.next_type()?)?;
         let is_structure = Struct::try_from(to).is_ok() || Fwd::try_from(to).is_ok();
         is_structure.then(|| to.name().unwrap_or_default().to_string_lossy().into_owned())
     }
+}
+
+/// Return the type that qualifiers and typedefs lead to; None for too many of them.
+fn unqualified(mut of: BtfType<'_>) -> Option<BtfType<'_>> {
+    use BtfKind::{Const, Restrict, TypeTag, Typedef, Volatile};
+    for _ in 0..MAX_QUALIFIERS {
+        if !matches!(of.kind(), Const | Restrict | TypeTag | Typedef | Volatile) {
+            return Some(of);
+        }
+        of = of.next_type()?;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -172,6 +186,15 @@ pub(super) mod tests {
         assert!(Btf::read(Path::new("/nonexistent")).is_err());
         let data = build(&[("one", &[])]);
         assert!(parse(&data[..data.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn a_qualifier_of_itself_ends_the_search() {
+        let mut data = build(&[("one", &[("p", "s")])]);
+        // After the header, an int and a structure: the constant, type 3, and what it qualifies.
+        data[24 + 16 + 12 + 8] = 3;
+        let params = parse(&data).unwrap().params("one").unwrap();
+        assert_eq!(params[0].points_to, "");
     }
 
     proptest! {
