@@ -2,8 +2,8 @@
 /*
  * Interfaces between the parts of amp_pmu.ko: amp_main.c (device and PMU),
  * amp_hybrid.c (informs the kernel of its unequal cores), amp_freq.c (the
- * cpufreq driver), amp_kthread.c (busy kernel threads) and amp_timer.c (the
- * rate of timers).
+ * cpufreq driver), amp_kthread.c (busy kernel threads), amp_text.c (changes of
+ * the kernel's code) and amp_timer.c (the rate of timers).
  */
 #ifndef AMP_H
 #define AMP_H
@@ -24,6 +24,13 @@ void amp_hybrid_stop(void);
 
 /* Allow busy kernel threads, or stop them and refuse new ones. Sleeps. */
 void amp_kthread_allow(bool allowed);
+
+/*
+ * Repair breakpoints that QEMU keeps after the kernel removed them, and end
+ * that. Start returns 0 or an error number.
+ */
+int amp_text_start(void);
+void amp_text_stop(void);
 
 /* Correct the rate of the CPUs' timers. Sleeps. */
 void amp_timer_set_rate(struct device *dev);

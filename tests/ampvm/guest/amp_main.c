@@ -221,6 +221,9 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 	err = perf_pmu_register(&amp_pmu, "amp", -1);
 	if (err)
 		goto forget;
+	err = amp_text_start();
+	if (err)
+		goto unregister;
 	/*
 	 * Do this before the model starts, because a rebuild of the domains
 	 * takes long at a modelled speed.
@@ -231,6 +234,8 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 	WRITE_ONCE(page->header.enable, 1);
 	return 0;
 
+unregister:
+	perf_pmu_unregister(&amp_pmu);
 forget:
 	amp_page = NULL;
 unmap:
@@ -243,6 +248,7 @@ static void amp_remove(struct pci_dev *dev)
 	WRITE_ONCE(amp_page->header.enable, 0);
 	amp_kthread_allow(false);
 	amp_hybrid_stop();
+	amp_text_stop();
 	perf_pmu_unregister(&amp_pmu);
 	memunmap(amp_page);
 	amp_page = NULL;
