@@ -51,6 +51,7 @@ fn act(options: &Options) -> Result<()> {
         groups: &groups,
         seconds: options.seconds,
         seed: options.seed,
+        tick_ns: 1_000_000_000 / u64::from(options.hz),
     };
     let outcome = plan.run()?;
     if let Some(mut file) = svg {

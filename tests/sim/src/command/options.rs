@@ -9,9 +9,9 @@ use super::kinds::KNOWN;
 
 /// Predict what scx_bias would do on a machine
 ///
-/// The scheduler's BPF code runs unmodified in a simulated kernel (late 6.12, 1000 ticks a second)
-/// and in virtual time. No root, no VM and no other machine are needed, and nothing is scheduled
-/// here. Equal options give equal results.
+/// The scheduler's BPF code runs unmodified in a simulated kernel (late 6.12) and in virtual time.
+/// No root, no VM and no other machine are needed, and nothing is scheduled here. Equal options
+/// give equal results.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "bias-bench sim", bin_name = "bias-bench sim", max_term_width = 100)]
 #[command(group = ArgGroup::new("hardware").required(true).args(["machine", "this_machine"]))]
@@ -40,6 +40,10 @@ pub struct Options {
     /// before you believe a small difference
     #[arg(long, default_value = "1")]
     pub seed: u64,
+    /// Ticks of the kernel in a second (CONFIG_HZ). Slices end at ticks, so fewer ticks mean fewer
+    /// switches and longer waits
+    #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u32).range(100..=1000))]
+    pub hz: u32,
     /// Also draw the placement into this file as SVG: all CPUs, and eleven columns for each letter
     /// of the text
     #[arg(long, value_name = "FILE")]

@@ -33,6 +33,8 @@ pub struct Plan<'a> {
     pub seconds: f64,
     /// Seed.
     pub seed: u64,
+    /// Time between two ticks of a CPU.
+    pub tick_ns: u64,
 }
 
 /// What a run yields.
@@ -55,6 +57,7 @@ impl Plan<'_> {
     fn case(&self, programs: &[Program]) -> Case {
         let mut case = Case::new(&self.hardware.text, self.seed);
         case.duration_ns = (self.seconds * 1e9) as u64;
+        case.tick_ns = self.tick_ns;
         case.record = true;
         let rng = Rng::new(self.seed);
         // One shell starts them all, so each begins on its CPU.
