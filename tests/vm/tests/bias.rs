@@ -34,6 +34,27 @@ fn tasks_are_placed_by_what_they_stall_on() {
     expect.judge();
 }
 
+/// Check two fast cores of two threads and four slow cores. The throughput of the best fixed
+/// placement, in tasks alone on a fast CPU, was measured by `bias-bench ab`.
+#[test]
+fn tasks_are_placed_by_their_stalls_where_cores_have_threads() {
+    let best_static = [(1, 2.005), (2, 3.901), (3, 5.249)];
+    let text: String = best_static
+        .map(|(n, _)| {
+            format!(
+                "under {n} mix --solo $OUT/solo.json --warmup 1 --tasks {n}compute+{n}chase --seconds 4\n"
+            )
+        })
+        .concat();
+    let results = Scenario::emulated("6.12", "P2E4", 5).shell(&text);
+    let mut expect = Expectations::default();
+    for (n, stp) in best_static {
+        let share = results.number(&n.to_string(), "/stp") / stp;
+        expect.at_least(&format!("{n} compute + {n} chase, P2E4: STP of best static"), share, 0.97);
+    }
+    expect.judge();
+}
+
 /// Check that no task is lost and the scheduler stays, on a machine with three speeds: the only
 /// fast CPU goes offline and returns, many forks run, and tasks are tied to one class.
 #[test]
