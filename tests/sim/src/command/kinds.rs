@@ -76,7 +76,7 @@ fn what(kind: &str) -> Result<What> {
         }
         "compute" => Ok(What::Busy(stacks::COMPUTE)),
         "branchy" => Ok(What::Busy(stacks::BRANCHES)),
-        "chase" => Ok(What::Busy(stacks::MEMORY)),
+        "chase" => Ok(What::Busy(stacks::CHASE)),
         "mixed" => Ok(What::Busy(blend(number(80, 0, 100, "percents of computing")? as u32))),
         "phases" => Ok(What::Phases(number(200, 2, 5000, "milliseconds of a period")?)),
         "server" => Ok(What::Server(number(200, 5, 100_000, "microseconds of a request")?)),
@@ -88,7 +88,7 @@ fn what(kind: &str) -> Result<What> {
 
 /// Return the stack of work that computes for `percent` of its time.
 fn blend(percent: u32) -> [u32; 3] {
-    let [_, internal, external] = stacks::MEMORY.map(|part| part * (100 - percent) / 100);
+    let [_, internal, external] = stacks::CHASE.map(|part| part * (100 - percent) / 100);
     [1000 - internal - external, internal, external]
 }
 
@@ -100,7 +100,7 @@ impl Group {
         match self.what {
             What::Busy(stack) => Program::busy(stack),
             What::Phases(ms) => {
-                let phases = [stacks::COMPUTE, stacks::MEMORY];
+                let phases = [stacks::COMPUTE, stacks::CHASE];
                 Program { ops: phases.map(|stack| run(stack, ms * 500_000)).to_vec(), repeat: true }
             }
             What::Server(us) => {
@@ -126,7 +126,7 @@ mod tests {
         for percent in 0..=100 {
             assert_eq!(blend(percent).iter().sum::<u32>(), 1000);
         }
-        assert_eq!((blend(100), blend(0)), (stacks::COMPUTE, stacks::MEMORY));
+        assert_eq!((blend(100), blend(0)), (stacks::COMPUTE, stacks::CHASE));
     }
 
     #[test]
