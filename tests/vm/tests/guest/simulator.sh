@@ -1,0 +1,17 @@
+#!/bin/sh
+# simulator.sh MIX...: measure each mix under scx_bias, and predict it from the same table.
+. "${0%/*}/common.sh"
+
+# The simulator has scx_bias with its own slice. under() uses the variable.
+# shellcheck disable=SC2034
+SCHED="$BIAS --capacity-file /run/capacity.json"
+for mix in "$@"; do
+	under "vm.$mix" mix --solo "$OUT/solo.json" --warmup 1 --seconds 3 --tasks "$mix"
+done
+
+# A prediction takes no time that is measured. The guest kernel has 100 ticks a second.
+"$AMPCTL" stop
+for mix in "$@"; do
+	keep "sim.$mix" "$BENCH" sim --this-machine --capacity-file /run/capacity.json --hz 100 --seconds 10 \
+		--mix "$mix"
+done
