@@ -221,14 +221,14 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
 	}
-	/* Meanwhile the CPU took no task that waits, though kicked for one. */
-	if (ends_arrival(p, cpu, cctx))
-		wake_for_waiting(llc_of(cpu));
 	/* A planned swap has waited for the return of @p. */
 	if (cctx->move_to)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
 		WRITE_ONCE(cctx->kthread_waiting, 0);
+	/* Meanwhile the CPU took no task that waits, though kicked for one. */
+	if (ends_arrival(p, cpu, cctx))
+		wake_for_waiting(llc_of(cpu));
 }
 
 void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)

@@ -96,18 +96,26 @@ static __always_inline void note_waiting(u32 llc)
 	}
 }
 
-/* Wake an idle CPU that may run the first task of @dsq. */
-static __always_inline void wake_for_head(u64 dsq)
+/*
+ * Wake an idle CPU that may run one of the first @most tasks of @dsq. A pick of
+ * an offline CPU clears that CPU's mark, and the next call picks another.
+ * Return 0. This function is global so that the verifier checks it once. It
+ * does not know @most, or it would follow each step of the loop.
+ */
+__noinline int wake_for_dsq(u64 dsq, u32 most)
 {
 	struct task_struct *p;
+	u32 passed = 0;
 	s32 idle = -1;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		idle = pick_any_idle(p);
-		break;
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle >= 0 || ++passed >= most)
+			break;
 	}
-	if (idle >= 0)
+	if (idle >= 0 && !is_offline(idle))
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	return 0;
 }
 
 /*
@@ -118,9 +126,9 @@ static __always_inline void wake_for_waiting(u32 llc)
 {
 	if (!shared_waiting(llc) || nothing_idles())
 		return;
-	wake_for_head(bias_dsq_shared(llc, BIAS_FAST));
+	wake_for_dsq(bias_dsq_shared(llc, BIAS_FAST), MAX_PASSED);
 	if (READ_ONCE(llc_ctx_of(llc)->used[BIAS_SLOW]))
-		wake_for_head(bias_dsq_shared(llc, BIAS_SLOW));
+		wake_for_dsq(bias_dsq_shared(llc, BIAS_SLOW), MAX_PASSED);
 }
 
 /* Return true if a task that is pinned to @cpu waits in its DSQ. */

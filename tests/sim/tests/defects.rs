@@ -99,3 +99,11 @@ fn a_cpu_takes_no_other_task_before_the_one_on_its_way() {
         leaves_no_gap(seed, case);
     }
 }
+
+/// A CPU idles between the search for an idle CPU and the insertion of task 0. The next tick wakes
+/// it, although the head of the DSQ is task 7, which may not run there.
+#[test]
+fn a_restricted_head_hides_no_task() {
+    let case = Case::parse(include_str!("../cases/restricted_head.json")).unwrap();
+    assert_eq!(campaign::run(&case, Image::Traced).unwrap(), None);
+}

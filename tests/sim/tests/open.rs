@@ -4,7 +4,6 @@
 
 use std::rc::Rc;
 
-use bias_sim::campaign;
 use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
@@ -99,13 +98,4 @@ fn a_task_alone_on_a_slow_cpu_rotates() {
     let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
     println!("work: {work:?} ms");
     assert!(*most as f64 <= 1.15 * *least as f64, "{work:?} ms");
-}
-
-/// A CPU idles between the search for an idle CPU and the insertion of task 0. The next tick should
-/// wake it. But the head of the DSQ is task 7, which may not run there.
-#[test]
-#[ignore = "wake_for_head() looks at the first task of a DSQ only"]
-fn a_restricted_head_hides_no_task() {
-    let case = Case::parse(include_str!("../cases/restricted_head.json")).unwrap();
-    assert_eq!(campaign::run(&case, Image::Traced).unwrap(), None);
 }
