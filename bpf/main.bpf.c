@@ -163,6 +163,8 @@ static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	s32 slow = -1;
+	u64 vtime;
 	bool moves;
 
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
@@ -182,21 +184,25 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	moves = cctx->move_to && move_holds(prev, cpu, cctx);
 	if (task_arrives(cctx))
 		return; /* no slice: ops.enqueue sends @prev away */
+	if (two_classes && !cpu_is_slow(cpu) && !moves)
+		slow = find_rotation(cpu, cctx);
 	/*
 	 * Let the task with the lowest vtime run on. Otherwise two tasks on a
-	 * CPU would alternate, regardless of weight.
+	 * CPU would alternate, regardless of weight. A task that lags on a slow
+	 * CPU competes, too: no waiting task passes it.
 	 */
-	if (moves || cctx->yielded || due_before(cpu, cctx, vtime_here(prev, cpu))) {
+	vtime = slow < 0 ? vtime_here(prev, cpu) : READ_ONCE(cpu_ctx_of(slow)->run_vtime);
+	if (moves || cctx->yielded || due_before(cpu, cctx, vtime)) {
 		if (take_next(cpu))
 			return;
 		if (moves)
 			return; /* no slice: ops.enqueue migrates it */
-	} else if (nr_llcs > 1 && take_due_elsewhere(cpu, cctx, prev->scx.dsq_vtime)) {
+	} else if (nr_llcs > 1 && take_due_elsewhere(cpu, cctx, vtime)) {
 		return;
 	}
 	keep_running(prev, cpu, cctx);
-	if (two_classes && !cpu_is_slow(cpu))
-		rotate(cpu, cctx);
+	if (slow >= 0)
+		rotate(slow, cpu);
 }
 
 /* Let a waiting task run first after sched_yield(), once and at any lag. */

@@ -23,7 +23,8 @@
  *			that gains clearly more (gain_permille) than its own.
  *	rotation	A fast CPU whose slice ends requests the task of a
  *			slow CPU that lags more than rotate_gap_ns behind its
- *			own, so that all progress alike [VanCraeynest13].
+ *			own, so that all progress alike [VanCraeynest13]. A
+ *			waiting task goes first only if its lag is larger.
  *
  * In a swap or rotation, the task that comes up has the fast CPU kicked. That
  * CPU then sends its own task to the CPU that the first one left.
@@ -106,18 +107,17 @@ static __always_inline void pull_running(s32 cpu)
 }
 
 /*
- * Request a rotation with a slow CPU's task that lags enough. @cpu is a fast
- * CPU whose slice has ended while no other task is due.
+ * Return a slow CPU whose task lags enough behind that of the fast @cpu, whose
+ * slice has ended, or -1.
  */
-static __always_inline void rotate(s32 cpu, struct cpu_ctx *cctx)
+static __always_inline s32 find_rotation(s32 cpu, const struct cpu_ctx *cctx)
 {
-	s32 slow;
+	return moving && (cctx->run_flags & RUN_MOVABLE) ? search_to_rotate(cpu) : -1;
+}
 
-	if (!moving || !(cctx->run_flags & RUN_MOVABLE))
-		return;
-	slow = search_to_rotate(cpu);
-	if (slow < 0)
-		return;
+/* Request that the tasks of @slow and of the fast @cpu swap places. */
+static __always_inline void rotate(s32 slow, s32 cpu)
+{
 	request_move(slow, cpu, MOVE_SWAP);
 	stat_inc(BIAS_STAT_ROTATE);
 }

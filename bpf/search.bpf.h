@@ -24,6 +24,7 @@
 #define BIAS_SEARCH_BPF_H
 
 #include "access.bpf.h"
+#include "queue.bpf.h"
 
 /*
  * Return true if the task on the CPU of @cctx is worth a migration and may run
@@ -53,10 +54,10 @@ enum search {
 
 /*
  * Return true if the task of slow CPU @cctx suits @search, compared with the
- * task of the fast CPU @mine.
+ * task of the fast CPU @mine. @gap_ns is rotation_gap_ns().
  */
 static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search search,
-				      const struct cpu_ctx *mine)
+				      const struct cpu_ctx *mine, u64 gap_ns)
 {
 	u64 theirs = cctx->run_vtime, ours = mine->run_vtime;
 
@@ -72,7 +73,17 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 	if (bias_gains_more(mine->run_speedup, cctx->run_speedup, gain_permille))
 		return cctx->run_speedup >= UNFAIR_SPEEDUP_PERMILLE &&
 		       bias_vtime_before(theirs + unfair_gap_ns, ours);
-	return bias_vtime_before(theirs + rotate_gap_ns, ours);
+	return bias_vtime_before(theirs + gap_ns, ours);
+}
+
+/*
+ * Return the lag [ns] that makes a task rotate to @cpu. While tasks wait it is
+ * smaller: they wait two slices ahead of the global vtime at most, so no task
+ * is seen to lag much further behind them.
+ */
+static __always_inline u64 rotation_gap_ns(s32 cpu)
+{
+	return shared_waiting(llc_of(cpu)) && slice_ns < rotate_gap_ns ? slice_ns : rotate_gap_ns;
 }
 
 /*
@@ -86,6 +97,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	u32 start = list->start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = list->nr,
 	    node = cpu_info_of(cpu)->node, speedup = 0, i;
 	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
+	u64 gap_ns = rotation_gap_ns(cpu);
 	s32 found = -1;
 	u64 vtime = 0;
 
@@ -96,7 +108,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
 		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node ||
-		    !is_sought(cctx, search, mine))
+		    !is_sought(cctx, search, mine, gap_ns))
 			continue;
 		if (found >= 0 && !bias_gains_more(cctx->run_speedup, speedup, gain_permille) &&
 		    (bias_gains_more(speedup, cctx->run_speedup, gain_permille) ||

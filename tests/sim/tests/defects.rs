@@ -100,6 +100,24 @@ fn a_cpu_takes_no_other_task_before_the_one_on_its_way() {
     }
 }
 
+/// Equal tasks that outnumber the CPUs. A fast CPU has other tasks to take at the end of its slices,
+/// and must not forget those that stay on slow CPUs.
+#[test]
+fn tasks_on_slow_cpus_rotate_while_others_wait() {
+    for (machine, cpus, tasks) in
+        [("2F2S", 4, 5), ("2F2S", 4, 6), ("SPLIT", 8, 9), ("SPLIT", 8, 12), ("P2E4", 8, 9)]
+    {
+        let mut case = Case::new(machine, 1);
+        case.duration_ns = 10_000_000_000;
+        case.tasks = (0..tasks).map(|at| busy().on(at % cpus)).collect();
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "{machine}, {tasks} tasks");
+        let work: Vec<u64> = (0..tasks).map(|task| kernel.figures(task).work_ns / 1_000_000).collect();
+        let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
+        assert!(*most as f64 <= 1.03 * *least as f64, "{machine}: {work:?} ms");
+    }
+}
+
 /// A CPU idles between the search for an idle CPU and the insertion of task 0. The next tick wakes
 /// it, although the head of the DSQ is task 7, which may not run there.
 #[test]

@@ -84,18 +84,3 @@ fn weights_hold_in_every_partition() {
     println!("weight 300 over 100: {less:.2} in the less crowded half, {more:.2} in the more crowded one");
     assert!((2.7..3.3).contains(&less) && (2.7..3.3).contains(&more), "{less} {more}");
 }
-
-/// Five equal tasks on two fast and two slow CPUs. Tasks wait for the fast CPUs, and those on slow
-/// CPUs lag.
-#[test]
-#[ignore = "a fast CPU requests a rotation only if no task waits for it"]
-fn a_task_alone_on_a_slow_cpu_rotates() {
-    let mut case = Case::new("2F2S", 1);
-    case.duration_ns = 10_000_000_000;
-    case.tasks = (0..5).map(|at| busy().on(at % 4)).collect();
-    let kernel = run(case);
-    let work: Vec<u64> = (0..5).map(|task| kernel.figures(task).work_ns / 1_000_000).collect();
-    let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
-    println!("work: {work:?} ms");
-    assert!(*most as f64 <= 1.15 * *least as f64, "{work:?} ms");
-}
