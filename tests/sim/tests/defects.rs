@@ -100,8 +100,8 @@ fn a_cpu_takes_no_other_task_before_the_one_on_its_way() {
     }
 }
 
-/// Equal tasks that outnumber the CPUs. A fast CPU has other tasks to take at the end of its slices,
-/// and must not forget those that stay on slow CPUs.
+/// Equal tasks outnumber the CPUs. A fast CPU has other tasks to take at the end of its slices, and
+/// must not forget those that stay on slow CPUs.
 #[test]
 fn tasks_on_slow_cpus_rotate_while_others_wait() {
     for (machine, cpus, tasks) in
