@@ -170,6 +170,58 @@ pub fn best_stp(machine: &Machine, programs: &[Program], progress: Fairness) -> 
     maximum(&gains, &bounds)
 }
 
+/// Return the throughput of a schedule that sees the present phase of each task and migrates at no
+/// cost: each millisecond, the task that gains most gets the fastest CPU, and of equal ones the one
+/// that has done least. It is no bound. It shows which part of the gap to [`best_stp`] is the price
+/// of phases that do not fit each other, and not of learning. `None` unless each CPU has one task
+/// that never sleeps.
+#[must_use]
+pub fn clairvoyant_stp(machine: &Machine, programs: &[Program], duration_ns: u64) -> Option<f64> {
+    const STEP_NS: f64 = 1e6;
+    let mut costs: Vec<_> = machine.cpus.iter().map(|cpu| cpu.cost(cpu.siblings.count() > 1)).collect();
+    costs.sort_unstable();
+    let (best, worst) = (*costs.first()?, *costs.last()?);
+    let rounds: Option<Vec<Round>> = programs.iter().map(phases_in_order).collect();
+    let rounds = rounds.filter(|rounds| rounds.len() == costs.len())?;
+    let mut done = vec![0.0; rounds.len()];
+    for _ in 0..(duration_ns as f64 / STEP_NS) as u64 {
+        let stack = |task: usize| phase_at(&rounds[task], done[task]);
+        let gain = |task| speed(stack(task), best) / speed(stack(task), worst);
+        let mut order: Vec<usize> = (0..rounds.len()).collect();
+        order.sort_by(|a, b| gain(*b).total_cmp(&gain(*a)).then(done[*a].total_cmp(&done[*b])));
+        let speeds: Vec<f64> =
+            order.iter().zip(&costs).map(|(task, cost)| speed(stack(*task), *cost)).collect();
+        for (task, speed) in order.into_iter().zip(speeds) {
+            done[task] += speed * STEP_NS;
+        }
+    }
+    Some(done.iter().sum::<f64>() / duration_ns as f64)
+}
+
+/// CPI stacks and work [ns] of the phases of a round.
+type Round = Vec<([u32; 3], f64)>;
+
+/// Return the work of a round in the order of its phases. `None` if the task does anything else.
+fn phases_in_order(program: &Program) -> Option<Round> {
+    let phase = |op: &Op| match op {
+        Op::Run { stack, work_ns } => Some((*stack, *work_ns as f64)),
+        _ => None,
+    };
+    program.ops.iter().map(phase).collect::<Option<Round>>().filter(|phases| !phases.is_empty())
+}
+
+/// Return the CPI stack of the phase that a task is in after `done_ns` of work.
+fn phase_at(round: &[([u32; 3], f64)], done_ns: f64) -> [u32; 3] {
+    let mut left = done_ns % round.iter().map(|(_, work)| work).sum::<f64>();
+    for (stack, work) in round {
+        if left < *work {
+            return *stack;
+        }
+        left -= work;
+    }
+    round[0].0
+}
+
 /// Return the speed of a CPI stack at a cost [reference CPUs].
 fn speed(stack: [u32; 3], cost: [u32; 3]) -> f64 {
     let (stack, cost) = (policy::bias_stack { permille: stack }, policy::bias_cost { permille: cost });

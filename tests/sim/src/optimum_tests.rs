@@ -98,3 +98,29 @@ fn what_waits_for_others_has_no_optimum() {
     assert_eq!(best_stp(&machine, &[waits], Fairness::Any), None);
     assert_eq!(best_stp(&machine, &[], Fairness::Any), None);
 }
+
+proptest! {
+    /// A busy task for each CPU: the clairvoyant schedule is at most as good as the optimum. With
+    /// tasks of one kind it is as good, because every CPU does all that it can.
+    #[test]
+    fn the_clairvoyant_schedule_is_at_most_the_optimum(kinds in prop::collection::vec(0_usize..4, 4)) {
+        let machine = Machine::parse("2P+2E").unwrap();
+        let programs = busy(&kinds.iter().map(|kind| KINDS[*kind]).collect::<Vec<_>>());
+        let seen = clairvoyant_stp(&machine, &programs, 1_000_000_000).unwrap();
+        let most = best_stp(&machine, &programs, Fairness::Any).unwrap();
+        prop_assert!(seen <= most * 1.001, "{seen} of {most}");
+        if kinds.iter().all(|kind| *kind == kinds[0]) {
+            prop_assert!(seen >= most * 0.999, "{seen} of {most}");
+        }
+    }
+}
+
+#[test]
+fn a_task_for_each_cpu_that_never_sleeps_has_a_clairvoyant_schedule() {
+    let machine = Machine::parse("2P").unwrap();
+    let mut tasks = busy(&[stacks::COMPUTE; 2]);
+    assert!(clairvoyant_stp(&machine, &tasks, 10_000_000).is_some_and(|stp| (stp - 2.0).abs() < 1e-9));
+    tasks[1] = Program::periodic(stacks::COMPUTE, 1000, 1000);
+    assert_eq!(clairvoyant_stp(&machine, &tasks, 10_000_000), None);
+    assert_eq!(clairvoyant_stp(&machine, &tasks[..1], 10_000_000), None);
+}

@@ -1,14 +1,14 @@
 //! How far the scheduler's throughput is from the best that any schedule reaches.
 //!
-//! The target is a mean of 3 %. One task a CPU meets it. Two tasks a CPU and phases miss it
-//! (README.md), so their bounds here only guard what is reached.
+//! The target is a mean of 3 %. Phases miss it (README.md), so their bound here only guards what is
+//! reached.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::machine::Machine;
-use bias_sim::optimum::{Fairness, best_stp};
+use bias_sim::optimum::{Fairness, best_stp, clairvoyant_stp};
 use bias_sim::rng::Rng;
 use bias_sim::unit::Image;
 
@@ -44,6 +44,8 @@ impl Load {
 struct Gap {
     any: f64,
     equal: f64,
+    /// The part that even a schedule misses that sees all phases, see [`clairvoyant_stp`].
+    clairvoyant: Option<f64>,
 }
 
 fn gap(machine: &str, load: Load, seed: u64) -> Gap {
@@ -64,11 +66,17 @@ fn gap(machine: &str, load: Load, seed: u64) -> Gap {
         start_ns: start(at),
         ..TaskSpec::new(program.clone()).on(at % cpus)
     };
+    let duration_ns = case.duration_ns;
     case.tasks = programs.iter().enumerate().map(task).collect();
     let kernel = Kernel::new(case, Image::Plain).unwrap();
     kernel.run().unwrap();
-    let missed = |progress| 1.0 - kernel.stp() / best_stp(&spec, &programs, progress).unwrap();
-    Gap { any: missed(Fairness::Any), equal: missed(Fairness::Equal) }
+    let missed = |stp: f64, progress| 1.0 - stp / best_stp(&spec, &programs, progress).unwrap();
+    let clairvoyant = clairvoyant_stp(&spec, &programs, duration_ns).filter(|_| load == Load::Phases);
+    Gap {
+        any: missed(kernel.stp(), Fairness::Any),
+        equal: missed(kernel.stp(), Fairness::Equal),
+        clairvoyant: clairvoyant.map(|stp| missed(stp, Fairness::Any)),
+    }
 }
 
 /// Print the gaps of a load on all machines. Return the mean gap to any schedule.
@@ -77,7 +85,7 @@ fn mean_gap(load: Load) -> f64 {
         let (sum, most) = (gaps.iter().sum::<f64>(), gaps.iter().fold(f64::MIN, |most, gap| most.max(*gap)));
         (sum / gaps.len() as f64 * 100.0, most * 100.0)
     };
-    let (mut all, mut equal) = (Vec::new(), Vec::new());
+    let (mut all, mut equal, mut clairvoyant) = (Vec::new(), Vec::new(), Vec::new());
     // A part of a round may exceed the optimum a little.
     let least = if load == Load::Phases { -0.02 } else { -0.001 };
     for machine in MACHINES {
@@ -92,11 +100,19 @@ fn mean_gap(load: Load) -> f64 {
         println!(
             "{load:?} {machine:<16} mean gap {mean:>5.2} %, worst {worst:>5.2} %, to equal progress {fair:>5.2} %"
         );
+        let seen: Vec<f64> = gaps.iter().filter_map(|gap| gap.clairvoyant).collect();
+        if !seen.is_empty() {
+            println!("    a schedule that sees all phases misses {:.2} %", percent(&seen).0);
+        }
+        clairvoyant.extend(seen);
         all.extend(any);
         equal.extend(gaps.iter().map(|gap| gap.equal));
     }
     let ((mean, worst), (fair, _)) = (percent(&all), percent(&equal));
     println!("{load:?}: mean gap {mean:.2} %, worst {worst:.2} %, to equal progress {fair:.2} %");
+    if !clairvoyant.is_empty() {
+        println!("    a schedule that sees all phases misses {:.2} %", percent(&clairvoyant).0);
+    }
     mean / 100.0
 }
 
@@ -107,11 +123,10 @@ fn one_task_a_cpu_is_near_the_optimum() {
     assert!(mean < 0.03, "the mean gap is {mean}");
 }
 
-/// Measured: 3.002 %.
 #[test]
 fn two_tasks_a_cpu_stay_near_the_optimum() {
     let mean = mean_gap(Load::Two);
-    assert!(mean < 0.032, "the mean gap is {mean}");
+    assert!(mean < 0.03, "the mean gap is {mean}");
 }
 
 /// Measured: 3.28 %.
