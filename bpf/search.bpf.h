@@ -16,9 +16,9 @@
  * it has read may be old: the CPU that carries out a request checks again.
  *
  * Limits
- * A search visits MAX_SCAN slow CPUs, starting with those of its own LLC. A CPU
- * publishes the first 64 CPUs of its task's affinity: a task that is restricted
- * to others does not migrate.
+ * A search visits MAX_SCAN slow CPUs of its node at most, and begins in its own
+ * LLC. A CPU publishes the first 64 CPUs of its task's affinity: a task that is
+ * restricted to others does not migrate.
  */
 #ifndef BIAS_SEARCH_BPF_H
 #define BIAS_SEARCH_BPF_H
@@ -44,6 +44,12 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
  * clearly more [permille]: it loses too little.
  */
 #define UNFAIR_SPEEDUP_PERMILLE 1200
+
+/*
+ * Slow CPUs that a tick visits for a gain swap. The next tick visits the next
+ * ones.
+ */
+#define MAX_GAIN_SCAN 8
 
 /* Purpose of a search. */
 enum search {
@@ -94,21 +100,26 @@ static __always_inline u64 rotation_gap_ns(s32 cpu)
 static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
 	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
-	u32 start = list->start[bounded(llc_of(cpu), BIAS_MAX_LLCS)], nr = list->nr,
-	    node = cpu_info_of(cpu)->node, speedup = 0, i;
-	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
+	const struct slow_group *group = &list->groups[bounded(llc_of(cpu), BIAS_MAX_LLCS)];
+	u32 nr = group->nr, start = group->start, speedup = 0, most, i;
+	struct cpu_ctx *mine = cpu_ctx_of(cpu);
 	u64 gap_ns = rotation_gap_ns(cpu);
 	s32 found = -1;
 	u64 vtime = 0;
 
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
-	bpf_for(i, 0, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		s32 slow = list->cpus[bounded((start + i) % nr, BIAS_MAX_CPUS)];
+	most = nr < MAX_SCAN ? nr : MAX_SCAN;
+	if (search == SEARCH_GAIN && most > MAX_GAIN_SCAN) {
+		start += mine->looked_slow;
+		most = MAX_GAIN_SCAN;
+		mine->looked_slow = (mine->looked_slow + most) % nr;
+	}
+	bpf_for(i, 0, most) {
+		s32 slow = list->cpus[bounded(group->first + (start + i) % nr, BIAS_MAX_CPUS)];
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
-		if (!could_move(cctx, cpu) || cpu_info_of(slow)->node != node ||
-		    !is_sought(cctx, search, mine, gap_ns))
+		if (!could_move(cctx, cpu) || !is_sought(cctx, search, mine, gap_ns))
 			continue;
 		if (found >= 0 && !bias_gains_more(cctx->run_speedup, speedup, gain_permille) &&
 		    (bias_gains_more(speedup, cctx->run_speedup, gain_permille) ||

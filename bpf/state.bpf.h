@@ -79,13 +79,19 @@ volatile u32 fixed_high KNOB;
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
 
 /*
- * Slow CPUs grouped by LLC, and where each LLC's group starts. A fast CPU
- * searches this list for work.
+ * Slow CPUs ordered by node and LLC, for the searches of fast CPUs. Each LLC
+ * has the part of its node: where it begins, how many there are, and the index
+ * therein of the LLC's own first CPU.
  */
+struct slow_group {
+	u32 first;
+	u32 nr;
+	u32 start;
+};
+
 struct slow_list {
 	u32 cpus[BIAS_MAX_CPUS];
-	u32 start[BIAS_MAX_LLCS];
-	u32 nr;
+	struct slow_group groups[BIAS_MAX_LLCS];
 };
 
 /*
@@ -183,6 +189,7 @@ struct cpu_ctx {
 	u64 ran_ns;	   /* time charged since then */
 	u64 burst_ns;	   /* average run time of tasks that slept here */
 	u32 sync_wakeups;  /* synchronous wakeups made here */
+	u32 looked_slow;   /* where the next search for a gain swap begins */
 	u64 woke_ns;	   /* when the timed one was made; 0: none */
 	u64 after_ns;	   /* average reference time from then to the stop */
 

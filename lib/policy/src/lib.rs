@@ -15,6 +15,7 @@ pub mod ranktest;
 pub mod recal;
 pub mod samples;
 pub mod sharing;
+pub mod slow_groups;
 pub mod swap;
 pub mod table;
 

@@ -5,6 +5,7 @@
 //! policy crate derives from it what the agent derives.
 
 use anyhow::{Result, ensure};
+use bias_policy::slow_groups::{Group, Place, SlowGroups};
 use bias_policy::table::{CapacityTable, Class};
 
 use crate::case::CountersOf;
@@ -85,7 +86,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
 
 /// Fill one copy of the capacity table.
 fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
-    let mut slow: Vec<(u32, u32)> = Vec::new();
+    let mut places = Vec::new();
     // SAFETY: as in start(); the copy is not in force, or nothing runs yet.
     unsafe {
         for entry in &table.cpus {
@@ -93,17 +94,14 @@ fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
             speed.cost.permille = entry.cost_permille;
             speed.shared.permille = entry.shared_cost_permille();
             speed.cpu_class = u32::from(entry.class == Class::Slow);
-            if entry.class == Class::Slow {
-                slow.push(((*unit.cpu_info.add(entry.cpu as usize)).llc, entry.cpu));
-            }
+            let (info, slow) = (&*unit.cpu_info.add(entry.cpu as usize), entry.class == Class::Slow);
+            places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, slow });
         }
-        slow.sort_unstable();
+        let slow = SlowGroups::new(places);
         let list = &mut *unit.slow_lists.add(copy);
-        list.nr = slow.len() as u32;
-        list.start.fill(0);
-        for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
-            list.cpus[at] = *cpu;
-            list.start[*llc as usize] = at as u32;
+        list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
+        for (into, Group { first, nr, start }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.nr, into.start) = (first, nr, start);
         }
         let costs = &mut *unit.class_costs.add(copy);
         for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {

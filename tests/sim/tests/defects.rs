@@ -125,3 +125,19 @@ fn a_restricted_head_hides_no_task() {
     let case = Case::parse(include_str!("../cases/restricted_head.json")).unwrap();
     assert_eq!(campaign::run(&case, Image::Traced).unwrap(), None);
 }
+
+/// All 64 slow CPUs that a search visited were those of the first node. On the second one, where
+/// fast CPUs and slow ones have caches of their own, idle fast CPUs found no task to pull.
+#[test]
+fn a_fast_cpu_finds_the_tasks_of_its_node() {
+    let mut case = Case::new("66E+33P+33E,llcs=4,nodes=2", 1);
+    case.duration_ns = 500_000_000;
+    let work = Op::Run { stack: stacks::COMPUTE, work_ns: 50_000_000 };
+    let short = Program { ops: vec![work], repeat: false };
+    case.tasks = (66..99).map(|cpu| TaskSpec::new(short.clone()).on(cpu).within([cpu])).collect();
+    case.tasks.push(TaskSpec { start_ns: Some(10_000_000), ..busy().on(99) });
+    let kernel = Kernel::new(case, Image::Plain).unwrap();
+    assert_eq!(kernel.run(), Ok(()));
+    let slow_ns = kernel.figures(33).slow_ns;
+    assert!((30_000_000..100_000_000).contains(&slow_ns), "{slow_ns} ns on slow CPUs");
+}

@@ -106,7 +106,7 @@ fn a_shift_beyond_the_width_ends_the_run_with_its_place() {
 #[test]
 fn undefined_behaviour_ends_the_run() {
     let directory = tempfile::tempdir().unwrap();
-    let index = "	if (slow_lists[now ? 2 + cpu : 0].nr > 1 || makes_way(p, cpu, cctx))";
+    let index = "	if (slow_lists[now ? 2 + cpu : 0].cpus[0] > 1 || makes_way(p, cpu, cctx))";
     let object = changed_as(directory.path(), LINE, index, Variant::Undefined).unwrap();
     assert!(!run_child(&object, None).0);
     let object = changed_as(directory.path(), LINE, LINE, Variant::Undefined).unwrap();

@@ -1,6 +1,7 @@
 //! Capacity table of the kernel side (`bpf/table.bpf.h`): how the agent writes its copies.
 
 use bias_policy::ffi;
+use bias_policy::slow_groups::{Group, Place, SlowGroups};
 use bias_policy::table::{COST_BEST, CapacityTable, Class};
 
 use crate::skel::types;
@@ -23,7 +24,7 @@ pub(crate) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
 
 /// Fill one copy.
 pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
-    let mut slow: Vec<(u32, u32)> = Vec::new();
+    let mut places = Vec::new();
     for entry in &table.cpus {
         let at = entry.cpu as usize;
         let (Some(speed), Some(info)) = (bss.speeds.get_mut(at * COPIES + copy), bss.cpu_info.get(at)) else {
@@ -32,17 +33,14 @@ pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
         speed.cost.permille = entry.cost_permille;
         speed.shared.permille = entry.shared_cost_permille();
         speed.cpu_class = u32::from(entry.class == Class::Slow);
-        if entry.class == Class::Slow {
-            slow.push((info.llc, entry.cpu));
-        }
+        let slow = entry.class == Class::Slow;
+        places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, slow });
     }
-    slow.sort_unstable();
+    let slow = SlowGroups::new(places);
     if let Some(list) = bss.slow_lists.get_mut(copy) {
-        list.nr = slow.len() as u32;
-        list.start.fill(0);
-        for (at, (llc, cpu)) in slow.iter().enumerate().rev() {
-            list.cpus[at] = *cpu;
-            list.start[*llc as usize] = at as u32;
+        list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
+        for (into, Group { first, nr, start }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.nr, into.start) = (first, nr, start);
         }
     }
     if let Some(costs) = bss.class_costs.get_mut(copy) {
