@@ -17,7 +17,8 @@ loads() {
 
 eval "$1"
 
-# Load scx_bias at the host's pace, because nothing of that is measured.
+# Load scx_bias at the host's pace, because nothing of that is measured. It answers when its start,
+# which would take a virtual second, is over.
 calibrate
 "$AMPCTL" stop
 "$BIAS" --capacity-file /run/capacity.json >"$OUT/bias.log" 2>&1 &
@@ -30,6 +31,7 @@ for _ in $(seq 600); do
 	}
 	sleep 0.1
 done
+wait_answer
 "$AMPCTL" start
 sleep 1
 
