@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use bias_sim::campaign;
+use bias_sim::case::Case;
 use bias_sim::compile::{self, Source, Variant};
 use bias_sim::unit::Image;
 use bias_sim::{fault_report, random};
@@ -74,7 +75,7 @@ fn survey() {
 #[ignore = "repeats a case by hand"]
 fn repeat() {
     let mut case = match std::env::var("BIAS_SIM_CASE") {
-        Ok(path) => bias_sim::case::Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
+        Ok(path) => Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
         Err(_) => random::case(std::env::var("BIAS_SIM_SEED").unwrap().parse().unwrap()),
     };
     let memory = case.interleave.is_some_and(|interleave| interleave.memory);
@@ -90,4 +91,13 @@ fn repeat() {
     println!("{}", case.text());
     println!("{}", kernel.trace_text());
     println!("{result:?}");
+}
+
+/// A task disables migration between a change of its affinity and the stopper, which lets it stay.
+/// It leaves when it enables migration (migrate_enable()). The simulator forgot that, and reported
+/// a task on a CPU that it may not use.
+#[test]
+fn a_task_leaves_that_disabled_migration_before_the_stopper_came() {
+    let case = Case::parse(include_str!("../cases/disabled_before_stopper.json")).unwrap();
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }

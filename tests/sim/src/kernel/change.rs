@@ -138,7 +138,8 @@ impl Kernel {
     pub(crate) fn push_away(&self, cpu: usize, task: TaskId) {
         let this = &self.tasks[task];
         self.lock(cpu);
-        let stays = this.allowed().has(cpu) && self.online.get().has(cpu);
+        // A task that has disabled migration meanwhile may run here for now, but does not stay.
+        let stays = this.affinity().has(cpu) && self.online.get().has(cpu);
         if this.cpu() != cpu || !this.queued() || stays {
             self.unlock(cpu);
             return;
