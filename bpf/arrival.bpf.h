@@ -3,15 +3,15 @@
  * Tasks on their way to another CPU.
  *
  * Problem
- * The kernel inserts a task into another CPU's local DSQ in a later interrupt.
- * Meanwhile that CPU may take a task from a DSQ, or another CPU may send it
- * one. The second task to arrive waits until a tick, because no CPU searches
- * the local DSQ of another one.
+ * The kernel inserts a task into another CPU's local DSQ in a later interrupt,
+ * and a wakee after ops.select_cpu. Meanwhile that CPU may take a task from a
+ * DSQ, or another CPU may send it one. The second task to arrive waits until a
+ * tick, because no CPU searches the local DSQ of another one.
  *
  * Approach
- * The sender announces the task in the cpu_ctx of the target. An idle CPU takes
- * no task from a DSQ while another one is on its way there. If a task starts
- * there all the same, it leaves at once.
+ * The sender or waker announces the task in the cpu_ctx of the target. An idle
+ * CPU takes no task from a DSQ while another one is on its way there. If a task
+ * starts there all the same, it leaves at once.
  *
  * Invariants
  * One announced task is on its way to a CPU at most. The announcement ends when
@@ -19,8 +19,8 @@
  * task's affinity changes.
  *
  * Limits
- * A wakeup does not announce its task. If the CPU that it claimed takes another
- * task first, the wakee waits for a tick.
+ * A pinned wakee is not announced. If another task comes first, the wakee waits
+ * for the next tick at most.
  */
 #ifndef BIAS_ARRIVAL_BPF_H
 #define BIAS_ARRIVAL_BPF_H
@@ -48,16 +48,16 @@ static __always_inline bool task_arrives(const struct cpu_ctx *cctx)
 }
 
 /*
- * Announce that @p is on its way to the idle CPU of @cctx. Return false if
- * another task is, or if one has started there meanwhile. Of two CPUs that
+ * Announce that task @pid is on its way to the idle CPU of @cctx. Return false
+ * if another task is, or if one has started there meanwhile. Of two CPUs that
  * announce at once, one succeeds.
  */
-static __always_inline bool announce_arrival(struct cpu_ctx *cctx, const struct task_struct *p)
+static __always_inline bool announce_arrival(struct cpu_ctx *cctx, s32 pid)
 {
 	u64 arrival = READ_ONCE(cctx->arrival);
 
 	if (is_recent(arrival) ||
-	    __sync_val_compare_and_swap(&cctx->arrival, arrival, announcement(p->pid)) != arrival)
+	    __sync_val_compare_and_swap(&cctx->arrival, arrival, announcement(pid)) != arrival)
 		return false;
 	if (!(READ_ONCE(cctx->run_flags) & RUN_BUSY))
 		return true;

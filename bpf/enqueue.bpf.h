@@ -73,13 +73,9 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
 	s32 idle = find_idle(p, cpu);
 
 	if (idle >= 0 && is_offline(idle))
-		idle = pick_any_idle(p);
+		idle = announce_to(pick_any_idle(p), p->pid);
 	if (idle < 0)
 		return false;
-	if (!announce_arrival(cpu_ctx_of(idle), p)) {
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-		return false;
-	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
 	/*
 	 * A change of affinity may cancel the insertion. The kick makes the CPU

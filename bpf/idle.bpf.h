@@ -204,11 +204,12 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 }
 
 /*
- * Withdraw the pull of the claimed @cpu, which gets a task now. Return @cpu, or
- * a negative error if another task is on its way: the second one to arrive
- * would wait for a slice. A global function, as take_from_llc() is.
+ * Announce task @pid to the claimed @cpu and withdraw the pull of that CPU.
+ * Return @cpu, or a negative error if another task is on its way: the second
+ * one to arrive would wait for a slice. A global function, as take_from_llc()
+ * is.
  */
-__noinline int withdraw_pull(s32 cpu)
+__noinline int announce_to(s32 cpu, s32 pid)
 {
 	struct cpu_ctx *cctx;
 	u32 awaits;
@@ -218,7 +219,7 @@ __noinline int withdraw_pull(s32 cpu)
 	cctx = cpu_ctx_of(cpu);
 	awaits = READ_ONCE(cctx->awaits);
 	if ((!awaits || __sync_val_compare_and_swap(&cctx->awaits, awaits, 0) == awaits) &&
-	    !task_arrives(cctx))
+	    announce_arrival(cctx, pid))
 		return cpu;
 	/* The CPU has lost its idle mark. It needs a kick if none arrives. */
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -226,8 +227,8 @@ __noinline int withdraw_pull(s32 cpu)
 }
 
 /*
- * Pick an idle CPU for @p, which last ran on @prev. Return a negative error if
- * there is none.
+ * Pick an idle CPU for @p, which last ran on @prev, and announce @p there.
+ * Return a negative error if there is none.
  */
 static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
@@ -240,9 +241,9 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	if (first == BIAS_SLOW || !cpu_is_slow(prev)) {
 		cpu = claim_prev(p, prev, NEED_CORE);
 		if (cpu >= 0)
-			return withdraw_pull(cpu);
+			return announce_to(cpu, p->pid);
 	}
-	return nothing_idles() ? -1 : withdraw_pull(find_from_class(p, prev, first));
+	return nothing_idles() ? -1 : announce_to(find_from_class(p, prev, first), p->pid);
 }
 
 #endif

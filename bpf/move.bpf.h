@@ -202,7 +202,7 @@ static __always_inline bool announce(const struct task_struct *p, u32 request, s
 {
 	u32 awaited = cpu + 1;
 
-	if (!announce_arrival(target, p))
+	if (!announce_arrival(target, p->pid))
 		return false;
 	if ((request & ~MOVE_CPU_MASK) || __sync_val_compare_and_swap(&target->awaits, awaited, 0) == awaited)
 		return true;

