@@ -119,7 +119,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (wakeup) {
 		/* select_cpu found no idle CPU, but may have found a victim. */
-		if (should_preempt(p->scx.dsq_vtime, cctx)) {
+		if (should_preempt(p->scx.dsq_vtime, cpu)) {
 			stat_inc(BIAS_STAT_WAKE_PREEMPT);
 			if (p->flags & PF_KTHREAD)
 				WRITE_ONCE(cctx->kthread_waiting, 1);

@@ -23,7 +23,7 @@
  *
  * Invariants
  * Except for pinned kthreads, a wakee preempts only a task that is at least
- * half a slice ahead of it.
+ * half a slice ahead of it, and only if no other one is about to run there.
  *
  * Limits
  * A search for a victim visits MAX_VICTIMS CPUs of one LLC.
@@ -88,10 +88,17 @@ static __always_inline s32 nominated_victim(struct task_struct *p, s32 prev)
 /* CPUs that a search for a victim visits at most, @prev included. */
 #define MAX_VICTIMS 16
 
-/* Return true if a wakee of @vtime preempts the task on the CPU of @cctx. */
-static __always_inline bool should_preempt(u64 vtime, const struct cpu_ctx *cctx)
+/*
+ * Return true if a wakee of @vtime preempts the task on @cpu. A task in the
+ * local DSQ is about to run: of several wakees at once, each should preempt
+ * another CPU.
+ */
+static __always_inline bool should_preempt(u64 vtime, s32 cpu)
 {
-	return (cctx->run_flags & RUN_BUSY) && bias_goes_before(vtime, cctx->run_vtime, slice_ns);
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	return (cctx->run_flags & RUN_BUSY) && bias_goes_before(vtime, cctx->run_vtime, slice_ns) &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 }
 
 /*
@@ -108,12 +115,12 @@ static __always_inline s32 find_furthest_ahead(struct task_struct *p, s32 prev, 
 		return prev;
 	bpf_for(i, 1, nr < MAX_VICTIMS ? nr : MAX_VICTIMS) {
 		s32 cpu = bounded(((u32)prev + i) % nr, BIAS_MAX_CPUS);
-		const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+		u64 running = cpu_ctx_of(cpu)->run_vtime;
 
-		if (llc_of(cpu) != llc_of(prev) || !should_preempt(vtime, cctx) ||
-		    !bias_vtime_before(most, cctx->run_vtime) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (llc_of(cpu) != llc_of(prev) || !bias_vtime_before(most, running) ||
+		    !should_preempt(vtime, cpu) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		most = cctx->run_vtime;
+		most = running;
 		found = cpu;
 	}
 	return found;
@@ -134,7 +141,7 @@ static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 	 */
 	if (cpu != prev || !bias_goes_before(vtime, vtime_now, slice_ns))
 		return cpu;
-	if (should_preempt(vtime, cpu_ctx_of(prev)) &&
+	if (should_preempt(vtime, prev) &&
 	    (!cpu_is_slow(prev) || bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED))
 		return prev;
 	return find_furthest_ahead(p, prev, vtime);

@@ -103,6 +103,30 @@ fn a_wakee_does_not_wait_behind_another_task() {
     }
 }
 
+/// Four tasks wake at once beside a busy task on each of four CPUs. Wakees preempted one CPU twice:
+/// the second one waited 2 ms for the first.
+#[test]
+fn a_broadcast_reaches_as_many_cpus() {
+    for seed in 0..4 {
+        let mut case = Case::new("4P", seed);
+        case.duration_ns = 2_000_000_000;
+        case.tasks = (0..4).map(|cpu| busy().on(cpu)).collect();
+        let ops = vec![
+            Op::Sleep { ns: 50_000_000 },
+            Op::Run { stack: stacks::COMPUTE, work_ns: 20_000 },
+            Op::WakeAll { tasks: (5..9).collect() },
+        ];
+        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
+        let work = Op::Run { stack: stacks::COMPUTE, work_ns: 1_000_000 };
+        let wakee = TaskSpec::new(Program { ops: vec![Op::Wait, work], repeat: true });
+        case.tasks.extend((0..4).map(|_| wakee.clone()));
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "seed {seed}");
+        let longest_ns = (5..9).map(|task| kernel.figures(task).longest_wait_ns).max();
+        assert!(longest_ns.is_some_and(|ns| ns < 500_000), "seed {seed}: {longest_ns:?}");
+    }
+}
+
 /// The kick arrives up to 50 us before the task, because the kernel inserts in a later interrupt.
 /// The kicked CPU would take a busy task from a DSQ meanwhile. Or, in a rotation, it would keep its
 /// own task, because a server has taken the other CPU.

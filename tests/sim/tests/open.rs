@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bias_sim::case::{Case, TaskSpec};
 use bias_sim::kernel::Kernel;
-use bias_sim::load::{Op, Program, stacks};
+use bias_sim::load::{Program, stacks};
 use bias_sim::unit::Image;
 
 fn run(case: Case) -> Rc<Kernel> {
@@ -36,32 +36,6 @@ fn a_wakeup_stays_on_its_node() {
         .collect();
     println!("parts of the run time on the other node: {parts:.3?}");
     assert!(parts.iter().all(|part| *part < 0.01), "{parts:?}");
-}
-
-/// Four tasks wake at once beside a busy task on each of four CPUs. Each should preempt another
-/// CPU.
-#[test]
-#[ignore = "should_preempt() does not know that another wakee is on its way"]
-fn a_broadcast_reaches_as_many_cpus() {
-    let mut case = Case::new("4P", 1);
-    case.duration_ns = 2_000_000_000;
-    case.tasks = (0..4).map(|cpu| busy().on(cpu)).collect();
-    let first = case.tasks.len() + 1;
-    let ops = vec![
-        Op::Run { stack: stacks::COMPUTE, work_ns: 20_000 },
-        Op::WakeAll { tasks: (first..first + 4).collect() },
-        Op::Sleep { ns: 50_000_000 },
-    ];
-    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
-    let work = Op::Run { stack: stacks::COMPUTE, work_ns: 1_000_000 };
-    for _ in 0..4 {
-        case.tasks.push(TaskSpec::new(Program { ops: vec![Op::Wait, work.clone()], repeat: true }));
-    }
-    let kernel = run(case);
-    let waits: Vec<u64> =
-        (first..first + 4).map(|task| kernel.figures(task).longest_wait_ns / 1000).collect();
-    println!("longest waits of wakees: {waits:?} us");
-    assert!(waits.iter().all(|us| *us < 500), "{waits:?} us");
 }
 
 /// Two halves of a machine in unequal demand. Weights above that of nice 0 count in neither.
