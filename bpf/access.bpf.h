@@ -71,9 +71,25 @@ static __always_inline enum bias_class class_of(s32 cpu)
 	return cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
 }
 
+static __always_inline u32 other_class(u32 cpu_class)
+{
+	return cpu_class == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
+}
+
 static __always_inline u32 llc_of(s32 cpu)
 {
 	return cpu_info_of(cpu)->llc;
+}
+
+/*
+ * Return the domain in which a task that slept on @cpu first searches for
+ * another CPU: its NUMA node, or the machine if there is one node.
+ */
+static __always_inline u32 home_domain(s32 cpu)
+{
+	if (nr_nodes < 2)
+		return nr_llcs;
+	return nr_llcs + 1 + llc_ctxs[bounded(llc_of(cpu), BIAS_MAX_LLCS)].node;
 }
 
 /*

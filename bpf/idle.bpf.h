@@ -9,7 +9,7 @@
  *
  * Approach
  * The kernel keeps masks of idle CPUs and of wholly idle cores. Each step picks
- * from one of them, for one class, in the LLC first and then in the machine.
+ * from one of them, for one class, in the LLC first and then in the NUMA node.
  * The previous CPU goes before others that are equally good. The order is
  *
  *	whole fast core, whole slow core, fast thread, slow thread
@@ -19,10 +19,11 @@
  *
  *	whole fast core, fast thread, whole slow core, slow thread
  *
- * Without SMT each CPU is a whole core. A slow-biased task takes its previous
- * CPU if that is a whole idle core, and else searches slow CPUs before fast
- * ones. A per-CPU scratch mask intersects the CPUs of a class with the affinity
- * of a restricted task.
+ * Without SMT each CPU is a whole core. Whole cores of other nodes go before
+ * threads of busy cores of the node, and after everything else. A slow-biased
+ * task takes its previous CPU if that is a whole idle core, and else searches
+ * slow CPUs before fast ones. A per-CPU scratch mask intersects the CPUs of a
+ * class with the affinity of a restricted task.
  *
  * Invariants
  * A CPU that is returned was idle and is allowed for the task. It is no longer
@@ -31,8 +32,8 @@
  * domain. While a task is on its way to an idle CPU, no second one is sent.
  *
  * Limits
- * The kernel chooses among equally good CPUs. NUMA nodes matter only in that an
- * LLC never spans two.
+ * The kernel chooses among equally good CPUs. A task wakes on a slow CPU of its
+ * node though fast ones of another node idle: its memory stays behind.
  */
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
@@ -53,7 +54,7 @@ static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need 
 }
 
 /*
- * Pick an idle CPU of @cpu_class for @p in @domain: an LLC, or nr_llcs for the
+ * Pick an idle CPU of @cpu_class for @p in @domain: an LLC, a node or the
  * machine. Return a negative error if there is none.
  */
 static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 cpu_class,
@@ -79,14 +80,17 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 	return pick_from(cast_mask(both), need);
 }
 
-/* Pick an idle CPU of @cpu_class for @p, in @llc if possible. */
-static __always_inline s32 pick_idle(const struct task_struct *p, u32 llc, u32 cpu_class, enum idle_need need)
+/*
+ * Pick an idle CPU of @cpu_class for @p near @cpu: in its LLC, else in its
+ * node.
+ */
+static __always_inline s32 pick_near(const struct task_struct *p, s32 cpu, u32 cpu_class, enum idle_need need)
 {
-	s32 cpu = pick_idle_in(p, llc, cpu_class, need);
+	s32 near = pick_idle_in(p, llc_of(cpu), cpu_class, need);
 
-	if (cpu < 0 && nr_llcs > 1)
-		cpu = pick_idle_in(p, nr_llcs, cpu_class, need);
-	return cpu;
+	if (near < 0 && nr_llcs > 1)
+		near = pick_idle_in(p, home_domain(cpu), cpu_class, need);
+	return near;
 }
 
 /* Return true if @p may run on any CPU of @cpu_class. */
@@ -170,16 +174,54 @@ static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enu
 	return prev;
 }
 
-/* Pick an idle CPU of @cpu_class for @p: @prev, else one near it, else any. */
-static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 cpu_class, enum idle_need need)
-{
-	s32 cpu = class_of(prev) == cpu_class ? claim_prev(p, prev, need) : -1;
+/* Where a step searches for an idle CPU. */
+enum idle_where {
+	WHERE_NEAR, /* the previous CPU, its LLC, its node */
+	WHERE_FAR,  /* the machine */
+};
 
-	if (cpu >= 0)
-		return cpu;
-	cpu = pick_idle(p, llc_of(prev), cpu_class, need);
+/*
+ * Pick an idle CPU of @cpu_class for @p. A global function: the verifier checks
+ * it once.
+ */
+__noinline int find_in_class(struct task_struct *p __arg_trusted, s32 prev, u32 cpu_class,
+			     enum idle_where where, enum idle_need need)
+{
+	s32 cpu = -1;
+
+	if (where == WHERE_FAR) {
+		cpu = pick_idle_in(p, nr_llcs, cpu_class, need);
+	} else {
+		if (class_of(prev) == cpu_class)
+			cpu = claim_prev(p, prev, need);
+		if (cpu >= 0)
+			return cpu;
+		cpu = pick_near(p, prev, cpu_class, need);
+	}
 	if (cpu >= 0)
 		stat_inc(cpu_class == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
+	return cpu;
+}
+
+/* Pick a whole idle core, or a thread that is worth more, of class @first. */
+static __always_inline s32 find_core(struct task_struct *p, s32 prev, u32 first, enum idle_where where)
+{
+	s32 cpu = find_in_class(p, prev, first, where, NEED_CORE);
+
+	if (cpu < 0 && smt_active && first == BIAS_FAST && sibling_beats_slow_core())
+		cpu = find_in_class(p, prev, first, where, NEED_THREAD);
+	if (cpu < 0 && two_classes)
+		cpu = find_in_class(p, prev, other_class(first), where, NEED_CORE);
+	return cpu;
+}
+
+/* Pick any idle CPU, of class @first if possible. */
+static __always_inline s32 find_thread(struct task_struct *p, s32 prev, u32 first, enum idle_where where)
+{
+	s32 cpu = find_in_class(p, prev, first, where, NEED_THREAD);
+
+	if (cpu < 0 && two_classes)
+		cpu = find_in_class(p, prev, other_class(first), where, NEED_THREAD);
 	return cpu;
 }
 
@@ -189,17 +231,14 @@ static __noinline s32 find_in_class(const struct task_struct *p, s32 prev, u32 c
  */
 static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 first)
 {
-	u32 other = first == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
-	s32 cpu = find_in_class(p, prev, first, NEED_CORE);
+	s32 cpu = find_core(p, prev, first, WHERE_NEAR);
 
-	if (cpu < 0 && smt_active && first == BIAS_FAST && sibling_beats_slow_core())
-		cpu = find_in_class(p, prev, first, NEED_THREAD);
-	if (cpu < 0 && two_classes)
-		cpu = find_in_class(p, prev, other, NEED_CORE);
+	if (cpu < 0 && nr_nodes > 1)
+		cpu = find_core(p, prev, first, WHERE_FAR);
 	if (cpu < 0 && smt_active)
-		cpu = find_in_class(p, prev, first, NEED_THREAD);
-	if (cpu < 0 && smt_active && two_classes)
-		cpu = find_in_class(p, prev, other, NEED_THREAD);
+		cpu = find_thread(p, prev, first, WHERE_NEAR);
+	if (cpu < 0 && smt_active && nr_nodes > 1)
+		cpu = find_thread(p, prev, first, WHERE_FAR);
 	return cpu;
 }
 

@@ -359,13 +359,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
 	bpf_for(i, 0, nr_llcs) {
 		err = scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_FAST), -1);
 		err = err ?: scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_SLOW), -1);
-		err = err ?: init_domain(i);
 		if (err)
 			return err;
 	}
-	err = init_domain(nr_llcs);
-	if (err)
-		return err;
+	bpf_for(i, 0, nr_llcs + 1 + (nr_nodes > 1 ? nr_nodes : 0)) {
+		err = init_domain(i);
+		if (err)
+			return err;
+	}
 	bpf_for(i, 0, nr_cpus) {
 		err = init_cpu(i);
 		if (err)

@@ -147,10 +147,10 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 	s32 better = -1;
 
 	if (slow || shared)
-		better = pick_idle(p, llc_of(cpu), BIAS_FAST,
-				   slow && sibling_beats_slow_core() ? NEED_THREAD : NEED_CORE);
+		better =
+		    pick_near(p, cpu, BIAS_FAST, slow && sibling_beats_slow_core() ? NEED_THREAD : NEED_CORE);
 	if (better < 0 && shared && two_classes && (slow || !sibling_beats_slow_core()))
-		better = pick_idle(p, llc_of(cpu), BIAS_SLOW, NEED_CORE);
+		better = pick_near(p, cpu, BIAS_SLOW, NEED_CORE);
 	return better;
 }
 

@@ -256,8 +256,8 @@ static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 {
 	u64 ours, theirs;
 
-	return head_of_class(cpu, llc, own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST, &theirs) &&
-	       head_of_class(cpu, llc, own, &ours) && bias_vtime_before(theirs, ours);
+	return head_of_class(cpu, llc, other_class(own), &theirs) && head_of_class(cpu, llc, own, &ours) &&
+	       bias_vtime_before(theirs, ours);
 }
 
 /*
@@ -271,7 +271,7 @@ static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 __noinline int take_from_llc(s32 cpu, u32 llc)
 {
 	u32 own = class_of(cpu);
-	u32 other = own == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
+	u32 other = other_class(own);
 
 	if (two_classes && shared_waiting(llc) && other_first(cpu, llc, own) &&
 	    take_shared(cpu, llc, other)) {

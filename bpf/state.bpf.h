@@ -26,6 +26,8 @@
 const volatile u32 nr_cpus = 1;
 /* Last-level caches, at most BIAS_MAX_LLCS. */
 const volatile u32 nr_llcs = 1;
+/* One more than the highest NUMA node, at most BIAS_MAX_NODES. */
+const volatile u32 nr_nodes = 1;
 /* True if cores have several threads: whole idle cores are preferred. */
 const volatile bool smt_active = false;
 /* False if every CPU counts as fast for good: no task migrates for speed. */
@@ -294,14 +296,17 @@ struct {
 	__type(value, u32);
 } events SEC(".maps");
 
-/* CPUs by class, for each LLC and, at index nr_llcs, for the machine. */
+/*
+ * CPUs by class: for each LLC, for the machine at index nr_llcs, and behind it,
+ * if there are several, for each NUMA node.
+ */
 struct domain {
 	struct bpf_cpumask __kptr *mask[BIAS_NR_CLASSES];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BIAS_MAX_LLCS + 1);
+	__uint(max_entries, BIAS_MAX_LLCS + 1 + BIAS_MAX_NODES);
 	__type(key, u32);
 	__type(value, struct domain);
 } domains SEC(".maps");

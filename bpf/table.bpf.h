@@ -54,11 +54,13 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 cpu_class, b
 	bpf_rcu_read_unlock();
 }
 
-/* Do the same for the LLC of @cpu and for the machine. */
+/* Do the same for the LLC and the node of @cpu, and for the machine. */
 static __always_inline void mark_in_domains(u32 cpu, u32 cpu_class, bool in)
 {
 	mark_in_domain(llc_of(cpu), cpu, cpu_class, in);
 	mark_in_domain(nr_llcs, cpu, cpu_class, in);
+	if (nr_nodes > 1)
+		mark_in_domain(home_domain(cpu), cpu, cpu_class, in);
 }
 
 /* Return the class of @cpu in the table of sequence number @seq. */

@@ -14,6 +14,7 @@
 
 #define BIAS_MAX_CPUS	1024
 #define BIAS_MAX_LLCS	256
+#define BIAS_MAX_NODES	64
 #define BIAS_CACHE_LINE 64
 
 /* Opted-in cgroups at most. */

@@ -183,6 +183,14 @@ impl CapacityTable {
         if self.cpus.iter().any(|entry| entry.class == Class::Slow) { 2 } else { 1 }
     }
 
+    /// Return one more than the highest NUMA node, or 1 if the kernel side cannot tell so many
+    /// nodes apart: it then treats the machine as one.
+    #[must_use]
+    pub fn nr_nodes(&self) -> u32 {
+        let highest = self.cpus.iter().map(|entry| entry.node).max().unwrap_or(0);
+        if highest < ffi::BIAS_MAX_NODES { highest + 1 } else { 1 }
+    }
+
     /// Return the costs of a typical CPU of `class`: the mean of its CPUs in each component
     /// [permille]. An empty class has the costs of the other class, and an empty table has
     /// [`COST_BEST`] in each.

@@ -33,6 +33,7 @@ static struct sim_unit unit = {
     .swap_ask = bias_swap_ask,
     .nr_cpus = &nr_cpus,
     .nr_llcs = &nr_llcs,
+    .nr_nodes = &nr_nodes,
     .agent_tgid = &agent_tgid,
     .smt_active = &smt_active,
     .two_classes = &two_classes,

@@ -28,7 +28,7 @@ struct sim_unit {
 	int (*swap_ask)(struct bias_swap_request *ctx);
 
 	/* constants */
-	volatile u32 *nr_cpus, *nr_llcs, *agent_tgid;
+	volatile u32 *nr_cpus, *nr_llcs, *nr_nodes, *agent_tgid;
 	volatile bool *smt_active, *two_classes, *counting, *partial, *limited, *moving;
 	/* knobs */
 	volatile u64 *slice_ns, *slice_min_ns, *rotate_gap_ns, *sync_burst_ns, *window_instructions,

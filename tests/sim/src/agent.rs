@@ -44,6 +44,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
     unsafe {
         *unit.nr_cpus = kernel.cpus.len() as u32;
         *unit.nr_llcs = llcs.len() as u32;
+        *unit.nr_nodes = table.nr_nodes();
         *unit.agent_tgid = 1;
         *unit.smt_active = kernel.machine.smt();
         // Recalibration is on, so that the table may get a slow class later.

@@ -180,3 +180,19 @@ fn a_fast_cpu_finds_the_tasks_of_its_node() {
     let slow_ns = kernel.figures(33).slow_ns;
     assert!((30_000_000..100_000_000).contains(&slow_ns), "{slow_ns} ns on slow CPUs");
 }
+
+/// A node is 5 % slower than the other one. Its tasks woke on the faster one, beside their memory's
+/// node that idled.
+#[test]
+fn a_wakeup_stays_on_its_node() {
+    let mut case = Case::new("60x4:57x4,nodes=2", 1);
+    case.duration_ns = 2_000_000_000;
+    let periodic = TaskSpec::new(Program::periodic(stacks::COMPUTE, 500_000, 2_000_000));
+    case.tasks = (4..6).map(|cpu| periodic.clone().on(cpu).within(0..8)).collect();
+    let kernel = Kernel::new(case, Image::Plain).unwrap();
+    assert_eq!(kernel.run(), Ok(()));
+    for task in 0..2 {
+        let figures = kernel.figures(task);
+        assert!(figures.slow_ns * 100 > figures.ran_ns * 99, "task {task}: {figures:?}");
+    }
+}

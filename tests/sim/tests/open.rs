@@ -19,25 +19,6 @@ fn busy() -> TaskSpec {
     TaskSpec::new(Program::busy(stacks::COMPUTE))
 }
 
-/// A node is 5 % slower than the other one. Its tasks wake on the faster one, beside their memory's
-/// node that idles.
-#[test]
-#[ignore = "idle.bpf.h searches fast CPUs of the machine before slow ones of the node"]
-fn a_wakeup_stays_on_its_node() {
-    let mut case = Case::new("60x4:57x4,nodes=2", 1);
-    case.duration_ns = 2_000_000_000;
-    case.tasks = (4..6)
-        .map(|cpu| TaskSpec::new(Program::periodic(stacks::COMPUTE, 500_000, 2_000_000)).on(cpu).within(0..8))
-        .collect();
-    let kernel = run(case);
-    let parts: Vec<f64> = (0..2)
-        .map(|task| kernel.figures(task))
-        .map(|figures| 1.0 - figures.slow_ns as f64 / figures.ran_ns as f64)
-        .collect();
-    println!("parts of the run time on the other node: {parts:.3?}");
-    assert!(parts.iter().all(|part| *part < 0.01), "{parts:?}");
-}
-
 /// Two halves of a machine in unequal demand. Weights above that of nice 0 count in neither.
 #[test]
 #[ignore = "there is one global vtime (bias/clock.h)"]

@@ -34,6 +34,7 @@ int snprintf(char *restrict text, size_t size, char *restrict format, ...);
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline	__attribute__((noinline))
 #define __kptr
+#define __arg_trusted
 #define SEC(name)
 #define READ_ONCE(x)			    (*(volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, v)		    (*(volatile typeof(x) *)&(x) = (v))

@@ -148,6 +148,7 @@ fn describe_machine(
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.nr_cpus = nr_cpus as u32;
     ro.nr_llcs = llcs.len().max(1) as u32;
+    ro.nr_nodes = table.nr_nodes();
     ro.two_classes = two_classes;
     ro.smt_active = smt;
     Ok(())
