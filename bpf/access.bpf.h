@@ -71,6 +71,24 @@ static __always_inline enum bias_class class_of(s32 cpu)
 	return cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
 }
 
+/* Return the type of @cpu's core, 0 for the best one. */
+static __always_inline u32 tier_of(s32 cpu)
+{
+	return two_classes ? speed_of(cpu)->tier : 0;
+}
+
+/* Return true if a CPU has a worse tier than @cpu. */
+static __always_inline bool has_worse_tier(s32 cpu)
+{
+	return two_classes && tiers_used[READ_ONCE(table_seq) & 1] >> (tier_of(cpu) + 1);
+}
+
+/* Return true if classes are cut into tiers. */
+static __always_inline bool has_tiers(void)
+{
+	return tiers_used[READ_ONCE(table_seq) & 1] & ~(1u | 1u << BIAS_CLASS_TIERS);
+}
+
 static __always_inline u32 other_class(u32 cpu_class)
 {
 	return cpu_class == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;
@@ -79,6 +97,24 @@ static __always_inline u32 other_class(u32 cpu_class)
 static __always_inline u32 llc_of(s32 cpu)
 {
 	return cpu_info_of(cpu)->llc;
+}
+
+/*
+ * Return the mask of @tier in domain @d. The verifier must see a constant
+ * offset for each mask.
+ */
+static __always_inline struct bpf_cpumask *mask_of(struct domain *d, u32 tier)
+{
+	switch (tier) {
+	case 0:
+		return d->mask[0];
+	case 1:
+		return d->mask[1];
+	case 2:
+		return d->mask[2];
+	default:
+		return d->mask[3];
+	}
 }
 
 /*

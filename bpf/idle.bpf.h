@@ -10,7 +10,8 @@
  * Approach
  * The kernel keeps masks of idle CPUs and of wholly idle cores. Each step picks
  * from one of them, for one class, in the LLC first and then in the NUMA node.
- * The previous CPU goes before others that are equally good. The order is
+ * If the cores of a class are of two types, the better tier goes first. The
+ * previous CPU goes before others that are equally good. The order is
  *
  *	whole fast core, whole slow core, fast thread, slow thread
  *
@@ -54,10 +55,10 @@ static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need 
 }
 
 /*
- * Pick an idle CPU of @cpu_class for @p in @domain: an LLC, a node or the
- * machine. Return a negative error if there is none.
+ * Pick an idle CPU of @tier for @p in @domain: an LLC, a node or the machine.
+ * Return a negative error if there is none.
  */
-static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 cpu_class,
+static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 tier,
 					enum idle_need need)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
@@ -67,7 +68,7 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 
 	if (!d)
 		return -ENOENT;
-	mask = cpu_class == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
+	mask = mask_of(d, tier);
 	if (!mask)
 		return -ENOENT;
 	if (!is_restricted(p))
@@ -81,32 +82,35 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 }
 
 /*
- * Pick an idle CPU of @cpu_class for @p near @cpu: in its LLC, else in its
- * node.
+ * Pick an idle CPU of @tier for @p near @cpu: in its LLC, else in its node. A
+ * global function: the verifier checks it once.
  */
-static __always_inline s32 pick_near(const struct task_struct *p, s32 cpu, u32 cpu_class, enum idle_need need)
+__noinline int pick_near(struct task_struct *p __arg_trusted, s32 cpu, u32 tier, enum idle_need need)
 {
-	s32 near = pick_idle_in(p, llc_of(cpu), cpu_class, need);
+	s32 near = pick_idle_in(p, llc_of(cpu), tier, need);
 
 	if (near < 0 && nr_llcs > 1)
-		near = pick_idle_in(p, home_domain(cpu), cpu_class, need);
+		near = pick_idle_in(p, home_domain(cpu), tier, need);
 	return near;
+}
+
+static __always_inline bool may_run_on_tier(const struct task_struct *p, struct domain *d, u32 tier)
+{
+	struct bpf_cpumask *mask = mask_of(d, tier);
+
+	return mask && bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr);
 }
 
 /* Return true if @p may run on any CPU of @cpu_class. */
 static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cpu_class)
 {
-	u32 machine = nr_llcs;
+	u32 machine = nr_llcs, tier = cpu_class * BIAS_CLASS_TIERS;
 	struct domain *d;
-	struct bpf_cpumask *mask;
 
 	if (!is_restricted(p))
 		return true;
 	d = bpf_map_lookup_elem(&domains, &machine);
-	if (!d)
-		return true;
-	mask = cpu_class == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
-	return !mask || bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr);
+	return !d || may_run_on_tier(p, d, tier) || (has_tiers() && may_run_on_tier(p, d, tier + 1));
 }
 
 static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
@@ -180,25 +184,28 @@ enum idle_where {
 	WHERE_FAR,  /* the machine */
 };
 
-/*
- * Pick an idle CPU of @cpu_class for @p. A global function: the verifier checks
- * it once.
- */
-__noinline int find_in_class(struct task_struct *p __arg_trusted, s32 prev, u32 cpu_class,
-			     enum idle_where where, enum idle_need need)
+/* Pick an idle CPU of @tier for @p. A global function as pick_near() is. */
+__noinline int find_in_tier(struct task_struct *p __arg_trusted, s32 prev, u32 tier, enum idle_where where,
+			    enum idle_need need)
 {
-	s32 cpu = -1;
+	s32 cpu;
 
-	if (where == WHERE_FAR) {
-		cpu = pick_idle_in(p, nr_llcs, cpu_class, need);
-	} else {
-		if (class_of(prev) == cpu_class)
-			cpu = claim_prev(p, prev, need);
-		if (cpu >= 0)
-			return cpu;
-		cpu = pick_near(p, prev, cpu_class, need);
-	}
-	if (cpu >= 0)
+	if (where == WHERE_FAR)
+		return pick_idle_in(p, nr_llcs, tier, need);
+	cpu = tier_of(prev) == tier ? claim_prev(p, prev, need) : -1;
+	return cpu < 0 ? pick_near(p, prev, tier, need) : cpu;
+}
+
+/* Pick an idle CPU of @cpu_class for @p, of the better tier if possible. */
+static __always_inline s32 find_in_class(struct task_struct *p, s32 prev, u32 cpu_class,
+					 enum idle_where where, enum idle_need need)
+{
+	u32 tier = cpu_class * BIAS_CLASS_TIERS;
+	s32 cpu = find_in_tier(p, prev, tier, where, need);
+
+	if (cpu < 0 && has_tiers())
+		cpu = find_in_tier(p, prev, tier + 1, where, need);
+	if (cpu >= 0 && cpu != prev)
 		stat_inc(cpu_class == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
 	return cpu;
 }
@@ -277,7 +284,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	if (two_classes && counting && bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED)
 		first = BIAS_SLOW;
 	/* Most wakeups end here. */
-	if (first == BIAS_SLOW || !cpu_is_slow(prev)) {
+	if (first == BIAS_SLOW || !tier_of(prev)) {
 		cpu = claim_prev(p, prev, NEED_CORE);
 		if (cpu >= 0)
 			return announce_to(cpu, p->pid);

@@ -275,7 +275,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	average_tick(cctx);
 	if (cpu_is_slow(cpu))
 		nominate_victim(cpu, cctx);
-	else if (two_classes)
+	if (has_worse_tier(cpu))
 		swap_for_gain(cpu, cctx);
 	if (two_classes || smt_active)
 		wake_better(p, cpu, cctx);

@@ -21,6 +21,8 @@
  *			idle core also pulls from a core that two tasks share.
  *	gain swap	A fast CPU that ticks requests the task of a slow CPU
  *			that gains clearly more (gain_permille) than its own.
+ *			So do CPUs of a better tier within a class, and they
+ *			pull, too.
  *	rotation	A fast CPU whose slice ends requests the task of a
  *			slow CPU that lags more than rotate_gap_ns behind its
  *			own, so that all progress alike [VanCraeynest13]. A
@@ -96,8 +98,7 @@ static __always_inline void pull_running(s32 cpu)
 		return;
 	if (whole)
 		from = search_to_unshare(cpu);
-	if (from < 0 && two_classes && !cpu_is_slow(cpu) &&
-	    (!smt_active || whole || sibling_beats_slow_core()))
+	if (from < 0 && has_worse_tier(cpu) && (!smt_active || whole || sibling_beats_slow_core()))
 		from = search_to_pull(cpu);
 	if (from < 0)
 		return;
@@ -123,8 +124,8 @@ static __always_inline void rotate(s32 slow, s32 cpu)
 }
 
 /*
- * Request a swap with a slow CPU's task that gains more than that of @cpu. @cpu
- * is a fast CPU that ticks, and its last tick saw the same task.
+ * Request a swap with the task of a worse CPU that gains more than that of
+ * @cpu. @cpu ticks, and its last tick saw the same task.
  */
 static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 {
@@ -140,17 +141,26 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 	stat_inc(BIAS_STAT_SWAP_GAIN);
 }
 
-/* Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu. */
+/*
+ * Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu:
+ * one of a better tier or, if @cpu shares its core, a whole core.
+ */
 static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 {
-	bool slow = cpu_is_slow(cpu), shared = core_is_shared(cpu);
+	bool slow = cpu_is_slow(cpu), shared = core_is_shared(cpu), fast_first = sibling_beats_slow_core();
+	u32 used = tiers_used[READ_ONCE(table_seq) & 1], mine = tier_of(cpu);
 	s32 better = -1;
 
-	if (slow || shared)
-		better =
-		    pick_near(p, cpu, BIAS_FAST, slow && sibling_beats_slow_core() ? NEED_THREAD : NEED_CORE);
-	if (better < 0 && shared && two_classes && (slow || !sibling_beats_slow_core()))
-		better = pick_near(p, cpu, BIAS_SLOW, NEED_CORE);
+#pragma unroll
+	for (u32 tier = 0; tier < BIAS_NR_TIERS; tier++) {
+		bool to_slow = tier >= BIAS_SLOW * BIAS_CLASS_TIERS;
+
+		if (!(used & 1u << tier) || (tier >= mine && !shared) || (to_slow && !slow && fast_first))
+			continue;
+		better = pick_near(p, cpu, tier, slow && !to_slow && fast_first ? NEED_THREAD : NEED_CORE);
+		if (better >= 0)
+			break;
+	}
 	return better;
 }
 

@@ -16,9 +16,9 @@
  * it has read may be old: the CPU that carries out a request checks again.
  *
  * Limits
- * A search visits MAX_SCAN slow CPUs of its node at most, and begins in its own
- * LLC. A CPU publishes the first 64 CPUs of its task's affinity: a task that is
- * restricted to others does not migrate.
+ * A search visits MAX_SCAN CPUs of its node at most, all below the best tier,
+ * and begins in its own LLC. A CPU publishes the first 64 CPUs of its task's
+ * affinity: a task that is restricted to others does not migrate.
  */
 #ifndef BIAS_SEARCH_BPF_H
 #define BIAS_SEARCH_BPF_H
@@ -59,8 +59,8 @@ enum search {
 };
 
 /*
- * Return true if the task of slow CPU @cctx suits @search, compared with the
- * task of the fast CPU @mine. @gap_ns is rotation_gap_ns().
+ * Return true if the task of worse CPU @cctx suits @search, compared with the
+ * task of the better CPU @mine. @gap_ns is rotation_gap_ns().
  */
 static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search search,
 				      const struct cpu_ctx *mine, u64 gap_ns)
@@ -93,7 +93,7 @@ static __always_inline u64 rotation_gap_ns(s32 cpu)
 }
 
 /*
- * Return the slow CPU whose task is the best that @search finds for the fast
+ * Return the CPU of a worse tier whose task is the best that @search finds for
  * @cpu, or -1. The task that gains most is best, and among about equal ones the
  * one with the largest lag.
  */
@@ -101,7 +101,8 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
 	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
 	const struct slow_group *group = &list->groups[bounded(llc_of(cpu), BIAS_MAX_LLCS)];
-	u32 nr = group->nr, start = group->start, speedup = 0, most, i;
+	u32 nr = group->worse[bounded(tier_of(cpu), BIAS_NR_TIERS)], start = group->start;
+	u32 speedup = 0, most, i;
 	struct cpu_ctx *mine = cpu_ctx_of(cpu);
 	u64 gap_ns = rotation_gap_ns(cpu);
 	s32 found = -1;

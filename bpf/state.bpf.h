@@ -81,14 +81,15 @@ volatile u32 fixed_high KNOB;
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
 
 /*
- * Slow CPUs ordered by node and LLC, for the searches of fast CPUs. Each LLC
- * has the part of its node: where it begins, how many there are, and the index
- * therein of the LLC's own first CPU.
+ * CPUs below the best tier, for the searches of better CPUs: ordered by node,
+ * from the worst tier to the best, and by LLC. Each LLC has the part of its
+ * node: where it begins, how many CPUs have a worse tier than n, which are the
+ * first ones, and the index of the LLC's own first CPU.
  */
 struct slow_group {
 	u32 first;
-	u32 nr;
 	u32 start;
+	u32 worse[BIAS_NR_TIERS];
 };
 
 struct slow_list {
@@ -98,9 +99,9 @@ struct slow_list {
 
 /*
  * The capacity table in two copies, see table.bpf.h. It holds the cost of each
- * CPU, the cost of a typical CPU of each class, and the list of slow CPUs. Both
- * copies of a CPU's entry are adjacent. Speedups are predicted from the typical
- * costs.
+ * CPU, the cost of a typical CPU of each class, and the list of CPUs below the
+ * best tier. Both copies of a CPU's entry are adjacent. Speedups are predicted
+ * from the typical costs.
  */
 struct bias_speed speeds[BIAS_MAX_CPUS * BIAS_TABLE_COPIES] __attribute__((aligned(BIAS_CACHE_LINE)));
 struct bias_cost class_costs[BIAS_TABLE_COPIES][BIAS_NR_CLASSES];
@@ -110,6 +111,8 @@ struct slow_list slow_lists[BIAS_TABLE_COPIES];
  * slow core. Such threads then go before slow CPUs.
  */
 u32 fast_sibling_first[BIAS_TABLE_COPIES];
+/* Bit n: a CPU has tier n. */
+u32 tiers_used[BIAS_TABLE_COPIES];
 /* Count of tables so far. Its lowest bit selects the copy in force. */
 u32 table_seq __attribute__((aligned(BIAS_CACHE_LINE)));
 
@@ -297,11 +300,11 @@ struct {
 } events SEC(".maps");
 
 /*
- * CPUs by class: for each LLC, for the machine at index nr_llcs, and behind it,
+ * CPUs by tier: for each LLC, for the machine at index nr_llcs, and behind it,
  * if there are several, for each NUMA node.
  */
 struct domain {
-	struct bpf_cpumask __kptr *mask[BIAS_NR_CLASSES];
+	struct bpf_cpumask __kptr *mask[BIAS_NR_TIERS];
 };
 
 struct {

@@ -16,11 +16,11 @@
  * only with the next table, milliseconds later at the earliest, when no CPU
  * reads it any more.
  *
- * The masks of CPUs by class (idle.bpf.h) exist once. A CPU that changes class
- * is first added to the mask of its new class. Then the table comes into force,
- * and then the CPU leaves its old mask. Meanwhile it is in both, and a search
- * may find it idle as one of its former class. A search just before would have
- * done the same.
+ * The masks of CPUs by tier (idle.bpf.h) exist once. A CPU that changes its
+ * tier is first added to the mask of its new tier. Then the table comes into
+ * force, and then the CPU leaves its old mask. Meanwhile it is in both, and a
+ * search may find it idle as one of its former tier. A search just before would
+ * have done the same.
  *
  * A running task gets its new charge rate at its CPU's next tick
  * (account.bpf.h).
@@ -35,10 +35,8 @@
 
 #include "access.bpf.h"
 
-/*
- * Add @cpu to the mask of @cpu_class in domain @domain if @in, else remove it.
- */
-static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 cpu_class, bool in)
+/* Add @cpu to the mask of @tier in domain @domain if @in, else remove it. */
+static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 tier, bool in)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
 	struct bpf_cpumask *mask;
@@ -46,7 +44,7 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 cpu_class, b
 	if (!d)
 		return;
 	bpf_rcu_read_lock();
-	mask = cpu_class == BIAS_SLOW ? d->mask[BIAS_SLOW] : d->mask[BIAS_FAST];
+	mask = mask_of(d, tier);
 	if (mask && in)
 		bpf_cpumask_set_cpu(cpu, mask);
 	else if (mask)
@@ -55,20 +53,18 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 cpu_class, b
 }
 
 /* Do the same for the LLC and the node of @cpu, and for the machine. */
-static __always_inline void mark_in_domains(u32 cpu, u32 cpu_class, bool in)
+static __always_inline void mark_in_domains(u32 cpu, u32 tier, bool in)
 {
-	mark_in_domain(llc_of(cpu), cpu, cpu_class, in);
-	mark_in_domain(nr_llcs, cpu, cpu_class, in);
+	mark_in_domain(llc_of(cpu), cpu, tier, in);
+	mark_in_domain(nr_llcs, cpu, tier, in);
 	if (nr_nodes > 1)
-		mark_in_domain(home_domain(cpu), cpu, cpu_class, in);
+		mark_in_domain(home_domain(cpu), cpu, tier, in);
 }
 
-/* Return the class of @cpu in the table of sequence number @seq. */
-static __always_inline u32 class_by(u32 cpu, u32 seq)
+/* Return the tier of @cpu in the table of sequence number @seq. */
+static __always_inline u32 tier_by(u32 cpu, u32 seq)
 {
-	u32 cpu_class = speeds[bounded((cpu << 1) | (seq & 1), BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].cpu_class;
-
-	return cpu_class == BIAS_SLOW ? BIAS_SLOW : BIAS_FAST;
+	return speeds[bounded((cpu << 1) | (seq & 1), BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].tier;
 }
 
 /* Put the other copy of the table, which the agent has written, in force. */
@@ -78,8 +74,8 @@ int bias_table_replace(void *ctx)
 	u32 old = table_seq, new = old + 1, cpu;
 
 	bpf_for(cpu, 0, nr_cpus) {
-		if (class_by(cpu, new) != class_by(cpu, old))
-			mark_in_domains(cpu, class_by(cpu, new), true);
+		if (tier_by(cpu, new) != tier_by(cpu, old))
+			mark_in_domains(cpu, tier_by(cpu, new), true);
 	}
 	/*
 	 * Other CPUs see earlier writes first: the agent's system call and the
@@ -87,8 +83,8 @@ int bias_table_replace(void *ctx)
 	 */
 	WRITE_ONCE(table_seq, new);
 	bpf_for(cpu, 0, nr_cpus) {
-		if (class_by(cpu, new) != class_by(cpu, old))
-			mark_in_domains(cpu, class_by(cpu, old), false);
+		if (tier_by(cpu, new) != tier_by(cpu, old))
+			mark_in_domains(cpu, tier_by(cpu, old), false);
 	}
 	return 0;
 }

@@ -49,8 +49,15 @@ struct bias_speed {
 	/* Cost while its siblings are busy: never less; equal if none. */
 	struct bias_cost shared;
 	u32 cpu_class; /* enum bias_class */
-	u32 pad;       /* makes two copies a cache line */
+	u32 tier;      /* type of its core, from BIAS_CLASS_TIERS times class */
 };
+
+/*
+ * Types of cores that a class has at most. Tier 0 is the best one of all; an
+ * empty tier is left out.
+ */
+#define BIAS_CLASS_TIERS 2
+#define BIAS_NR_TIERS	 4
 
 /*
  * Copies of the table: CPUs read one while the agent writes the other, see

@@ -22,8 +22,9 @@
 //!
 //! Of the components whose cut counts, the one with the largest effect decides. A machine with
 //! three core types still gets two classes, because the scheduler keeps two DSQs per last-level
-//! cache. Costs stay per CPU. The similarity of two CPUs, for display only, is the Anderson-Darling
-//! p-value with the Kolmogorov-Smirnov distance (\[Reif20\]; see [`crate::ranktest`]).
+//! cache; [`crate::tiers`] tells the types apart. Costs stay per CPU. The similarity of two CPUs,
+//! for display only, is the Anderson-Darling p-value with the Kolmogorov-Smirnov distance
+//! (\[Reif20\]; see [`crate::ranktest`]).
 //!
 //! # Invariants
 //!

@@ -18,5 +18,6 @@ pub mod sharing;
 pub mod slow_groups;
 pub mod swap;
 pub mod table;
+pub mod tiers;
 
 include!(concat!(env!("OUT_DIR"), "/kernel_stats.rs"));

@@ -1,18 +1,28 @@
-//! Slow CPUs by node: where a fast CPU searches for work (`bpf/search.bpf.h`).
+//! CPUs below the best tier by node: where better CPUs search for work (`bpf/search.bpf.h`).
 //!
 //! # Problem
 //! Only tasks of the same node are migrated. On a machine of hundreds of CPUs a search must not
 //! visit those of other nodes.
 //!
 //! # Approach
-//! One list holds all slow CPUs, ordered by node and LLC. Each LLC knows the part of its node, and
-//! where its own slow CPUs begin there.
+//! One list holds all CPUs below the best tier ([`crate::tiers`]), ordered by node, from the worst
+//! tier to the best, and by LLC. Each LLC knows the part of its node, how many of the first CPUs
+//! there are worse than each tier, and where its own CPUs begin.
 //!
 //! # Invariants
-//! The group of an LLC has exactly the slow CPUs of its node, and begins with its own.
+//! The CPUs that an LLC's group has for a tier are exactly those of its node with a worse tier. If
+//! only one tier is listed, the group begins with the LLC's own CPUs.
 //!
 //! # Limits
-//! A search from an LLC without slow CPUs begins with the first slow CPU of the node.
+//! A search from an LLC without such CPUs begins with the first one of the node. With several tiers
+//! listed it may begin with CPUs of another LLC.
+
+use std::cmp::Reverse;
+
+use crate::ffi;
+
+/// Number of tiers.
+const TIERS: usize = ffi::BIAS_NR_TIERS as usize;
 
 /// A CPU and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +33,8 @@ pub struct Place {
     pub llc: u32,
     /// NUMA node.
     pub node: u32,
-    /// Its class is slow.
-    pub slow: bool,
+    /// Tier of the CPU.
+    pub tier: u32,
 }
 
 /// Part of the list that one LLC searches.
@@ -32,40 +42,44 @@ pub struct Place {
 pub struct Group {
     /// Index of its first CPU in the list.
     pub first: u32,
-    /// Number of CPUs.
-    pub nr: u32,
     /// Index within the group of the LLC's own first CPU.
     pub start: u32,
+    /// Number of CPUs with a worse tier than each tier.
+    pub worse: [u32; TIERS],
 }
 
 /// The list and its groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlowGroups {
-    /// Slow CPUs by node and LLC.
+    /// CPUs below the best tier by node and LLC.
     pub cpus: Vec<u32>,
     /// Group of each LLC, by index.
     pub groups: Vec<Group>,
 }
 
 impl SlowGroups {
-    /// Group the slow CPUs of `places`, which has all CPUs of the table.
+    /// Group the listed CPUs of `places`, which has all CPUs of the table.
     #[must_use]
     pub fn new(places: impl IntoIterator<Item = Place>) -> Self {
-        let mut places: Vec<Place> = places.into_iter().collect();
-        places.sort_unstable_by_key(|place| (place.node, place.llc, place.cpu));
-        let slow: Vec<Place> = places.iter().copied().filter(|place| place.slow).collect();
+        let places: Vec<Place> = places.into_iter().collect();
+        let mut listed: Vec<Place> = places.iter().copied().filter(|place| place.tier > 0).collect();
+        listed.sort_unstable_by_key(|place| (place.node, Reverse(place.tier), place.llc, place.cpu));
         let llcs = places.iter().map(|place| place.llc as usize + 1).max().unwrap_or(0);
         let mut groups = vec![Group::default(); llcs];
         for place in &places {
-            let first = slow.partition_point(|other| other.node < place.node);
-            let group = &slow[first..slow.partition_point(|other| other.node <= place.node)];
+            let first = listed.partition_point(|other| other.node < place.node);
+            let group = &listed[first..listed.partition_point(|other| other.node <= place.node)];
+            let mut worse = [0; TIERS];
+            for (tier, worse) in (0..).zip(&mut worse) {
+                *worse = group.partition_point(|other| other.tier > tier) as u32;
+            }
             groups[place.llc as usize] = Group {
                 first: first as u32,
-                nr: group.len() as u32,
                 start: group.iter().position(|other| other.llc == place.llc).unwrap_or(0) as u32,
+                worse,
             };
         }
-        Self { cpus: slow.iter().map(|place| place.cpu).collect(), groups }
+        Self { cpus: listed.iter().map(|place| place.cpu).collect(), groups }
     }
 }
 
@@ -77,30 +91,45 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_group_is_the_slow_cpus_of_its_node_and_begins_with_its_own(
-            slow in prop::collection::vec(any::<bool>(), 0..64),
+        fn a_group_has_the_worse_cpus_of_its_node_and_begins_with_its_own(
+            tiers in prop::collection::vec(0_u32..4, 0..64),
             llcs in 1_u32..9,
             nodes in 1_u32..4,
         ) {
-            let place = |(cpu, slow): (usize, &bool)| {
+            let place = |(cpu, tier): (usize, &u32)| {
                 let llc = cpu as u32 % llcs;
-                Place { cpu: cpu as u32, llc, node: llc % nodes, slow: *slow }
+                Place { cpu: cpu as u32, llc, node: llc % nodes, tier: *tier }
+            };
+            let places: Vec<Place> = tiers.iter().enumerate().map(place).collect();
+            let list = SlowGroups::new(places.clone());
+            for place in &places {
+                let group = list.groups[place.llc as usize];
+                for tier in 0..4 {
+                    let worse = |other: &&Place| other.tier > tier && other.node == place.node;
+                    let expected: Vec<u32> = places.iter().filter(worse).map(|other| other.cpu).collect();
+                    let from = group.first as usize;
+                    let mut members = list.cpus[from..from + group.worse[tier as usize] as usize].to_vec();
+                    members.sort_unstable();
+                    prop_assert_eq!(members, expected);
+                }
+            }
+        }
+
+        #[test]
+        fn a_group_of_one_tier_begins_with_its_own(
+            slow in prop::collection::vec(any::<bool>(), 1..64),
+            llcs in 1_u32..9,
+        ) {
+            let place = |(cpu, slow): (usize, &bool)| {
+                Place { cpu: cpu as u32, llc: cpu as u32 % llcs, node: 0, tier: u32::from(*slow) * 2 }
             };
             let places: Vec<Place> = slow.iter().enumerate().map(place).collect();
             let list = SlowGroups::new(places.clone());
             for place in &places {
                 let group = list.groups[place.llc as usize];
-                let from = group.first as usize;
-                let mut members = list.cpus[from..from + group.nr as usize].to_vec();
-                if let Some(start) = members.get(group.start as usize) {
-                    let own = |other: &Place| other.slow && other.llc == place.llc;
-                    let first = places.iter().find(|other| own(other)).map(|other| other.cpu);
-                    prop_assert!(first.is_none_or(|first| first == *start));
-                }
-                members.sort_unstable();
-                let node = |other: &&Place| other.slow && other.node == place.node;
-                let expected: Vec<u32> = places.iter().filter(node).map(|other| other.cpu).collect();
-                prop_assert_eq!(members, expected);
+                let first = places.iter().find(|other| other.tier > 0 && other.llc == place.llc);
+                let start = list.cpus.get((group.first + group.start) as usize).copied();
+                prop_assert!(first.is_none_or(|first| Some(first.cpu) == start));
             }
         }
     }

@@ -57,6 +57,7 @@ static struct sim_unit unit = {
     .class_costs = class_costs,
     .slow_lists = slow_lists,
     .fast_sibling_first = fast_sibling_first,
+    .tiers_used = tiers_used,
     .table_seq = &table_seq,
     .cpu_ctxs = cpu_ctxs,
     .llc_ctxs = llc_ctxs,

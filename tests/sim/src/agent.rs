@@ -7,6 +7,7 @@
 use anyhow::{Result, ensure};
 use bias_policy::slow_groups::{Group, Place, SlowGroups};
 use bias_policy::table::{CapacityTable, Class};
+use bias_policy::tiers::Tiers;
 
 use crate::case::CountersOf;
 use crate::ffi;
@@ -90,24 +91,27 @@ fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
     let mut places = Vec::new();
     // SAFETY: as in start(); the copy is not in force, or nothing runs yet.
     unsafe {
-        for entry in &table.cpus {
+        let tiers = Tiers::new(table);
+        for (entry, tier) in table.cpus.iter().zip(tiers.of) {
             let speed = &mut *unit.speeds.add(entry.cpu as usize * COPIES + copy);
             speed.cost.permille = entry.cost_permille;
             speed.shared.permille = entry.shared_cost_permille();
             speed.cpu_class = u32::from(entry.class == Class::Slow);
-            let (info, slow) = (&*unit.cpu_info.add(entry.cpu as usize), entry.class == Class::Slow);
-            places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, slow });
+            speed.tier = tier;
+            let info = &*unit.cpu_info.add(entry.cpu as usize);
+            places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, tier });
         }
         let slow = SlowGroups::new(places);
         let list = &mut *unit.slow_lists.add(copy);
         list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
-        for (into, Group { first, nr, start }) in list.groups.iter_mut().zip(slow.groups) {
-            (into.first, into.nr, into.start) = (first, nr, start);
+        for (into, Group { first, start, worse }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.start, into.worse) = (first, start, worse);
         }
         let costs = &mut *unit.class_costs.add(copy);
         for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
             cost.permille = table.class_cost_permille(class);
         }
+        *unit.tiers_used.add(copy) = tiers.used;
         *unit.fast_sibling_first.add(copy) = u32::from(table.fast_sibling_first());
     }
 }

@@ -196,3 +196,22 @@ fn a_wakeup_stays_on_its_node() {
         assert!(figures.slow_ns * 100 > figures.ran_ns * 99, "task {task}: {figures:?}");
     }
 }
+
+/// Machines with three and four types of cores, of which the worse ones come first. Tasks ran on
+/// low-power cores beside idle ones of a better type, because both types are slow: 2.8 instead of
+/// 3.2 times the work of one task.
+#[test]
+fn equal_tasks_take_the_best_types_of_cores() {
+    for (machine, mips) in [("24x4:60x2:36x2", [60, 60, 36, 36]), ("48x3:24x2:60x1", [60, 48, 48, 48])] {
+        for nr in 1..=4 {
+            let mut case = Case::new(machine, 1);
+            case.duration_ns = 3_000_000_000;
+            case.tasks = (0..nr).map(|_| busy()).collect();
+            let kernel = Kernel::new(case, Image::Plain).unwrap();
+            assert_eq!(kernel.run(), Ok(()), "{nr} on {machine}");
+            let work_ns: u64 = (0..nr).map(|task| kernel.figures(task).work_ns).sum();
+            let best_ns: u64 = mips[..nr].iter().map(|mips| mips * 3_000_000_000 / 60).sum();
+            assert!(work_ns * 100 > best_ns * 99, "{nr} on {machine}: {work_ns} of {best_ns}");
+        }
+    }
+}

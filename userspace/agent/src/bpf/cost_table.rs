@@ -3,6 +3,7 @@
 use bias_policy::ffi;
 use bias_policy::slow_groups::{Group, Place, SlowGroups};
 use bias_policy::table::{COST_BEST, CapacityTable, Class};
+use bias_policy::tiers::Tiers;
 
 use crate::skel::types;
 
@@ -25,7 +26,8 @@ pub(crate) fn write_first(bss: &mut types::bss, table: &CapacityTable) {
 /// Fill one copy.
 pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
     let mut places = Vec::new();
-    for entry in &table.cpus {
+    let tiers = Tiers::new(table);
+    for (entry, tier) in table.cpus.iter().zip(tiers.of) {
         let at = entry.cpu as usize;
         let (Some(speed), Some(info)) = (bss.speeds.get_mut(at * COPIES + copy), bss.cpu_info.get(at)) else {
             continue;
@@ -33,20 +35,23 @@ pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
         speed.cost.permille = entry.cost_permille;
         speed.shared.permille = entry.shared_cost_permille();
         speed.cpu_class = u32::from(entry.class == Class::Slow);
-        let slow = entry.class == Class::Slow;
-        places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, slow });
+        speed.tier = tier;
+        places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, tier });
     }
     let slow = SlowGroups::new(places);
     if let Some(list) = bss.slow_lists.get_mut(copy) {
         list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
-        for (into, Group { first, nr, start }) in list.groups.iter_mut().zip(slow.groups) {
-            (into.first, into.nr, into.start) = (first, nr, start);
+        for (into, Group { first, start, worse }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.start, into.worse) = (first, start, worse);
         }
     }
     if let Some(costs) = bss.class_costs.get_mut(copy) {
         for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
             cost.permille = table.class_cost_permille(class);
         }
+    }
+    if let Some(used) = bss.tiers_used.get_mut(copy) {
+        *used = tiers.used;
     }
     if let Some(first) = bss.fast_sibling_first.get_mut(copy) {
         *first = u32::from(table.fast_sibling_first());
