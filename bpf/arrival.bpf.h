@@ -11,12 +11,13 @@
  * Approach
  * The sender or waker announces the task in the cpu_ctx of the target. An idle
  * CPU takes no task from a DSQ while another one is on its way there. If a task
- * starts there all the same, it leaves at once.
+ * starts there all the same, it leaves at once. If the announced task comes
+ * late, the next CPU that is about to idle preempts the other one.
  *
  * Invariants
  * One announced task is on its way to a CPU at most. The announcement ends when
- * that task starts, or after ARRIVAL_NS: the kernel cancels the way if the
- * task's affinity changes.
+ * that task starts or is enqueued there again, or after ARRIVAL_NS: the kernel
+ * cancels the way if the task's affinity changes.
  *
  * Limits
  * A pinned wakee is not announced. If another task comes first, the wakee waits
@@ -65,6 +66,13 @@ static __always_inline bool announce_arrival(struct cpu_ctx *cctx, s32 pid)
 	return false;
 }
 
+/* End the announcement of @p, which is enqueued on the CPU of @cctx instead. */
+static __always_inline void forget_arrival(const struct task_struct *p, struct cpu_ctx *cctx)
+{
+	if (READ_ONCE(cctx->arrival) >> 32 == p->pid)
+		WRITE_ONCE(cctx->arrival, 0);
+}
+
 /*
  * Preempt @p, which starts on @cpu, if another task is on its way there. Return
  * true if @p is the announced task, or if that one has not come in time.
@@ -72,16 +80,36 @@ static __always_inline bool announce_arrival(struct cpu_ctx *cctx, s32 pid)
 static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	u64 arrival = READ_ONCE(cctx->arrival);
+	bool comes = arrival >> 32 == p->pid;
 
 	if (!arrival)
 		return false;
-	if (arrival >> 32 == p->pid || !is_recent(arrival)) {
-		WRITE_ONCE(cctx->arrival, 0);
-		return true;
+	if (!comes && is_recent(arrival)) {
+		if (!is_pinned(p))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return false;
 	}
-	if (!is_pinned(p))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	return false;
+	WRITE_ONCE(cctx->arrival, 0);
+	if (!comes)
+		WRITE_ONCE(late_cpu, cpu + 1);
+	return true;
+}
+
+/*
+ * Let the task that came late to another CPU run there, and the task before it
+ * come here. @cpu is about to idle.
+ */
+static __always_inline void rescue_late(s32 cpu)
+{
+	s32 late = (s32)READ_ONCE(late_cpu) - 1;
+
+	/* The task that came late to this CPU has run, or did not come. */
+	if (late == cpu)
+		WRITE_ONCE(late_cpu, 0);
+	if (late < 0 || late == cpu || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | late) <= 0)
+		return;
+	WRITE_ONCE(late_cpu, 0);
+	scx_bpf_kick_cpu(late, SCX_KICK_PREEMPT);
 }
 
 #endif

@@ -85,6 +85,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, again = enq_flags & SCX_ENQ_REENQ;
 
+	forget_arrival(p, cctx);
 	if (!wakeup && !again && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
 		return;
 	clamp_vtime(p, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
@@ -176,6 +177,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		if (take_next(cpu))
 			return;
 		cctx->ticked_at = 0;
+		rescue_late(cpu);
 		if (two_classes || smt_active)
 			pull_running(cpu);
 		return;

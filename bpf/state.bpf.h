@@ -261,6 +261,11 @@ u32 band_high = ~0u;
  * gains least, as far as is known.
  */
 u32 victim_cpu;
+/*
+ * 1 + a CPU where another task started before the announced one came, or 0, see
+ * arrival.bpf.h.
+ */
+u32 late_cpu;
 
 /* State of one task. */
 struct task_ctx {
