@@ -227,7 +227,8 @@ impl Kernel {
         for cpu in (0..self.cpus.len()).filter(|cpu| slow_now(*cpu)) {
             let Curr::Task(task) = self.cpus[cpu].curr.get() else { continue };
             let this = &self.tasks[task];
-            let since = this.running_since_ns.get().max(this.affinity_ns.get());
+            // A tick must see the task while it may migrate.
+            let since = this.running_since_ns.get().max(this.affinity_ns.get()).max(this.enabled_ns.get());
             if this.migration_disabled() || since + bounds.fast_idle_ns > self.now() {
                 continue;
             }

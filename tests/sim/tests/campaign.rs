@@ -101,3 +101,11 @@ fn a_task_leaves_that_disabled_migration_before_the_stopper_came() {
     let case = Case::parse(include_str!("../cases/disabled_before_stopper.json")).unwrap();
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
+
+/// A task's nice value changes while another CPU takes the task from its runqueue. task_rq_lock()
+/// waits until it has arrived. The simulator did not, and weight was left over at the end.
+#[test]
+fn a_change_waits_for_a_task_that_migrates() {
+    let case = Case::parse(include_str!("../cases/nice_while_migrating.json")).unwrap();
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+}

@@ -63,12 +63,14 @@ impl Kernel {
     /// Lock the runqueue that a task belongs to (task_rq_lock()).
     fn lock_task(&self, task: TaskId) -> usize {
         loop {
-            let cpu = self.tasks[task].cpu();
+            let this = &self.tasks[task];
+            let cpu = this.cpu();
             self.lock(cpu);
-            if self.tasks[task].cpu() == cpu || self.is_broken() {
+            if (this.cpu() == cpu && !this.migrating.get()) || self.is_broken() {
                 return cpu;
             }
             self.unlock(cpu);
+            self.wait_while("a task", || this.migrating.get() && !self.is_broken());
         }
     }
 

@@ -17,6 +17,7 @@ impl Kernel {
             return;
         }
         this.set_queued(true);
+        this.migrating.set(false);
         let running = self.cpus[cpu].curr.get() == Curr::Task(task);
         if !running && this.waiting_since_ns.get() == 0 {
             this.waiting_since_ns.set(self.now());
@@ -186,6 +187,7 @@ impl Kernel {
             this.waiting_since_ns.set(0);
         }
         this.set_queued(false);
+        this.migrating.set(migrating);
         self.dispatch_dequeue(task);
         this.direct.set(None);
     }

@@ -119,6 +119,7 @@ impl Kernel {
                 raw.cpus_ptr = &raw const raw.cpus_mask;
             }
         });
+        this.enabled_ns.set(self.now());
         if let Some(cpus) = this.wanted_cpus.take() {
             self.set_affinity(task, &cpus);
         }

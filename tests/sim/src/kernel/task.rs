@@ -126,6 +126,10 @@ pub struct Task {
     pub placed_ns: Cell<u64>,
     /// When its affinity was last changed [ns].
     pub affinity_ns: Cell<u64>,
+    /// When it last enabled its migration [ns].
+    pub enabled_ns: Cell<u64>,
+    /// Another CPU takes it from its runqueue (`TASK_ON_RQ_MIGRATING`).
+    pub migrating: Cell<bool>,
     /// Figures.
     pub stats: TaskStats,
 }
@@ -187,6 +191,8 @@ impl Task {
             running_since_ns: Cell::new(0),
             placed_ns: Cell::new(0),
             affinity_ns: Cell::new(0),
+            enabled_ns: Cell::new(0),
+            migrating: Cell::new(false),
             stats: TaskStats::default(),
         }
     }
