@@ -85,7 +85,7 @@ static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct 
 	if (!arrival)
 		return false;
 	if (!comes && is_recent(arrival)) {
-		if (!is_pinned(p))
+		if (cctx->run_flags & RUN_MOVABLE)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return false;
 	}
