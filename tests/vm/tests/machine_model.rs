@@ -136,7 +136,7 @@ fn speeds_are_the_same_on_a_busy_host() {
     for cpu in 0..4 {
         for (host, results) in [("quiet", &quiet), ("busy", &busy)] {
             let spread = results.number("execute", &format!("/spread{cpu}"));
-            expect.at_most(&format!("spread, CPU {cpu}, {host} host"), spread, 0.003);
+            expect.at_most(&format!("spread of CPU time, CPU {cpu}, {host} host"), spread, 0.003);
         }
     }
     let foreign = quiet.number("attribution", "/foreign_share");
