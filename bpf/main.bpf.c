@@ -249,15 +249,16 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 /*
  * Return true if @p, which ticks on @cpu, must stop before its slice ends.
  * Either a task waits in the local DSQ: a kthread, or a wakee whose waker did
- * not sleep. Or a task in another DSQ is more than half a slice behind @p. In
- * both cases @p has had slice_min_ns.
+ * not sleep. Or a task in another DSQ is more than half a slice behind @p, or a
+ * rotation is overdue. In all cases @p has had slice_min_ns.
  */
 static __always_inline bool makes_way(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	if (p->se.sum_exec_runtime - cctx->began_exec_ns < slice_min_ns)
 		return false;
 	return scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 ||
-	       due_before(cpu, cctx, vtime_here(p, cpu) - slice_ns / 2);
+	       due_before(cpu, cctx, vtime_here(p, cpu) - slice_ns / 2) ||
+	       (two_classes && !cpu_is_slow(cpu) && rotation_overdue(cctx));
 }
 
 void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)

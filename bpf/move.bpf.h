@@ -111,9 +111,22 @@ static __always_inline void pull_running(s32 cpu)
  * Return a slow CPU whose task lags enough behind that of the fast @cpu, whose
  * slice has ended, or -1.
  */
-static __always_inline s32 find_rotation(s32 cpu, const struct cpu_ctx *cctx)
+static __always_inline s32 find_rotation(s32 cpu, struct cpu_ctx *cctx)
 {
-	return moving && (cctx->run_flags & RUN_MOVABLE) ? search_to_rotate(cpu) : -1;
+	if (!moving || !(cctx->run_flags & RUN_MOVABLE))
+		return -1;
+	cctx->looked_ns = cctx->stats[BIAS_STAT_RUN_FAST_NS];
+	return search_to_rotate(cpu);
+}
+
+/*
+ * Return true if a rotation is overdue on the fast CPU of @cctx, which ticks.
+ * A task that others interrupt gets a new slice each time, so none may end.
+ */
+static __always_inline bool rotation_overdue(const struct cpu_ctx *cctx)
+{
+	return moving && (cctx->run_flags & RUN_MOVABLE) &&
+	       cctx->stats[BIAS_STAT_RUN_FAST_NS] - cctx->looked_ns > 2 * slice_ns;
 }
 
 /* Request that the tasks of @slow and of the fast @cpu swap places. */

@@ -83,13 +83,16 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 }
 
 /*
- * Return the lag [ns] that makes a task rotate to @cpu. While tasks wait it is
- * smaller: they wait two slices ahead of the global vtime at most, so no task
- * is seen to lag much further behind them.
+ * Return the lag [ns] that makes a task rotate to @cpu, the CPU of @cctx. It is
+ * smaller while tasks wait, and if the task of @cpu has waited less than a
+ * slice ago. Tasks wait two slices ahead of the global vtime at most, so no
+ * task is seen to lag much further behind them.
  */
-static __always_inline u64 rotation_gap_ns(s32 cpu)
+static __always_inline u64 rotation_gap_ns(s32 cpu, const struct cpu_ctx *cctx)
 {
-	return shared_waiting(llc_of(cpu)) && slice_ns < rotate_gap_ns ? slice_ns : rotate_gap_ns;
+	if (slice_ns < rotate_gap_ns && (cctx->ran_ns < slice_ns || shared_waiting(llc_of(cpu))))
+		return slice_ns;
+	return rotate_gap_ns;
 }
 
 /*
@@ -104,7 +107,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	u32 nr = group->worse[bounded(tier_of(cpu), BIAS_NR_TIERS)], start = group->start;
 	u32 speedup = 0, most, i;
 	struct cpu_ctx *mine = cpu_ctx_of(cpu);
-	u64 gap_ns = rotation_gap_ns(cpu);
+	u64 gap_ns = rotation_gap_ns(cpu, mine);
 	s32 found = -1;
 	u64 vtime = 0;
 

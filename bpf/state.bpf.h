@@ -195,6 +195,7 @@ struct cpu_ctx {
 	u64 burst_ns;	   /* average run time of tasks that slept here */
 	u32 sync_wakeups;  /* synchronous wakeups made here */
 	u32 looked_slow;   /* where the next search for a gain swap begins */
+	u64 looked_ns;	   /* run time here at the last search for a rotation */
 	u64 woke_ns;	   /* when the timed one was made; 0: none */
 	u64 after_ns;	   /* average reference time from then to the stop */
 

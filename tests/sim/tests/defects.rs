@@ -157,6 +157,29 @@ fn tasks_on_slow_cpus_rotate_while_others_wait() {
     }
 }
 
+/// A server that is pinned to a fast CPU wakes every 7 ms. The busy task there got a new slice each
+/// time, so none ended, and it never made room for a task that lagged on a slow CPU. With servers
+/// of 1 ms in 13 ms, rotations are in step with them, and some of the lag is lost in the DSQ.
+#[test]
+fn a_task_that_a_server_interrupts_rotates() {
+    for (period_ns, work_ns, least_share) in
+        [(7_000_000, 200_000, 0.95), (3_000_000, 100_000, 0.95), (13_000_000, 1_000_000, 0.75)]
+    {
+        for servers in 1..=2 {
+            let mut case = Case::new("2F2S", 1);
+            case.duration_ns = 10_000_000_000;
+            case.tasks = (0..4).map(|cpu| busy().on(cpu)).collect();
+            let server = TaskSpec::new(Program::periodic(stacks::COMPUTE, work_ns, period_ns));
+            case.tasks.extend((0..servers).map(|cpu| server.clone().on(cpu).within([cpu])));
+            let kernel = Kernel::new(case, Image::Plain).unwrap();
+            assert_eq!(kernel.run(), Ok(()), "{servers} servers, {period_ns} ns");
+            let work: Vec<u64> = (0..4).map(|task| kernel.figures(task).work_ns / 1_000_000).collect();
+            let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
+            assert!(*least as f64 >= least_share * *most as f64, "{servers}, {period_ns} ns: {work:?} ms");
+        }
+    }
+}
+
 /// A CPU idles between the search for an idle CPU and the insertion of task 0. The next tick wakes
 /// it, although the head of the DSQ is task 7, which may not run there.
 #[test]
