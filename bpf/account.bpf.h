@@ -62,13 +62,16 @@ static __always_inline void advance_vtime_now(u64 vtime)
 
 /*
  * Move vtime_now up to the lowest vtime of the running tasks, while no DSQ
- * fills. Called once per slice and bounded by MAX_SCAN.
+ * fills. One CPU does so per jiffy, and visits MAX_SCAN CPUs at most.
  */
 static __always_inline void follow_running(s32 cpu)
 {
-	u64 least = cpu_ctx_of(cpu)->run_vtime;
+	u64 least = cpu_ctx_of(cpu)->run_vtime, now = bpf_jiffies64();
 	u32 i;
 
+	if (READ_ONCE(followed_at) == now)
+		return;
+	WRITE_ONCE(followed_at, now);
 	bpf_for(i, 0, nr_cpus < MAX_SCAN ? nr_cpus : MAX_SCAN) {
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 

@@ -191,8 +191,10 @@ static __always_inline void wake_better(struct task_struct *p, s32 cpu, struct c
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
 		return;
 	better = better_idle_cpu(p, cpu);
-	if (better >= 0)
-		scx_bpf_kick_cpu(better, SCX_KICK_IDLE);
+	if (better < 0)
+		return;
+	WRITE_ONCE(cpu_ctx_of(better)->offered, cpu + 1);
+	scx_bpf_kick_cpu(better, SCX_KICK_IDLE);
 }
 
 /* Return why @request migrated its task. */

@@ -86,7 +86,7 @@ static __always_inline s32 nominated_victim(struct task_struct *p, s32 prev)
 }
 
 /* CPUs that a search for a victim visits at most, @prev included. */
-#define MAX_VICTIMS 16
+#define MAX_VICTIMS 8
 
 /*
  * Return true if a wakee of @vtime preempts the task on @cpu. A task in the

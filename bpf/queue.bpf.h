@@ -18,22 +18,24 @@
  * other class. A CPU serves its own class first. It serves the other class if
  * its own DSQ is empty or if the lag in the other one exceeds a gap.
  *
- * dispatch always asks the kernel. The only lasting flag says whether a DSQ was
- * ever used. It saves a hash lookup per switch on machines without slow-biased
- * or pinned tasks. After the insertion the kernel also kicks the CPU that
- * enqueue chose.
+ * For the DSQs of its own LLC, dispatch always asks the kernel. The only lasting
+ * flag says whether a DSQ was ever used. It saves a hash lookup per switch on
+ * machines without slow-biased or pinned tasks. After the insertion the kernel
+ * also kicks the CPU that enqueue chose.
  *
  * The field `waiting` serves decisions in which a wrong answer costs fairness
- * for a moment only. enqueue sets it. A dispatch that finds nothing and each
- * tick set it to what the DSQs' lengths show.
+ * or time for a moment only. enqueue sets it. A dispatch that finds nothing and
+ * each tick set it to what the DSQs' lengths show. dispatch asks for the DSQs
+ * of other LLCs only if the field is set in any.
  *
  * A pinned task must not always go to the local DSQ. The kernel runs local
  * tasks before it calls ops.dispatch, so a CPU whose pinned tasks keep waking
  * would never serve the shared DSQs. dispatch compares the heads of both.
  *
  * Invariants
- * The next dispatch on any CPU that a queued task may run on considers that
- * task. At least one of these CPUs runs a SCHED_EXT task or is woken.
+ * The next dispatch on any CPU of the LLC that a queued task may run on
+ * considers that task. At least one of these CPUs runs a SCHED_EXT task or is
+ * woken.
  *
  * Limits
  * A CPU that idles between the search for an idle CPU and the insertion does
@@ -70,6 +72,19 @@ static __always_inline bool shared_waiting(u32 llc)
 	return READ_ONCE(llc_ctx_of(llc)->waiting);
 }
 
+/* Set shared_waiting() of @llc to @waiting, and count the LLCs that have it. */
+static __always_inline void set_waiting(u32 llc, u32 waiting)
+{
+	u32 *word = &llc_ctx_of(llc)->waiting;
+
+	if (READ_ONCE(*word) == waiting)
+		return;
+	if (nr_llcs == 1)
+		WRITE_ONCE(*word, waiting);
+	else if (__sync_lock_test_and_set(word, waiting) != waiting)
+		__sync_fetch_and_add(&waiting_llcs, waiting ? 1 : -1);
+}
+
 /* Set shared_waiting() of @llc to what the kernel reports. */
 static __always_inline void refresh_waiting(u32 llc)
 {
@@ -77,7 +92,7 @@ static __always_inline void refresh_waiting(u32 llc)
 
 	if (!waiting && READ_ONCE(llc_ctx_of(llc)->used[BIAS_SLOW]))
 		waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_SLOW)) > 0;
-	write_if_changed(&llc_ctx_of(llc)->waiting, waiting);
+	set_waiting(llc, waiting);
 }
 
 /*
@@ -166,7 +181,7 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	s32 idle;
 
 	write_if_changed(&llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)], 1);
-	write_if_changed(&llc_ctx_of(llc)->waiting, 1);
+	set_waiting(llc, 1);
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0, nr_cpus / nr_llcs), vtime,
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
@@ -373,7 +388,7 @@ static __always_inline bool take_next(s32 cpu)
 	} else if (take_from_llc(cpu, llc)) {
 		return true;
 	}
-	if (nr_llcs == 1)
+	if (nr_llcs == 1 || !READ_ONCE(waiting_llcs))
 		return false;
 	bpf_for(i, 1, nr_llcs) {
 		if (take_from_llc(cpu, (llc + i) % nr_llcs)) {

@@ -16,9 +16,10 @@
  * it has read may be old: the CPU that carries out a request checks again.
  *
  * Limits
- * A search visits MAX_SCAN CPUs of its node at most, all below the best tier,
- * and begins in its own LLC. A CPU publishes the first 64 CPUs of its task's
- * affinity: a task that is restricted to others does not migrate.
+ * A search visits MAX_VISITS CPUs of its node, in turn, and the first one
+ * begins in its own LLC. A CPU that was woken for a task finds that one if no
+ * other. A CPU publishes the first 64 CPUs of its task's affinity: a task that
+ * is restricted to others does not migrate.
  */
 #ifndef BIAS_SEARCH_BPF_H
 #define BIAS_SEARCH_BPF_H
@@ -46,10 +47,10 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 #define UNFAIR_SPEEDUP_PERMILLE 1200
 
 /*
- * Slow CPUs that a tick visits for a gain swap. The next tick visits the next
- * ones.
+ * CPUs of worse tiers that a search visits. The next search visits the next
+ * ones, so that its work does not grow with the machine.
  */
-#define MAX_GAIN_SCAN 8
+#define MAX_VISITS 4
 
 /* Purpose of a search. */
 enum search {
@@ -113,10 +114,9 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
-	most = nr < MAX_SCAN ? nr : MAX_SCAN;
-	if (search == SEARCH_GAIN && most > MAX_GAIN_SCAN) {
+	most = nr < MAX_VISITS ? nr : MAX_VISITS;
+	if (most < nr) {
 		start += mine->looked_slow;
-		most = MAX_GAIN_SCAN;
 		mine->looked_slow = (mine->looked_slow + most) % nr;
 	}
 	bpf_for(i, 0, most) {
@@ -174,7 +174,13 @@ __noinline int search_to_unshare(s32 cpu)
 
 __noinline int search_to_pull(s32 cpu)
 {
-	return search_slow(cpu, SEARCH_PULL);
+	s32 from = search_slow(cpu, SEARCH_PULL), offered = (s32)cpu_ctx_of(cpu)->offered - 1;
+
+	if (from < 0 && offered >= 0 && tier_of(offered) > tier_of(cpu) &&
+	    could_move(cpu_ctx_of(offered), cpu))
+		from = offered;
+	WRITE_ONCE(cpu_ctx_of(cpu)->offered, 0);
+	return from;
 }
 
 __noinline int search_to_rotate(s32 cpu)

@@ -170,6 +170,7 @@ struct cpu_ctx {
 	 * another CPU clears it.
 	 */
 	u32 awaits;
+	u32 offered;	     /* 1 + CPU that woke this one to be pulled from, or 0 */
 	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
 	s32 move_partner;    /* the task that comes here in exchange */
 	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
@@ -194,7 +195,7 @@ struct cpu_ctx {
 	u64 ran_ns;	   /* time charged since then */
 	u64 burst_ns;	   /* average run time of tasks that slept here */
 	u32 sync_wakeups;  /* synchronous wakeups made here */
-	u32 looked_slow;   /* where the next search for a gain swap begins */
+	u32 looked_slow;   /* where the next search for a task begins */
 	u64 looked_ns;	   /* run time here at the last search for a rotation */
 	u64 woke_ns;	   /* when the timed one was made; 0: none */
 	u64 after_ns;	   /* average reference time from then to the stop */
@@ -242,11 +243,16 @@ struct llc_ctx {
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
 
+/* LLCs whose field `waiting` is set, if there are several. */
+u64 waiting_llcs __attribute__((aligned(BIAS_CACHE_LINE)));
+
 /* Global vtime, see account.bpf.h. */
 u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 /* Weight of all runnable tasks, and when (jiffies) it was last added up. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
+/* When (jiffies) a CPU last searched for the lowest vtime of running tasks. */
+u64 followed_at;
 /* 1 while vtime_now is ahead of the running tasks and holds. */
 u32 clock_holds;
 

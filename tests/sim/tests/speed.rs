@@ -64,24 +64,32 @@ fn the_largest_machine() {
 #[test]
 #[ignore = "takes half a minute: reports figures"]
 fn work_per_switch() {
-    // Each node has as many fast CPUs as slow ones, or searches would find nothing to visit.
-    let nodes = |nodes| vec!["64P+64E"; nodes].join("+");
+    // Each node has as many fast CPUs as slow ones, or searches would find nothing to visit. First
+    // in each LLC, and then in LLCs of their own.
+    let times = |of: &str, times: usize| vec![of; times].join("+");
     for (machine, cpus) in [
         ("4P+4E".to_owned(), 8),
+        (format!("{},llcs=8", times("4P+4E", 8)), 64),
+        (format!("{},llcs=32,nodes=2", times("4P+4E", 32)), 256),
+        (format!("{},llcs=128,nodes=8", times("4P+4E", 128)), 1024),
         ("32P+32E,llcs=4".to_owned(), 64),
-        (format!("{},llcs=16,nodes=2", nodes(2)), 256),
-        (format!("{},llcs=64,nodes=8", nodes(8)), 1024),
+        (format!("{},llcs=16,nodes=2", times("64P+64E", 2)), 256),
+        (format!("{},llcs=64,nodes=8", times("64P+64E", 8)), 1024),
     ] {
         for per_cpu in [1, 4] {
-            let case = Case { duration_ns: 300_000_000, ..mixed(&machine, cpus * per_cpu, 1) };
-            let figures = measure(case);
-            let switches = figures.switches as f64;
+            // A small machine has so few tasks that their periods matter: take many loads.
+            let [mut switches, mut steps, mut visits] = [0.0; 3];
+            for seed in 0..(256 / cpus as u64).max(1) {
+                let case = Case { duration_ns: 1_000_000_000, ..mixed(&machine, cpus * per_cpu, seed) };
+                let figures = measure(case);
+                switches += figures.switches as f64;
+                steps += figures.steps as f64;
+                visits += figures.visits as f64;
+            }
             println!(
-                "{cpus:>5} CPUs, {per_cpu} tasks a CPU: {:>9} switches, {:>6.1} steps and {:>5.2} queues a switch, {:.2} s",
-                figures.switches,
-                figures.steps as f64 / switches,
-                figures.visits as f64 / switches,
-                figures.seconds
+                "{cpus:>5} CPUs, {per_cpu} tasks a CPU: {switches:>9} switches, {:>6.2} steps and {:>5.2} queues a switch",
+                steps / switches,
+                visits / switches,
             );
         }
     }
