@@ -35,6 +35,7 @@
 
 #include "access.bpf.h"
 #include "group.bpf.h"
+#include "join.bpf.h"
 
 /*
  * Jiffies after a tick for which a CPU counts as busy with a SCHED_EXT task,
@@ -244,6 +245,7 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	}
 	cctx->yielded = 0;
 	if (cctx->took_shared) {
+		note_taken(cctx->took_shared - 1, p->scx.dsq_vtime);
 		cctx->took_shared = 0;
 		advance_vtime_now(p->scx.dsq_vtime);
 	}

@@ -30,17 +30,18 @@
 #include "queue.bpf.h"
 
 /*
- * Largest lag of a task that did not sleep [slices]. It may exceed a sleeper's
- * one slice because other tasks kept this task from CPUs that it could have
- * used.
+ * Limit the lag and the lead of @p, which is enqueued on @cpu. If it wakes while
+ * tasks wait, its lag is that behind those tasks.
  */
-#define MAX_LAG_SLICES 6
-
-static __always_inline void clamp_vtime(struct task_struct *p, u64 lag_ns)
+static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wakeup)
 {
-	u64 now = vtime_now;
-	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, lag_ns);
+	u64 now = vtime_now, vtime;
 
+	if (wakeup && any_waiting())
+		vtime = joined_vtime(p, cpu);
+	else
+		vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now,
+					  wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
 	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + 2 * slice_ns, vtime))
 		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p, false)));

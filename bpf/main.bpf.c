@@ -74,7 +74,7 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	}
 	if (cpu < 0)
 		return pick_victim_cpu(p, prev_cpu);
-	clamp_vtime(p, slice_ns);
+	clamp_vtime(p, cpu, true);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
 }
@@ -88,7 +88,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	forget_arrival(p, cctx);
 	if (!wakeup && !again && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
 		return;
-	clamp_vtime(p, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
+	clamp_vtime(p, cpu, wakeup);
 	if (again) {
 		enqueue_again(p, cpu, enq_flags);
 		return;
@@ -158,7 +158,7 @@ static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 	/* Skip the lookup where no penalty applies or nothing is compared. */
 	if (!two_classes || !shared_waiting(llc_of(cpu)) || is_pinned(p))
 		return vtime;
-	return vtime + cross_class_penalty_ns(cpu, queue_class(p));
+	return vtime + cross_class_penalty_ns(cpu, queue_class(queue_of(p, task_ctx_of(p), llc_of(cpu))));
 }
 
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)

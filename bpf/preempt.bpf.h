@@ -132,14 +132,14 @@ static __always_inline s32 find_furthest_ahead(struct task_struct *p, s32 prev, 
  */
 static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 {
-	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns);
+	u64 now = competing_now(p, prev), vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, slice_ns);
 	s32 cpu = counting ? nominated_victim(p, prev) : prev;
 
 	/*
 	 * A wakee less than half a slice behind the global vtime preempts no
 	 * task elsewhere. Most wakeups end here.
 	 */
-	if (cpu != prev || !bias_goes_before(vtime, vtime_now, slice_ns))
+	if (cpu != prev || !bias_goes_before(vtime, now, slice_ns))
 		return cpu;
 	if (should_preempt(vtime, prev) &&
 	    (!cpu_is_slow(prev) || bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED))
@@ -176,7 +176,7 @@ static __always_inline void note_sync(struct cpu_ctx *cctx)
  * the partners. They would wait for each other there, and the DSQ would never
  * drain.
  */
-static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu)
+static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
@@ -184,7 +184,7 @@ static __always_inline bool keep_with_waker(const struct task_struct *p, s32 cpu
 	       !(cctx->run_flags & RUN_TICKED) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
-	       !due_before(cpu, cctx, bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns) - slice_ns);
+	       !due_before(cpu, cctx, bias_wakeup_vtime(p->scx.dsq_vtime, competing_now(p, cpu), slice_ns) - slice_ns);
 }
 
 /*

@@ -13,9 +13,9 @@
  *
  * Approach
  * A task waits in a DSQ of its previous CPU's LLC. Its bias decides which
- * (classify.bpf.h): slow-biased tasks wait in the slow DSQ, all others in the
- * fast DSQ. If its affinity excludes one class, it waits in the DSQ of the
- * other class. A CPU serves its own class first. It serves the other class if
+ * (classify.bpf.h, join.bpf.h): slow-biased tasks wait in the slow DSQ, all
+ * others in the fast DSQ. If its affinity excludes one class, it waits in the
+ * DSQ of the other class. A CPU serves its own class first. It serves the other class if
  * its own DSQ is empty or if the lag in the other one exceeds a gap.
  *
  * For the DSQs of its own LLC, dispatch always asks the kernel. The only lasting
@@ -48,28 +48,18 @@
 #define BIAS_QUEUE_BPF_H
 
 #include "access.bpf.h"
-#include "idle.bpf.h"
 #include "classify.bpf.h"
+#include "idle.bpf.h"
+#include "join.bpf.h"
 
 /* Tasks of other affinities that a search for a DSQ's head passes over. */
 #define MAX_PASSED 32
-
-static __always_inline struct llc_ctx *llc_ctx_of(u32 llc)
-{
-	return &llc_ctxs[bounded(llc, BIAS_MAX_LLCS)];
-}
 
 /* Store @value, but only if it changes: the cache line is shared. */
 static __always_inline void write_if_changed(u32 *word, u32 value)
 {
 	if (READ_ONCE(*word) != value)
 		WRITE_ONCE(*word, value);
-}
-
-/* Return true if tasks wait in @llc's shared DSQs, approximately. */
-static __always_inline bool shared_waiting(u32 llc)
-{
-	return READ_ONCE(llc_ctx_of(llc)->waiting);
 }
 
 /* Set shared_waiting() of @llc to @waiting, and count the LLCs that have it. */
@@ -158,30 +148,24 @@ static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 	return bias_slice(slice_ns, slice_min_ns, waiting, cpus);
 }
 
-/* Return the class of the DSQ that @p waits in. */
-static __always_inline u32 queue_class(struct task_struct *p)
-{
-	u32 cpu_class = bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED ? BIAS_SLOW : BIAS_FAST;
-
-	if (!may_run_on_class(p, cpu_class))
-		cpu_class = cpu_class == BIAS_SLOW ? BIAS_FAST : BIAS_SLOW;
-	return cpu_class;
-}
-
 /*
- * Insert @p by vtime into a shared DSQ of @cpu's LLC, and make sure that a CPU
- * checks it.
+ * Insert @p of @cpu by vtime into the shared DSQ that it joins, and make sure
+ * that a CPU checks it.
  */
 static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
-	u32 llc = llc_of(cpu);
-	u32 cpu_class = two_classes ? queue_class(p) : BIAS_FAST;
-	u64 dsq = bias_dsq_shared(llc, cpu_class);
+	struct task_ctx *tctx = task_ctx_of(p);
+	u32 queue = queue_of(p, tctx, llc_of(cpu)), llc = queue_llc(queue);
+	u64 dsq = queue_dsq(queue);
 	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(dsq) : 0;
 	s32 idle;
 
-	write_if_changed(&llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)], 1);
+	write_if_changed(&llc_ctx_of(llc)->used[queue_class(queue)], 1);
 	set_waiting(llc, 1);
+	vtime = vtime_in(tctx, queue, vtime);
+	/* The DSQ's clock starts with its first task. A wakee may lag a slice. */
+	if (waiting <= 0)
+		WRITE_ONCE(*taken_vtime_of(queue), enq_flags & SCX_ENQ_WAKEUP ? vtime + slice_ns : vtime);
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0, nr_cpus / nr_llcs), vtime,
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
@@ -192,7 +176,7 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	 * successor is of another scheduling class.
 	 */
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && cpu == bpf_get_smp_processor_id() &&
-	    cpu_ctx_of(cpu)->run_pid == p->pid)
+	    llc == llc_of(cpu) && cpu_ctx_of(cpu)->run_pid == p->pid)
 		return;
 	/*
 	 * A CPU that found the DSQ empty before the insertion may be about to
@@ -223,7 +207,7 @@ static __always_inline bool take_shared(s32 cpu, u32 llc, u32 cpu_class)
 		return false;
 	if (!scx_bpf_dsq_move_to_local(bias_dsq_shared(llc, cpu_class), 0))
 		return false;
-	cpu_ctx_of(cpu)->took_shared = 1;
+	cpu_ctx_of(cpu)->took_shared = 1 + queue_index(llc, cpu_class);
 	stat_inc(cpu_class == speed_of(cpu)->cpu_class ? BIAS_STAT_DISPATCH_OWN : BIAS_STAT_DISPATCH_OTHER);
 	return true;
 }

@@ -84,12 +84,15 @@ struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
  * CPUs below the best tier, for the searches of better CPUs: ordered by node,
  * from the worst tier to the best, and by LLC. Each LLC has the part of its
  * node: where it begins, how many CPUs have a worse tier than n, which are the
- * first ones, and the index of the LLC's own first CPU.
+ * first ones, and the index of the LLC's own first CPU. For each class it also
+ * has 1 + the LLC of the node in which biased tasks wait, or 0 if none has CPUs
+ * of that class.
  */
 struct slow_group {
 	u32 first;
 	u32 start;
 	u32 worse[BIAS_NR_TIERS];
+	u32 home[BIAS_NR_CLASSES];
 };
 
 struct slow_list {
@@ -185,7 +188,7 @@ struct cpu_ctx {
 	 */
 	s32 resident_pid __attribute__((aligned(BIAS_CACHE_LINE)));
 	u32 resident_speedup; /* predicted speedup of that task [permille] */
-	u32 took_shared;      /* the next task was the head of a shared DSQ */
+	u32 took_shared;      /* 1 + index of the DSQ whose head runs next, or 0 */
 	u32 yielded;	      /* the running task called sched_yield() */
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
@@ -239,6 +242,8 @@ struct llc_ctx {
 	 * if no task waits.
 	 */
 	u64 waiting_since_ns;
+	/* vtime of the last task taken from each DSQ, see join.bpf.h */
+	u64 taken_vtime[BIAS_NR_CLASSES];
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
@@ -291,6 +296,7 @@ struct task_ctx {
 	u64 cgroup_id;		   /* last cgroup seen, see limit.bpf.h */
 	u32 cgroup_epoch;	   /* cgroups_epoch of that check */
 	u32 inside;		   /* it has a bias in that cgroup */
+	u32 queue;		   /* 1 + index of its last DSQ, see queue.bpf.h */
 };
 
 struct {

@@ -9,20 +9,28 @@
 //! tier to the best, and by LLC. Each LLC knows the part of its node, how many of the first CPUs
 //! there are worse than each tier, and where its own CPUs begin.
 //!
+//! Each LLC also knows where biased tasks wait (`bpf/queue.bpf.h`). A DSQ of a class that no CPU of
+//! the LLC has would be served last, so another LLC of the node is their home.
+//!
 //! # Invariants
 //! The CPUs that an LLC's group has for a tier are exactly those of its node with a worse tier. If
-//! only one tier is listed, the group begins with the LLC's own CPUs.
+//! only one tier is listed, the group begins with the LLC's own CPUs. A home has CPUs of its class,
+//! and an LLC that has some is its own home.
 //!
 //! # Limits
 //! A search from an LLC without such CPUs begins with the first one of the node. With several tiers
 //! listed it may begin with CPUs of another LLC.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use crate::ffi;
 
 /// Number of tiers.
 const TIERS: usize = ffi::BIAS_NR_TIERS as usize;
+
+/// Number of classes.
+const CLASSES: usize = ffi::BIAS_NR_CLASSES as usize;
 
 /// A CPU and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +54,9 @@ pub struct Group {
     pub start: u32,
     /// Number of CPUs with a worse tier than each tier.
     pub worse: [u32; TIERS],
+    /// For each class, 1 + the LLC with such CPUs in whose DSQ the LLC's tasks wait. This is the LLC
+    /// itself, or else one of its node, or 0 if there is none.
+    pub home: [u32; CLASSES],
 }
 
 /// The list and its groups.
@@ -55,6 +66,19 @@ pub struct SlowGroups {
     pub cpus: Vec<u32>,
     /// Group of each LLC, by index.
     pub groups: Vec<Group>,
+}
+
+/// Return the homes of `here`'s LLC. LLCs without a class share those of their node that have it.
+fn homes(places: &[Place], here: &Place) -> [u32; CLASSES] {
+    std::array::from_fn(|class| {
+        let with: BTreeSet<u32> = places
+            .iter()
+            .filter(|place| place.node == here.node && (place.tier / ffi::BIAS_CLASS_TIERS) as usize == class)
+            .map(|place| place.llc)
+            .collect();
+        let other = || with.iter().nth(here.llc as usize % with.len().max(1));
+        with.get(&here.llc).or_else(other).map_or(0, |llc| llc + 1)
+    })
 }
 
 impl SlowGroups {
@@ -77,6 +101,7 @@ impl SlowGroups {
                 first: first as u32,
                 start: group.iter().position(|other| other.llc == place.llc).unwrap_or(0) as u32,
                 worse,
+                home: homes(&places, place),
             };
         }
         Self { cpus: listed.iter().map(|place| place.cpu).collect(), groups }
@@ -111,6 +136,37 @@ mod tests {
                     let mut members = list.cpus[from..from + group.worse[tier as usize] as usize].to_vec();
                     members.sort_unstable();
                     prop_assert_eq!(members, expected);
+                }
+            }
+        }
+
+        #[test]
+        fn a_home_is_near_and_has_the_class(
+            tiers in prop::collection::vec(0_u32..4, 1..64),
+            llcs in 1_u32..9,
+            nodes in 1_u32..4,
+        ) {
+            let place = |(cpu, tier): (usize, &u32)| {
+                let llc = cpu as u32 % llcs;
+                Place { cpu: cpu as u32, llc, node: llc % nodes, tier: *tier }
+            };
+            let places: Vec<Place> = tiers.iter().enumerate().map(place).collect();
+            let list = SlowGroups::new(places.clone());
+            for here in &places {
+                for class in 0..2 {
+                    let has = |llc: Option<u32>, node: u32| {
+                        let fits = |other: &Place| {
+                            other.tier / 2 == class && other.node == node && llc.is_none_or(|llc| other.llc == llc)
+                        };
+                        places.iter().any(fits)
+                    };
+                    match list.groups[here.llc as usize].home[class as usize].checked_sub(1) {
+                        Some(home) if home == here.llc => prop_assert!(has(Some(home), here.node)),
+                        Some(home) => {
+                            prop_assert!(has(Some(home), here.node) && !has(Some(here.llc), here.node));
+                        }
+                        None => prop_assert!(!has(None, here.node)),
+                    }
                 }
             }
         }

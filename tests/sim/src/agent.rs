@@ -104,8 +104,8 @@ fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
         let slow = SlowGroups::new(places);
         let list = &mut *unit.slow_lists.add(copy);
         list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
-        for (into, Group { first, start, worse }) in list.groups.iter_mut().zip(slow.groups) {
-            (into.first, into.start, into.worse) = (first, start, worse);
+        for (into, Group { first, start, worse, home }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.start, into.worse, into.home) = (first, start, worse, home);
         }
         let costs = &mut *unit.class_costs.add(copy);
         for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {

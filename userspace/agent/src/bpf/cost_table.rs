@@ -41,8 +41,8 @@ pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
     let slow = SlowGroups::new(places);
     if let Some(list) = bss.slow_lists.get_mut(copy) {
         list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
-        for (into, Group { first, start, worse }) in list.groups.iter_mut().zip(slow.groups) {
-            (into.first, into.start, into.worse) = (first, start, worse);
+        for (into, Group { first, start, worse, home }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.start, into.worse, into.home) = (first, start, worse, home);
         }
     }
     if let Some(costs) = bss.class_costs.get_mut(copy) {
