@@ -54,6 +54,13 @@ static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
+/* Store @value, but only if it changes: the cache line is shared. */
+static __always_inline void write_if_changed(u32 *word, u32 value)
+{
+	if (READ_ONCE(*word) != value)
+		WRITE_ONCE(*word, value);
+}
+
 /* Return the entry of @cpu in the table in force. */
 static __always_inline const struct bias_speed *speed_of(s32 cpu)
 {

@@ -138,6 +138,24 @@ __noinline int refresh_clock(u64 now)
 }
 
 /*
+ * Work [ns] after which a CPU advances the global vtime. Every CPU writes that
+ * word, so a write at each charge would not scale.
+ */
+#define SHARED_WORK_NS 1000000
+
+/* Advance the global vtime by @work_ns, which the CPU of @cctx has done. */
+static __always_inline void share_work(struct cpu_ctx *cctx, u64 work_ns)
+{
+	cctx->unshared_ns += work_ns;
+	if (cctx->unshared_ns < SHARED_WORK_NS)
+		return;
+	if (!READ_ONCE(clock_holds))
+		__sync_fetch_and_add(&vtime_now, bias_clock_advance(cctx->unshared_ns,
+								    READ_ONCE(total_weight), nr_cpus));
+	cctx->unshared_ns = 0;
+}
+
+/*
  * Charge @p, which runs or just ran on @cpu. Its run time must be up to date,
  * as it is in stopping, tick and dispatch.
  */
@@ -152,9 +170,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 		return;
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_rate : cctx->run_rate);
-	if (!READ_ONCE(clock_holds))
-		__sync_fetch_and_add(&vtime_now,
-				     bias_clock_advance(work_ns, READ_ONCE(total_weight), nr_cpus));
+	share_work(cctx, work_ns);
 	weight = effective_weight(p, true);
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, weight);
 	scx_bpf_task_set_dsq_vtime(p, vtime);
@@ -239,7 +255,7 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	 * Drop a request that was for the task before, but keep one that waited
 	 * for the return of @p, see swap.bpf.h.
 	 */
-	if (cctx->move_pid != p->pid) {
+	if (cctx->move_pid != p->pid && (cctx->move_to || cctx->move_pid)) {
 		cctx->move_to = 0;
 		cctx->move_pid = 0;
 	}

@@ -43,14 +43,14 @@ static __always_inline void average_tick(const struct cpu_ctx *cctx)
 	if (!cctx->run_speedup)
 		return;
 	average = bias_average_step(READ_ONCE(average_speedup), cctx->run_speedup);
-	WRITE_ONCE(average_speedup, average);
+	write_if_changed(&average_speedup, average);
 	/*
 	 * Write a fixed band, too: the agent may have fixed it while another
 	 * CPU wrote an adaptive one.
 	 */
 	high = fixed_high;
-	WRITE_ONCE(band_low, high ? fixed_low : bias_band_low(average));
-	WRITE_ONCE(band_high, high ? high : bias_band_high(average));
+	write_if_changed(&band_low, high ? fixed_low : bias_band_low(average));
+	write_if_changed(&band_high, high ? high : bias_band_high(average));
 }
 
 /* Return the bias of the task of @tctx. */

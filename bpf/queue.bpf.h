@@ -55,13 +55,6 @@
 /* Tasks of other affinities that a search for a DSQ's head passes over. */
 #define MAX_PASSED 32
 
-/* Store @value, but only if it changes: the cache line is shared. */
-static __always_inline void write_if_changed(u32 *word, u32 value)
-{
-	if (READ_ONCE(*word) != value)
-		WRITE_ONCE(*word, value);
-}
-
 /* Set shared_waiting() of @llc to @waiting, and count the LLCs that have it. */
 static __always_inline void set_waiting(u32 llc, u32 waiting)
 {

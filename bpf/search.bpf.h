@@ -179,7 +179,7 @@ __noinline int search_to_pull(s32 cpu)
 	if (from < 0 && offered >= 0 && tier_of(offered) > tier_of(cpu) &&
 	    could_move(cpu_ctx_of(offered), cpu))
 		from = offered;
-	WRITE_ONCE(cpu_ctx_of(cpu)->offered, 0);
+	write_if_changed(&cpu_ctx_of(cpu)->offered, 0);
 	return from;
 }
 

@@ -196,6 +196,7 @@ struct cpu_ctx {
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
 	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */
 	u64 ran_ns;	   /* time charged since then */
+	u64 unshared_ns;   /* work that vtime_now does not contain yet */
 	u64 burst_ns;	   /* average run time of tasks that slept here */
 	u32 sync_wakeups;  /* synchronous wakeups made here */
 	u32 looked_slow;   /* where the next search for a task begins */

@@ -13,7 +13,7 @@
 
 struct sim_host *sim_host;
 void *sim_kernel;
-u64 sim_steps;
+u64 sim_steps, sim_atomics;
 u32 sim_linux_version;
 bool sim_preempt_rcu;
 bool __scx_prolog_disables_migration;
@@ -66,6 +66,7 @@ static struct sim_unit unit = {
     .vtime_now = &vtime_now,
     .total_weight = &total_weight,
     .steps = &sim_steps,
+    .atomics = &sim_atomics,
     .linux_version = &sim_linux_version,
     .preempt_rcu = &sim_preempt_rcu,
     .prolog_disables_migration = &__scx_prolog_disables_migration,

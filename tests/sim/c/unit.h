@@ -46,7 +46,7 @@ struct sim_unit {
 	struct group_ctx *groups;
 	u32 nr_groups;
 	u64 *vtime_now, *total_weight;
-	u64 *steps;
+	u64 *steps, *atomics;
 
 	/* configuration of the kernel */
 	u32 *linux_version;

@@ -27,9 +27,12 @@ const SHARED: std::ops::Range<usize> = offset_of!(cpu_ctx, move_to)..offset_of!(
 impl Kernel {
     /// Check a store of the present CPU to a global of `bpf/`.
     pub(crate) fn check_writer(&self, address: usize) {
-        let Some(at) = address.checked_sub(self.unit().cpu_ctxs as usize) else { return };
+        let at = address.wrapping_sub(self.unit().cpu_ctxs as usize);
         let (owner, field) = (at / size_of::<cpu_ctx>(), at % size_of::<cpu_ctx>());
         let here = self.here.get();
+        if owner != here || SHARED.contains(&field) {
+            self.counters.shared_stores.set(self.counters.shared_stores.get() + 1);
+        }
         let Some(cpu) = self.cpus.get(owner) else { return };
         if owner != here && !SHARED.contains(&field) && cpu.locked_by.get() != Some(here) {
             self.broken("writer", format!("CPU {here} writes byte {field} of CPU {owner}'s cpu_ctx"));

@@ -202,7 +202,8 @@ fn servers_do_not_wait_behind_a_crowd() {
         let rng = Rng::new(1);
         for _ in 0..servers {
             let work = Op::Run { stack: stacks::MIXED, work_ns: 200_000 };
-            let ops = (0..200).flat_map(|_| [work.clone(), Op::Sleep { ns: rng.within(1_000_000, 3_000_000) }]);
+            let ops =
+                (0..200).flat_map(|_| [work.clone(), Op::Sleep { ns: rng.within(1_000_000, 3_000_000) }]);
             case.tasks.push(TaskSpec::new(Program { ops: ops.collect(), repeat: true }));
         }
         let kernel = Kernel::new(case, Image::Plain).unwrap();

@@ -61,13 +61,11 @@ fn the_largest_machine() {
     assert!(figures.switches > 100_000);
 }
 
-#[test]
-#[ignore = "takes half a minute: reports figures"]
-fn work_per_switch() {
-    // Each node has as many fast CPUs as slow ones, or searches would find nothing to visit. First
-    // in each LLC, and then in LLCs of their own.
+/// Machines of 8 to 1 024 CPUs, and their numbers of CPUs. Each node has as many fast CPUs as slow
+/// ones, or searches would find nothing to visit. First in each LLC, and then in LLCs of their own.
+fn machines() -> Vec<(String, usize)> {
     let times = |of: &str, times: usize| vec![of; times].join("+");
-    for (machine, cpus) in [
+    vec![
         ("4P+4E".to_owned(), 8),
         (format!("{},llcs=8", times("4P+4E", 8)), 64),
         (format!("{},llcs=32,nodes=2", times("4P+4E", 32)), 256),
@@ -75,9 +73,16 @@ fn work_per_switch() {
         ("32P+32E,llcs=4".to_owned(), 64),
         (format!("{},llcs=16,nodes=2", times("64P+64E", 2)), 256),
         (format!("{},llcs=64,nodes=8", times("64P+64E", 8)), 1024),
-    ] {
+    ]
+}
+
+/// Sums of [`measure`] over loads of 1 s. A small machine has so few tasks that their periods
+/// matter, so it gets many loads.
+#[test]
+#[ignore = "takes half a minute: reports figures"]
+fn work_per_switch() {
+    for (machine, cpus) in machines() {
         for per_cpu in [1, 4] {
-            // A small machine has so few tasks that their periods matter: take many loads.
             let [mut switches, mut steps, mut visits] = [0.0; 3];
             for seed in 0..(256 / cpus as u64).max(1) {
                 let case = Case { duration_ns: 1_000_000_000, ..mixed(&machine, cpus * per_cpu, seed) };
@@ -92,5 +97,25 @@ fn work_per_switch() {
                 visits / switches,
             );
         }
+    }
+}
+
+/// Writes to words that several CPUs write, with four tasks a CPU.
+#[test]
+#[ignore = "takes a minute: reports figures"]
+fn shared_writes_per_switch() {
+    for (machine, cpus) in machines() {
+        let [mut switches, mut writes] = [0, 0];
+        for seed in 0..(64 / cpus as u64).max(1) {
+            let case = Case { duration_ns: 300_000_000, ..mixed(&machine, cpus * 4, seed) };
+            let kernel = Kernel::new(case, Image::Traced).unwrap();
+            kernel.run().unwrap();
+            switches += kernel.counts_so_far().1;
+            writes += kernel.shared_writes();
+        }
+        println!(
+            "{cpus:>5} CPUs: {switches:>9} switches, {:.2} shared writes each",
+            writes as f64 / switches as f64
+        );
     }
 }

@@ -57,6 +57,8 @@ pub struct Totals {
     pub switches: Cell<u64>,
     /// DSQs that ops.dispatch asked for a task.
     pub visits: Cell<u64>,
+    /// Stores to words that several CPUs write.
+    pub shared_stores: Cell<u64>,
     /// Callbacks.
     pub callbacks: Cell<u64>,
 }
@@ -163,6 +165,15 @@ impl Kernel {
     #[must_use]
     pub fn perfetto(&self) -> String {
         self.trace.perfetto()
+    }
+
+    /// Return how often `bpf/` has written to words that other CPUs write, too. Only the traced
+    /// variant counts stores other than atomic operations.
+    #[must_use]
+    pub fn shared_writes(&self) -> u64 {
+        // SAFETY: a global of the loaded scheduler; no BPF code runs now.
+        let atomics = unsafe { *self.unit().atomics };
+        atomics + self.counters.shared_stores.get()
     }
 
     /// Return the numbers of events, switches, DSQs visited, and steps of bounded loops so far.
