@@ -141,17 +141,17 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 }
 
 /*
- * Request that @who on @from migrates to @to, where @partner runs, and @partner
- * in exchange to @from. If @who is preempted for a moment, the request waits
+ * Request that @task on @from migrates to @to, where @partner runs, and @partner
+ * in exchange to @from. If @task is preempted for a moment, the request waits
  * for it.
  */
-static __always_inline void request_swap(struct task_struct *who, s32 from, struct task_struct *partner,
+static __always_inline void request_swap(struct task_struct *task, s32 from, struct task_struct *partner,
 					 s32 to)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(from);
-	bool runs = is_running(who, from);
+	bool runs = is_running(task, from);
 
-	WRITE_ONCE(cctx->move_pid, who->pid);
+	WRITE_ONCE(cctx->move_pid, task->pid);
 	WRITE_ONCE(cctx->move_partner, partner->pid);
 	WRITE_ONCE(cctx->move_to, (to + 1) | MOVE_SWAP | MOVE_AGENT);
 	if (runs)

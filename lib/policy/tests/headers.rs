@@ -115,7 +115,7 @@ proptest! {
         let now = vtime.wrapping_add(back);
         let start = c!(bias_wakeup_vtime(vtime, now, lag));
         prop_assert!(now.wrapping_sub(start) <= lag.max(back.min(lag)));
-        prop_assert!(!c!(bias_vtime_before(start, vtime)), "nobody is sent back");
+        prop_assert!(!c!(bias_vtime_before(start, vtime)), "no task goes back");
     }
 
     #[test]
@@ -238,7 +238,7 @@ proptest! {
         let vtime = c!(bias_queue_vtime(now.wrapping_add(ahead), now, most));
         prop_assert_eq!(vtime.wrapping_sub(now), ahead.min(most));
         let behind = now.wrapping_sub(ahead);
-        prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "who is behind stays there");
+        prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "a task that is behind stays there");
     }
 
     /// The bound on a waiting task's vtime covers the charge of a whole slice, unless its weight is

@@ -37,7 +37,7 @@ fn limits_bias(kernel: &str) {
     expect.holds("two threads have a bias", status["scope"]["cgroups"][0]["threads"] == 2);
     for policies in ["begun", "end"] {
         let text = results.text(&format!("{policies}.policies"));
-        expect.holds(&format!("{policies}: nobody's policy is changed: {text:?}"), text == "0\n0\n0\n");
+        expect.holds(&format!("{policies}: no task's policy changes: {text:?}"), text == "0\n0\n0\n");
     }
     let refused = (results.text("refused"), results.text("refused.code"));
     expect.holds(
@@ -46,11 +46,11 @@ fn limits_bias(kernel: &str) {
     );
     let gone = results.text("gone");
     expect.holds(
-        &format!("a cgroup that is gone is told: {gone:?}"),
+        &format!("a message names a cgroup that is gone: {gone:?}"),
         gone.contains("/out: not there; it is opted in when it appears"),
     );
     let back = results.text("back");
-    expect.holds(&format!("made anew it is opted in again: {back:?}"), back.contains("/out: 1 thread"));
+    expect.holds(&format!("created again it is opted in again: {back:?}"), back.contains("/out: 1 thread"));
     let code = results.text("code");
     expect.holds(&format!("it ends with {code:?}"), code.trim() == "0");
     let complaints = results.text("complaints");

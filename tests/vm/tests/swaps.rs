@@ -84,7 +84,7 @@ fn when_a_placement_is_mended_is_read_from_a_trace() {
     // Task 33 chases. The second task arrives at 200 ms, leaves, and arrives for good.
     let late = [(9950, 0, 21), (10_200, 1, 22), (10_210, 2, 22), (10_230, 1, 22), (10_900, 3, 33)];
     assert_eq!(trace(&late), Some(230.0));
-    assert_eq!(trace(&late[..4]), None, "nobody knows whether it stays");
+    assert_eq!(trace(&late[..4]), None, "it may not stay");
     assert_eq!(trace(&[(9950, 0, 21), (9960, 1, 22), (11_000, 3, 33)]), Some(0.0));
     assert_eq!(trace(&[(9950, 0, 21), (11_000, 3, 33)]), None);
     // A later move away does not change the result.
@@ -114,7 +114,7 @@ fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
     let none = results.number("none.status", "/statistics/moved");
     expect.at_most("with neither, moves", none, 0.0);
     let why = results.text("none.swaps.txt");
-    expect.holds(&format!("and why is told: {why:?}"), why.contains("--no-swap"));
+    expect.holds(&format!("and a message says why: {why:?}"), why.contains("--no-swap"));
     clean(&results, &mut expect, "none");
     expect.judge();
 }

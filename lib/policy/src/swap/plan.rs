@@ -103,17 +103,17 @@ fn swap_of(pair: &Pair, valuation: &Valuation) -> (i64, Swap) {
     (net, swap)
 }
 
-/// Return the move of `who` to the CPU of `other`, and its net gain [reference ns].
-fn move_of(who: &Candidate, other: &Candidate, valuation: &Valuation) -> (Move, i64) {
-    let to_permille = who.time_on(other.cost_permille);
+/// Return the move of `candidate` to the CPU of `other`, and its net gain [reference ns].
+fn move_of(candidate: &Candidate, other: &Candidate, valuation: &Valuation) -> (Move, i64) {
+    let to_permille = candidate.time_on(other.cost_permille);
     let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;
     let one = Move {
-        pid: who.runner.pid,
-        from: who.cpu.cpu,
+        pid: candidate.runner.pid,
+        from: candidate.cpu.cpu,
         to: other.cpu.cpu,
-        stack_permille: who.stack_permille,
-        before_ppm: progress_ppm(who.time_permille),
+        stack_permille: candidate.stack_permille,
+        before_ppm: progress_ppm(candidate.time_permille),
         after_ppm: progress_ppm(to_permille),
     };
-    (one, valuation.gains(who.time_permille, to_permille))
+    (one, valuation.gains(candidate.time_permille, to_permille))
 }

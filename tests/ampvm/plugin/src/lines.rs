@@ -282,7 +282,7 @@ mod tests {
         let lines = Lines::new();
         let (mut a, mut b) = (Shared::default(), Shared::default());
         lines.access(0, 5, true, &mut a);
-        assert!(a.take().is_empty(), "nobody else has it");
+        assert!(a.take().is_empty(), "no other CPU has it");
         lines.access(1, 5, false, &mut b);
         assert_eq!(lines.settle(vec![(1, b.take())], 2), [0, 1000], "from the first");
         lines.access(0, 5, false, &mut a);

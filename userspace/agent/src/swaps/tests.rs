@@ -147,7 +147,7 @@ fn a_swap_that_a_queue_undoes_is_made_again_soon_and_less_and_less_often() {
     };
     undo(&fake);
     let first_ms = mended_ms(&mut swaps, &mut fake);
-    assert!(first_ms <= 150, "{first_ms} ms, and not as long as one rests who was moved on purpose");
+    assert!(first_ms <= 150, "{first_ms} ms, not as long as a task rests that was migrated on purpose");
     let mut waits_ms = Vec::new();
     for _ in 0..6 {
         undo(&fake);
