@@ -150,8 +150,8 @@ static __always_inline void share_work(struct cpu_ctx *cctx, u64 work_ns)
 	if (cctx->unshared_ns < SHARED_WORK_NS)
 		return;
 	if (!READ_ONCE(clock_holds))
-		__sync_fetch_and_add(&vtime_now, bias_clock_advance(cctx->unshared_ns,
-								    READ_ONCE(total_weight), nr_cpus));
+		__sync_fetch_and_add(&vtime_now,
+				     bias_clock_advance(cctx->unshared_ns, READ_ONCE(total_weight), nr_cpus));
 	cctx->unshared_ns = 0;
 }
 

@@ -30,8 +30,8 @@
 #include "queue.bpf.h"
 
 /*
- * Limit the lag and the lead of @p, which is enqueued on @cpu. If it wakes while
- * tasks wait, its lag is that behind those tasks.
+ * Limit the lag and the lead of @p, which is enqueued on @cpu. If it wakes
+ * while tasks wait, its lag is that behind those tasks.
  */
 static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wakeup)
 {
@@ -40,8 +40,8 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 	if (wakeup && any_waiting())
 		vtime = joined_vtime(p, cpu);
 	else
-		vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now,
-					  wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
+		vtime =
+		    bias_wakeup_vtime(p->scx.dsq_vtime, now, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
 	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + 2 * slice_ns, vtime))
 		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p, false)));

@@ -24,8 +24,8 @@
  * MAX_LAG_SLICES and a slice behind the global vtime.
  *
  * Limits
- * Unless they wake, tasks compete by the global vtime alone. A lost race costs a
- * clock one step.
+ * Unless they wake, tasks compete by the global vtime alone. A lost race costs
+ * a clock one step.
  */
 #ifndef BIAS_JOIN_BPF_H
 #define BIAS_JOIN_BPF_H

@@ -184,7 +184,8 @@ static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 	       !(cctx->run_flags & RUN_TICKED) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
-	       !due_before(cpu, cctx, bias_wakeup_vtime(p->scx.dsq_vtime, competing_now(p, cpu), slice_ns) - slice_ns);
+	       !due_before(cpu, cctx,
+			   bias_wakeup_vtime(p->scx.dsq_vtime, competing_now(p, cpu), slice_ns) - slice_ns);
 }
 
 /*

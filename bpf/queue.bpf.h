@@ -15,13 +15,13 @@
  * A task waits in a DSQ of its previous CPU's LLC. Its bias decides which
  * (classify.bpf.h, join.bpf.h): slow-biased tasks wait in the slow DSQ, all
  * others in the fast DSQ. If its affinity excludes one class, it waits in the
- * DSQ of the other class. A CPU serves its own class first. It serves the other class if
- * its own DSQ is empty or if the lag in the other one exceeds a gap.
+ * DSQ of the other class. A CPU serves its own class first. It serves the other
+ * class if its own DSQ is empty or if the lag in the other one exceeds a gap.
  *
- * For the DSQs of its own LLC, dispatch always asks the kernel. The only lasting
- * flag says whether a DSQ was ever used. It saves a hash lookup per switch on
- * machines without slow-biased or pinned tasks. After the insertion the kernel
- * also kicks the CPU that enqueue chose.
+ * For the DSQs of its own LLC, dispatch always asks the kernel. The only
+ * lasting flag says whether a DSQ was ever used. It saves a hash lookup per
+ * switch on machines without slow-biased or pinned tasks. After the insertion
+ * the kernel also kicks the CPU that enqueue chose.
  *
  * The field `waiting` serves decisions in which a wrong answer costs fairness
  * or time for a moment only. enqueue sets it. A dispatch that finds nothing and
@@ -156,7 +156,7 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	write_if_changed(&llc_ctx_of(llc)->used[queue_class(queue)], 1);
 	set_waiting(llc, 1);
 	vtime = vtime_in(tctx, queue, vtime);
-	/* The DSQ's clock starts with its first task. A wakee may lag a slice. */
+	/* Start the DSQ's clock. A wakee may lag by a slice. */
 	if (waiting <= 0)
 		WRITE_ONCE(*taken_vtime_of(queue), enq_flags & SCX_ENQ_WAKEUP ? vtime + slice_ns : vtime);
 	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0, nr_cpus / nr_llcs), vtime,

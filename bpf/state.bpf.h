@@ -173,7 +173,7 @@ struct cpu_ctx {
 	 * another CPU clears it.
 	 */
 	u32 awaits;
-	u32 offered;	     /* 1 + CPU that woke this one to be pulled from, or 0 */
+	u32 offered;	     /* 1 + CPU that woke this one to pull, or 0 */
 	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
 	s32 move_partner;    /* the task that comes here in exchange */
 	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
@@ -188,7 +188,7 @@ struct cpu_ctx {
 	 */
 	s32 resident_pid __attribute__((aligned(BIAS_CACHE_LINE)));
 	u32 resident_speedup; /* predicted speedup of that task [permille] */
-	u32 took_shared;      /* 1 + index of the DSQ whose head runs next, or 0 */
+	u32 took_shared;      /* 1 + index of the DSQ that was served, or 0 */
 	u32 yielded;	      /* the running task called sched_yield() */
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
@@ -297,7 +297,7 @@ struct task_ctx {
 	u64 cgroup_id;		   /* last cgroup seen, see limit.bpf.h */
 	u32 cgroup_epoch;	   /* cgroups_epoch of that check */
 	u32 inside;		   /* it has a bias in that cgroup */
-	u32 queue;		   /* 1 + index of its last DSQ, see queue.bpf.h */
+	u32 queue;		   /* 1 + index of its last DSQ */
 };
 
 struct {

@@ -141,9 +141,9 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 }
 
 /*
- * Request that @task on @from migrates to @to, where @partner runs, and @partner
- * in exchange to @from. If @task is preempted for a moment, the request waits
- * for it.
+ * Request that @task on @from migrates to @to, where @partner runs, and
+ * @partner in exchange to @from. If @task is preempted for a moment, the
+ * request waits for it.
  */
 static __always_inline void request_swap(struct task_struct *task, s32 from, struct task_struct *partner,
 					 s32 to)

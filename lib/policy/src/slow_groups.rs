@@ -54,8 +54,8 @@ pub struct Group {
     pub start: u32,
     /// Number of CPUs with a worse tier than each tier.
     pub worse: [u32; TIERS],
-    /// For each class, 1 + the LLC with such CPUs in whose DSQ the LLC's tasks wait. This is the LLC
-    /// itself, or else one of its node, or 0 if there is none.
+    /// For each class, 1 + the LLC with such CPUs in whose DSQ the LLC's tasks wait. This is the
+    /// LLC itself, or else one of its node, or 0 if there is none.
     pub home: [u32; CLASSES],
 }
 

@@ -30,8 +30,8 @@ for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
 done 2>/dev/null
 echo 0 >/sys/kernel/rcu_expedited
 
-# QEMU now and then leaves a CPU without a timer, and a task that sleeps there never wakes. On a busy
-# host the kernel may find its clocks too poor for timers finer than a tick. Find out now.
+# QEMU now and then leaves a CPU without a timer, and a task that sleeps there never wakes. On a
+# busy host the kernel may find its clocks too poor for timers finer than a tick. Find out now.
 mkdir -p /run/bias
 cpus=0
 for cpu in /sys/devices/system/cpu/cpu[0-9]*; do

@@ -136,7 +136,10 @@ fn opted_in(kernel: &str, crowd: usize) {
     expect.at_most(&format!("{crowd} threads were switched [ms]"), crowd_ms, most_ms);
     let status = results.text("status");
     expect.holds(&format!("status names the mode: {status}"), status.contains("for opted-in cgroups"));
-    expect.holds("status counts threads that keep their policy", status.contains("1 real-time thread keeps its policy"));
+    expect.holds(
+        "status counts threads that keep their policy",
+        status.contains("1 real-time thread keeps its policy"),
+    );
     // The deadline server exists from 7.2 on.
     expect.holds("starving is warned of where it can happen", status.contains("starve") == (kernel < "7.2"));
     expect.holds(

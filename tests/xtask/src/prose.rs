@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn banned_words_are_found_in_comments_and_strings() {
         assert_eq!(lines("a.h", "/*\n * Nobody, not *nobody*.\n */\n"), [2]);
-        let text = "// Whoever, not `nobody`\nlet nobody = 1;\n// it goes to and\n// renewed\n/// to and fro\n";
+        let text =
+            "// Whoever, not `nobody`\nlet nobody = 1;\n// it goes to and\n// renewed\n/// to and fro\n";
         assert_eq!(lines("a.rs", text), [1, 5]);
         assert_eq!(lines("a.rs", "let nobody = f(\"of\", \"late\");\nf(\"runs anew\");\n"), [1, 2]);
         assert_eq!(lines("a.sh", "# anew\nnobody=1\necho \"$x\" \"anew\"\n"), [1, 3]);

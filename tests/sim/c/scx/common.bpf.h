@@ -22,9 +22,10 @@ extern void *sim_kernel __attribute__((visibility("hidden")));
 /* Steps of bounded loops so far. */
 /* Atomic operations so far. All are on words that several CPUs write. */
 extern u64 sim_atomics __attribute__((visibility("hidden")));
-#define __sync_fetch_and_add(word, by)                (sim_atomics++, __sync_fetch_and_add(word, by))
-#define __sync_lock_test_and_set(word, value)         (sim_atomics++, __sync_lock_test_and_set(word, value))
-#define __sync_val_compare_and_swap(word, old, value) (sim_atomics++, __sync_val_compare_and_swap(word, old, value))
+#define __sync_fetch_and_add(word, by)	      (sim_atomics++, __sync_fetch_and_add(word, by))
+#define __sync_lock_test_and_set(word, value) (sim_atomics++, __sync_lock_test_and_set(word, value))
+#define __sync_val_compare_and_swap(word, old, value)                                                        \
+	(sim_atomics++, __sync_val_compare_and_swap(word, old, value))
 extern u64 sim_steps __attribute__((visibility("hidden")));
 
 int snprintf(char *restrict text, size_t size, char *restrict format, ...);

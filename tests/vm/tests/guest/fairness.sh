@@ -35,7 +35,8 @@ nices() {
 	kill $five $zero; wait $five $zero
 }
 nices quiet
-# Beside a task of next to no weight and one of much, each alone on a CPU, and one of another scheduling class that takes theirs away at times.
+# Beside a task of next to no weight and one of much, each alone on a CPU, and one of another
+# scheduling class that takes their CPU at times.
 taskset -c 2 chrt -i 0 sh -c 'while :; do :; done' & alone=$!
 taskset -c 3 nice -n -15 sh -c 'while :; do :; done' & alone="$alone $!"
 taskset -c 1 chrt -f 1 sh -c 'while :; do i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); done; sleep 0.1; done' & fifo=$!

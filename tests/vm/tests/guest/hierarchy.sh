@@ -16,8 +16,8 @@ usage() {
 	echo "$before $after" | awk '{printf "{\"us\": ["; for (i = 1; i <= NF / 2; i++) printf "%s%d", (i > 1 ? ", " : ""), $(NF / 2 + i) - $i; print "]}"}' >"$OUT/$name.json"
 }
 
-# Cgroup `deep` has its tasks 14 levels down. Its sixth level has weight 10000, which must not affect
-# the levels above.
+# Cgroup `deep` has its tasks 14 levels down. Its sixth level has weight 10000, which must not
+# affect the levels above.
 group beside; group deep; path=deep
 for level in 2 3 4 5 6 7 8 9 10 11 12 13 14; do
 	echo +cpu >$path/cgroup.subtree_control

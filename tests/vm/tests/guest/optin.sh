@@ -44,7 +44,8 @@ $BIAS cgroup add $cg/late >$OUT/added.list; look added
 $BIAS cgroup remove $cg/late >$OUT/removed.list; look removed
 for bad in $cg /tmp $cg/none; do $BIAS cgroup add $bad >/dev/null 2>>$OUT/refused; echo $? >>$OUT/refused.codes; done
 
-# A service that starts again has another cgroup of the same path. One in the configuration need not exist yet.
+# A service that starts again has another cgroup of the same path. One in the configuration need
+# not exist yet.
 printf 'capacity_file = "/run/capacity.json"\ncgroups = ["/sys/fs/cgroup/in", "/sys/fs/cgroup/unborn"]\n' >/run/conf.toml
 kill -INT $bias; wait $bias
 bias_once=$SCHED; SCHED="$BIAS --config /run/conf.toml"; load; SCHED=$bias_once

@@ -58,8 +58,8 @@ alone)
 	unload alone
 	;;
 beside)
-	# A shell starts a program ten times a second, which takes a fifth of a CPU at this pace. A part
-	# without swaps follows.
+	# A shell starts a program ten times a second, which takes a fifth of a CPU at this pace. A
+	# part without swaps follows.
 	load --no-pull
 	(while :; do sleep 0.1; done) & shell=$!
 	worst beside "$2"
@@ -70,8 +70,8 @@ beside)
 	unload none
 	;;
 short)
-	# Tasks of both kinds live for a fraction of a second, so the agent plans for tasks that end. This
-	# measures no time, so it runs unpaced.
+	# Tasks of both kinds live for a fraction of a second, so the agent plans for tasks that
+	# end. This measures no time, so it runs unpaced.
 	load --no-pull --swap-interval-ms 20 --window-instructions 10000
 	"$AMPCTL" stop
 	for lane in 1 2 3 4; do

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Sourced by the other unit_*.sh: a systemd that is the init of a container in the guest. It starts
-# none of the services that the host has installed. The container has directories of its own, because
-# the guest's are the host's, read-only. `props NAME` records systemd's view of the unit.
+# none of the services that the host has installed. The container has directories of its own,
+# because the guest's are the host's, read-only. `props NAME` records systemd's view of the unit.
 # "$1" is the file of the unit.
 
 unit=/run/systemd/system; conf=/etc/scx_bias.toml

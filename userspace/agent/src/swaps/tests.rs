@@ -318,7 +318,7 @@ fn limits_are_kept() {
     }
     let mut fake = FakeKernel::worst();
     swaps().step(fake.now_ns.get(), &mut fake);
-    assert_eq!(fake.asked.borrow().len(), 0, "nobody has run for long enough to be compared");
+    assert_eq!(fake.asked.borrow().len(), 0, "no task has run for long enough to be compared");
 }
 
 #[test]
