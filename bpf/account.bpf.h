@@ -143,16 +143,22 @@ __noinline int refresh_clock(u64 now)
  */
 #define SHARED_WORK_NS 1000000
 
-/* Advance the global vtime by @work_ns, which the CPU of @cctx has done. */
-static __always_inline void share_work(struct cpu_ctx *cctx, u64 work_ns)
+/*
+ * Advance the global vtime by @work_ns, which @cpu has done. Return 0. This
+ * function is global so that the verifier checks it once.
+ */
+__noinline int share_work(s32 cpu, u64 work_ns)
 {
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
 	cctx->unshared_ns += work_ns;
 	if (cctx->unshared_ns < SHARED_WORK_NS)
-		return;
+		return 0;
 	if (!READ_ONCE(clock_holds))
 		__sync_fetch_and_add(&vtime_now,
 				     bias_clock_advance(cctx->unshared_ns, READ_ONCE(total_weight), nr_cpus));
 	cctx->unshared_ns = 0;
+	return 0;
 }
 
 /*
@@ -170,7 +176,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 		return;
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_rate : cctx->run_rate);
-	share_work(cctx, work_ns);
+	share_work(cpu, work_ns);
 	weight = effective_weight(p, true);
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, weight);
 	scx_bpf_task_set_dsq_vtime(p, vtime);
@@ -238,6 +244,29 @@ __noinline int refresh_affinity(s32 cpu)
 }
 
 /*
+ * Settle what preceded the start of task @pid of @vtime on @cpu. Drop a request
+ * that was for the task before, but keep one that waited for the return of this
+ * one, see swap.bpf.h. Move the clock of the DSQ that the task was taken from
+ * and the global vtime up to its vtime. Return 0. This function is global so
+ * that the verifier checks it once.
+ */
+__noinline int settle_start(s32 cpu, s32 pid, u64 vtime)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	if ((cctx->move_to | cctx->move_pid) && cctx->move_pid != pid) {
+		cctx->move_to = 0;
+		cctx->move_pid = 0;
+	}
+	if (cctx->took_shared) {
+		note_taken(cctx->took_shared - 1, vtime);
+		advance_vtime_now(vtime);
+		cctx->took_shared = 0;
+	}
+	return 0;
+}
+
+/*
  * Start to account for @p, which begins to run on @cpu. @tctx is NULL if
  * nothing is known of it.
  */
@@ -251,20 +280,8 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	cctx->run_vtime = cctx->began_vtime = p->scx.dsq_vtime;
 	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx);
 	cctx->run_pid = p->pid;
-	/*
-	 * Drop a request that was for the task before, but keep one that waited
-	 * for the return of @p, see swap.bpf.h.
-	 */
-	if (cctx->move_pid != p->pid && (cctx->move_to || cctx->move_pid)) {
-		cctx->move_to = 0;
-		cctx->move_pid = 0;
-	}
 	cctx->yielded = 0;
-	if (cctx->took_shared) {
-		note_taken(cctx->took_shared - 1, p->scx.dsq_vtime);
-		cctx->took_shared = 0;
-		advance_vtime_now(p->scx.dsq_vtime);
-	}
+	settle_start(cpu, p->pid, p->scx.dsq_vtime);
 }
 
 /*

@@ -33,16 +33,17 @@
 #include "access.bpf.h"
 
 /*
- * Move the average and the band at a tick that saw the task of @cctx run. CPUs
- * may race: a lost step is small, and later ticks make up for it.
+ * Move the average and the band at a tick that saw the task of @cpu run. CPUs
+ * may race: a lost step is small, and later ticks make up for it. Return 0.
+ * This function is global so that the verifier checks it once.
  */
-static __always_inline void average_tick(const struct cpu_ctx *cctx)
+__noinline int average_tick(s32 cpu)
 {
-	u32 average, high;
+	u32 speedup = cpu_ctx_of(cpu)->run_speedup, average, high;
 
-	if (!cctx->run_speedup)
-		return;
-	average = bias_average_step(READ_ONCE(average_speedup), cctx->run_speedup);
+	if (!speedup)
+		return 0;
+	average = bias_average_step(READ_ONCE(average_speedup), speedup);
 	write_if_changed(&average_speedup, average);
 	/*
 	 * Write a fixed band, too: the agent may have fixed it while another
@@ -51,6 +52,7 @@ static __always_inline void average_tick(const struct cpu_ctx *cctx)
 	high = fixed_high;
 	write_if_changed(&band_low, high ? fixed_low : bias_band_low(average));
 	write_if_changed(&band_high, high ? high : bias_band_high(average));
+	return 0;
 }
 
 /* Return the bias of the task of @tctx. */

@@ -102,6 +102,15 @@ static __always_inline u32 queue_of(struct task_struct *p, const struct task_ctx
 	return queue_index(home - 1, cpu_class);
 }
 
+/*
+ * Return the index of the shared DSQ that @p of @cpu waits in. This function
+ * and those below are global for the verifier, as take_from_llc() is.
+ */
+__noinline u32 queue_from(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	return queue_of(p, task_ctx_of(p), llc_of(cpu));
+}
+
 /* Return true if a task waits in any shared DSQ, approximately. */
 static __always_inline bool any_waiting(void)
 {
@@ -153,10 +162,7 @@ static __always_inline u32 queue_joined(struct task_struct *p, const struct task
 	return is_pinned(p) ? queue_index(llc_of(cpu), class_of(cpu)) : queue_of(p, tctx, llc_of(cpu));
 }
 
-/*
- * Return where the tasks are that @p, which wakes on @cpu, joins. This function
- * and the next are global for the verifier, as take_from_llc() is.
- */
+/* Return where the tasks are that @p, which wakes on @cpu, joins. */
 __noinline u64 joined_now(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	return queue_now(queue_joined(p, task_ctx_of(p), cpu));

@@ -158,7 +158,7 @@ static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 	/* Skip the lookup where no penalty applies or nothing is compared. */
 	if (!two_classes || !shared_waiting(llc_of(cpu)) || is_pinned(p))
 		return vtime;
-	return vtime + cross_class_penalty_ns(cpu, queue_class(queue_of(p, task_ctx_of(p), llc_of(cpu))));
+	return vtime + cross_class_penalty_ns(cpu, queue_class(queue_from(p, cpu)));
 }
 
 void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
@@ -275,13 +275,13 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	wake_for_waiting(llc_of(cpu));
 	refresh_clock(now);
 	note_tick(cctx, now, shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx));
-	average_tick(cctx);
+	average_tick(cpu);
 	if (cpu_is_slow(cpu))
 		nominate_victim(cpu, cctx);
 	if (has_worse_tier(cpu))
 		swap_for_gain(cpu, cctx);
 	if (two_classes || smt_active)
-		wake_better(p, cpu, cctx);
+		wake_better(p, cpu);
 	note_resident(cctx);
 	cctx->run_flags |= RUN_TICKED;
 	if (makes_way(p, cpu, cctx))

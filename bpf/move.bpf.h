@@ -147,7 +147,7 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || !(cctx->run_flags & RUN_TICKED) ||
 	    !cctx->run_speedup || cctx->move_to)
 		return;
-	slow = search_slow(cpu, SEARCH_GAIN);
+	slow = search_to_gain(cpu);
 	if (slow < 0)
 		return;
 	request_move(slow, cpu, MOVE_SWAP | MOVE_GAIN);
@@ -182,19 +182,22 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
  * shares its core. The idle CPU finds @p when it searches for work.
  *
  * Do not send @p there instead. A CPU that is picked but gets no task stays
- * without its idle mark, and no wakeup would send work there again.
+ * without its idle mark, and no wakeup would send work there again. Return 0.
+ * This function is global so that the verifier checks it once.
  */
-static __always_inline void wake_better(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+__noinline int wake_better(struct task_struct *p __arg_trusted, s32 cpu)
 {
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	s32 better;
 
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
-		return;
+		return 0;
 	better = better_idle_cpu(p, cpu);
 	if (better < 0)
-		return;
+		return 0;
 	WRITE_ONCE(cpu_ctx_of(better)->offered, cpu + 1);
 	scx_bpf_kick_cpu(better, SCX_KICK_IDLE);
+	return 0;
 }
 
 /* Return why @request migrated its task. */

@@ -164,8 +164,8 @@ static __always_inline s32 search_shared(s32 cpu)
 }
 
 /*
- * ops.dispatch calls its searches as global functions to save work for the
- * verifier, as with take_from_llc().
+ * Callbacks call searches as global functions to save work for the verifier, as
+ * with take_from_llc().
  */
 __noinline int search_to_unshare(s32 cpu)
 {
@@ -181,6 +181,11 @@ __noinline int search_to_pull(s32 cpu)
 		from = offered;
 	write_if_changed(&cpu_ctx_of(cpu)->offered, 0);
 	return from;
+}
+
+__noinline int search_to_gain(s32 cpu)
+{
+	return search_slow(cpu, SEARCH_GAIN);
 }
 
 __noinline int search_to_rotate(s32 cpu)
