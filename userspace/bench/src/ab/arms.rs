@@ -9,6 +9,7 @@
 //! | arm | loads | effect |
 //! |---|---|---|
 //! | `default`, `default-*` | nothing | the kernel's own scheduler |
+//! | `cfs`, `eevdf` | nothing | the same as `default`; CFS is the name before Linux 6.6 |
 //! | `default-hybrid` | nothing | the same, in a kernel that knows of its unequal cores |
 //! | `best-static`, `worst-static` | nothing | pins tasks as [`super::placement`] computes |
 //! | `eater-30` | nothing | slows all tasks down by a known amount |
@@ -30,6 +31,11 @@ const BIAS_SLICE_US: u32 = 10_000;
 const MAX_NAME: usize = 40;
 /// Name of the arm whose kernel knows of its unequal cores.
 const HYBRID: &str = "default-hybrid";
+
+/// Name of the default scheduler since Linux 6.6.
+const EEVDF: &str = "eevdf";
+/// Name of the default scheduler before Linux 6.6.
+const CFS: &str = "cfs";
 
 /// Effect of an arm on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +92,7 @@ impl Arm {
                 ArmKind::Command(with_slice(command))
             }
             // An A/A comparison is written as the same arm under two names.
-            ("default", None) => ArmKind::Default,
+            ("default" | EEVDF | CFS, None) => ArmKind::Default,
             ("best-static", None) => ArmKind::BestStatic,
             ("worst-static", None) => ArmKind::WorstStatic,
             // The host's own configuration of scx_bias must not influence the comparison.
@@ -105,12 +111,18 @@ impl Arm {
                 }
                 None => {
                     return Err(format!(
-                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), default-hybrid (in a kernel that knows of its unequal cores), scx_bias, best-static, worst-static, eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
+                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), cfs and eevdf (the default as well), default-hybrid (in a kernel that knows of its unequal cores), scx_bias, best-static, worst-static, eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
                     ));
                 }
             },
         };
         Ok(Arm { name: name.into(), kind })
+    }
+
+    /// Return what a user should know of the arm's name. None if it says all.
+    pub fn remark(&self) -> Option<&'static str> {
+        (self.name == CFS && self.kind == ArmKind::Default)
+            .then_some("arm 'cfs' is the kernel's default scheduler: EEVDF, which replaced CFS in Linux 6.6")
     }
 
     /// Return the command with its knobs replaced. None for arms that load nothing.
@@ -200,6 +212,16 @@ mod tests {
     fn known_arms_and_commands() {
         assert_eq!(Arm::parse("default").unwrap().kind, ArmKind::Default);
         assert_eq!(Arm::parse("default-2").unwrap().kind, ArmKind::Default);
+        let remarks = ["cfs", "eevdf", "default"].map(|name| {
+            let arm = Arm::parse(name).unwrap();
+            assert_eq!((arm.name.as_str(), &arm.kind), (name, &ArmKind::Default));
+            arm.remark()
+        });
+        assert_eq!(
+            remarks.map(|remark| remark.is_some_and(|text| text.contains("EEVDF"))),
+            [true, false, false]
+        );
+        assert_eq!(Arm::parse("cfs=scx_flash").unwrap().remark(), None);
         for (name, kind) in [
             ("default-hybrid", ArmKind::DefaultHybrid),
             ("default-hybrid-2", ArmKind::DefaultHybrid),

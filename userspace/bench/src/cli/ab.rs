@@ -58,7 +58,7 @@ pub(super) struct AbArgs {
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     cells: Vec<String>,
     /// Arms, separated by commas; the first is the baseline. Known arms: default, scx_bias,
-    /// best-static, worst-static. default-hybrid is the default scheduler in a kernel that knows of
+    /// best-static, worst-static. cfs and eevdf are other names of the default. default-hybrid is the default scheduler in a kernel that knows of
     /// its unequal cores (VM only). default,default-2 compares the default with itself. eater-30 is
     /// the default with 30 thousandths of every CPU consumed, to check that the comparison finds a
     /// known slowdown
@@ -214,6 +214,9 @@ impl AbArgs {
     /// Run the whole command. Return its exit code.
     pub(super) fn run(&self) -> Result<u8> {
         let plan = self.plan()?;
+        for remark in plan.arms().map_err(Error::Usage)?.iter().filter_map(Arm::remark) {
+            eprintln!("bias-bench: {remark}");
+        }
         let seed = self.seed.unwrap_or_else(seed_from_clock);
         let options = SessionOptions {
             vm: self.machine(&plan)?,
