@@ -34,3 +34,10 @@ fn a_scheduler_that_the_kernel_ends_is_started_a_few_times_only() {
     assert!(starts * (stall_s + start_s + pause_s) < interval_h * 3600);
     assert!(!setting("RestartPreventExitStatus").split(' ').any(|code| code == "5"));
 }
+
+/// The kernel refuses a second scheduler, so the service must stop those that load others.
+#[test]
+fn it_runs_beside_no_other_service_of_a_scheduler() {
+    let conflicts: Vec<&str> = setting("Conflicts").split(' ').collect();
+    assert!(conflicts.contains(&"scx.service") && conflicts.contains(&"scx_loader.service"));
+}

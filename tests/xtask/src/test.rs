@@ -33,7 +33,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
         prepare_kernels(args.full)?;
     }
     programs()?;
-    meson()?;
+    meson(args.full)?;
     must(
         "the examples in the documentation",
         cargo().args(["test", "--quiet", "--doc", "--locked", "--workspace"]),
@@ -94,8 +94,23 @@ fn must(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Check that the packagers' build configures and defines tests.
-fn meson() -> Result<()> {
+/// Files that the packagers' build installs below its prefix.
+const INSTALLED: [&str; 10] = [
+    "bin/scx_bias",
+    "bin/bias-bench",
+    "bin/bias-bench-sim",
+    "lib/systemd/system/scx_bias.service",
+    "share/man/man1/scx_bias.1",
+    "share/bash-completion/completions/scx_bias.bash",
+    "share/zsh/site-functions/_scx_bias",
+    "share/fish/vendor_completions.d/scx_bias.fish",
+    "share/doc/scx_bias/scx_bias.toml",
+    "share/licenses/scx_bias/LICENSE",
+];
+
+/// Check that the packagers' build configures and defines tests and, with `install`, that it
+/// compiles and installs its files.
+fn meson(install: bool) -> Result<()> {
     let mut step = Step::new("checking meson.build");
     let directory = target_directory().join("meson");
     let log = target_directory().join("meson.log");
@@ -114,6 +129,19 @@ fn meson() -> Result<()> {
         serde_json::from_slice(&tests.stdout).context("meson's list of tests is not JSON")?;
     if tests.is_empty() {
         bail!("meson.build defines no test");
+    }
+    if install {
+        let root = target_directory().join("meson-root");
+        let mut compile = Command::new("meson");
+        compile.args(["compile", "-C"]).arg(&directory).env("CARGO_TARGET_DIR", target_directory());
+        run_logged(&mut step, &mut compile, &log).context("meson.build does not compile")?;
+        let mut into = Command::new("meson");
+        into.args(["install", "--no-rebuild", "--destdir"]).arg(&root).arg("-C").arg(&directory);
+        run_logged(&mut step, &mut into, &log).context("meson.build does not install")?;
+        let missing = INSTALLED.iter().find(|file| !root.join("usr/local").join(file).is_file());
+        if let Some(file) = missing {
+            bail!("`meson install` does not install {file}");
+        }
     }
     step.done("");
     Ok(())
