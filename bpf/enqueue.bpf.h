@@ -31,20 +31,28 @@
 
 /*
  * Limit the lag and the lead of @p, which is enqueued on @cpu. If it wakes
- * while tasks wait, its lag is that behind those tasks.
+ * while tasks wait, its lag is that behind those tasks. While no task waits,
+ * tasks may lead by as much as rotation allows: a task whose lead was cut would
+ * gain what others lose.
  */
 static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wakeup)
 {
-	u64 now = vtime_now, vtime;
+	bool waiting = any_waiting();
+	u64 now = vtime_now, vtime, lead = 2 * slice_ns;
 
-	if (wakeup && any_waiting())
+	if (!waiting)
+		lead += rotate_gap_ns;
+	if (wakeup && waiting)
 		vtime = joined_vtime(p, cpu);
 	else
 		vtime =
 		    bias_wakeup_vtime(p->scx.dsq_vtime, now, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
 	/* Read the effective weight only here: it walks up the cgroup tree. */
-	if (bias_vtime_before(now + 2 * slice_ns, vtime))
-		vtime = bias_queue_vtime(vtime, now, bias_ahead_ns(slice_ns, effective_weight(p, false)));
+	if (bias_vtime_before(now + lead, vtime)) {
+		u64 ahead = bias_ahead_ns(slice_ns, effective_weight(p, false));
+
+		vtime = bias_queue_vtime(vtime, now, ahead > lead ? ahead : lead);
+	}
 	if (vtime != p->scx.dsq_vtime)
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 }

@@ -215,6 +215,40 @@ fn servers_do_not_wait_behind_a_crowd() {
     }
 }
 
+/// Eight tasks on eight CPUs, beside kernel threads and short real-time work. Rotation lets tasks
+/// lead by more than two slices. A task that was preempted then lost its lead, and the work behind
+/// it counted for nothing: the slowest task had 0.89 of the fastest.
+#[test]
+fn a_preempted_task_keeps_its_lead() {
+    for seed in 0..120 {
+        let rng = Rng::new(seed);
+        let mut case = Case::new("P2E4", seed);
+        (case.tick_ns, case.duration_ns) = (10_000_000, 4_300_000_000);
+        let before = Op::Run { stack: stacks::COMPUTE, work_ns: 1_200_000_000 };
+        let before = Program { ops: vec![before], repeat: false };
+        case.tasks = (0..5).map(|cpu| TaskSpec::new(before.clone()).on(cpu)).collect();
+        let start_ns = |at: u64| Some(2_300_000_000 + at * 300_000);
+        case.tasks.extend((0..8).map(|at| TaskSpec { start_ns: start_ns(at), ..busy().on(0) }));
+        let mut at_ns = rng.within(5_000_000, 60_000_000);
+        while at_ns < 4_200_000_000 {
+            let what =
+                Disturbance::RealTime { cpu: rng.below(8) as usize, ns: rng.within(100_000, 4_000_000) };
+            case.disturbances.push(Disturb { at_ns, what });
+            at_ns += rng.within(5_000_000, 60_000_000);
+        }
+        for cpu in 0..8 {
+            let (work_ns, sleep_ns) = (rng.within(50_000, 500_000), rng.within(20_000_000, 200_000_000));
+            let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, work_ns, sleep_ns)).within([cpu]);
+            case.tasks.push(TaskSpec { kthread: true, ..kthread.on(cpu) });
+        }
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "seed {seed}");
+        let work: Vec<u64> = (5..13).map(|task| kernel.figures(task).work_ns).collect();
+        let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
+        assert!(*least as f64 >= 0.91 * *most as f64, "seed {seed}: {work:?}");
+    }
+}
+
 /// A CPU idles between the search for an idle CPU and the insertion of task 0. The next tick wakes
 /// it, although the head of the DSQ is task 7, which may not run there.
 #[test]
