@@ -114,6 +114,15 @@ mod tests {
 
     use super::*;
 
+    /// CPUs of these tiers, spread over LLCs, and those over nodes.
+    fn spread(tiers: &[u32], llcs: u32, nodes: u32) -> Vec<Place> {
+        let place = |(cpu, tier): (usize, &u32)| {
+            let llc = cpu as u32 % llcs;
+            Place { cpu: cpu as u32, llc, node: llc % nodes, tier: *tier }
+        };
+        tiers.iter().enumerate().map(place).collect()
+    }
+
     proptest! {
         #[test]
         fn a_group_has_the_worse_cpus_of_its_node_and_begins_with_its_own(
@@ -121,11 +130,7 @@ mod tests {
             llcs in 1_u32..9,
             nodes in 1_u32..4,
         ) {
-            let place = |(cpu, tier): (usize, &u32)| {
-                let llc = cpu as u32 % llcs;
-                Place { cpu: cpu as u32, llc, node: llc % nodes, tier: *tier }
-            };
-            let places: Vec<Place> = tiers.iter().enumerate().map(place).collect();
+            let places = spread(&tiers, llcs, nodes);
             let list = SlowGroups::new(places.clone());
             for place in &places {
                 let group = list.groups[place.llc as usize];
@@ -146,11 +151,7 @@ mod tests {
             llcs in 1_u32..9,
             nodes in 1_u32..4,
         ) {
-            let place = |(cpu, tier): (usize, &u32)| {
-                let llc = cpu as u32 % llcs;
-                Place { cpu: cpu as u32, llc, node: llc % nodes, tier: *tier }
-            };
-            let places: Vec<Place> = tiers.iter().enumerate().map(place).collect();
+            let places = spread(&tiers, llcs, nodes);
             let list = SlowGroups::new(places.clone());
             for here in &places {
                 for class in 0..2 {
