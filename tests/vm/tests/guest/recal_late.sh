@@ -12,8 +12,9 @@ calibrate
 $SCHED >$OUT/bias.log 2>&1 & bias=$!
 wait_state enabled
 wait_answer
-online 1
+# Virtual time is in force before the CPUs are, because the agent measures them at once.
 "$AMPCTL" start
+online 1
 taskset 4 $BENCH work --seconds 120 compute >/dev/null 2>&1 & task=$!
 for _ in $(seq 150); do [ "$(grep -c 'which came online later, is measured' $OUT/bias.log)" = 2 ] && break; sleep 0.2; done
 sleep 5; unmeasured >$OUT/told; status followed
