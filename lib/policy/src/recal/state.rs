@@ -88,7 +88,8 @@ impl CpuState {
                 Some(ratio) => (ratio, Cause::Cycles, busy),
                 None => return,
             },
-            Evidence::Spot { step_ns } if !counted => match self.ratio(false, 1.0 / step_ns, true) {
+            // Cycles that are off await confirmation, and no task may run here to give it.
+            Evidence::Spot { step_ns } if !counted || self.filter.suspects() => match self.ratio(false, 1.0 / step_ns, true) {
                 Some(ratio) => (ratio, Cause::SpotCheck, true),
                 None => return,
             },

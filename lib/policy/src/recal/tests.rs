@@ -180,6 +180,24 @@ fn readings_that_disagree_are_no_reference() {
     assert!(bench.recal.seen(1).is_some());
 }
 
+/// A task leaves a CPU that was throttled under it before its cycles had said so often enough.
+#[test]
+fn spot_checks_confirm_what_cycles_began_to_tell() {
+    let mut bench = Bench::new(&references());
+    bench.busy(KHZ, 3);
+    assert_eq!(bench.one(0, Evidence::Cycles { khz: 20e3, busy: true }, 1), 0);
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms, true), Want::Soon);
+    let slow = Evidence::Spot { step_ns: 1e9 / 20e3 };
+    assert_eq!(bench.one(0, slow, 2), 1);
+    assert_eq!((bench.cost(0)[0], bench.log[0].cause), (3000, Cause::SpotCheck));
+    // One wrong count is refuted at once.
+    bench.busy(KHZ, 3);
+    bench.one(0, Evidence::Cycles { khz: 20e3, busy: true }, 1);
+    bench.one(0, Evidence::Spot { step_ns: 1e9 / KHZ[0] }, 1);
+    assert_eq!(bench.one(0, slow, 2), 0);
+    assert_eq!(bench.recal.wants_spot(0, bench.now_ms, true), Want::Nothing);
+}
+
 #[test]
 fn spot_checks_do_where_nothing_is_counted_and_only_there() {
     let mut bench = Bench::new(&references());
