@@ -7,14 +7,14 @@
 
 mod common;
 
-use common::loads::RUNS;
+use common::loads::{RUNS, median, repeated};
 use common::{Expectations, Scenario};
 
 const TIMED: &str = "240x4,quantum_us=20";
 
 /// Return the loads with timers of 2, 2.5, 3 and 3.5 ms on an idle machine.
 fn timers(under: &str) -> String {
-    RUNS.map(|run| format!("loads {under}-timers{run} cyclic 4 300\n")).concat()
+    repeated(RUNS, |run| format!("loads {under}-timers{run} cyclic 4 300\n"))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn waiters_are_as_early_as_under_the_default() {
     // The default's longest delay varies from 0.1 to 7 ms. It is therefore the bound from 1.5 ms on
     // only.
     let what = format!("timers: longest of each run {bias:?}, default {default:?} [us]");
-    expect.at_most(&what, bias[1], default[1].max(1500.0));
+    expect.at_most(&what, median(&bias), median(&default).max(1500.0));
     expect.at_most("equal CPUs: frames missed of 100", results.number("frames", "/missed"), 0.0);
     expect.lasts(&results);
     expect.judge();
@@ -44,7 +44,7 @@ fn timers_are_on_average_as_early_as_under_the_default() {
     let (default, bias) = (mean_us("default"), mean_us("bias"));
     let mut expect = Expectations::default();
     let what = format!("median of means {bias:?} against default {default:?} [us]");
-    expect.at_most(&what, bias[1] / default[1], 1.0);
+    expect.at_most(&what, median(&bias) / median(&default), 1.0);
     expect.judge();
 }
 

@@ -89,10 +89,12 @@ impl CpuState {
                 None => return,
             },
             // Cycles that are off await confirmation, and no task may run here to give it.
-            Evidence::Spot { step_ns } if !counted || self.filter.suspects() => match self.ratio(false, 1.0 / step_ns, true) {
-                Some(ratio) => (ratio, Cause::SpotCheck, true),
-                None => return,
-            },
+            Evidence::Spot { step_ns } if !counted || self.filter.suspects() => {
+                match self.ratio(false, 1.0 / step_ns, true) {
+                    Some(ratio) => (ratio, Cause::SpotCheck, true),
+                    None => return,
+                }
+            }
             Evidence::Limit { share } if !self.is_fresh(now_ms) && share <= 1.0 => {
                 (share, Cause::Limit, true)
             }

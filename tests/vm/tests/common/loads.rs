@@ -10,7 +10,9 @@ impl Scenario {
     pub fn loads(&self, before: &str, under: &str) -> Results {
         let sources = build::workspace().join("tests/vm/loads");
         compile(&sources, &["loads.c", "samples.c", "timed.c"], &self.vm.out.join("loads"));
-        self.run("loads", &[before, under])
+        let results = self.run("loads", &[before, under]);
+        results.print_documents();
+        results
     }
 
     /// Run the same commands under both schedulers. `measure` gets "default" and "bias", for the
@@ -21,14 +23,38 @@ impl Scenario {
 }
 
 /// Runs of a load whose figures vary.
-pub const RUNS: [u32; 3] = [1, 2, 3];
+pub const RUNS: u32 = 3;
+
+/// Return one command for each of several runs. `command` gets the number of the run.
+pub fn repeated(runs: u32, command: impl Fn(u32) -> String) -> String {
+    (1..=runs).map(command).collect()
+}
+
+/// Return the median of sorted figures.
+pub fn median(sorted: &[f64]) -> f64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
 
 impl Results {
-    /// Return the numbers at `pointer` in the documents LOAD1 to LOAD3, sorted.
-    pub fn of_runs(&self, load: &str, pointer: &str) -> [f64; 3] {
-        let mut values = RUNS.map(|run| self.number(&format!("{load}{run}"), pointer));
+    /// Return the numbers at `pointer` in the documents LOAD1, LOAD2 and so on, sorted.
+    pub fn of_runs(&self, load: &str, pointer: &str) -> Vec<f64> {
+        let names = (1..).map(|run| format!("{load}{run}"));
+        let names = names.take_while(|name| self.out.join(format!("{name}.json")).exists());
+        let mut values: Vec<f64> = names.map(|name| self.number(&name, pointer)).collect();
         values.sort_by(f64::total_cmp);
         values
+    }
+
+    /// Print the documents of all loads, from which the cause of a missed expectation may show.
+    fn print_documents(&self) {
+        let entries = std::fs::read_dir(&self.out).into_iter().flatten().flatten();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        paths.sort();
+        for path in paths {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            eprint!("{name}: {}", std::fs::read_to_string(&path).unwrap_or_default());
+        }
     }
 }
 
