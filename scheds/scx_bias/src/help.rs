@@ -177,7 +177,7 @@ changes. SIGHUP does the same for a scx_bias without a terminal;
 `systemctl reload scx_bias` calls this.";
 
 /// Return the list of all statistics, with their descriptions.
-fn statistics() -> String {
+pub fn statistics() -> String {
     let width = Stats::ALL.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let lines = Stats::ALL
         .iter()

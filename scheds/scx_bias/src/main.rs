@@ -13,7 +13,7 @@ mod run;
 mod settings;
 mod show;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bias_agent::capacity::{self, Capacity};
 use bias_agent::check;
 use bias_agent::failure::{Exit, describe};
@@ -65,7 +65,12 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             clap_complete::generate(shell, &mut Cli::command(), "scx_bias", &mut text);
             print(&String::from_utf8_lossy(&text))
         }
-        Some(Command::Man) => {
+        Some(Command::Man { to: Some(directory) }) => {
+            clap_mangen::generate_to(Cli::command(), &directory)
+                .with_context(|| format!("cannot write man pages to {}", directory.display()))?;
+            Ok(Exit::Clean)
+        }
+        Some(Command::Man { to: None }) => {
             let mut text = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut text)?;
             print(&String::from_utf8_lossy(&text))

@@ -25,12 +25,23 @@ pub fn complain(message: &str) {
 /// Function that sets the log level from now on.
 pub type SetLevel = Box<dyn Fn(Level)>;
 
+/// Return the log level where no option gives one: that in RUST_LOG if it names a level, else info.
+pub fn usual_level() -> Level {
+    let wish = std::env::var("RUST_LOG").ok();
+    wish.and_then(|word| word.parse().ok()).unwrap_or(Level::INFO)
+}
+
+/// Return true if standard error may be coloured. NO_COLOR with any value forbids it.
+fn coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Start the log on standard error. The info level shows actions, the debug level also reasons.
 pub fn log(level: Level) -> SetLevel {
     let filter = |level: Level| EnvFilter::new(level.as_str());
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(coloured())
         .with_target(false)
         .without_time()
         // Otherwise the subscriber reports a failed write on standard error, which also fails: it

@@ -2,7 +2,8 @@
 //! reads the file again on reload.
 
 use crate::cli::RunArgs;
-use crate::output::{SetLevel, complain, log};
+use crate::help;
+use crate::output::{SetLevel, complain, log, print, usual_level};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::bpf::Stats;
@@ -15,7 +16,6 @@ use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use std::io::Write;
 use std::time::Duration;
-use tracing::Level;
 
 /// Command line of the start, with the means to read the configuration file again.
 struct CliConfig {
@@ -39,7 +39,10 @@ impl Config for CliConfig {
 /// # Errors
 /// Failures of options, of the machine's requirements, of calibration and of the scheduler.
 pub fn run(args: RunArgs) -> Result<Exit> {
-    let set_level = log(if args.verbose { Level::DEBUG } else { Level::INFO });
+    if args.help_stats {
+        return print(&format!("{}\n", help::statistics()));
+    }
+    let set_level = log(usual_level().max(args.level()));
     if let Some(seconds) = args.monitor {
         monitor(settings::interval("monitor", seconds)?)?;
         return Ok(Exit::Clean);

@@ -3,6 +3,7 @@
 use crate::choice::CpuRequest;
 use crate::cli::{CalibrateArgs, ExecArgs, RunArgs, RunSettings, Source as Sources};
 use crate::config::{self, Places, Wrong};
+use crate::output::usual_level;
 use bias_agent::calibrate::Settings;
 use bias_agent::capacity::TableSource;
 use bias_agent::failure::Failure;
@@ -18,6 +19,15 @@ use std::time::Duration;
 use tracing::Level;
 
 impl RunArgs {
+    /// Return the log level that `-v` asks for; the lowest without it.
+    pub fn level(&self) -> Level {
+        match self.verbose {
+            0 => Level::ERROR,
+            1 => Level::DEBUG,
+            _ => Level::TRACE,
+        }
+    }
+
     /// Return the options of the scheduler with an empty table, because measuring takes time.
     ///
     /// # Errors
@@ -27,11 +37,12 @@ impl RunArgs {
         let wrong = |failure| places.locate(Wrong { keys: vec!["cgroups"], failure });
         let find = |path: &PathBuf| cgroup::find(Path::new("/"), path).map(drop);
         let mut options = settings.options()?;
-        options.cgroups.iter().try_for_each(find).map_err(wrong)?;
-        options.verbose = self.verbose;
-        if self.verbose {
-            options.log_level = options.log_level.max(Level::DEBUG);
+        if !settings.0.contains_key("log_level") {
+            options.log_level = usual_level();
         }
+        options.cgroups.iter().try_for_each(find).map_err(wrong)?;
+        options.verbose = self.verbose > 0;
+        options.log_level = options.log_level.max(self.level());
         Ok(options)
     }
 }
@@ -213,6 +224,14 @@ mod tests {
         let settings = resolve(file, &["--cgroup", "/c", "--cgroup=d"]).unwrap();
         assert_eq!(settings.options().unwrap().cgroups, ["/c", "d"].map(Path::new));
         assert!(resolve("cgroups = '/a'", &[]).unwrap_err().message.contains("line 1"));
+    }
+
+    #[test]
+    fn each_v_prints_more() {
+        let level =
+            |flags: &[&str]| Cli::try_parse_from([&["scx_bias"], flags].concat()).unwrap().run.level();
+        let levels = [level(&[]), level(&["-v"]), level(&["-vv"]), level(&["-v", "-v", "-v"])];
+        assert_eq!(levels, [Level::ERROR, Level::DEBUG, Level::TRACE, Level::TRACE]);
     }
 
     #[test]

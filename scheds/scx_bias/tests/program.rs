@@ -210,10 +210,34 @@ fn help_and_man_page_name_the_exit_codes() {
 }
 
 #[test]
+fn every_command_has_a_man_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    scx_bias(&["man", "--to", path]).assert().code(0);
+    for page in ["scx_bias.1", "scx_bias-check.1", "scx_bias-cgroup-add.1"] {
+        let text = std::fs::read_to_string(directory.path().join(page)).unwrap();
+        assert!(text.contains(".SH SYNOPSIS"), "{page}: {text}");
+    }
+    assert!(refused(&["man", "--to", "/nonexistent/man"], 1).contains("/nonexistent/man"));
+}
+
+#[test]
+fn statistics_and_version_are_told_without_scheduling() {
+    assert!(printed(&["--help-stats"]).contains("enq_shared tasks queued in a shared DSQ"));
+    assert!(printed(&["--version"]).starts_with(concat!("scx_bias ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
 fn without_a_running_instance_there_is_one_line() {
-    for command in
-        [&["status"][..], &["top"], &["reload"], &["swaps"], &["cgroup", "list"], &["cgroup", "add", "/a"]]
-    {
+    for command in [
+        &["status"][..],
+        &["top"],
+        &["reload"],
+        &["swaps"],
+       
+        &["cgroup", "list"],
+        &["cgroup", "add", "/a"],
+    ] {
         let text = refused(&[command, &["--socket", "/nonexistent/socket"]].concat(), 3);
         assert!(text.contains("scx_bias is not running; start it with `sudo scx_bias`"), "{text}");
     }

@@ -12,6 +12,7 @@ mod run;
 use crate::help;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
+use std::path::PathBuf;
 
 pub use ask::{CgroupArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
 pub use exec::ExecArgs;
@@ -19,12 +20,15 @@ pub use flags::RunSettings;
 pub use measure::{CalibrateArgs, CheckArgs, TableArgs};
 pub use run::{ConfigArgs, RunArgs, Source};
 
+/// Version, with the commit if the source came with its history.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("SCX_BIAS_COMMIT"));
+
 /// Schedule tasks where they gain most on a machine whose CPUs are not equally fast.
 ///
 /// Without a sub-command, scx_bias measures the CPUs if necessary, loads the scheduler and runs
 /// until SIGINT or SIGTERM. These return every task to the kernel's default scheduler.
 #[derive(Debug, Parser)]
-#[command(version, after_help = help::exit_codes(), after_long_help = help::run())]
+#[command(version = VERSION, after_help = help::exit_codes(), after_long_help = help::run())]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Cli {
     /// Command to run. Without one, scx_bias schedules.
@@ -79,6 +83,10 @@ pub enum Command {
         /// Shell to complete for
         shell: Shell,
     },
-    /// Print the man page
-    Man,
+    /// Print the man page, or write a page for every command
+    Man {
+        /// Directory for the pages: scx_bias.1, scx_bias-check.1 and so on
+        #[arg(long, value_name = "DIRECTORY")]
+        to: Option<PathBuf>,
+    },
 }

@@ -1,7 +1,7 @@
 //! Options of scheduling. A configuration file may hold those of [`RunSettings`].
 
 use super::RunSettings;
-use clap::Args;
+use clap::{ArgAction, Args};
 use std::path::PathBuf;
 
 /// Options of scheduling.
@@ -24,9 +24,13 @@ pub struct RunArgs {
     pub monitor: Option<f64>,
 
     /// Print more: each reuse and measurement with its reason, and the verifier's log if loading
-    /// fails
-    #[arg(short, long)]
-    pub verbose: bool,
+    /// fails. Twice: every step as well
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Describe the statistics, and do not schedule
+    #[arg(long)]
+    pub help_stats: bool,
 }
 
 /// Options of `config`.

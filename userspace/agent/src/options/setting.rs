@@ -234,9 +234,9 @@ impl Setting {
         Self {
             form: Form::Text,
             value_name: "LEVEL",
-            help: "Log messages of this level on standard error [default: info]. Each level includes those \
-                   before it: errors that end scx_bias, conditions that need attention, actions, the reasons of \
-                   actions, every step. -v is debug",
+            help: "Log messages of this level on standard error [default: that in RUST_LOG, else info]. Each \
+                   level includes those before it: errors that end scx_bias, conditions that need attention, \
+                   actions, the reasons of actions, every step. -v is debug, -vv is trace",
             example: "\"info\"",
             words: LEVELS,
             live: true,

@@ -1,0 +1,18 @@
+//! Sets `SCX_BIAS_COMMIT`, which `--version` shows: "-g" and the commit, or nothing outside git.
+
+use std::process::Command;
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+fn main() {
+    let commit = git(&["rev-parse", "--short=9", "HEAD"]).map(|hash| format!("-g{hash}"));
+    println!("cargo:rustc-env=SCX_BIAS_COMMIT={}", commit.unwrap_or_default());
+    // The log of HEAD changes with every commit, checkout and reset.
+    match git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        Some(log) => println!("cargo:rerun-if-changed={log}"),
+        None => println!("cargo:rerun-if-changed=build.rs"),
+    }
+}
