@@ -55,6 +55,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             explain::swaps(&explain::SwapsOptions { follow, json, socket })?;
             Ok(Exit::Clean)
         }
+        Some(Command::Metrics(args)) => print(&explain::metrics(args.socket.as_deref())?),
         Some(Command::Cgroup(args)) => cgroup(args),
         Some(Command::Reload(args)) => print(&explain::reload(args.socket.as_deref(), args.json)?),
         Some(Command::Config(args)) => {

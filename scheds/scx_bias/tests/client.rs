@@ -119,6 +119,18 @@ fn opted_in(question: &str) -> Reply<CgroupsReport> {
 }
 
 #[test]
+fn metrics_of_an_instance_are_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let instance = instance(&path, 2);
+    let text = printed(&["metrics"], &path, 0);
+    instance.join().unwrap();
+    assert!(text.contains("scx_bias_build_info{version=\"7.7.7\"} 1"), "{text}");
+    assert!(text.contains("scx_bias_tasks{bias=\"slow_biased\"} 1.0"), "{text}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
 fn the_running_instance_is_asked() {
     let directory = tempfile::tempdir().unwrap();
     let ask = |name: &str, asked: usize, args: &[&str], code: i32| {

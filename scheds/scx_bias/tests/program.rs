@@ -234,7 +234,7 @@ fn without_a_running_instance_there_is_one_line() {
         &["top"],
         &["reload"],
         &["swaps"],
-       
+        &["metrics"],
         &["cgroup", "list"],
         &["cgroup", "add", "/a"],
     ] {

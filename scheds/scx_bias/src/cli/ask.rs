@@ -16,6 +16,14 @@ pub struct StatusArgs {
     pub socket: Option<PathBuf>,
 }
 
+/// Options of `metrics`.
+#[derive(Debug, Args)]
+pub struct MetricsArgs {
+    /// Connect to this socket
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub socket: Option<PathBuf>,
+}
+
 /// Options of `reload`.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {

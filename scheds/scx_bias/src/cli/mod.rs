@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-pub use ask::{CgroupArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
+pub use ask::{CgroupArgs, MetricsArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
 pub use exec::ExecArgs;
 pub use flags::RunSettings;
 pub use measure::{CalibrateArgs, CheckArgs, TableArgs};
@@ -67,6 +67,10 @@ pub enum Command {
     /// Show the swaps of the agent, each with its predicted and its measured gain
     #[command(after_help = help::exit_codes(), after_long_help = help::swaps())]
     Swaps(SwapsArgs),
+    /// Print the state of the running scx_bias in the OpenMetrics format, for Prometheus: totals,
+    /// costs of CPUs, tasks by bias. A textfile collector takes the output
+    #[command(after_help = help::exit_codes())]
+    Metrics(MetricsArgs),
     /// Opt cgroups in to a running scx_bias that was started with --cgroup, or remove them
     #[command(after_help = help::exit_codes(), after_long_help = help::cgroup())]
     Cgroup(CgroupArgs),

@@ -20,6 +20,7 @@
 
 mod cgroups;
 mod live;
+mod metrics;
 mod recal;
 mod shares;
 mod status;
@@ -53,6 +54,17 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let tasks = client.tasks().map(|tasks| BiasCounts::of(&tasks));
     let beside = Beside::look(&report, ejections);
     if json { status_json(&report, &tasks, &beside) } else { Ok(status_text(&report, &tasks, &beside)) }
+}
+
+/// Return the state of the instance on the usual socket, or on `socket`, in the OpenMetrics format.
+///
+/// # Errors
+/// As [`status`].
+pub fn metrics(socket: Option<&Path>) -> anyhow::Result<String> {
+    let mut client = Client::connect(socket)?;
+    let report = client.status()?;
+    let tasks = client.tasks().ok().map(|tasks| BiasCounts::of(&tasks));
+    metrics::text(&report, tasks.as_ref(), &ejections::last(Path::new(journal::DIRECTORY)))
 }
 
 /// Extend the failure to reach an instance by the reason why the kernel ended the last one.

@@ -120,7 +120,7 @@ fn where_nothing_can_be_told_apart_the_reason_is_said() {
     assert!(text(&unknown, 80, 9).contains("No task ran in 1000 ms."));
 }
 
-fn status() -> StatusReport {
+pub(super) fn status() -> StatusReport {
     let counters = |cpu, source, counted| CpuCounters {
         summary: CpuSummary {
             cpu,
