@@ -15,7 +15,7 @@
 //! | evidence | reading | believed when |
 //! |---|---|---|
 //! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | faster, or the CPU was busy |
-//! | [`Evidence::Spot`] | time of a step of the execute loop | cycles were not counted, or were off |
+//! | [`Evidence::Spot`] | time of a step of the execute loop | cycles are not counted, or off |
 //! | [`Evidence::Limit`] | share of the clock that a policy leaves | there is neither of the two |
 //!
 //! Fewer cycles count only for a busy CPU, because a governor slows other CPUs by choice.
