@@ -26,6 +26,7 @@
 #include "account.bpf.h"
 #include "arrival.bpf.h"
 #include "idle.bpf.h"
+#include "partition.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 
@@ -50,8 +51,11 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + lead, vtime)) {
 		u64 ahead = bias_ahead_ns(slice_ns, effective_weight(p, false));
+		u64 latest = bias_queue_vtime(vtime, now, ahead > lead ? ahead : lead);
 
-		vtime = bias_queue_vtime(vtime, now, ahead > lead ? ahead : lead);
+		if (!wakeup && latest != vtime)
+			lead_partition(p, vtime - latest);
+		vtime = latest;
 	}
 	if (vtime != p->scx.dsq_vtime)
 		scx_bpf_task_set_dsq_vtime(p, vtime);

@@ -88,6 +88,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	forget_arrival(p, cctx);
 	if (!wakeup && !again && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
 		return;
+	follow_partition(p);
 	clamp_vtime(p, cpu, wakeup);
 	if (again) {
 		enqueue_again(p, cpu, enq_flags);

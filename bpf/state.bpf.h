@@ -298,6 +298,8 @@ struct task_ctx {
 	u32 cgroup_epoch;	   /* cgroups_epoch of that check */
 	u32 inside;		   /* it has a bias in that cgroup */
 	u32 queue;		   /* 1 + index of its last DSQ */
+	u64 partition;		   /* its last partition, see partition.bpf.h */
+	u64 partition_lead_ns;	   /* lead of that partition then */
 };
 
 struct {
@@ -344,6 +346,16 @@ struct {
 	__type(key, u32);
 	__type(value, struct scratch);
 } scratches SEC(".maps");
+
+/* Tasks of one affinity, see partition.bpf.h. */
+struct partition {
+	u64 key;
+	u64 lead_ns; /* sum of all cuts */
+};
+
+#define NR_PARTITIONS 256
+
+struct partition partitions[NR_PARTITIONS];
 
 /*
  * Runnable weight in a cgroup, see group.bpf.h. The index is the cgroup's css

@@ -33,8 +33,9 @@
  *
  * Limits
  * There is one global vtime. If tasks wait on several CPUs in unequal demand,
- * and are confined to them, those of the most contended CPUs fall behind it.
- * Beyond the lag limit all such tasks are equal, regardless of weight.
+ * and are confined to them, those of the least contended CPUs get ahead of it,
+ * see partition.bpf.h. Those of the most contended CPUs fall behind. Beyond the
+ * lag limit all such tasks are equal, regardless of weight.
  */
 #ifndef BIAS_CLOCK_H
 #define BIAS_CLOCK_H

@@ -215,6 +215,44 @@ fn servers_do_not_wait_behind_a_crowd() {
     }
 }
 
+/// Two halves of a machine in unequal demand, each with tasks of two weights. All tasks of the
+/// emptier half are ahead of the global vtime, and were cut to the same limit: a weight of 300
+/// counted 1.6 times one of 100. Servers without an affinity and others of the emptier half come in
+/// between, and wait behind none of them for long.
+#[test]
+fn weights_hold_in_every_partition() {
+    for (machine, half) in [("4P", 2), ("4P,llcs=2", 2), ("2P+2E", 2), ("8P,nodes=2", 4), ("72P", 4)] {
+        let mut case = Case::new(machine, 1);
+        case.duration_ns = 4_000_000_000;
+        // On the large machine, the halves are beyond the first 64 CPUs.
+        let first = if machine == "72P" { 64 } else { 0 };
+        let (emptier, other) = (first..first + half, first + half..first + 2 * half);
+        let in_emptier = || busy().within(emptier.clone()).on(first);
+        let in_other = || busy().within(other.clone()).on(first + half);
+        case.tasks = (0..2 * half).map(|_| in_emptier()).chain((0..6 * half).map(|_| in_other())).collect();
+        for task in [0, 1, 2 * half, 2 * half + 1, 2 * half + 2] {
+            case.tasks[task].weight = 300;
+        }
+        let busy_tasks = case.tasks.len();
+        let server = TaskSpec::new(Program::periodic(stacks::COMPUTE, 100_000, 20_000_000));
+        let start_ns = Some(3_000_000_000);
+        case.tasks.push(TaskSpec { start_ns, ..server.clone().on(first) });
+        case.tasks.push(TaskSpec { start_ns, ..server.within(emptier.clone()).on(first) });
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "{machine}");
+        let mean = |tasks: std::ops::Range<usize>| {
+            tasks.clone().map(|task| kernel.figures(task).work_ns as f64).sum::<f64>() / tasks.len() as f64
+        };
+        let less = mean(0..2) / mean(2..2 * half);
+        let more = mean(2 * half..2 * half + 3) / mean(2 * half + 3..busy_tasks);
+        println!("{machine}: {less:.2} in the emptier half, {more:.2} in the other");
+        assert!((2.7..3.3).contains(&less) && (2.7..3.3).contains(&more), "{machine}: {less} {more}");
+        let waits = [busy_tasks, busy_tasks + 1].map(|task| kernel.figures(task).longest_wait_ns);
+        println!("{machine}: servers wait {waits:?} ns");
+        assert!(waits.iter().all(|ns| *ns < 30_000_000), "{machine}: {waits:?}");
+    }
+}
+
 /// Eight tasks on eight CPUs, beside kernel threads and short real-time work. Rotation lets tasks
 /// lead by more than two slices. A task that was preempted then lost its lead, and the work behind
 /// it counted for nothing: the slowest task had 0.89 of the fastest.

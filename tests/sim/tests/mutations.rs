@@ -94,4 +94,5 @@ mutants! {
     wakee_waits_behind_hog
     busy_kthread_keeps_its_cpu
     lone_tasks_hold_the_clock
+    unfollowed_partition
 }

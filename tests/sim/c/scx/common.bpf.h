@@ -126,6 +126,15 @@ static inline bool bpf_cpumask_test_cpu(u32 cpu, struct cpumask *mask)
 	return cpu < SIM_NR_CPUS && (mask->bits[cpu / 64] >> (cpu % 64) & 1);
 }
 
+static inline u32 bpf_cpumask_first(const struct cpumask *mask)
+{
+	for (u32 i = 0; i < SIM_NR_CPUS / 64; i++) {
+		if (mask->bits[i])
+			return i * 64 + __builtin_ctzl(mask->bits[i]);
+	}
+	return SIM_NR_CPUS;
+}
+
 static inline void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask)
 {
 	sim_host->point(sim_kernel);

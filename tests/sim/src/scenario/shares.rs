@@ -147,26 +147,24 @@ pub(super) fn unequal_caches() -> Scenario {
     }
 }
 
-/// Two halves of a machine in unequal demand, confined by affinity. Weights count in the less
-/// crowded one. (In the more crowded one they do not: lib/include/bias/clock.h, Limits.)
+/// Two halves of a machine in unequal demand, confined by affinity. Weights count in both.
 pub(super) fn partitions() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 11], 40);
+    let mut case = busy("4P", &[stacks::COMPUTE; 16], 40);
     for (at, task) in case.tasks.iter_mut().enumerate() {
-        *task = task.clone().within(if at < 3 { [0, 1] } else { [2, 3] }).on(if at < 3 { 0 } else { 2 });
+        *task = task.clone().within(if at < 4 { [0, 1] } else { [2, 3] }).on(if at < 4 { 0 } else { 2 });
     }
-    case.tasks[1].weight = 50;
-    case.tasks[2].weight = 50;
+    for task in [0, 1, 4, 5, 6] {
+        case.tasks[task].weight = 300;
+    }
     Scenario {
         name: "partitions",
         case,
         check: |kernel| {
-            let figures = kernel.all_figures();
-            expect(
-                "weight 100 over 50 in the less crowded half",
-                ratio(figures[0].ran_ns, figures[1].ran_ns),
-                1.6,
-                2.2,
-            )
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            let mean = |tasks: &[u64]| tasks.iter().sum::<u64>() / tasks.len() as u64;
+            let half = |of: &[u64], heavy| ratio(mean(&of[..heavy]), mean(&of[heavy..]));
+            expect("weight 300 over 100 in the emptier half", half(&ran[..4], 2), 2.7, 3.3)?;
+            expect("weight 300 over 100 in the other half", half(&ran[4..], 3), 2.7, 3.3)
         },
     }
 }
