@@ -129,11 +129,10 @@ fn opted_in(kernel: &str, crowd: usize) {
         "killed: its threads have SCHED_EXT still",
         look(&results, "killed").values().any(|t| t.policy == EXT),
     );
-    let crowd_ms: f64 = results.text("crowd_ms").trim().parse().unwrap();
-    // The promise is 2 s for a thousand, on real hardware. Here the machine is emulated on a busy
-    // host, and the check alone takes seconds.
-    let most_ms = 5_000.0 + 10.0 * crowd as f64;
-    expect.at_most(&format!("{crowd} threads were switched [ms]"), crowd_ms, most_ms);
+    let looks: f64 = results.text("crowd_looks").trim().parse().unwrap();
+    // The promise is 2 s for a thousand, on real hardware. A look at the threads costs the guest
+    // about as much as their switch, so their number does not depend on the host's speed.
+    expect.at_most(&format!("looks until {crowd} threads were switched"), looks, 10.0);
     let status = results.text("status");
     expect.holds(&format!("status names the mode: {status}"), status.contains("for opted-in cgroups"));
     expect.holds(

@@ -61,13 +61,12 @@ for _ in $(seq $crowd_size); do at out sleep 6000; crowd="$crowd $pid"; done
 sleep 1
 for one in $crowd; do echo $one; done >/run/crowd
 while read -r one; do echo $one >$cg/in/cgroup.procs; done </run/crowd
-begin=$(date +%s%N)
-for _ in $(seq 100); do
+for look in $(seq 100); do
 	switched=$(for one in $crowd; do echo /proc/$one/stat; done | xargs cat | sed 's/.*) //' | awk '$39 == 7' | wc -l)
 	[ $switched -ge $crowd_size ] && break
 	sleep 0.2
 done
-echo $((($(date +%s%N) - begin) / 1000000)) >$OUT/crowd_ms
+echo $look >$OUT/crowd_looks
 look crowded
 kill -9 $crowd; settle
 
