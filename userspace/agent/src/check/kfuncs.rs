@@ -62,6 +62,7 @@ pub const NEEDS: &[Need] = &[
     need("hold CPU masks", &["bpf_cpumask_set_cpu"]),
     need("hold CPU masks", &["bpf_cpumask_clear_cpu"]),
     need("hold CPU masks", &["bpf_cpumask_test_cpu"]),
+    need("hold CPU masks", &["bpf_cpumask_first"]),
     need("hold CPU masks", &["bpf_cpumask_and"]),
     need("hold CPU masks", &["bpf_cpumask_intersects"]),
     need("read shared data", &["bpf_rcu_read_lock"]),
