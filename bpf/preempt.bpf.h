@@ -132,13 +132,18 @@ static __always_inline s32 find_furthest_ahead(struct task_struct *p, s32 prev, 
  */
 static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 {
-	u64 now = competing_now(p, prev), vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, slice_ns);
+	bool waiting = any_waiting();
+	u64 now = waiting ? joined_now(p, prev) : READ_ONCE(vtime_now);
+	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, slice_ns);
 	s32 cpu = counting ? nominated_victim(p, prev) : prev;
 
 	/*
 	 * A wakee less than half a slice behind the global vtime preempts no
-	 * task elsewhere. Most wakeups end here.
+	 * task elsewhere. Most wakeups end here. While no task waits, running
+	 * tasks lead the global vtime by as much as rotation allows.
 	 */
+	if (!waiting && two_classes)
+		now += rotate_gap_ns;
 	if (cpu != prev || !bias_goes_before(vtime, now, slice_ns))
 		return cpu;
 	if (should_preempt(vtime, prev) &&

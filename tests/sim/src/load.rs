@@ -17,6 +17,11 @@ pub enum Op {
         /// How long.
         ns: u64,
     },
+    /// Sleep until the next multiple of a period, as a task with a frame to draw does.
+    SleepUntil {
+        /// The period.
+        period_ns: u64,
+    },
     /// Sleep until another task wakes this one; pass if one did since the last time.
     Wait,
     /// Wake a task.

@@ -139,6 +139,27 @@ fn a_cpu_takes_no_other_task_before_the_one_on_its_way() {
     }
 }
 
+/// A task draws a frame of 6 ms every 16.7 ms beside four or five busy tasks. While no task waits,
+/// the global vtime is that of the task that lags most. The wakee was compared with it only, waited
+/// for a tick although the task of another CPU was far ahead, and then took 15 ms on a slow CPU.
+#[test]
+fn frames_beside_tasks_that_rotate_are_in_time() {
+    for (busy_tasks, seed) in (0..40).flat_map(|seed| [(4, seed), (5, seed)]) {
+        let mut case = Case::new("240:240:96:96", seed);
+        (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 3_000_000_000, (500, 20_000));
+        case.interleave = Some(Interleave { permille: 20, longest_ns: 50_000, memory: false });
+        case.tasks = (0..busy_tasks).map(|task| busy().on(task % 4)).collect();
+        let frame = Op::Run { stack: stacks::COMPUTE, work_ns: 6_000_000 };
+        let ops = vec![Op::SleepUntil { period_ns: 16_666_667 }, frame];
+        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "seed {seed}");
+        // Each period that a frame exceeds costs one of the 179 that fit.
+        let rounds = kernel.figures(busy_tasks).rounds;
+        assert!(rounds >= 178, "{busy_tasks} busy tasks, seed {seed}: {rounds} frames in time");
+    }
+}
+
 /// Equal tasks outnumber the CPUs. A fast CPU has other tasks to take at the end of its slices, and
 /// must not forget those that stay on slow CPUs.
 #[test]

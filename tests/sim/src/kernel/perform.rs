@@ -53,10 +53,9 @@ impl Kernel {
         self.work(task, SYSCALL_PS, [1000, 0, 0]);
         match op {
             Op::Run { .. } => {}
-            Op::Sleep { ns } => {
-                this.timer_fired.set(false);
-                self.push(self.now() + ns + self.delay(self.case.timer_ns), Event::Timer(task));
-                self.block_on(cpu, task, Blocking::Timer);
+            Op::Sleep { ns } => self.sleep(cpu, task, *ns),
+            Op::SleepUntil { period_ns } => {
+                self.sleep(cpu, task, period_ns - self.now() % period_ns);
             }
             Op::Wait => self.block_on(cpu, task, Blocking::Token),
             Op::Wake { task, sync } => self.give_token(*task, *sync),
@@ -83,6 +82,12 @@ impl Kernel {
     fn work(&self, task: TaskId, work_ps: u64, stack: [u32; 3]) {
         self.tasks[task].left_ps.set(work_ps);
         self.tasks[task].stack.set(stack);
+    }
+
+    fn sleep(&self, cpu: usize, task: TaskId, ns: u64) {
+        self.tasks[task].timer_fired.set(false);
+        self.push(self.now() + ns + self.delay(self.case.timer_ns), Event::Timer(task));
+        self.block_on(cpu, task, Blocking::Timer);
     }
 
     fn block_on(&self, cpu: usize, task: TaskId, blocking: Blocking) {
