@@ -143,8 +143,8 @@ static __always_inline bool nothing_idles(void)
 	return empty;
 }
 
-/* Offline CPUs with an idle mark that a search passes over. */
-#define MAX_OFFLINE 4
+/* Idle marks of CPUs that are not idle which a search passes over. */
+#define MAX_STALE_MARKS 4
 
 /*
  * Return true if @cpu is offline. The kernel leaves the idle mark of a CPU that
@@ -155,14 +155,17 @@ static __always_inline bool is_offline(s32 cpu)
 	return READ_ONCE(cpu_ctx_of(cpu)->is_offline);
 }
 
-/* Pick any idle CPU for @p. Return a negative error if there is none. */
+/*
+ * Pick any idle CPU for @p. Return a negative error if there is none. A pinned
+ * wakee leaves the mark of its CPU, which is about to be busy.
+ */
 static __always_inline s32 pick_any_idle(const struct task_struct *p)
 {
 	s32 cpu = -1, i;
 
-	bpf_for(i, 0, MAX_OFFLINE) {
+	bpf_for(i, 0, MAX_STALE_MARKS) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu < 0 || !is_offline(cpu))
+		if (cpu < 0 || (!is_offline(cpu) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu)))
 			break;
 		cpu = -1;
 	}

@@ -51,6 +51,15 @@ fn a_cpu_that_idles_during_the_insertion_is_woken() {
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
+/// A task pinned to CPU 3 wakes while that CPU is offline. Just before, a task wakes that is pinned
+/// to CPU 4. That leaves the idle mark of CPU 4, which was picked for the first task, too. It would
+/// wait for a tick while CPU 1 idles.
+#[test]
+fn a_wakee_wakes_no_cpu_that_has_a_task() {
+    let case = Case::parse(include_str!("../cases/wakee_beside_pinned.json")).unwrap();
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+}
+
 /// Three busy tasks and four servers on one fast and three slow CPUs. CPUs see each other's actions
 /// up to 50 us late, as vCPUs do that their host preempts.
 fn servers(seed: u64) -> Case {
