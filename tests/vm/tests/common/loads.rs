@@ -45,8 +45,11 @@ impl Results {
         values
     }
 
-    /// Print the documents of all loads, from which the cause of a missed expectation may show.
+    /// Print the documents of all loads and the changes of the table, from which the cause of a
+    /// missed expectation may show.
     fn print_documents(&self) {
+        let log = std::fs::read_to_string(self.out.join("bias.log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains(" became ")).for_each(|line| eprintln!("{line}"));
         let entries = std::fs::read_dir(&self.out).into_iter().flatten().flatten();
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));

@@ -59,6 +59,25 @@ wait_state() {
 	done
 }
 
+# load COMMAND...: run the scheduler COMMAND, as process $bias with log bias.log, until it is loaded.
+# That takes seconds in which nothing is measured, at the host's pace. All CPUs are alike at that
+# pace. So virtual time is in force again before the agent's first reading, which comes half a
+# second after the scheduler is loaded. The table would follow any reading before.
+load() {
+	"$AMPCTL" stop
+	"$@" >>"$OUT/bias.log" 2>&1 &
+	bias=$!
+	for _ in $(seq 600); do
+		[ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break
+		kill -0 $bias || {
+			cat "$OUT/bias.log" >&2
+			exit 1
+		}
+		sleep 0.1
+	done
+	"$AMPCTL" start
+}
+
 # Wait for up to half a minute until scx_bias answers. It does so when it has switched.
 wait_answer() {
 	for _ in $(seq 300); do

@@ -17,22 +17,9 @@ loads() {
 
 eval "$1"
 
-# Load scx_bias at the host's pace, because nothing of that is measured. It answers when its start,
-# which would take a virtual second, is over.
 calibrate
-"$AMPCTL" stop
-"$BIAS" --capacity-file /run/capacity.json >"$OUT/bias.log" 2>&1 &
-bias=$!
-for _ in $(seq 600); do
-	[ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break
-	kill -0 $bias || {
-		cat "$OUT/bias.log" >&2
-		exit 1
-	}
-	sleep 0.1
-done
+load "$BIAS" --capacity-file /run/capacity.json
 wait_answer
-"$AMPCTL" start
 sleep 1
 
 eval "$2"

@@ -1,19 +1,11 @@
 #!/bin/sh
-# A vCPU is throttled and released while tasks run. `load OPTIONS...` loads the scheduler at full
-# speed and then paces the machine again. `look NAME` records the status and a second of the tasks'
-# activity. `speed NAME CPU MIPS` changes a speed and waits for as long as the table and the tasks
-# may take.
+# A vCPU is throttled and released while tasks run. `look NAME` records the status and a second of
+# the tasks' activity. `speed NAME CPU MIPS` changes a speed and waits for as long as the table and
+# the tasks may take.
 . "${0%/*}/common.sh"
 
 now() { date +%s%3N; }
 calibrate
-load() {
-	"$AMPCTL" stop
-	$SCHED "$@" >>$OUT/bias.log 2>&1 & bias=$!
-	wait_state enabled
-	wait_answer
-	"$AMPCTL" start
-}
 unload() { kill $tasks; wait $tasks 2>/dev/null; kill -INT $bias; wait $bias || echo "$?" >>$OUT/codes; tasks=""; }
 task() { name=$1; shift; "$@" >/dev/null 2>&1 & echo $! >$OUT/$name.pid; tasks="$tasks $!"; }
 look() { $BIAS top --json --count 1 --interval 1 >$OUT/$1.top.json; $BIAS status --json >$OUT/$1.status.json; }
@@ -23,7 +15,7 @@ where() { awk '{print $39}' "/proc/$(cat $OUT/$1.pid)/stat"; }
 work="$BENCH work --seconds 120"
 cost() { awk '{print $14 + $15}' /proc/$bias/stat; }
 
-load
+load $SCHED; wait_answer
 for i in 1 2; do task compute$i $work compute; task chase$i $work chase; done
 sleep 5; look mix.before
 cost >$OUT/cost.begin; now >$OUT/cost.begin.at
@@ -32,7 +24,7 @@ speed mix.up 0 60
 cost >$OUT/cost.end; now >$OUT/cost.end.at
 unload
 
-load
+load $SCHED; wait_answer
 task alone $work compute
 sleep 5; look alone.before
 home=$(where alone); other=$((1 - home)); echo $home >$OUT/home
@@ -42,7 +34,7 @@ speed alone.back $other 20
 "$AMPCTL" speed $other 60
 unload
 
-load --no-bias
+load $SCHED --no-bias; wait_answer
 task first taskset 1 $work compute
 task second taskset 4 $work compute
 sleep 4

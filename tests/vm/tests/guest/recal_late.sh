@@ -8,12 +8,9 @@ status() { $BIAS status --json >$OUT/$1.status.json; }
 unmeasured() { $BIAS status --json | tr -d ' \n' | grep -o '"unmeasured":\[[^]]*\]'; }
 "$AMPCTL" stop; online 0; "$AMPCTL" start
 calibrate
-"$AMPCTL" stop
-$SCHED >$OUT/bias.log 2>&1 & bias=$!
-wait_state enabled
-wait_answer
 # Virtual time is in force before the CPUs are, because the agent measures them at once.
-"$AMPCTL" start
+load $SCHED
+wait_answer
 online 1
 taskset 4 $BENCH work --seconds 120 compute >/dev/null 2>&1 & task=$!
 for _ in $(seq 150); do [ "$(grep -c 'which came online later, is measured' $OUT/bias.log)" = 2 ] && break; sleep 0.2; done

@@ -1,24 +1,16 @@
 #!/bin/sh
-# swaps.sh MODE [ROUNDS]: swaps that the agent plans. `load OPTIONS...` loads the scheduler unpaced.
-# `worst NAME ROUNDS` confines two tasks that compute to slow CPUs and two that chase to fast ones.
+# swaps.sh MODE [ROUNDS]: swaps that the agent plans. `worst NAME ROUNDS` confines two tasks that compute to slow CPUs and two that chase to fast ones.
 # After 3 s of each round it releases them all, and leaves a trace of the next two seconds. `unload
 # NAME` leaves the results.
 . "${0%/*}/common.sh"
 
 calibrate
-load() {
-	"$AMPCTL" stop
-	$SCHED "$@" >>$OUT/sched.log 2>&1 &
-	scheduler=$!
-	wait_state enabled
-	"$AMPCTL" start
-}
 unload() {
 	$BIAS swaps --json >$OUT/$1.swaps.json; $BIAS swaps >$OUT/$1.swaps.txt
 	$BIAS status --json >$OUT/$1.status.json
 	cat /sys/kernel/sched_ext/state >$OUT/$1.state
 	"$AMPCTL" stop
-	kill -INT $scheduler; wait $scheduler; echo $? >$OUT/$1.code
+	kill -INT $bias; wait $bias; echo $? >$OUT/$1.code
 }
 CGROUPS=/sys/fs/cgroup
 TRACING=/sys/kernel/tracing
@@ -53,26 +45,26 @@ worst() {
 
 case $1 in
 alone)
-	load --no-pull
+	load $SCHED --no-pull
 	worst alone "$2"
 	unload alone
 	;;
 beside)
 	# A shell starts a program ten times a second, which takes a fifth of a CPU at this pace. A
 	# part without swaps follows.
-	load --no-pull
+	load $SCHED --no-pull
 	(while :; do sleep 0.1; done) & shell=$!
 	worst beside "$2"
 	kill $shell
 	unload beside
-	load --no-pull --no-swap
+	load $SCHED --no-pull --no-swap
 	worst none 1
 	unload none
 	;;
 short)
 	# Tasks of both kinds live for a fraction of a second, so the agent plans for tasks that
 	# end. This measures no time, so it runs unpaced.
-	load --no-pull --swap-interval-ms 20 --window-instructions 10000
+	load $SCHED --no-pull --swap-interval-ms 20 --window-instructions 10000
 	"$AMPCTL" stop
 	for lane in 1 2 3 4; do
 		(i=0; while [ $i -lt 25 ]; do $BENCH work compute --seconds 0.3 >/dev/null; $BENCH work chase --seconds 0.3 >/dev/null; i=$((i + 1)); done) &
@@ -84,7 +76,7 @@ short)
 	unload short
 	;;
 steady)
-	load
+	load $SCHED
 	$BENCH mix --solo $OUT/solo.json --warmup 1 --tasks 3compute+1chase+2mixed:50 --seconds 20 --json >$OUT/mix.json || exit
 	unload steady
 	;;
