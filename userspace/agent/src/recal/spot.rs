@@ -12,11 +12,13 @@
 //! The check stops as soon as the median of the last [`ENOUGH`] chunks agrees with the expected
 //! time. Otherwise it continues until the CPU has had [`PATIENCE`] to raise its clock, and twice as
 //! long each time while the clock still rises. A governor that follows the kernel's load tracking
-//! (schedutil, half-life 32 ms) takes a tenth of a second to reach full speed. Then the mean of the
-//! later half counts.
+//! (schedutil, half-life 32 ms) takes a tenth of a second to reach full speed. Then the later half
+//! counts.
 //!
-//! Time is the thread's own CPU time, so that preemptions cost nothing. The mean is used, not a
-//! quantile, because a hypervisor may run a CPU in bursts, which only a sum shows.
+//! Time is the thread's own CPU time, so that preemptions cost nothing. It includes interrupts,
+//! which lengthen few chunks: the median of the chunks counts, as in the calibration. But a
+//! hypervisor may run a CPU in bursts, which only a sum shows. If the mean is longer by more than a
+//! tenth, it counts instead.
 //!
 //! # Invariants
 //! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
@@ -45,6 +47,8 @@ const LONGEST: Duration = Duration::from_millis(320);
 /// The clock still rises if the time per step of the later half is below this share of the earlier
 /// half's.
 const SPEEDS_UP: f64 = 0.97;
+/// Most by which interrupts lengthen the mean of chunks over their median.
+const INTERRUPTS: f64 = 1.1;
 /// Most by which chunks get longer on a CPU that is faster than expected. A clock that stands still
 /// must not make them endless.
 const MOST_LONGER: u64 = 8;
@@ -213,7 +217,7 @@ fn measure(
         }
         if spent >= patience {
             let (earlier, later) = samples.split_at(samples.len() / 2);
-            let (earlier, later) = (mean(earlier)?, mean(later)?);
+            let (earlier, later) = (average(earlier)?, average(later)?);
             if later >= earlier * SPEEDS_UP || patience >= LONGEST {
                 return Some(later);
             }
@@ -222,8 +226,10 @@ fn measure(
     }
 }
 
-fn mean(samples: &[f64]) -> Option<f64> {
-    (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
+/// Return the median of chunks, or their mean if that is longer by more than [`INTERRUPTS`].
+fn average(samples: &[f64]) -> Option<f64> {
+    let (median, mean) = (median(samples)?, samples.iter().sum::<f64>() / samples.len() as f64);
+    Some(if mean > median * INTERRUPTS { mean } else { median })
 }
 
 /// Return the time that reading the clock takes.
@@ -269,6 +275,13 @@ mod tests {
     fn one_disturbed_chunk_is_no_sign() {
         let (ns, chunks) = run(Some(10.0), |chunk| if chunk == 3 { 70.0 } else { 10.0 });
         assert!((ns - 10.0).abs() < 0.05 && chunks == 1 + ENOUGH);
+    }
+
+    /// A tick of a slow CPU takes a chunk's time in one of 20 chunks.
+    #[test]
+    fn interrupts_do_not_slow_a_cpu_down() {
+        let (ns, _) = run(Some(10.0), |chunk| if chunk % 20 == 0 { 60.0 } else { 30.0 });
+        assert!((ns - 30.0).abs() < 0.05, "{ns}");
     }
 
     #[test]
