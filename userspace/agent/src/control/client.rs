@@ -4,13 +4,19 @@
 //! No call waits for ever: an instance that does not answer within [`PATIENCE`] is an error. A
 //! connection may break, as it does when the kernel has the scheduler reloaded. It is opened again
 //! once per request.
+//!
+//! The client of scx_stats makes a tree of JSON values first. With thousands of tasks that takes
+//! most of a client's time, so this one reads the answer straight into its type.
 
-use std::io::ErrorKind;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use scx_stats::{StatsClient, StatsErrno};
+use scx_stats::prelude::{StatsRequest, StatsResponse};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::bpf;
 use crate::failure::{Exit, Failure};
@@ -18,10 +24,25 @@ use crate::failure::{Exit, Failure};
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Default socket, at which clients of scx_stats expect the running scheduler.
+pub(super) const PATH: &str = "/var/run/scx/root/stats";
+
 /// A connection to the running instance.
 pub struct Client {
-    inner: StatsClient,
+    stream: BufReader<UnixStream>,
     path: Option<PathBuf>,
+}
+
+/// Answer without an error.
+#[derive(Deserialize)]
+struct Answered<T> {
+    errno: i32,
+    args: AnsweredArgs<T>,
+}
+
+#[derive(Deserialize)]
+struct AnsweredArgs<T> {
+    resp: T,
 }
 
 impl Client {
@@ -31,20 +52,14 @@ impl Client {
     /// [`Exit::Kernel`] when nothing runs or a permission is missing, [`Exit::OtherScheduler`] when
     /// another scheduler runs.
     pub fn connect(path: Option<&Path>) -> Result<Self, Failure> {
-        let client = match path {
-            Some(path) => StatsClient::new().set_path(path),
-            None => StatsClient::new(),
-        };
-        let inner = client.connect(Some(PATIENCE.as_millis() as u64)).map_err(|error| {
-            match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-                Some(ErrorKind::PermissionDenied) => {
-                    Failure::kernel("only root may ask the running scx_bias; use sudo")
-                }
-                Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => absent(path),
-                _ => Failure::runtime(format!("cannot reach the running scx_bias ({error}); try again")),
+        let stream = open(path.unwrap_or(Path::new(PATH))).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => {
+                Failure::kernel("only root may ask the running scx_bias; use sudo")
             }
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => absent(path),
+            _ => Failure::runtime(format!("cannot reach the running scx_bias ({error}); try again")),
         })?;
-        Ok(Self { inner, path: path.map(Path::to_owned) })
+        Ok(Self { stream: BufReader::new(stream), path: path.map(Path::to_owned) })
     }
 
     /// Send a request with these arguments, as text, and return the answer.
@@ -65,7 +80,41 @@ impl Client {
     fn ask_once<T: DeserializeOwned>(&mut self, target: &str, more: &[(&str, String)]) -> Result<T, Trouble> {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let arguments = [("target".to_owned(), target.to_owned())].into_iter().chain(more).collect();
-        self.inner.request("stats", arguments).map_err(|error| Trouble::of(&error))
+        let request = serde_json::to_string(&StatsRequest::new("stats", arguments));
+        let request = request.map_err(|error| Trouble::Misunderstood(error.to_string()))?;
+        read(&self.exchange(request).map_err(|error| Trouble::of(&error))?)
+    }
+
+    /// Send a line, and return the line that answers.
+    fn exchange(&mut self, request: String) -> io::Result<String> {
+        self.stream.get_mut().write_all((request + "\n").as_bytes())?;
+        let mut line = String::new();
+        match self.stream.read_line(&mut line)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Read an answer. Only one that is not of this type is read a second time, for the refusal in it.
+fn read<T: DeserializeOwned>(line: &str) -> Result<T, Trouble> {
+    let why = match serde_json::from_str::<Answered<T>>(line) {
+        Ok(answer) if answer.errno == 0 => return Ok(answer.args.resp),
+        Ok(_) => "an error without a text".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    match serde_json::from_str::<StatsResponse>(line) {
+        Ok(StatsResponse { errno, args }) if errno != 0 => {
+            Err(Trouble::refused(args.get("resp").and_then(Value::as_str).unwrap_or(&why)))
+        }
+        _ => Err(Trouble::Misunderstood(why)),
     }
 }
 
@@ -82,21 +131,19 @@ enum Trouble {
 }
 
 impl Trouble {
-    fn of(error: &anyhow::Error) -> Self {
-        if error.downcast_ref::<StatsErrno>().is_some() {
-            // The library sends the error's debug form as a JSON string. The first line is the
-            // message.
-            let said = error.root_cause().to_string();
-            let said: String = serde_json::from_str(&said).unwrap_or(said);
-            if said.contains("unknown stat target") {
-                return Self::Stranger;
-            }
-            return Self::Refused(said.lines().next().unwrap_or_default().to_owned());
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Self::Late,
+            _ => Self::Closed,
         }
-        if error.downcast_ref::<serde_json::Error>().is_some() {
-            return Self::Misunderstood(error.to_string());
+    }
+
+    /// Return the trouble for the text of a refusal, whose first line is the message.
+    fn refused(said: &str) -> Self {
+        if said.contains("unknown stat target") {
+            return Self::Stranger;
         }
-        if error.to_string().contains("timed out") { Self::Late } else { Self::Closed }
+        Self::Refused(said.lines().next().unwrap_or_default().to_owned())
     }
 
     fn explain(self) -> Failure {
@@ -137,21 +184,34 @@ fn absent(path: Option<&Path>) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::anyhow;
 
     #[test]
     fn every_trouble_has_its_remedy() {
-        let refused = |text: &str| anyhow!("{}", serde_json::json!(text)).context(StatsErrno(22));
-        assert_eq!(
-            Trouble::of(&refused("no iterator\n\nCaused by: x")),
-            Trouble::Refused("no iterator".into())
-        );
-        assert_eq!(Trouble::of(&refused("Invalid argument: unknown stat target x")), Trouble::Stranger);
-        assert_eq!(Trouble::of(&anyhow!("read timed out")), Trouble::Late);
-        assert_eq!(Trouble::of(&anyhow!("connection closed")), Trouble::Closed);
+        let refused = |text: &str| {
+            let answer = serde_json::json!({ "errno": 22, "args": { "resp": text } });
+            read::<Vec<u32>>(&answer.to_string()).err()
+        };
+        assert_eq!(refused("no iterator\n\nCaused by: x"), Some(Trouble::Refused("no iterator".into())));
+        assert_eq!(refused("Invalid argument: unknown stat target x"), Some(Trouble::Stranger));
+        assert_eq!(Trouble::of(&ErrorKind::WouldBlock.into()), Trouble::Late);
+        assert_eq!(Trouble::of(&ErrorKind::UnexpectedEof.into()), Trouble::Closed);
         assert_eq!(Trouble::Stranger.explain().exit, Exit::OtherScheduler);
         assert_eq!(Trouble::Closed.explain().exit, Exit::Kernel);
         assert!(Trouble::Late.explain().message.contains("5 s"));
+    }
+
+    #[test]
+    fn answers_are_read_or_of_another_version() {
+        assert_eq!(read::<Vec<u32>>("{\"errno\":0,\"args\":{\"resp\":[1,2]}}\n"), Ok(vec![1, 2]));
+        // A text is no refusal if the error code is 0.
+        assert_eq!(read::<String>("{\"args\":{\"resp\":\"a\"},\"errno\":0}"), Ok("a".to_owned()));
+        for line in ["", "[]", "{\"errno\":0,\"args\":{}}", "{\"errno\":0,\"args\":{\"resp\":\"a\"}}"] {
+            assert!(matches!(read::<Vec<u32>>(line), Err(Trouble::Misunderstood(_))), "{line}");
+        }
+        assert!(matches!(
+            read::<String>("{\"errno\":5,\"args\":{\"resp\":\"a\"}}"),
+            Err(Trouble::Refused(_))
+        ));
     }
 
     #[test]

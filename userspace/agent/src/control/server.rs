@@ -22,12 +22,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
+use crate::control::client::PATH;
 use crate::control::handler::Handler;
 use crate::control::listener::{self, Service};
 use crate::control::protocol::{Answer, Instance, Request};
-
-/// Default socket, at which clients of scx_stats expect the running scheduler.
-const PATH: &str = "/var/run/scx/root/stats";
 
 /// The socket and its thread. Dropping it ends the thread.
 pub(crate) struct Server {
