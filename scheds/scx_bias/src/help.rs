@@ -88,7 +88,8 @@ What it shows, and what to conclude:
 /// Explains the columns of `top`.
 const TOP: &str = "\
 Tasks that ran in the interval, by their share of a CPU, then by gain. On a
-terminal q quits; a narrow one shows fewer columns.
+terminal they are below the load of each CPU, and keys work (see below). A
+narrow terminal shows fewer columns.
   SHARE        Time it ran in the interval, of one CPU.
   BIAS         fast: fast-biased, it belongs on fast CPUs. slow: slow-biased,
                on slow ones, because it gains little. -: unbiased. ?: not
@@ -108,7 +109,28 @@ terminal q quits; a narrow one shows fewer columns.
                CPUs for a while. gains more: it took the CPU of a task that
                gains less. gave way: it was the task that gains less. swapped:
                the agent swapped it with another task, see scx_bias swaps.
-  CPU          Where it runs, or ran last.";
+  CPU          Where it runs, or ran last.
+
+On a terminal:
+  CPUs         A bar for the load of each CPU, by class, with tasks of all
+               policies. Many CPUs have a mark each, from \".\" for idle to a full
+               block. Very many share marks, which show the mean.
+  arrows, PgUp, PgDn, Home, End
+               Select a task.
+  Enter        Open the history of the selected task since top began: its gain,
+               its CPI stack, its SHARE and FAST over time, and its migrations.
+               Those between two answers count as one. The reason is that of
+               MOVED. Esc closes it.
+  s, S         Sort by the next column, whose title is underlined; reverse.
+  /            Filter by words: a part of the name, the start of the pid or of
+               the bias (fast-biased, slow-biased, unbiased, unknown). Enter
+               keeps the filter, Esc clears it.
+  p, space     Pause, or go on.
+  ?            Show the keys.
+  q, Esc, Ctrl-C
+               Quit.
+NO_COLOR with any value turns colours off. A locale without UTF-8 gets digits
+for marks.";
 
 /// Explains the output of `swaps`.
 const SWAPS: &str = "\

@@ -31,9 +31,9 @@ pub fn usual_level() -> Level {
     wish.and_then(|word| word.parse().ok()).unwrap_or(Level::INFO)
 }
 
-/// Return true if standard error may be coloured. NO_COLOR with any value forbids it.
-fn coloured() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Return true if the user allows colours. NO_COLOR with any value forbids them.
+pub fn allows_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Start the log on standard error. The info level shows actions, the debug level also reasons.
@@ -41,7 +41,7 @@ pub fn log(level: Level) -> SetLevel {
     let filter = |level: Level| EnvFilter::new(level.as_str());
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_ansi(coloured())
+        .with_ansi(std::io::stderr().is_terminal() && allows_colour())
         .with_target(false)
         .without_time()
         // Otherwise the subscriber reports a failed write on standard error, which also fails: it

@@ -61,7 +61,8 @@ pub enum Command {
     /// tasks, migrations
     #[command(after_help = help::exit_codes(), after_long_help = help::status())]
     Status(StatusArgs),
-    /// Show the stalls of each task, its bias, and the reason of its last migration
+    /// Show the load of each CPU, the stalls of each task, its bias, and the reason of its last
+    /// migration
     #[command(after_help = help::exit_codes(), after_long_help = help::top())]
     Top(TopArgs),
     /// Show the swaps of the agent, each with its predicted and its measured gain

@@ -8,20 +8,19 @@
 //! The running instance answers requests on its socket ([`bias_agent::control`]).
 //! [`bias_agent::control::Client`] sends them and maps every failure to a line with a remedy.
 //! [`shares`] computes rates from two successive answers. [`status`] and [`top_table`] are
-//! functions from answers to text, without a terminal or a clock. [`live`] repeats them, in place
-//! on a terminal.
-//!
-//! crossterm drives the terminal. It is linked for its styles in any case. A toolkit on top of it
-//! would lay out the same lines a second time, because pipes and tests need them as text.
+//! functions from answers to text, without a terminal or a clock. [`live`] repeats them for pipes
+//! and files. On a terminal, [`screen`] shows the same columns with ratatui.
 //!
 //! # Limits
 //! Only one instance can run, and all sched_ext schedulers share the path of the socket. So a
 //! client asks for data that only scx_bias has, to recognise another scheduler.
 
 mod cgroups;
+mod feed;
 mod live;
 mod metrics;
 mod recal;
+mod screen;
 mod shares;
 mod status;
 mod swaps;
@@ -38,7 +37,8 @@ use bias_agent::optin::journal;
 
 use bias_agent::control::Client;
 pub use cgroups::{cgroups, restored};
-pub use live::{TopOptions, top};
+pub use feed::TopOptions;
+pub use live::top;
 use shares::BiasCounts;
 pub use status::{Beside, json as status_json, text as status_text};
 pub use swaps::{SwapsOptions, swaps};

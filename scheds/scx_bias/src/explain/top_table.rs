@@ -1,5 +1,8 @@
 //! The table of `scx_bias top`: a function from the activity of an interval to lines of text.
 //!
+//! [`render`] makes the whole table as text. [`TableColumns`] makes one line at a time, for a
+//! screen that shows a part of the table.
+//!
 //! # Invariants
 //! No line is wider than `width`, for any width: the least informative columns are left out first,
 //! and the name gets the rest. There are at most `height` lines. The last one counts the lines left
@@ -15,13 +18,6 @@ use bias_agent::figures::{count, percent, ratio};
 const NAME_MAX: usize = 15;
 /// Fewest columns of a name. Other columns are left out first.
 const NAME_MIN: usize = 12;
-
-/// Lines, with the index of the table's head.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lines {
-    pub(super) lines: Vec<String>,
-    pub(super) head: usize,
-}
 
 struct Column {
     title: &'static str,
@@ -52,7 +48,8 @@ const COLUMNS: [Column; 9] = [
     Column { title: "CPU", width: 4, right: true, rank: 6, cell: |row| row.task.cpu.to_string() },
 ];
 
-fn gain(row: &TopRow) -> String {
+/// Return the speedup as text, `?` if it is unknown.
+pub(super) fn gain(row: &TopRow) -> String {
     row.task.speedup_permille.map_or_else(|| "?".to_owned(), |speedup| ratio(speedup) + "x")
 }
 
@@ -64,49 +61,72 @@ fn stack(row: &TopRow) -> String {
     )
 }
 
+/// The columns that fit a width.
+pub(super) struct TableColumns {
+    /// Each column, with its width.
+    columns: Vec<(&'static Column, usize)>,
+}
+
+impl TableColumns {
+    /// Return the columns for a table of this width.
+    pub(super) fn within(width: usize) -> Self {
+        let mut by_rank: Vec<&Column> = COLUMNS.iter().collect();
+        by_rank.sort_by_key(|column| column.rank);
+        let mut used = NAME_MIN;
+        let mut least_rank = 0;
+        for column in by_rank.iter().skip(1) {
+            if used + 1 + column.width > width {
+                break;
+            }
+            used += 1 + column.width;
+            least_rank = column.rank;
+        }
+        let name = (NAME_MIN + width.saturating_sub(used)).min(NAME_MAX);
+        let chosen = COLUMNS.iter().filter(|column| column.rank <= least_rank);
+        let columns = chosen.map(|column| (column, if column.rank == 0 { name } else { column.width }));
+        Self { columns: columns.collect() }
+    }
+
+    /// Return the titles, each as wide as its column.
+    pub(super) fn titles(&self) -> Vec<(&'static str, String)> {
+        self.each(&|column| column.title.to_owned())
+    }
+
+    /// Return the cells of a task. Each has the title of its column, and is as wide as that.
+    pub(super) fn cells(&self, row: &TopRow) -> Vec<(&'static str, String)> {
+        self.each(&|column| (column.cell)(row))
+    }
+
+    fn each(&self, cell: &dyn Fn(&Column) -> String) -> Vec<(&'static str, String)> {
+        let fitted = |(column, width): &(&'static Column, usize)| {
+            (column.title, fit(&cell(column), *width, column.right))
+        };
+        self.columns.iter().map(fitted).collect()
+    }
+}
+
 /// Render the table in `width` columns and at most `height` lines.
-pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Lines {
+pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Vec<String> {
     let mut lines = wrap(&summary(snapshot), width, 0);
     lines.extend(note(snapshot).into_iter().flat_map(|note| wrap(&note, width, 0)));
-    let head = lines.len();
-    let columns = columns_within(width);
-    let cells = |cell: &dyn Fn(&Column) -> String| {
-        let line: Vec<String> =
-            columns.iter().map(|(column, width)| fit(&cell(column), *width, column.right)).collect();
-        cut(line.join(" ").trim_end(), width)
+    let columns = TableColumns::within(width);
+    let line = |cells: Vec<(&str, String)>| {
+        let cells: Vec<String> = cells.into_iter().map(|(_, cell)| cell).collect();
+        cut(cells.join(" ").trim_end(), width)
     };
-    lines.push(cells(&|column| column.title.to_owned()));
-    let rows = snapshot.tasks.iter().map(|row| cells(&|column| (column.cell)(row)));
-    lines.extend(rows);
+    lines.push(line(columns.titles()));
+    lines.extend(snapshot.tasks.iter().map(|row| line(columns.cells(row))));
     if lines.len() > height {
         let left_out = lines.len() + 1 - height.max(1);
         lines.truncate(height.saturating_sub(1));
         lines.push(cut(&format!("({left_out} more)"), width));
         lines.truncate(height);
     }
-    Lines { head: head.min(lines.len()), lines }
-}
-
-/// Return the columns for this width, with the width of each.
-fn columns_within(width: usize) -> Vec<(&'static Column, usize)> {
-    let mut by_rank: Vec<&Column> = COLUMNS.iter().collect();
-    by_rank.sort_by_key(|column| column.rank);
-    let mut used = NAME_MIN;
-    let mut least_rank = 0;
-    for column in by_rank.iter().skip(1) {
-        if used + 1 + column.width > width {
-            break;
-        }
-        used += 1 + column.width;
-        least_rank = column.rank;
-    }
-    let name = (NAME_MIN + width.saturating_sub(used)).min(NAME_MAX);
-    let chosen = COLUMNS.iter().filter(|column| column.rank <= least_rank);
-    chosen.map(|column| (column, if column.rank == 0 { name } else { column.width })).collect()
+    lines
 }
 
 /// Describe the machine and the tasks in a sentence.
-fn summary(snapshot: &Snapshot) -> String {
+pub(super) fn summary(snapshot: &Snapshot) -> String {
     let (fast, slow) = (snapshot.machine.count(Class::Fast), snapshot.machine.count(Class::Slow));
     let machine = match slow {
         0 => format!("{} of one class", count(fast, "CPU")),
@@ -131,7 +151,7 @@ pub(super) fn biases(biases: &BiasCounts) -> String {
 }
 
 /// Return a note when tasks cannot be distinguished.
-fn note(snapshot: &Snapshot) -> Option<String> {
+pub(super) fn note(snapshot: &Snapshot) -> Option<String> {
     if snapshot.tasks.is_empty() {
         return Some(format!("No task ran in {} ms.", snapshot.interval_ms));
     }
