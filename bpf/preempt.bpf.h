@@ -103,9 +103,10 @@ static __always_inline bool should_preempt(u64 vtime, s32 cpu)
 
 /*
  * Return the CPU of @prev's LLC whose task is furthest ahead of @p, a wakee of
- * @vtime, and far enough to be preempted. Return @prev if there is none.
+ * @vtime, and far enough to be preempted. Return @prev if there is none. This
+ * function is global so that the verifier checks it once.
  */
-static __always_inline s32 find_furthest_ahead(struct task_struct *p, s32 prev, u64 vtime)
+__noinline s32 find_furthest_ahead(struct task_struct *p __arg_trusted, s32 prev, u64 vtime)
 {
 	u32 nr = nr_cpus, i;
 	u64 most = vtime;

@@ -59,17 +59,17 @@ wait_state() {
 	done
 }
 
-# load COMMAND...: run the scheduler COMMAND, as process $bias with log bias.log, until it is loaded.
-# That takes seconds in which nothing is measured, at the host's pace. All CPUs are alike at that
-# pace. So virtual time is in force again before the agent's first reading, which comes half a
-# second after the scheduler is loaded. The table would follow any reading before.
+# load COMMAND...: run the scheduler COMMAND as process $LOADED, with its log in bias.log, until it
+# is loaded. That takes seconds in which nothing is measured, at the host's pace. All CPUs are alike
+# at that pace, and the table would follow a reading of them. So virtual time is in force again
+# before the agent's first reading, half a second after the scheduler is loaded.
 load() {
 	"$AMPCTL" stop
 	"$@" >>"$OUT/bias.log" 2>&1 &
-	bias=$!
+	LOADED=$!
 	for _ in $(seq 600); do
 		[ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break
-		kill -0 $bias || {
+		kill -0 $LOADED || {
 			cat "$OUT/bias.log" >&2
 			exit 1
 		}

@@ -6,14 +6,14 @@
 
 now() { date +%s%3N; }
 calibrate
-unload() { kill $tasks; wait $tasks 2>/dev/null; kill -INT $bias; wait $bias || echo "$?" >>$OUT/codes; tasks=""; }
+unload() { kill $tasks; wait $tasks 2>/dev/null; kill -INT $LOADED; wait $LOADED || echo "$?" >>$OUT/codes; tasks=""; }
 task() { name=$1; shift; "$@" >/dev/null 2>&1 & echo $! >$OUT/$name.pid; tasks="$tasks $!"; }
 look() { $BIAS top --json --count 1 --interval 1 >$OUT/$1.top.json; $BIAS status --json >$OUT/$1.status.json; }
 speed() { now >$OUT/$1.at; "$AMPCTL" speed $2 $3; sleep 5; look $1; }
 where() { awk '{print $39}' "/proc/$(cat $OUT/$1.pid)/stat"; }
 : >$OUT/codes
 work="$BENCH work --seconds 120"
-cost() { awk '{print $14 + $15}' /proc/$bias/stat; }
+cost() { awk '{print $14 + $15}' /proc/$LOADED/stat; }
 
 load $SCHED; wait_answer
 for i in 1 2; do task compute$i $work compute; task chase$i $work chase; done

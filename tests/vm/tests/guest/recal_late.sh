@@ -15,5 +15,5 @@ online 1
 taskset 4 $BENCH work --seconds 120 compute >/dev/null 2>&1 & task=$!
 for _ in $(seq 150); do [ "$(grep -c 'which came online later, is measured' $OUT/bias.log)" = 2 ] && break; sleep 0.2; done
 sleep 5; unmeasured >$OUT/told; status followed
-kill $task; kill -INT $bias; wait $bias; echo $? >$OUT/code
+kill $task; kill -INT $LOADED; wait $LOADED; echo $? >$OUT/code
 complaints

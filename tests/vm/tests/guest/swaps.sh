@@ -1,7 +1,7 @@
 #!/bin/sh
-# swaps.sh MODE [ROUNDS]: swaps that the agent plans. `worst NAME ROUNDS` confines two tasks that compute to slow CPUs and two that chase to fast ones.
-# After 3 s of each round it releases them all, and leaves a trace of the next two seconds. `unload
-# NAME` leaves the results.
+# swaps.sh MODE [ROUNDS]: swaps that the agent plans. `worst NAME ROUNDS` confines two tasks that
+# compute to slow CPUs and two that chase to fast ones. After 3 s of each round it releases them
+# all, and leaves a trace of the next two seconds. `unload NAME` leaves the results.
 . "${0%/*}/common.sh"
 
 calibrate
@@ -10,7 +10,7 @@ unload() {
 	$BIAS status --json >$OUT/$1.status.json
 	cat /sys/kernel/sched_ext/state >$OUT/$1.state
 	"$AMPCTL" stop
-	kill -INT $bias; wait $bias; echo $? >$OUT/$1.code
+	kill -INT $LOADED; wait $LOADED; echo $? >$OUT/$1.code
 }
 CGROUPS=/sys/fs/cgroup
 TRACING=/sys/kernel/tracing
