@@ -21,7 +21,7 @@ use bias_agent::optin;
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use clap::{CommandFactory, Parser};
-use cli::{CalibrateArgs, CgroupArgs, Cli, Command, ExecArgs, TableArgs, TopArgs};
+use cli::{CalibrateArgs, CgroupArgs, Cli, Command, ExecArgs, MetricsArgs, TableArgs, TopArgs};
 use output::{complain, log, print};
 use std::process::ExitCode;
 use tracing::Level;
@@ -55,7 +55,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             explain::swaps(&explain::SwapsOptions { follow, json, socket })?;
             Ok(Exit::Clean)
         }
-        Some(Command::Metrics(args)) => print(&explain::metrics(args.socket.as_deref())?),
+        Some(Command::Metrics(args)) => metrics(&args),
         Some(Command::Cgroup(args)) => cgroup(args),
         Some(Command::Reload(args)) => print(&explain::reload(args.socket.as_deref(), args.json)?),
         Some(Command::Config(args)) => {
@@ -77,6 +77,14 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             print(&String::from_utf8_lossy(&text))
         }
     }
+}
+
+fn metrics(args: &MetricsArgs) -> Result<Exit> {
+    let text = || explain::metrics(args.socket.as_deref());
+    let Some(address) = &args.listen else { return print(&text()?) };
+    let exporter = explain::Exporter::bind(address, args.group.as_deref())?;
+    complain(&format!("metrics are at {}", exporter.address));
+    exporter.serve(text)
 }
 
 fn cgroup(args: CgroupArgs) -> Result<Exit> {

@@ -10,8 +10,10 @@ use bias_agent::failure::Failure;
 use bias_agent::options::ReloadReport;
 use bias_agent::options::reload::Change;
 use instance::instance;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +36,83 @@ fn metrics_of_an_instance_are_printed() {
     assert!(text.contains("scx_bias_build_info{version=\"7.7.7\"} 1"), "{text}");
     assert!(text.contains("scx_bias_tasks{bias=\"slow_biased\"} 1.0"), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+/// An exporter that a test started; it ends with the test.
+struct Exporter(std::process::Child);
+
+impl Exporter {
+    /// Start one for the instance at `socket`. Return it with its address.
+    fn start(listen: &str, socket: &Path) -> (Self, String) {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+        command.args(["metrics", "--listen", listen, "--socket"]).arg(socket);
+        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("scx_bias: metrics are at ").unwrap().to_owned();
+        (Self(child), address)
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn fetched(mut stream: impl Read + Write) -> String {
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn scrapers_get_metrics_from_a_port_or_a_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let instance = instance(&path, 2);
+    let (_port, address) = Exporter::start("127.0.0.1:0", &path);
+    let host = address.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let text = fetched(TcpStream::connect(host).unwrap());
+    assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("# EOF\n"), "{text}");
+    instance.join().unwrap();
+    let text = fetched(TcpStream::connect(host).unwrap());
+    assert!(text.starts_with("HTTP/1.1 503") && text.contains("scx_bias is not running"), "{text}");
+
+    let socket = directory.path().join("metrics");
+    let listen = socket.to_str().unwrap();
+    for _ in 0..2 {
+        // The second one replaces the socket that the first one left.
+        let (_socket, address) = Exporter::start(listen, &path);
+        assert_eq!(address, listen);
+        assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fetched(UnixStream::connect(&socket).unwrap());
+        assert!(text.starts_with("HTTP/1.1 503"), "{text}");
+    }
+}
+
+#[test]
+fn an_exporter_that_cannot_listen_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().to_string();
+    let text = printed(&["metrics", "--listen", &port], &path, 1);
+    assert!(text.contains("another program uses it; give --listen another one"), "{text}");
+    let text = printed(&["metrics", "--listen", "nowhere"], &path, 1);
+    assert!(text.contains("give --listen HOST:PORT or the path of a socket"), "{text}");
+    let text = printed(&["metrics", "--listen", &port, "--group", "users"], &path, 2);
+    assert!(text.contains("no socket that a group could own"), "{text}");
+    let socket = directory.path().join("metrics");
+    let text =
+        printed(&["metrics", "--listen", socket.to_str().unwrap(), "--group", "no such group"], &path, 2);
+    assert!(text.contains("there is no group no such group"), "{text}");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    printed(&["metrics", "--listen", file.to_str().unwrap()], &path, 1);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
 
 #[test]

@@ -41,3 +41,15 @@ fn it_runs_beside_no_other_service_of_a_scheduler() {
     let conflicts: Vec<&str> = setting("Conflicts").split(' ').collect();
     assert!(conflicts.contains(&"scx.service") && conflicts.contains(&"scx_loader.service"));
 }
+
+/// A root without other rights serves the metrics, by a command that the program has.
+#[test]
+fn the_exporter_is_a_service_of_its_own() {
+    let unit = include_str!("../scx_bias-metrics.service.in");
+    let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    assert_eq!(setting("CapabilityBoundingSet"), Some("CAP_CHOWN"));
+    let words: Vec<&str> = setting("ExecStart").unwrap().split(' ').collect();
+    assert_eq!(words[..3], ["@bindir@/scx_bias", "metrics", "--listen"]);
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    command.args(&words[1..]).arg("--help").assert().code(0);
+}

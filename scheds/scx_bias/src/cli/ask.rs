@@ -19,6 +19,15 @@ pub struct StatusArgs {
 /// Options of `metrics`.
 #[derive(Debug, Args)]
 pub struct MetricsArgs {
+    /// Answer scrapers over HTTP at HOST:PORT, or on the socket at this absolute path, until
+    /// interrupted. A port is readable for everyone who reaches it, a socket for root and --group
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+
+    /// Group that may use the socket of --listen
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub group: Option<String>,
+
     /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true)]
     pub socket: Option<PathBuf>,

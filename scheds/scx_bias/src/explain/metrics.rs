@@ -161,6 +161,27 @@ mod tests {
         assert!(!super::text(&sample(1), None, &[]).unwrap().contains("scx_bias_tasks{"));
     }
 
+    #[test]
+    fn the_dashboard_shows_metrics_that_exist() {
+        let dashboard: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../docs/grafana.json")).unwrap();
+        let samples = of(1);
+        let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| {
+            let targets = panel["targets"].as_array().unwrap();
+            targets.iter().map(|target| target["expr"].as_str().unwrap().to_owned())
+        });
+        let mut shown = 0;
+        for expression in targets {
+            let part = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+            for name in expression.split(part).filter(|word| word.starts_with("scx_bias_")) {
+                let is_sample = |line: &str| line.split(['{', ' ']).next() == Some(name);
+                assert!(samples.lines().any(is_sample), "{name} does not exist");
+                shown += 1;
+            }
+        }
+        assert!(shown >= 9, "{shown}");
+    }
+
     /// Check the rules of OpenMetrics 1.0 that Prometheus enforces.
     #[test]
     fn the_format_is_that_of_openmetrics() {

@@ -16,6 +16,7 @@
 //! client asks for data that only scx_bias has, to recognise another scheduler.
 
 mod cgroups;
+mod exporter;
 mod feed;
 mod live;
 mod metrics;
@@ -37,6 +38,7 @@ use bias_agent::optin::journal;
 
 use bias_agent::control::Client;
 pub use cgroups::{cgroups, restored};
+pub use exporter::Exporter;
 pub use feed::TopOptions;
 pub use live::top;
 use shares::BiasCounts;
