@@ -2,8 +2,8 @@
 //!
 //! A reading within [`TOLERANCE`] confirms the entry. The filter keeps a reading that is off by
 //! more. Once enough consecutive readings are off in the same direction, their median is believed.
-//! The first of them may be half of the old speed and half of the new. Of two spot checks that agree
-//! the faster is believed: interrupts and cold caches only lengthen them.
+//! The first of them may be half of the old speed and half of the new. Of two spot checks that
+//! agree the faster is believed: interrupts and cold caches only lengthen them.
 //!
 //! | reading | required |
 //! |---|---|
