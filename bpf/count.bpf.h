@@ -15,10 +15,11 @@
  * full window updates its profile (bias/profile.h).
  *
  * ops.running decides whether a run is counted. One run in sample_every is
- * counted if the task's profile is stable or its runs are brief. The windows of
- * such a task then take that many times longer, until one differs. The tracing
- * programs see every task, also of other classes, and act only on the pid that
- * ops.running noted.
+ * counted if the task's profile is stable or its last run was brief, and one in
+ * BRIEF_SAMPLES times as many if both hold. The windows of such a task then
+ * take that many times longer, until one differs. The tracing programs see
+ * every task, also of other classes, and act only on the pid that ops.running
+ * noted.
  *
  * If events outnumber counters, perf multiplexes: it rotates groups of events
  * every few milliseconds. The part that was counted is scaled to the whole
@@ -48,6 +49,9 @@
 
 /* Ticks that one interval of a long run spans while the profile is stable. */
 #define TICKS_TOGETHER 2
+
+/* Factor on sample_every for brief runs of a task with a stable profile. */
+#define BRIEF_SAMPLES 8
 
 /* Read the counters of this CPU, @cpu. Return false if one cannot be read. */
 static __always_inline bool counters_read(s32 cpu, struct readout *now)
@@ -157,12 +161,20 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					 struct task_ctx *tctx)
 {
+	u32 every = 1;
+	bool stable;
+
 	if (!counting || !cpu_info_of(cpu)->counters || cctx->counting_pid == p->pid)
 		return;
 	if (limited && !tctx->inside)
 		return;
+	stable = bias_profile_stable(&tctx->profile);
 	/* A brief run shows little and costs as much to count as a long one. */
-	if ((tctx->brief || bias_profile_stable(&tctx->profile)) && ++tctx->uncounted < sample_every)
+	if (tctx->brief || stable)
+		every = sample_every;
+	if (tctx->brief && stable)
+		every *= BRIEF_SAMPLES;
+	if (++tctx->uncounted < every)
 		return;
 	tctx->uncounted = 0;
 	cctx->count_next_pid = p->pid;

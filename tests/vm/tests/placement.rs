@@ -32,7 +32,7 @@ fn expect_placement(results: &Results, expect: &mut Expectations) {
 fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
     // Counting costs instructions, so a switch between tasks with a stable profile has a larger
     // budget with counting.
-    for (name, budget) in [("pinned", 7700.0), ("pinned_blind", 7400.0), ("free", 6800.0), ("pairs", 8500.0)]
+    for (name, budget) in [("pinned", 7200.0), ("pinned_blind", 7400.0), ("free", 6800.0), ("pairs", 8500.0)]
     {
         let cost = results.number(name, "/instructions_per_switch");
         expect.at_most(&format!("instructions a switch, {name}"), cost, budget);

@@ -136,8 +136,9 @@ knobs! {
     /// Smaller follows them sooner
     window_instructions: "N", 10_000 to 1_000_000_000, 500_000;
 
-    /// Count one run in N of a task whose profile is stable or whose last run was brief. Larger
-    /// makes switches cheaper. Smaller detects changes of tasks that run briefly sooner
+    /// Count one run in N of a task whose profile is stable or whose last run was brief, and one
+    /// in 8 N if both hold. Larger makes switches cheaper. Smaller detects changes of tasks that
+    /// run briefly sooner
     sample_every: "N", 1 to 1_000, 8;
 
     /// Difference in predicted speedup that is worth a migration. Larger means fewer migrations.
