@@ -1,7 +1,7 @@
 #!/bin/sh
 # unit_stalls.sh UNIT: whenever scx_bias is loaded, a real-time task that never sleeps keeps CPU 1
-# from a task that is pinned there, until the kernel ends the scheduler. It ends with it: the rest of
-# the system needs that CPU, too.
+# from a task that is pinned there, until the kernel ends the scheduler. It ends then, because the
+# rest of the system needs that CPU, too.
 . "${0%/*}/common.sh"
 
 pretend

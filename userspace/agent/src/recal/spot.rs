@@ -49,8 +49,8 @@ const LONGEST: Duration = Duration::from_millis(320);
 const SPEEDS_UP: f64 = 0.97;
 /// Most by which interrupts lengthen the mean of chunks over their median.
 const INTERRUPTS: f64 = 1.1;
-/// Most by which chunks get more or fewer steps on a CPU that is not as fast as expected. A clock that
-/// stands still must not make them endless.
+/// Most by which chunks get more or fewer steps on a CPU that is not as fast as expected. A clock
+/// that stands still must not make them endless.
 const MOST_CHANGED: u64 = 8;
 /// Most chunks, many times the usual number: a clock that stands still must end the check, too.
 const MAX_CHUNKS: usize = 20_000;
@@ -62,8 +62,8 @@ const STARVED: Duration = Duration::from_secs(1);
 /// Length of a chunk: this many readings of the clock, within these bounds.
 const CLOCK_READINGS: u32 = 200;
 const CHUNK: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
-/// Readings of the clock to know how long one takes. A hypervisor's clock may stand still for hundreds
-/// of microseconds and then jump, so they take as long where reading is slow.
+/// Readings of the clock to know how long one takes. A hypervisor's clock may stand still for
+/// hundreds of microseconds and then jump, so they take as long where reading is slow.
 const READINGS: u32 = 30;
 /// Steps of the first chunk where no time is expected.
 const FIRST_STEPS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! Tests of spot checks. What they measure on CPUs that really change is in the VM scenario `recal`.
+//! Tests of spot checks. The VM scenario `recal` has CPUs that really change.
 
 #![allow(clippy::unwrap_used)]
 
