@@ -210,15 +210,6 @@ impl CapacityTable {
             (sum / of_class.len() as u64) as u32
         })
     }
-
-    /// Return CPU numbers from the fastest to the slowest. Execute cost decides, then internal
-    /// cost, then external cost, then the CPU number.
-    #[must_use]
-    pub fn fastest_first(&self) -> Vec<u32> {
-        let mut order: Vec<_> = self.cpus.iter().map(|entry| (entry.cost_permille, entry.cpu)).collect();
-        order.sort_unstable();
-        order.into_iter().map(|(_, cpu)| cpu).collect()
-    }
 }
 
 fn check_entry(entry: &CpuCapacity) -> Result<(), TableError> {
@@ -290,7 +281,7 @@ mod tests {
     #[test]
     fn accepts_and_sorts_a_sane_table() {
         let table = CapacityTable::new(vec![entry(3, [2500, 1580, 1000]), entry(0, [1000; 3])]).unwrap();
-        assert_eq!(table.fastest_first(), vec![0, 3]);
+        assert_eq!(table.cpus.iter().map(|entry| entry.cpu).collect::<Vec<_>>(), [0, 3]);
         assert_eq!(table.get(3).unwrap().cost_permille[0], 2500);
         assert_eq!(table.get(1), None);
         assert_eq!(table.nr_classes(), 1);

@@ -69,12 +69,6 @@ impl ExitReport {
     pub const fn is_ejection(&self) -> bool {
         self.kind >= EXIT_ERROR
     }
-
-    /// Return true if this process detached the scheduler.
-    #[must_use]
-    pub fn is_own_doing(&self) -> bool {
-        self.kind == EXIT_UNREG || self.kind == 0
-    }
 }
 
 /// Record that ops.exit fills.
@@ -132,7 +126,7 @@ mod tests {
         assert!(report(1026).is_ejection() && !report(66).is_ejection());
         let (exit, error) = crate::failure::describe(&report(1026).into_result().unwrap_err());
         assert!(exit == Exit::Ejected && error.contains("runnable task stall"), "{error}");
-        assert!(report(64).into_result().unwrap().is_own_doing());
+        assert!(report(64).into_result().is_ok());
     }
 
     #[test]

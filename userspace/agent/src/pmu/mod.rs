@@ -57,6 +57,6 @@ mod tests;
 pub use events::Override;
 pub use group::Group;
 pub use opened::{Counters, Options};
-pub use probe::{Probed, StallLoops, StallWork};
+pub use probe::Probed;
 pub use read::{CounterReading, Delta};
 pub use roles::{CounterState, CpuSummary, EventSummary, PerfEvent, Role, Unit};

@@ -103,12 +103,6 @@ impl Counters {
         self.of(cpu)?.group.as_ref()
     }
 
-    /// Return how complete a CPU's counters are; None for a CPU that was not online.
-    #[must_use]
-    pub fn source(&self, cpu: u32) -> Option<&CounterState> {
-        self.of(cpu).map(|counters| &counters.source)
-    }
-
     /// Return all open groups, in ascending order of CPU.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.cpus.iter().filter_map(|counters| counters.group.as_ref())

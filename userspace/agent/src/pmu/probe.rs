@@ -29,16 +29,8 @@ use crate::loops::kernels::{Branches, branches};
 use crate::loops::thread;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Work that must move the counters.
-pub struct StallWork<'a> {
-    /// Work that waits for memory.
-    pub external: &'a (dyn Fn() + Sync),
-    /// Work that stalls without memory.
-    pub internal: &'a (dyn Fn() + Sync),
-}
-
 /// The calibration's loops as the work, for some milliseconds each.
-pub struct StallLoops {
+struct StallLoops {
     far: Chase,
     /// Line where the last CPU stopped; 0 at first.
     at: Mutex<usize>,
@@ -58,14 +50,14 @@ impl StallLoops {
     ///
     /// One CPU at a time runs, and continues where the last one stopped. So none finds in a shared
     /// cache what another has just read.
-    pub fn external(&self) {
+    fn external(&self) {
         let steps = (self.far.bytes() / LINE_BYTES) as u64 / LOADS_PER_STEP;
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         *at = self.far.run(*at, steps.clamp(1, 4096));
     }
 
     /// Mispredict half of 524 288 branches.
-    pub fn internal(&self) {
+    fn internal(&self) {
         branches(Branches::Random, 1, 32_768);
     }
 }
@@ -104,10 +96,7 @@ impl Lazy {
     }
 
     fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
-        let with = |loops: &Option<StallLoops>| {
-            let loops = loops.as_ref()?;
-            measure(group, &StallWork { external: &|| loops.external(), internal: &|| loops.internal() })
-        };
+        let with = |loops: &Option<StallLoops>| measure(group, loops.as_ref()?);
         let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES).ok()))?;
         match first.0.count(Role::External) {
             Some(0) => with(self.large.get_or_init(|| StallLoops::new(self.large_bytes).ok())),
@@ -159,14 +148,10 @@ pub fn judge(external: &Delta, internal: &Delta) -> ProbeVerdict {
 }
 
 impl Counters {
-    /// Run the work on every CPU and close the counters that do not move. Open the next plans
-    /// instead.
-    pub fn probe(&mut self, work: &StallWork<'_>) {
-        self.probe_by(&Perf, &|group| measure(group, work));
-    }
-
-    /// Like [`Self::probe`], but use the calibration's counts where it counted the same events, and
-    /// loops of some milliseconds elsewhere. `llc_bytes` is the size of the last-level cache.
+    /// Close the counters that do not move on every CPU, and open the next plans instead.
+    ///
+    /// Use the calibration's counts where it counted the same events, and run loops of some
+    /// milliseconds elsewhere. `llc_bytes` is the size of the last-level cache.
     pub fn probe_at_start(&mut self, seen: &[Probed], llc_bytes: u64) {
         let lazy = Lazy::new(llc_bytes);
         self.probe_by(&Perf, &|group| seen_of(seen, group).or_else(|| lazy.measure(group)));
@@ -180,8 +165,8 @@ impl Counters {
         });
     }
 
-    /// Like [`Self::probe`], with another kernel and measurement. None from `measure` leaves a CPU
-    /// unchanged.
+    /// Like [`Self::probe_at_start`], with another kernel and measurement. None from `measure`
+    /// leaves a CPU unchanged.
     pub(super) fn probe_by(
         &mut self,
         kernel: &dyn PerfOpener,
@@ -270,10 +255,10 @@ const TURNS: usize = 16;
 
 /// Return the counts over both pieces of work on the group's CPU; None when these could not be run
 /// or read.
-fn measure(group: &Group, work: &StallWork<'_>) -> Option<(Delta, Delta)> {
+fn measure(group: &Group, loops: &StallLoops) -> Option<(Delta, Delta)> {
     thread::pin(group.cpu).ok()?;
     let over = |work: &dyn Fn()| counted(&|| group.read().ok(), work);
-    Some((over(work.external)?, over(work.internal)?))
+    Some((over(&|| loops.external())?, over(&|| loops.internal())?))
 }
 
 /// Repeat the work until the counters that `read` reads have counted some of it, at most [`TURNS`]

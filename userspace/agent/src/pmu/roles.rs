@@ -79,14 +79,9 @@ impl Unit {
         }
     }
 
-    /// Convert a count to cycles; None when counts of this unit are no time.
-    #[must_use]
-    pub fn cycles(self, count: u64) -> Option<u64> {
-        match self {
-            Self::Cycles => Some(count),
-            Self::Slots { width } => count.checked_div(u64::from(width)),
-            Self::Misses | Self::Instructions => None,
-        }
+    /// Return true if counts of this unit are time.
+    fn is_time(self) -> bool {
+        matches!(self, Self::Cycles | Self::Slots { .. })
     }
 }
 
@@ -142,7 +137,7 @@ impl CounterState {
     /// Classify a set of opened events. `reason` gives the cause if the set is not full.
     #[must_use]
     pub fn of(events: &Events, reason: impl FnOnce() -> String) -> Self {
-        let timed = |role: Role| events[role.index()].as_ref().is_some_and(|e| e.unit.cycles(0).is_some());
+        let timed = |role: Role| events[role.index()].as_ref().is_some_and(|e| e.unit.is_time());
         if timed(Role::External) && timed(Role::Internal) {
             Self::Full
         } else {
@@ -189,14 +184,6 @@ pub struct EventSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_become_cycles_where_they_are_time() {
-        assert_eq!(Unit::Cycles.cycles(12), Some(12));
-        assert_eq!(Unit::Slots { width: 6 }.cycles(12), Some(2));
-        assert_eq!(Unit::Slots { width: 0 }.cycles(12), None);
-        assert_eq!((Unit::Misses.cycles(1), Unit::Instructions.cycles(1)), (None, None));
-    }
 
     #[test]
     fn counts_are_taken_for_cycles() {

@@ -69,7 +69,7 @@ fn cpus_that_come_back_are_opened_anew_and_those_that_are_gone_have_none() {
     // CPU 1 is offline again when the topology is read; CPU 2 came back.
     counters.open_anew_by(&kernel, machine.root(), &[1, 2], &without(1), &Options::default());
     assert_eq!(sources(&counters), "FUFF");
-    assert!(counters.source(1).unwrap().reason().unwrap().contains("offline; bring it online"));
+    assert!(counters.of(1).unwrap().source.reason().unwrap().contains("offline; bring it online"));
     assert_eq!((kernel.alive(), kernel.opened()[&2].len()), (12, 8));
     counters.open_anew_by(&kernel, machine.root(), &[1], &machine.topology, &Options::default());
     assert_eq!((sources(&counters).as_str(), kernel.alive()), ("FFFF", 16));
@@ -100,7 +100,7 @@ fn what_cannot_be_opened_degrades_in_order() {
     assert_eq!(sources(&open(&machine, &kernel, &[])), "FFFF");
     let kernel = FakeOpener::new(generic_only(&[0, 1, 3, 8]));
     let counters = open(&machine, &kernel, &[]);
-    let reason = counters.source(0).unwrap().reason().unwrap().to_owned();
+    let reason = counters.of(0).unwrap().source.reason().unwrap().to_owned();
     assert!(
         reason.starts_with("internal stalls are not counted: the PMU of CPU 0 has no event CPU_CLK"),
         "{reason}"
@@ -121,7 +121,7 @@ fn misses_in_the_table_are_degraded_too() {
     let kernel = FakeOpener::new(|_| None);
     let counters = open(&FakeSysfs::amd(0x19, 0x21), &kernel, &[]);
     assert_eq!(sources(&counters), "DD");
-    assert!(counters.source(0).unwrap().reason().unwrap().contains("counted as misses"));
+    assert!(counters.of(0).unwrap().source.reason().unwrap().contains("counted as misses"));
 }
 
 #[test]
@@ -140,7 +140,9 @@ fn the_users_event_is_never_replaced() {
     let kernel = FakeOpener::new(|request| (request.event.config[0] == 0x77).then_some(Errno::EINVAL as i32));
     let counters = open(&machine, &kernel, &["external=cpu_core/event=0x77/"]);
     assert_eq!(sources(&counters), "UUFF");
-    assert!(counters.source(0).unwrap().reason().unwrap().contains("does not accept cpu_core/event=0x77/"));
+    assert!(
+        counters.of(0).unwrap().source.reason().unwrap().contains("does not accept cpu_core/event=0x77/")
+    );
 }
 
 #[test]
@@ -149,7 +151,7 @@ fn no_right_and_no_wish() {
     let kernel = FakeOpener::new(|_| Some(Errno::EACCES as i32));
     let counters = open(&machine, &kernel, &[]);
     assert_eq!(sources(&counters), "UUUU");
-    assert!(counters.source(3).unwrap().reason().unwrap().contains("CAP_PERFMON"));
+    assert!(counters.of(3).unwrap().source.reason().unwrap().contains("CAP_PERFMON"));
     let off = Options { enabled: false, ..Options::default() };
     assert_eq!(sources(&Counters::open_by(&kernel, machine.root(), &machine.topology, &off)), "UUUU");
 }
@@ -226,8 +228,7 @@ fn a_real_counter_that_stands_still_is_taken_out() {
     let before = perf_descriptors();
     let Some(mut counters) = real(&SOFTWARE) else { return };
     assert!(sources(&counters).chars().all(|source| source == 'F'));
-    let loops = StallLoops::new(1 << 20).unwrap();
-    counters.probe(&StallWork { external: &|| loops.external(), internal: &|| loops.internal() });
+    counters.probe_at_start(&[], 1 << 20);
     for summary in counters.summary() {
         let reason = summary.source.reason().unwrap();
         assert!(reason.contains("software/config=0x8/ stays at zero"), "{reason}");
