@@ -43,24 +43,26 @@ pub(super) enum Reaction {
 /// State of the screen.
 #[derive(Debug, Default)]
 pub(super) struct App {
-    snapshot: Option<Snapshot>,
-    loads: Loads,
-    history: Histories,
+    /// The latest answer, None before the first one.
+    pub(super) snapshot: Option<Snapshot>,
+    /// Loads of the CPUs in the same interval.
+    pub(super) loads: Loads,
+    pub(super) history: Histories,
     /// Time from the start to the latest answer [ms].
-    elapsed_ms: u64,
+    pub(super) elapsed_ms: u64,
     /// Indices of the shown rows in the snapshot, in order.
-    shown: Vec<usize>,
-    sort: SortColumn,
-    reversed: bool,
+    pub(super) shown: Vec<usize>,
+    pub(super) sort: SortColumn,
+    pub(super) reversed: bool,
     /// The text of the filter, and what it means.
-    filter: (String, TaskFilter),
-    editing: bool,
-    paused: bool,
-    view: View,
+    pub(super) filter: (String, TaskFilter),
+    pub(super) editing: bool,
+    pub(super) paused: bool,
+    pub(super) view: View,
     /// The opened task, as in the latest answer in which it ran.
-    opened: Option<TopRow>,
+    pub(super) opened: Option<TopRow>,
     /// Index of the selected task in `shown`.
-    cursor: usize,
+    pub(super) cursor: usize,
     /// Pid that the cursor follows; None at the top.
     followed: Option<u32>,
     /// Index of the first visible task in `shown`.
@@ -213,65 +215,5 @@ impl App {
     /// Return the task at a position of the order.
     pub(super) fn row(&self, at: usize) -> Option<&TopRow> {
         self.snapshot.as_ref()?.tasks.get(*self.shown.get(at)?)
-    }
-
-    /// Return the latest answer, None before the first one.
-    pub(super) fn snapshot(&self) -> Option<&Snapshot> {
-        self.snapshot.as_ref()
-    }
-
-    /// Return the loads of the CPUs.
-    pub(super) fn loads(&self) -> &Loads {
-        &self.loads
-    }
-
-    /// Return the histories of the tasks.
-    pub(super) fn history(&self) -> &Histories {
-        &self.history
-    }
-
-    /// Return the time from the start to the latest answer [ms].
-    pub(super) fn elapsed_ms(&self) -> u64 {
-        self.elapsed_ms
-    }
-
-    /// Return the opened task, as in the latest answer in which it ran.
-    pub(super) fn opened(&self) -> Option<&TopRow> {
-        self.opened.as_ref()
-    }
-
-    /// Return what the screen shows.
-    pub(super) fn view(&self) -> View {
-        self.view
-    }
-
-    /// Return true if no answers are wanted.
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    /// Return true if keys go to the filter.
-    pub(super) fn is_editing(&self) -> bool {
-        self.editing
-    }
-
-    /// Return the text of the filter.
-    pub(super) fn filter(&self) -> &str {
-        &self.filter.0
-    }
-
-    /// Return the column that gives the order, and true if the order is reversed.
-    pub(super) fn sort(&self) -> (SortColumn, bool) {
-        (self.sort, self.reversed)
-    }
-
-    /// Return the position of the selected task in the order.
-    pub(super) fn cursor(&self) -> usize {
-        self.cursor
-    }
-
-    /// Return the number of tasks in the order.
-    pub(super) fn len(&self) -> usize {
-        self.shown.len()
     }
 }

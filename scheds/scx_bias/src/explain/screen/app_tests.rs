@@ -14,7 +14,7 @@ fn type_text(app: &mut App, text: &str) {
 
 /// Return the pid of the selected task.
 fn selected(app: &App) -> Option<u32> {
-    app.row(app.cursor()).map(|row| row.task.pid)
+    app.row(app.cursor).map(|row| row.task.pid)
 }
 
 #[test]
@@ -36,26 +36,26 @@ fn the_selected_task_is_reversed_and_followed() {
     assert_eq!(selected(&app), Some(4713));
     press(&mut app, &[KeyCode::Home]);
     press(&mut app, &[KeyCode::Char('S')]);
-    assert_eq!((app.cursor(), selected(&app)), (0, Some(4711)));
+    assert_eq!((app.cursor, selected(&app)), (0, Some(4711)));
 }
 
 #[test]
 fn a_filter_applies_while_it_is_typed() {
     let mut app = answered();
     type_text(&mut app, "/slow");
-    assert_eq!((app.len(), selected(&app)), (1, Some(4713)));
+    assert_eq!((app.shown.len(), selected(&app)), (1, Some(4713)));
     assert!(shown(&mut app, 80, 24).ends_with("\n/slow_  Enter keeps it  Esc clears it"));
     press(&mut app, &[KeyCode::Enter]);
     assert!(shown(&mut app, 80, 24).contains("\n1/1 by SHARE /slow  ? keys"));
     app.answer(snapshot(), loads());
-    assert_eq!(app.len(), 1);
+    assert_eq!(app.shown.len(), 1);
     type_text(&mut app, "/q");
-    assert_eq!((app.len(), selected(&app)), (0, None));
+    assert_eq!((app.shown.len(), selected(&app)), (0, None));
     // There is nothing to select or to open.
     press(&mut app, &[KeyCode::Enter, KeyCode::Enter, KeyCode::Down]);
-    assert_eq!(app.view(), View::Table);
+    assert_eq!(app.view, View::Table);
     press(&mut app, &[KeyCode::Char('/'), KeyCode::Backspace, KeyCode::Esc]);
-    assert_eq!((app.len(), app.filter()), (5, ""));
+    assert_eq!((app.shown.len(), app.filter.0.as_str()), (5, ""));
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn keys_quit_pause_and_change_the_view() {
     assert!(quits(&mut app, KeyCode::Esc, KeyModifiers::NONE));
     assert!(!quits(&mut app, KeyCode::Char('c'), KeyModifiers::NONE));
     press(&mut app, &[KeyCode::Char('p')]);
-    assert!(app.is_paused() && shown(&mut app, 80, 24).contains("\nPAUSED 1/5 by SHARE"));
+    assert!(app.paused && shown(&mut app, 80, 24).contains("\nPAUSED 1/5 by SHARE"));
     press(&mut app, &[KeyCode::Char(' '), KeyCode::Enter, KeyCode::Char('?')]);
     assert!(shown(&mut app, 40, 10).contains("\nq, Esc, ^C   quit"));
     press(&mut app, &[KeyCode::Esc]);
-    assert_eq!(app.view(), View::Task);
+    assert_eq!(app.view, View::Task);
     press(&mut app, &[KeyCode::Esc]);
-    assert_eq!((app.view(), app.is_paused()), (View::Table, false));
+    assert_eq!((app.view, app.paused), (View::Table, false));
     type_text(&mut app, "/");
     assert!(quits(&mut app, KeyCode::Char('c'), KeyModifiers::CONTROL));
 }
@@ -122,10 +122,10 @@ proptest! {
             app.key(KeyEvent::new(code, KeyModifiers::NONE));
             let rows = drawn(&mut app, 80, height, RICH).1;
             prop_assert!(rows <= usize::from(height));
-            prop_assert!(app.cursor() < app.len().max(1));
-            if app.view() == View::Table && app.len() > 0 && app.snapshot().is_some() {
+            prop_assert!(app.cursor < app.shown.len().max(1));
+            if app.view == View::Table && !app.shown.is_empty() && app.snapshot.is_some() {
                 let visible = app.fit(rows);
-                prop_assert!(visible.contains(&app.cursor()), "{visible:?} {}", app.cursor());
+                prop_assert!(visible.contains(&app.cursor), "{visible:?} {}", app.cursor);
                 prop_assert!(visible.len() == rows);
             }
         }

@@ -60,7 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, look: Look) -> usize {
         return 0;
     }
     let mut sheet = Sheet::on(frame, Rect { height: area.height - 1, ..area });
-    let drawn = match app.view() {
+    let drawn = match app.view {
         View::Keys => {
             keys(&mut sheet);
             0
@@ -82,12 +82,12 @@ fn keys(sheet: &mut Sheet<'_, '_>) {
 /// Draw the CPUs and the tasks.
 fn table_view(sheet: &mut Sheet<'_, '_>, app: &mut App, look: Look) -> usize {
     let (width, height) = (sheet.width(), sheet.height() + 1);
-    let Some(snapshot) = app.snapshot() else {
+    let Some(snapshot) = &app.snapshot else {
         sheet.line(&Line::raw("Measuring ..."));
         return 0;
     };
     let cpu_rows = usize::from((height / CPU_PART).max(CPU_LINES_MIN));
-    let cpus = cpu_lines(&snapshot.machine, app.loads(), width, cpu_rows, look);
+    let cpus = cpu_lines(&snapshot.machine, &app.loads, width, cpu_rows, look);
     let mut summary = summary(snapshot);
     if cpus.fold > 1 {
         summary = format!("a mark: {} CPUs; {summary}", cpus.fold);
@@ -105,7 +105,7 @@ fn table_view(sheet: &mut Sheet<'_, '_>, app: &mut App, look: Look) -> usize {
     let drawn = visible.len();
     for at in visible {
         if let Some(row) = app.row(at) {
-            sheet.line(&task_line(&columns, row, at == app.cursor(), width, look));
+            sheet.line(&task_line(&columns, row, at == app.cursor, width, look));
         }
     }
     drawn
@@ -113,10 +113,9 @@ fn table_view(sheet: &mut Sheet<'_, '_>, app: &mut App, look: Look) -> usize {
 
 /// Return the titles. The one of the order is underlined.
 fn head(columns: &TableColumns, app: &App) -> Line<'static> {
-    let (sort, _) = app.sort();
     let style = |title| {
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        if title == sort.title() { bold.add_modifier(Modifier::UNDERLINED) } else { bold }
+        if title == app.sort.title() { bold.add_modifier(Modifier::UNDERLINED) } else { bold }
     };
     spaced(columns.titles().into_iter().map(|(title, text)| Span::styled(text, style(title))))
 }
@@ -152,18 +151,17 @@ fn spaced(spans: impl Iterator<Item = Span<'static>>) -> Line<'static> {
 
 /// Return the last line: what differs from the usual, then the keys that fit.
 fn footer(app: &App, width: usize) -> Line<'static> {
-    if app.is_editing() {
-        return within(vec![format!("/{}_", app.filter())], &FOOTER_OF_FILTER, width);
+    if app.editing {
+        return within(vec![format!("/{}_", app.filter.0)], &FOOTER_OF_FILTER, width);
     }
-    let paused = app.is_paused().then(|| "PAUSED".to_owned());
-    match app.view() {
+    let paused = app.paused.then(|| "PAUSED".to_owned());
+    match app.view {
         View::Keys => within(paused.into_iter().collect(), &["any key returns", "q quit"], width),
         View::Task => within(paused.into_iter().collect(), &FOOTER_OF_TASK, width),
         View::Table => {
-            let (sort, reversed) = app.sort();
-            let place = format!("{}/{}", (app.cursor() + 1).min(app.len()), app.len());
-            let order = format!("by {}{}", sort.title(), if reversed { " reversed" } else { "" });
-            let filter = Some(app.filter()).filter(|text| !text.is_empty()).map(|text| format!("/{text}"));
+            let place = format!("{}/{}", (app.cursor + 1).min(app.shown.len()), app.shown.len());
+            let order = format!("by {}{}", app.sort.title(), if app.reversed { " reversed" } else { "" });
+            let filter = Some(&app.filter.0).filter(|text| !text.is_empty()).map(|text| format!("/{text}"));
             let state = paused.into_iter().chain([place, order]).chain(filter);
             within(state.collect(), &FOOTER, width)
         }

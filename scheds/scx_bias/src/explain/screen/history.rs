@@ -66,54 +66,28 @@ pub(super) struct CpuMove {
 }
 
 /// History of one task.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TaskHistory {
     tgid: u32,
     ran_ms: f64,
     cpu: u32,
-    last_ms: u64,
-    samples: Vec<Sample>,
+    /// Time of the latest answer in which the task ran [ms].
+    pub(super) last_ms: u64,
+    /// Samples, the oldest first.
+    pub(super) samples: Vec<Sample>,
     /// Answers for which a sample stands.
     stride: u32,
     /// Answers for which the last sample stands.
     held: u32,
-    moves: VecDeque<CpuMove>,
-    moved: u64,
+    /// Latest moves, the newest last.
+    pub(super) moves: VecDeque<CpuMove>,
+    /// Number of all moves since the history began.
+    pub(super) moved: u64,
 }
 
 impl TaskHistory {
     fn new(task: &TaskReport) -> Self {
-        Self {
-            tgid: task.tgid,
-            ran_ms: 0.0,
-            cpu: task.cpu,
-            last_ms: 0,
-            samples: Vec::new(),
-            stride: 1,
-            held: 0,
-            moves: VecDeque::new(),
-            moved: 0,
-        }
-    }
-
-    /// Return the samples, the oldest first.
-    pub(super) fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    /// Return the latest moves, the newest first.
-    pub(super) fn moves(&self) -> impl Iterator<Item = &CpuMove> {
-        self.moves.iter().rev()
-    }
-
-    /// Return the number of all moves since the history began.
-    pub(super) fn moved(&self) -> u64 {
-        self.moved
-    }
-
-    /// Return the time since top began at which an answer last said that the task ran [ms].
-    pub(super) fn last_ms(&self) -> u64 {
-        self.last_ms
+        Self { tgid: task.tgid, cpu: task.cpu, stride: 1, ..Self::default() }
     }
 
     fn is_of(&self, task: &TaskReport) -> bool {
@@ -224,13 +198,13 @@ mod tests {
         let mut histories = Histories::default();
         histories.note(&[row(1, 0, 100.0)], 0);
         histories.note(&[row(1, 1, 150.0)], 1000);
-        assert_eq!(histories.of(1).map(TaskHistory::moved), Some(1));
+        assert_eq!(histories.of(1).map(|history| history.moved), Some(1));
         histories.note(&[row(1, 2, 3.0)], 2000);
-        assert_eq!(histories.of(1).map(|history| (history.moved(), history.samples().len())), Some((0, 1)));
+        assert_eq!(histories.of(1).map(|history| (history.moved, history.samples.len())), Some((0, 1)));
         let mut other = row(1, 3, 500.0);
         other.task.tgid = 9;
         histories.note(&[other], 3000);
-        assert_eq!(histories.of(1).map(|history| (history.moved(), history.last_ms())), Some((0, 3000)));
+        assert_eq!(histories.of(1).map(|history| (history.moved, history.last_ms)), Some((0, 3000)));
     }
 
     #[test]
@@ -264,7 +238,7 @@ mod tests {
                 histories.note(&[row(7, at as u32 % cpus, at as f64)], now_ms);
             }
             let Some(history) = histories.of(7) else { return Err(TestCaseError::fail("no history")) };
-            let samples = history.samples();
+            let samples = &history.samples;
             prop_assert!((1..=SAMPLES_MAX).contains(&samples.len()));
             prop_assert!(samples.is_sorted_by(|a, b| a.at_ms < b.at_ms));
             prop_assert_eq!(samples.last().map(|sample| u64::from(sample.at_ms)), Some(now_ms));
@@ -274,8 +248,8 @@ mod tests {
             let first: u64 = steps_ms.iter().take(stride).sum();
             prop_assert!(samples.first().is_some_and(|sample| u64::from(sample.at_ms) <= first));
             let moved = if cpus == 1 { 0 } else { steps_ms.len() as u64 - 1 };
-            prop_assert_eq!(history.moved(), moved);
-            prop_assert!(history.moves().count() as u64 == moved.min(MOVES_MAX as u64));
+            prop_assert_eq!(history.moved, moved);
+            prop_assert!(history.moves.len() as u64 == moved.min(MOVES_MAX as u64));
         }
     }
 }

@@ -50,26 +50,26 @@ fn part(sample: &Sample, component: usize) -> Option<u32> {
 
 /// Draw the opened task. Return the number of tasks that became text.
 pub(super) fn draw(sheet: &mut Sheet<'_, '_>, app: &App, look: Look) -> usize {
-    let Some(row) = app.opened() else { return 0 };
-    let history = app.history().of(row.task.pid);
-    let machine = app.snapshot().map(|snapshot| &snapshot.machine);
+    let Some(row) = &app.opened else { return 0 };
+    let history = app.history.of(row.task.pid);
+    let machine = app.snapshot.as_ref().map(|snapshot| &snapshot.machine);
     let height = sheet.height();
     sheet.line(&title(row, look));
-    sheet.line(&Line::raw(cut(&place(row, history, machine, app.elapsed_ms()), sheet.width())));
+    sheet.line(&Line::raw(cut(&place(row, history, machine, app.elapsed_ms), sheet.width())));
     stack(sheet, row);
     let Some(history) = history else { return 1 };
     plot(sheet, history, (height / 5).clamp(1, PLOT_MAX), look);
     let strips = if height < STRIPS_MIN { &[FAST][..] } else { &STRIPS[..] };
     for strip in strips {
-        let samples = resampled(history.samples(), sheet.width().saturating_sub(LABEL));
+        let samples = resampled(&history.samples, sheet.width().saturating_sub(LABEL));
         let mark = |sample: &Sample| (strip.permille)(sample).map_or("?", |share| look.mark(share));
         let marks: String = samples.map(mark).collect();
         sheet.line(&Line::raw(format!("{:<LABEL$}{marks}", strip.label)));
     }
     if height >= STRIPS_MIN {
-        axis(sheet, history, app.elapsed_ms());
+        axis(sheet, history, app.elapsed_ms);
     }
-    moves(sheet, history, machine, app.elapsed_ms());
+    moves(sheet, history, machine, app.elapsed_ms);
     1
 }
 
@@ -96,7 +96,7 @@ fn place(row: &TopRow, history: Option<&TaskHistory>, machine: Option<&Machine>,
             if task.stable { format!(", settled ({windows})") } else { format!(", {windows} so far") }
         }
     };
-    let idle_ms = history.map_or(0, |history| now_ms.saturating_sub(history.last_ms()));
+    let idle_ms = history.map_or(0, |history| now_ms.saturating_sub(history.last_ms));
     let ran = match idle_ms {
         0 => percent(row.share_permille) + " of",
         _ => format!("did not run for {}, last on", duration(idle_ms.div_ceil(1000))),
@@ -139,7 +139,7 @@ fn plot(sheet: &mut Sheet<'_, '_>, history: &TaskHistory, lines: u16, look: Look
     }
     let room = area.width.saturating_sub(LABEL as u16);
     let speedup = |sample: &Sample| sample.prediction.map(|known| u32::from(known.speedup_permille));
-    let speedups: Vec<Option<u32>> = resampled(history.samples(), usize::from(room)).map(speedup).collect();
+    let speedups: Vec<Option<u32>> = resampled(&history.samples, usize::from(room)).map(speedup).collect();
     let low = speedups.iter().flatten().copied().min().unwrap_or(UNITY).min(UNITY);
     let high = speedups.iter().flatten().copied().max().unwrap_or(UNITY).max(low + RANGE_MIN);
     // A mark of one eighth shows a known speedup at the bottom.
@@ -164,17 +164,17 @@ fn plot(sheet: &mut Sheet<'_, '_>, history: &TaskHistory, lines: u16, look: Look
 /// Draw the ends of the time axis.
 fn axis(sheet: &mut Sheet<'_, '_>, history: &TaskHistory, now_ms: u64) {
     let ago = |at_ms: u64| duration(now_ms.saturating_sub(at_ms) / 1000);
-    let first = history.samples().first().map_or(0, |sample| u64::from(sample.at_ms));
-    let columns = history.samples().len().min(sheet.width().saturating_sub(LABEL));
-    let text = format!("{} ago to {} ago", ago(first), ago(history.last_ms()));
-    let text = if history.last_ms() == now_ms { format!("{} ago to now", ago(first)) } else { text };
+    let first = history.samples.first().map_or(0, |sample| u64::from(sample.at_ms));
+    let columns = history.samples.len().min(sheet.width().saturating_sub(LABEL));
+    let text = format!("{} ago to {} ago", ago(first), ago(history.last_ms));
+    let text = if history.last_ms == now_ms { format!("{} ago to now", ago(first)) } else { text };
     let gap = " ".repeat(LABEL + columns.saturating_sub(text.len()) / 2);
     sheet.line(&Line::raw(gap + &text));
 }
 
 /// List the migrations, the newest first.
 fn moves(sheet: &mut Sheet<'_, '_>, history: &TaskHistory, machine: Option<&Machine>, now_ms: u64) {
-    let moved = usize::try_from(history.moved()).unwrap_or(usize::MAX);
+    let moved = usize::try_from(history.moved).unwrap_or(usize::MAX);
     let head = format!("{}, the newest first", count(moved, "migration"));
     sheet.line(&Line::from(Span::styled(head, Modifier::BOLD)));
     let line = |cpu_move: &CpuMove| {
@@ -182,7 +182,7 @@ fn moves(sheet: &mut Sheet<'_, '_>, history: &TaskHistory, machine: Option<&Mach
         let route = format!("{} -> {}", on(machine, cpu_move.from), on(machine, cpu_move.to));
         format!("{route:<16} {:<13} {ago} ago", reason(cpu_move.reason))
     };
-    for cpu_move in history.moves().take(usize::from(sheet.height())) {
+    for cpu_move in history.moves.iter().rev().take(usize::from(sheet.height())) {
         sheet.line(&Line::raw(line(cpu_move)));
     }
 }

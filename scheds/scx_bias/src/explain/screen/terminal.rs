@@ -81,10 +81,10 @@ fn wait(app: &mut App, due: Instant, stop: &AtomicBool) -> io::Result<Woken> {
         if stop.load(Ordering::Relaxed) {
             return Ok(Woken::Quit);
         }
-        if left.is_zero() && !app.is_paused() {
+        if left.is_zero() && !app.paused {
             return Ok(Woken::Due);
         }
-        let patience = if app.is_paused() { POLL } else { left.min(POLL) };
+        let patience = if app.paused { POLL } else { left.min(POLL) };
         if event::poll(patience)? {
             match event::read()? {
                 Event::Key(key) if app.key(key) == Reaction::Quit => return Ok(Woken::Quit),
