@@ -14,7 +14,7 @@ use super::super::shares::{Snapshot, TopRow};
 use super::history::Histories;
 use super::matching::TaskFilter;
 use super::proc_stat::Loads;
-use super::sorting::{SortColumn, arrange};
+use super::sorting::{SORTS, arrange};
 
 /// Most characters of a filter.
 const FILTER_MAX: usize = 40;
@@ -52,7 +52,8 @@ pub(super) struct App {
     pub(super) elapsed_ms: u64,
     /// Indices of the shown rows in the snapshot, in order.
     pub(super) shown: Vec<usize>,
-    pub(super) sort: SortColumn,
+    /// Index in [`SORTS`] of the column that gives the order.
+    pub(super) sort: usize,
     pub(super) reversed: bool,
     /// The text of the filter, and what it means.
     pub(super) filter: (String, TaskFilter),
@@ -132,7 +133,7 @@ impl App {
             KeyCode::Home => self.select(0),
             KeyCode::End => self.select(usize::MAX),
             KeyCode::Char('s') => {
-                self.sort = self.sort.next();
+                self.sort = (self.sort + 1) % SORTS.len();
                 self.arrange();
             }
             KeyCode::Char('S') => {

@@ -6,6 +6,7 @@ use ratatui::style::Modifier;
 
 use super::super::tests::snapshot;
 use super::app::{App, Reaction, View};
+use super::sorting::SORTS;
 use super::tests::{PLAIN, RICH, answered, crowd, drawn, loads, opened, press, shown};
 
 fn type_text(app: &mut App, text: &str) {
@@ -37,6 +38,15 @@ fn the_selected_task_is_reversed_and_followed() {
     press(&mut app, &[KeyCode::Home]);
     press(&mut app, &[KeyCode::Char('S')]);
     assert_eq!((app.cursor, selected(&app)), (0, Some(4711)));
+}
+
+#[test]
+fn the_key_steps_through_all_columns() {
+    let mut app = answered();
+    for column in SORTS.iter().chain(&SORTS[..1]) {
+        assert!(shown(&mut app, 80, 24).contains(&format!("1/5 by {}  ", column.title)));
+        press(&mut app, &[KeyCode::Char('s')]);
+    }
 }
 
 #[test]

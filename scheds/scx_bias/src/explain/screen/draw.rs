@@ -19,6 +19,7 @@ use super::app::{App, View};
 use super::cpu_bars::cpu_lines;
 use super::look::Look;
 use super::sheet::Sheet;
+use super::sorting::SORTS;
 use super::task_view;
 
 /// Smallest screen [columns].
@@ -115,7 +116,7 @@ fn table_view(sheet: &mut Sheet<'_, '_>, app: &mut App, look: Look) -> usize {
 fn head(columns: &TableColumns, app: &App) -> Line<'static> {
     let style = |title| {
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        if title == app.sort.title() { bold.add_modifier(Modifier::UNDERLINED) } else { bold }
+        if title == SORTS[app.sort].title { bold.add_modifier(Modifier::UNDERLINED) } else { bold }
     };
     spaced(columns.titles().into_iter().map(|(title, text)| Span::styled(text, style(title))))
 }
@@ -160,7 +161,7 @@ fn footer(app: &App, width: usize) -> Line<'static> {
         View::Task => within(paused.into_iter().collect(), &FOOTER_OF_TASK, width),
         View::Table => {
             let place = format!("{}/{}", (app.cursor + 1).min(app.shown.len()), app.shown.len());
-            let order = format!("by {}{}", app.sort.title(), if app.reversed { " reversed" } else { "" });
+            let order = format!("by {}{}", SORTS[app.sort].title, if app.reversed { " reversed" } else { "" });
             let filter = Some(&app.filter.0).filter(|text| !text.is_empty()).map(|text| format!("/{text}"));
             let state = paused.into_iter().chain([place, order]).chain(filter);
             within(state.collect(), &FOOTER, width)

@@ -1,87 +1,38 @@
 //! Order of the tasks on the screen.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 
 use super::super::shares::TopRow;
 use super::matching::TaskFilter;
 use bias_agent::bpf::Bias;
 
-/// The column that gives the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum SortColumn {
-    /// Share in whole percent, then gain: the order of an answer.
-    #[default]
-    Share,
-    /// Fast-biased, unbiased, slow-biased, unknown.
-    Bias,
-    /// Largest speedup first.
-    Gain,
-    /// Most external stalls first.
-    Stack,
-    /// Largest part on fast CPUs first.
-    Fast,
-    /// Tasks with the same reason together, those that never migrated last.
-    Moved,
-    /// Lowest CPU first.
-    Cpu,
-    /// Lowest pid first.
-    Pid,
-    /// By alphabet.
-    Name,
+/// A column that can give the order.
+pub(super) struct SortColumn {
+    /// Title of the table's column.
+    pub(super) title: &'static str,
+    compare: fn(&TopRow, &TopRow) -> Ordering,
 }
 
-impl SortColumn {
-    /// The columns in the order in which the key steps through them.
-    pub(super) const ALL: [Self; 9] = [
-        Self::Share,
-        Self::Bias,
-        Self::Gain,
-        Self::Stack,
-        Self::Fast,
-        Self::Moved,
-        Self::Cpu,
-        Self::Pid,
-        Self::Name,
-    ];
+/// The columns in the order in which the key steps through them.
+pub(super) const SORTS: [SortColumn; 9] = [
+    // Share in whole percent, then gain: the order of an answer.
+    SortColumn { title: "SHARE", compare: |_, _| Ordering::Equal },
+    SortColumn { title: "BIAS", compare: |a, b| bias_rank(a).cmp(&bias_rank(b)) },
+    SortColumn { title: "GAIN", compare: |a, b| b.task.speedup_permille.cmp(&a.task.speedup_permille) },
+    SortColumn { title: "EXE INT EXT", compare: |a, b| external(b).cmp(&external(a)) },
+    SortColumn { title: "FAST", compare: |a, b| b.on_fast_permille.cmp(&a.on_fast_permille) },
+    // Tasks with the same reason are together, those that never migrated are last.
+    SortColumn { title: "MOVED", compare: |a, b| (b.task.reason as u8).cmp(&(a.task.reason as u8)) },
+    SortColumn { title: "CPU", compare: |a, b| a.task.cpu.cmp(&b.task.cpu) },
+    SortColumn { title: "PID", compare: |a, b| a.task.pid.cmp(&b.task.pid) },
+    SortColumn { title: "NAME", compare: |a, b| a.task.name.cmp(&b.task.name) },
+];
 
-    /// Return the next column.
-    pub(super) fn next(self) -> Self {
-        let after = Self::ALL.iter().skip_while(|column| **column != self).nth(1);
-        after.copied().unwrap_or_default()
-    }
-
-    /// Return the title of the table's column.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Share => "SHARE",
-            Self::Bias => "BIAS",
-            Self::Gain => "GAIN",
-            Self::Stack => "EXE INT EXT",
-            Self::Fast => "FAST",
-            Self::Moved => "MOVED",
-            Self::Cpu => "CPU",
-            Self::Pid => "PID",
-            Self::Name => "NAME",
-        }
-    }
-
-    fn compare(self, a: &TopRow, b: &TopRow) -> Ordering {
-        let external = |row: &TopRow| row.task.stack_permille.map(|stack| stack.external);
-        match self {
-            // An answer has this order.
-            Self::Share => Ordering::Equal,
-            Self::Bias => bias_rank(a).cmp(&bias_rank(b)),
-            Self::Gain => b.task.speedup_permille.cmp(&a.task.speedup_permille),
-            Self::Stack => external(b).cmp(&external(a)),
-            Self::Fast => b.on_fast_permille.cmp(&a.on_fast_permille),
-            Self::Moved => Reverse(a.task.reason as u8).cmp(&Reverse(b.task.reason as u8)),
-            Self::Cpu => a.task.cpu.cmp(&b.task.cpu),
-            Self::Pid => a.task.pid.cmp(&b.task.pid),
-            Self::Name => a.task.name.cmp(&b.task.name),
-        }
-    }
+fn external(row: &TopRow) -> Option<u32> {
+    row.task.stack_permille.map(|stack| stack.external)
 }
 
+/// Return the rank of a bias: fast-biased, unbiased, slow-biased, unknown.
 fn bias_rank(row: &TopRow) -> u8 {
     match (row.task.speedup_permille, row.task.bias) {
         (None, _) => 3,
@@ -91,28 +42,18 @@ fn bias_rank(row: &TopRow) -> u8 {
     }
 }
 
-/// Return the indices of the rows that match, in order. Equal rows keep the order of the answer.
-pub(super) fn arrange(
-    rows: &[TopRow],
-    column: SortColumn,
-    reversed: bool,
-    filter: &TaskFilter,
-) -> Vec<usize> {
+/// Return the indices of the rows that match, in the order of a column of [`SORTS`]. Equal rows
+/// keep the order of the answer.
+pub(super) fn arrange(rows: &[TopRow], column: usize, reversed: bool, filter: &TaskFilter) -> Vec<usize> {
     let mut shown: Vec<usize> =
         rows.iter().enumerate().filter(|(_, row)| filter.matches(&row.task)).map(|(at, _)| at).collect();
-    if let SortColumn::Share = column {
+    let compare = SORTS[column].compare;
+    match (column, reversed) {
         // A reversed order of equal rows is not the reverse of the answer.
-        if reversed {
-            shown.reverse();
-        }
-        return shown;
+        (0, true) => shown.reverse(),
+        (_, true) => shown.sort_by(|a, b| compare(&rows[*b], &rows[*a])),
+        (_, false) => shown.sort_by(|a, b| compare(&rows[*a], &rows[*b])),
     }
-    let compare = |a: &usize, b: &usize| match (rows.get(*a), rows.get(*b)) {
-        (Some(a), Some(b)) if reversed => column.compare(b, a),
-        (Some(a), Some(b)) => column.compare(a, b),
-        _ => Ordering::Equal,
-    };
-    shown.sort_by(compare);
     shown
 }
 
@@ -144,14 +85,14 @@ mod tests {
         /// Every column gives a permutation in its order, and reversing reverses the order.
         #[test]
         fn rows_are_in_order(rows in rows()) {
-            for column in SortColumn::ALL {
+            for (column, SortColumn { title, compare }) in SORTS.iter().enumerate() {
                 for reversed in [false, true] {
                     let shown = arrange(&rows, column, reversed, &TaskFilter::default());
                     let order = |a: &usize, b: &usize| {
-                        let order = column.compare(&rows[*a], &rows[*b]);
+                        let order = compare(&rows[*a], &rows[*b]);
                         if reversed { order.is_ge() } else { order.is_le() }
                     };
-                    prop_assert!(shown.is_sorted_by(order), "{column:?}");
+                    prop_assert!(shown.is_sorted_by(order), "{title}");
                     let mut all = shown;
                     all.sort_unstable();
                     prop_assert!(all.iter().copied().eq(0..rows.len()));
@@ -162,22 +103,12 @@ mod tests {
         #[test]
         fn a_filter_leaves_the_order_alone(rows in rows()) {
             let filter = TaskFilter::new("a");
-            for column in SortColumn::ALL {
+            for column in 0..SORTS.len() {
                 let all = arrange(&rows, column, false, &TaskFilter::default());
                 let some = arrange(&rows, column, false, &filter);
                 let kept: Vec<usize> = all.into_iter().filter(|at| filter.matches(&rows[*at].task)).collect();
                 prop_assert_eq!(some, kept);
             }
         }
-    }
-
-    #[test]
-    fn the_key_steps_through_all_columns() {
-        let mut column = SortColumn::default();
-        for expected in SortColumn::ALL {
-            assert_eq!(column, expected);
-            column = column.next();
-        }
-        assert_eq!(column, SortColumn::default());
     }
 }
