@@ -15,24 +15,9 @@ pub fn exit_codes() -> String {
     format!("Exit codes: {}.", Exit::list(&codes))
 }
 
-/// Return the end of `--help`.
-pub fn run() -> String {
-    format!("{}\n\n{}", statistics(), exit_codes())
-}
-
-/// Return the end of `status --help`.
-pub fn status() -> String {
-    format!("{STATUS}\n\n{}", exit_codes())
-}
-
-/// Return the end of `top --help`.
-pub fn top() -> String {
-    format!("{TOP}\n\n{}", exit_codes())
-}
-
-/// Return the end of `swaps --help`.
-pub fn swaps() -> String {
-    format!("{SWAPS}\n\n{}", exit_codes())
+/// Return the end of a long help: `text`, then the exit codes.
+pub fn long(text: &str) -> String {
+    format!("{text}\n\n{}", exit_codes())
 }
 
 /// Usage line of `exec`.
@@ -49,16 +34,6 @@ pub fn exec() -> String {
     format!("{EXEC}\n\n{}", exec_exit_codes())
 }
 
-/// Return the end of `cgroup --help`.
-pub fn cgroup() -> String {
-    format!("{CGROUP}\n\n{}", exit_codes())
-}
-
-/// Return the end of `reload --help`.
-pub fn reload() -> String {
-    format!("{}\n\n{}", reload_text(), exit_codes())
-}
-
 /// Explains the statistics.
 const STATISTICS: &str = "\
 Statistics, which --stats and --monitor print per interval and status --json
@@ -66,7 +41,7 @@ since the start:";
 
 /// Explains the output of `status`, in lines of at most 80 columns. clap would break longer lines
 /// without regard to their indents. The same width holds for the other texts.
-const STATUS: &str = "\
+pub const STATUS: &str = "\
 What it shows, and what to conclude:
   CPUs      What a CPU of each class takes for one unit of work. If all are
             alike, tasks are only shared out fairly. If the classes are wrong,
@@ -86,7 +61,7 @@ What it shows, and what to conclude:
             rotation: raise --rotate-gap-us.";
 
 /// Explains the columns of `top`.
-const TOP: &str = "\
+pub const TOP: &str = "\
 Tasks that ran in the interval, by their share of a CPU, then by gain. On a
 terminal they are below the load of each CPU, and keys work (see below). A
 narrow terminal shows fewer columns.
@@ -133,7 +108,7 @@ NO_COLOR with any value turns colours off. A locale without UTF-8 gets digits
 for marks.";
 
 /// Explains the output of `swaps`.
-const SWAPS: &str = "\
+pub const SWAPS: &str = "\
 Swaps that the agent planned, the oldest first. For each swap:
   predicted    What both tasks together should gain in progress.
   measured     What they gained: instructions in a time of running, after it
@@ -185,7 +160,8 @@ Examples:
   scx_bias exec --class slow -- backup.sh
   taskset -pc $(scx_bias exec -n 2 --dry-run --json | jq -r .list) PID";
 
-const CGROUP: &str = "\
+/// Explains the effects of `cgroup`.
+pub const CGROUP: &str = "\
 Each prints the opted-in cgroups as they are then. Real-time threads keep their
 policy. What threads had before comes back when their cgroup is let go, when
 they leave it, when scx_bias ends, and when it is started again after it was
@@ -208,7 +184,7 @@ pub fn statistics() -> String {
 }
 
 /// Return the end of `reload --help` without the exit codes. It lists every option.
-fn reload_text() -> String {
+pub fn reload() -> String {
     let list = |title: &str, keys: Vec<&str>| {
         format!("{title}\n{}", wrap(&format!("  {}", keys.join(", ")), WIDTH, 2).join("\n"))
     };
@@ -227,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_tables_fit_the_width() {
-        let (statistics, reload) = (statistics(), reload_text());
+        let (statistics, reload) = (statistics(), reload());
         for text in [STATUS, TOP, EXEC, CGROUP, &reload, SWAPS, &statistics] {
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         }
@@ -249,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_help_of_reload_lists_every_option() {
-        let text = reload_text();
+        let text = reload();
         let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == ',').collect();
         let options = RunSettings::augment_args(Command::new("keys"));
         for option in options.get_arguments().filter(|option| !option.is_hide_set()) {

@@ -28,7 +28,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("SCX_BIAS_COMMIT")
 /// Without a sub-command, scx_bias measures the CPUs if necessary, loads the scheduler and runs
 /// until SIGINT or SIGTERM. These return every task to the kernel's default scheduler.
 #[derive(Debug, Parser)]
-#[command(version = VERSION, after_help = help::exit_codes(), after_long_help = help::run())]
+#[command(version = VERSION, after_help = help::exit_codes(), after_long_help = help::long(&help::statistics()))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Cli {
     /// Command to run. Without one, scx_bias schedules.
@@ -59,25 +59,25 @@ pub enum Command {
     Exec(ExecArgs),
     /// Show the state of the running scx_bias: CPUs and their counters, thresholds, biases of
     /// tasks, migrations
-    #[command(after_help = help::exit_codes(), after_long_help = help::status())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::long(help::STATUS))]
     Status(StatusArgs),
     /// Show the load of each CPU, the stalls of each task, its bias, and the reason of its last
     /// migration
-    #[command(after_help = help::exit_codes(), after_long_help = help::top())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::long(help::TOP))]
     Top(TopArgs),
     /// Show the swaps of the agent, each with its predicted and its measured gain
-    #[command(after_help = help::exit_codes(), after_long_help = help::swaps())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::long(help::SWAPS))]
     Swaps(SwapsArgs),
     /// Print the state of the running scx_bias in the OpenMetrics format, for Prometheus: totals,
     /// costs of CPUs, tasks by bias. A textfile collector takes the output
     #[command(after_help = help::exit_codes())]
     Metrics(MetricsArgs),
     /// Opt cgroups in to a running scx_bias that was started with --cgroup, or remove them
-    #[command(after_help = help::exit_codes(), after_long_help = help::cgroup())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::long(help::CGROUP))]
     Cgroup(CgroupArgs),
     /// Make the running scx_bias read its configuration again, and show which options changed and
     /// which need a restart
-    #[command(after_help = help::exit_codes(), after_long_help = help::reload())]
+    #[command(after_help = help::exit_codes(), after_long_help = help::long(&help::reload()))]
     Reload(ReloadArgs),
     /// Print the options in effect as a configuration file, with options at their defaults as
     /// comments
