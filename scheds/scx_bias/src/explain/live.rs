@@ -45,7 +45,7 @@ fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> R
         } else {
             let gap = if printed == 0 { "" } else { "\n" };
             let width = if io::stdout().is_terminal() { width() } else { WIDTH };
-            writeln!(out, "{gap}{}", render(&snapshot, width, usize::MAX).join("\n"))?;
+            writeln!(out, "{gap}{}", render(&snapshot, width).join("\n"))?;
         }
         out.flush()?;
         printed += 1;

@@ -105,8 +105,8 @@ impl TableColumns {
     }
 }
 
-/// Render the table in `width` columns and at most `height` lines.
-pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Vec<String> {
+/// Render the table in `width` columns.
+pub(super) fn render(snapshot: &Snapshot, width: usize) -> Vec<String> {
     let mut lines = wrap(&summary(snapshot), width, 0);
     lines.extend(note(snapshot).into_iter().flat_map(|note| wrap(&note, width, 0)));
     let columns = TableColumns::within(width);
@@ -116,12 +116,6 @@ pub(super) fn render(snapshot: &Snapshot, width: usize, height: usize) -> Vec<St
     };
     lines.push(line(columns.titles()));
     lines.extend(snapshot.tasks.iter().map(|row| line(columns.cells(row))));
-    if lines.len() > height {
-        let left_out = lines.len() + 1 - height.max(1);
-        lines.truncate(height.saturating_sub(1));
-        lines.push(cut(&format!("({left_out} more)"), width));
-        lines.truncate(height);
-    }
     lines
 }
 
