@@ -13,6 +13,7 @@ use bias_agent::affinity;
 use bias_agent::capacity;
 use bias_agent::cpulist;
 use bias_agent::failure::{Exit, Failure};
+use bias_agent::figures;
 use bias_agent::store::CapacityFile;
 use bias_agent::topology::{MachineIdentity, Topology};
 use bias_policy::pick::{Order, RankBy, Rule, TooFew, pick};
@@ -193,9 +194,7 @@ impl Choice {
             cpus: &self.cpus,
             next: self.next.as_ref(),
         };
-        serde_json::to_string_pretty(&document)
-            .map(|text| text + "\n")
-            .map_err(|error| Failure::runtime(format!("cannot write the choice as JSON ({error})")))
+        figures::json(&document, "choice")
     }
 
     /// Replace this process by a program, followed by its arguments, on the chosen CPUs.

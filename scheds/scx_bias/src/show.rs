@@ -7,6 +7,7 @@ use bias_agent::capacity::Capacity;
 use bias_agent::counter_model::CounterModel;
 use bias_agent::cpulist;
 use bias_agent::failure::Failure;
+use bias_agent::figures;
 use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
@@ -200,9 +201,7 @@ pub fn json(capacity: &Capacity) -> Result<String, Failure> {
         alike,
         model: capacity.file.model.as_ref(),
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::runtime(format!("cannot write the table as JSON ({error})")))
+    figures::json(&document, "table")
 }
 
 #[cfg(test)]

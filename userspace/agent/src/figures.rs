@@ -1,5 +1,18 @@
 //! Texts for figures.
 
+use crate::failure::Failure;
+use serde::Serialize;
+
+/// Format a document as JSON. `what` names it in the failure.
+///
+/// # Errors
+/// Runtime failure when it cannot be written as JSON.
+pub fn json(document: &impl Serialize, what: &str) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::runtime(format!("cannot write the {what} as JSON ({error})")))
+}
+
 /// Format a speedup or cost of 1000 as `1.00`.
 #[must_use]
 pub fn ratio(permille: u32) -> String {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bias_agent::control::Client;
 use bias_agent::failure::Failure;
-use bias_agent::figures::count;
+use bias_agent::figures::{self, count};
 use bias_agent::optin::{CgroupReport, CgroupRequest, CgroupsReport};
 
 /// Send a request to the instance on the usual socket, or on `socket`. Return the text to print, as
@@ -27,9 +27,7 @@ pub fn cgroups(socket: Option<&Path>, request: CgroupRequest, json: bool) -> Res
     };
     let report = Client::connect(socket)?.cgroups(&request)?;
     if json {
-        return serde_json::to_string_pretty(&report)
-            .map(|text| text + "\n")
-            .map_err(|error| Failure::runtime(format!("cannot write the cgroups as JSON ({error})")));
+        return figures::json(&report, "cgroups");
     }
     Ok(lines(&report).into_iter().map(|line| line + "\n").collect())
 }

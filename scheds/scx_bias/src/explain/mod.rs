@@ -34,6 +34,7 @@ use std::path::Path;
 
 use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::Failure;
+use bias_agent::figures;
 use bias_agent::optin::journal;
 
 use bias_agent::control::Client;
@@ -86,9 +87,7 @@ fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
 pub fn reload(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let report = Client::connect(socket)?.reload()?;
     if json {
-        return serde_json::to_string_pretty(&report)
-            .map(|text| text + "\n")
-            .map_err(|error| Failure::runtime(format!("cannot write the changes as JSON ({error})")));
+        return figures::json(&report, "changes");
     }
     Ok(report.lines().into_iter().map(|line| line + "\n").collect())
 }

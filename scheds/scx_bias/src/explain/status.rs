@@ -21,7 +21,7 @@ use bias_agent::control::{Machine, Scope, StatusReport, Thresholds};
 use bias_agent::cpulist;
 use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::Failure;
-use bias_agent::figures::{duration, percent, ratio};
+use bias_agent::figures::{self, duration, percent, ratio};
 use bias_agent::optin::quota::Quotas;
 use bias_agent::options::knobs::Knob;
 use bias_agent::pmu::CounterState;
@@ -119,9 +119,7 @@ pub fn json(
         beside: &'a Beside,
     }
     let document = StatusDocument { report, tasks: tasks.as_ref().ok(), beside };
-    serde_json::to_string_pretty(&document)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::runtime(format!("cannot write the status as JSON ({error})")))
+    figures::json(&document, "status")
 }
 
 /// Text below titles, wrapped.

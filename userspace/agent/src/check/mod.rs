@@ -13,6 +13,7 @@ pub mod kfuncs;
 use crate::cpulist;
 use crate::ejections;
 use crate::failure::{Exit, Failure};
+use crate::figures;
 use crate::optin::journal;
 use crate::optin::quota::Quotas;
 use crate::pmu::survey::survey;
@@ -109,9 +110,7 @@ impl CheckReport {
             #[serde(flatten)]
             report: &'a CheckReport,
         }
-        serde_json::to_string_pretty(&Document { version: 1, exit_code: self.exit() as u8, report: self })
-            .map(|text| text + "\n")
-            .map_err(|error| Failure::runtime(format!("cannot write the report as JSON ({error})")))
+        figures::json(&Document { version: 1, exit_code: self.exit() as u8, report: self }, "report")
     }
 
     /// Return the first finding that keeps the scheduler from running, as an error.

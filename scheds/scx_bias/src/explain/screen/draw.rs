@@ -161,7 +161,8 @@ fn footer(app: &App, width: usize) -> Line<'static> {
         View::Task => within(paused.into_iter().collect(), &FOOTER_OF_TASK, width),
         View::Table => {
             let place = format!("{}/{}", (app.cursor + 1).min(app.shown.len()), app.shown.len());
-            let order = format!("by {}{}", SORTS[app.sort].title, if app.reversed { " reversed" } else { "" });
+            let order =
+                format!("by {}{}", SORTS[app.sort].title, if app.reversed { " reversed" } else { "" });
             let filter = Some(&app.filter.0).filter(|text| !text.is_empty()).map(|text| format!("/{text}"));
             let state = paused.into_iter().chain([place, order]).chain(filter);
             within(state.collect(), &FOOTER, width)
