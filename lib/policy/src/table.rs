@@ -88,6 +88,17 @@ pub enum Class {
     Slow,
 }
 
+impl Class {
+    /// Return the name of the class.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+        }
+    }
+}
+
 /// One CPU's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -13,7 +13,7 @@ use bias_agent::affinity;
 use bias_agent::capacity;
 use bias_agent::cpulist;
 use bias_agent::failure::{Exit, Failure};
-use bias_agent::figures;
+use bias_agent::figures::{self, ratio};
 use bias_agent::store::CapacityFile;
 use bias_agent::topology::{MachineIdentity, Topology};
 use bias_policy::pick::{Order, RankBy, Rule, TooFew, pick};
@@ -134,20 +134,17 @@ impl Choice {
             Order::Fastest => "fastest",
             Order::LeastUseful => "slowest",
         };
-        let class = self.rule.class.map_or("", |class| match class {
-            Class::Fast => "fast ",
-            Class::Slow => "slow ",
-        });
+        let class = self.rule.class.map_or_else(String::new, |class| format!("{} ", class.name()));
         let cores = if self.rule.whole_cores { ", one a core" } else { "" };
         let cost =
             |entry: &CpuCapacity, busy: &Sharing| self.rule.by.cost_permille(busy.cost_permille(entry));
         let busy = sharing(&self.cpus);
         let costs = self.cpus.iter().map(|entry| cost(entry, &busy));
         let (low, high) = (costs.clone().min().unwrap_or(0), costs.max().unwrap_or(0));
-        let range = if low == high { times(low) } else { format!("{} to {}", times(low), times(high)) };
+        let range = if low == high { ratio(low) } else { format!("{} to {}", ratio(low), ratio(high)) };
         let next = self.next.as_ref().map_or("none is left".to_owned(), |next| {
             let with_next = [&self.cpus[..], std::slice::from_ref(next)].concat();
-            format!("next is CPU {} ({})", next.cpu, times(cost(next, &sharing(&with_next))))
+            format!("next is CPU {} ({})", next.cpu, ratio(cost(next, &sharing(&with_next))))
         });
         format!(
             "CPU {}: the {end} {} of the {class}CPUs in {}{cores} by {} ({range}); {next}",
@@ -165,8 +162,8 @@ impl Choice {
             format!("{}\n\n  CPU  class  execute  internal  external  core   LLC  node\n", self.summary());
         let busy = sharing(&self.cpus);
         for entry in &self.cpus {
-            let class = if entry.class == Class::Fast { "fast" } else { "slow" };
-            let [execute, internal, external] = busy.cost_permille(entry).map(times);
+            let class = entry.class.name();
+            let [execute, internal, external] = busy.cost_permille(entry).map(ratio);
             let CpuCapacity { cpu, core, llc, node, .. } = entry;
             // Writing to a String cannot fail.
             let _ = writeln!(
@@ -244,23 +241,18 @@ fn ascending<'a>(cpus: impl Iterator<Item = &'a CpuCapacity>) -> Vec<u32> {
     numbers
 }
 
-fn times(permille: u32) -> String {
-    format!("{:.2}", f64::from(permille) / 1000.0)
-}
-
 /// Return a failure with the available number of CPUs and the ways to get more.
 fn too_few(table: &CapacityTable, allowed: &[u32], rule: &Rule, few: TooFew) -> Failure {
     let mine = cpulist::format(allowed);
-    let named = |class| if class == Class::Fast { "fast" } else { "slow" };
     let TooFew { wanted, available } = few;
     if let (0, Some(class)) = (available, rule.class) {
         let of_class = cpulist::format(&ascending(table.cpus.iter().filter(|entry| entry.class == class)));
-        let class = named(class);
+        let class = class.name();
         return Failure::usage(format!(
             "--class {class}: this process may use CPU {mine} only, and the {class} ones are {of_class}; widen its affinity or cpuset"
         ));
     }
-    let class = rule.class.map_or(String::new(), |class| format!(" of class {}", named(class)));
+    let class = rule.class.map_or(String::new(), |class| format!(" of class {}", class.name()));
     let (cores, or) =
         if rule.whole_cores { (", one a core", ", leave out --whole-cores,") } else { ("", "") };
     Failure::usage(format!(

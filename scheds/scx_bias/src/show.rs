@@ -1,7 +1,6 @@
 //! The capacity table as text and as JSON.
 
 mod scales;
-mod words;
 
 use bias_agent::capacity::Capacity;
 use bias_agent::counter_model::CounterModel;
@@ -11,10 +10,10 @@ use bias_agent::figures;
 use bias_policy::classes::{CpuSamples, Similarity, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Table, presets};
+use scales::{WIDTH, align, plain};
 use serde::Serialize;
 use std::fmt::Write as _;
-use words::{WIDTH, class_name};
 
 /// Most CPUs of a matrix that fits the width.
 const MATRIX_CPUS: usize = 14;
@@ -23,17 +22,13 @@ const MATRIX_CPUS: usize = 14;
 /// CPUs, and scales of the counters.
 #[must_use]
 pub fn text(capacity: &Capacity) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(WIDTH);
-    table.set_header([
-        "CPU", "class", "execute", "±%", "internal", "±%", "external", "±%", "core", "LLC", "node",
-    ]);
+    let mut table =
+        plain(["CPU", "class", "execute", "±%", "internal", "±%", "external", "±%", "core", "LLC", "node"]);
     for entry in &capacity.table.cpus {
         table.add_row(row(entry));
     }
+    align(&mut table);
     for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
         column.set_padding((0, 1));
     }
     let mut out = format!(
@@ -49,9 +44,9 @@ pub fn text(capacity: &Capacity) -> String {
 }
 
 fn row(entry: &CpuCapacity) -> Vec<String> {
-    let mut row = vec![entry.cpu.to_string(), class_name(entry.class).to_owned()];
+    let mut row = vec![entry.cpu.to_string(), entry.class.name().to_owned()];
     for (cost, spread) in entry.cost_permille.iter().zip(entry.spread_permille) {
-        row.push(format!("{:.2}", f64::from(*cost) / 1000.0));
+        row.push(figures::ratio(*cost));
         row.push(format!("{:.1}", f64::from(spread) / 10.0));
     }
     row.extend([entry.core, entry.llc, entry.node].map(|id| id.to_string()));
@@ -89,7 +84,7 @@ fn siblings(table: &CapacityTable) -> String {
         let _ = writeln!(
             out,
             "While siblings are busy ({}): execute ×{execute:.2}, internal ×{internal:.2}, external ×{external:.2}.",
-            class_name(class)
+            class.name()
         );
     }
     out

@@ -1,11 +1,14 @@
 //! The scales of the counters and the quality of the predictions, as text.
 
-use super::words::{WIDTH, class_name};
 use bias_agent::counter_model::{CounterModel, CounterSet, CpuScales};
 use bias_agent::cpulist;
+use bias_agent::figures::ratio;
 use bias_policy::model::{Errors, Scale};
 use bias_policy::table::{CapacityTable, Class};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// Width of the output [columns].
+pub(super) const WIDTH: u16 = 80;
 
 /// Return the scales, one line per class of CPUs and set of events, and predicted against measured
 /// speedups, one line per loop.
@@ -18,7 +21,7 @@ pub fn text(model: &CounterModel, table: &CapacityTable) -> String {
                 |scales: &&CpuScales| table.get(scales.cpu).is_some_and(|entry| entry.class == class);
             let cpus: Vec<CpuScales> = set.cpus.iter().filter(of_class).copied().collect();
             if !cpus.is_empty() {
-                scales.add_row(line(class_name(class), set, &cpus));
+                scales.add_row(line(class.name(), set, &cpus));
             }
         }
     }
@@ -95,7 +98,7 @@ fn speedups(model: &CounterModel, errors: Errors) -> String {
     )
 }
 
-fn plain<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
+pub(super) fn plain<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(WIDTH);
@@ -103,14 +106,10 @@ fn plain<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
     table
 }
 
-fn align(table: &mut Table) {
+pub(super) fn align(table: &mut Table) {
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
-}
-
-fn ratio(permille: u32) -> String {
-    format!("{:.2}", f64::from(permille) / 1000.0)
 }
 
 fn percent(permille: u32) -> String {

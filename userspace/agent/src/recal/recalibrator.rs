@@ -7,7 +7,7 @@ use crate::store::CapacityFile;
 use bias_policy::costs::Costs;
 use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trigger, Want};
 use bias_policy::samples::median;
-use bias_policy::table::{COMPONENTS, CapacityTable, Class};
+use bias_policy::table::{COMPONENTS, CapacityTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -372,7 +372,6 @@ pub fn line(change: &Change) -> String {
     let costs = |costs: [u32; COMPONENTS]| {
         costs.map(|cost| format!("{}.{:02}", cost / 1000, cost % 1000 / 10)).join("/")
     };
-    let class = |class| if class == Class::Fast { "fast" } else { "slow" };
     let cause = match change.cause {
         Cause::Cycles => "counted cycles",
         Cause::SpotCheck => "a spot check",
@@ -390,9 +389,9 @@ pub fn line(change: &Change) -> String {
     format!(
         "CPU {}: {} {} became {} {} (execute/internal/external), by {cause}{trigger}",
         change.cpu,
-        class(change.old.class),
+        change.old.class.name(),
         costs(change.old.cost_permille),
-        class(change.new.class),
+        change.new.class.name(),
         costs(change.new.cost_permille),
     )
 }

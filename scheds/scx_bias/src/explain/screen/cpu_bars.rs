@@ -76,7 +76,8 @@ fn lines(
     line: impl Fn(&CpuClass, &[u32]) -> Vec<Span<'static>>,
 ) -> Vec<Line<'static>> {
     let of_class = |class: &CpuClass| {
-        let name = class_name(class.class, machine.classes.len());
+        // CPUs of the only class are neither fast nor slow.
+        let name = if machine.classes.len() < 2 { "CPU" } else { class.class.name() };
         let chunks = class.cpus.chunks(per_line).enumerate();
         let named = chunks.map(|(at, cpus)| {
             let name = if at == 0 { name } else { "" };
@@ -87,15 +88,6 @@ fn lines(
         named.collect::<Vec<_>>()
     };
     machine.classes.iter().flat_map(of_class).collect()
-}
-
-/// Return the word for a class. CPUs of the only class are neither fast nor slow.
-pub(super) fn class_name(class: Class, classes: usize) -> &'static str {
-    match class {
-        _ if classes < 2 => "CPU",
-        Class::Fast => "fast",
-        Class::Slow => "slow",
-    }
 }
 
 /// Return a CPU's number, bar and load in `cell` columns.

@@ -10,7 +10,6 @@ use super::super::shares::TopRow;
 use super::super::top_table::gain;
 use super::super::words::{cut, reason};
 use super::app::App;
-use super::cpu_bars::class_name;
 use super::history::{CpuMove, Sample, TaskHistory};
 use super::look::Look;
 use super::matching::bias_name;
@@ -108,7 +107,7 @@ fn place(row: &TopRow, history: Option<&TaskHistory>, machine: Option<&Machine>,
 fn on(machine: Option<&Machine>, cpu: u32) -> String {
     let classes = machine.map_or(&[][..], |machine| &machine.classes);
     match classes.iter().find(|class| class.cpus.contains(&cpu)) {
-        Some(class) if classes.len() > 1 => format!("{cpu} {}", class_name(class.class, classes.len())),
+        Some(class) if classes.len() > 1 => format!("{cpu} {}", class.class.name()),
         _ => cpu.to_string(),
     }
 }
