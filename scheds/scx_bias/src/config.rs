@@ -16,8 +16,8 @@
 use crate::cli::{RunSettings, Source};
 use crate::output::complain;
 use bias_agent::failure::Failure;
+use bias_agent::options::RunOptions;
 use bias_agent::options::setting::Setting;
-use bias_agent::options::{Definition, RunOptions};
 use bias_agent::safefile;
 use clap::{Args, Command};
 use serde_json::Value;
@@ -110,7 +110,7 @@ pub fn read(path: &Path) -> Result<(RunSettings, Places), Failure> {
         Failure::usage(format!("configuration file {}, line {line}: {why}{remedy}", path.display()))
     })?;
     if let Some(directory) = path.parent() {
-        for setting in Setting::ALL.iter().filter(|setting| setting.is_path()) {
+        for setting in Setting::all().filter(|setting| setting.is_path()) {
             settings.0.entry(setting.key).and_modify(|value| make_absolute(value, directory));
         }
     }
@@ -138,13 +138,13 @@ fn parse(text: &str) -> Result<(RunSettings, BTreeMap<String, usize>), (usize, S
     let mut settings = RunSettings::default();
     for (key, value) in toml::from_str::<toml::Table>(text).map_err(wrong)? {
         let wrong = |why| (lines.get(&key).copied().unwrap_or(1), why);
-        let option = Definition::find(&key).ok_or_else(|| wrong(unknown(&key)))?;
+        let option = Setting::find(&key).ok_or_else(|| wrong(unknown(&key)))?;
         let value = to_json(&value);
         option.set(&mut RunOptions::default(), &value).map_err(wrong)?;
-        if option.key() != key {
-            complain(&format!("configuration file: {key} is now {}", option.key()));
+        if option.key != key {
+            complain(&format!("configuration file: {key} is now {}", option.key));
         }
-        settings.0.insert(option.key(), value);
+        settings.0.insert(option.key, value);
     }
     Ok((settings, lines))
 }
@@ -157,7 +157,7 @@ fn to_json(value: &toml::Value) -> Value {
 
 /// Return the error of a key that no option has.
 fn unknown(key: &str) -> String {
-    let keys: Vec<String> = Definition::all().map(|option| option.key().to_owned()).collect();
+    let keys: Vec<String> = Setting::all().map(|option| option.key.to_owned()).collect();
     let guess = guess(key, &keys).map_or_else(String::new, |guess| format!("write {guess}; "));
     format!("there is no option {key}; {guess}`scx_bias config` prints all")
 }
@@ -191,10 +191,10 @@ pub fn template(settings: &RunSettings) -> String {
         let key = argument.get_id().as_str();
         text.push('\n');
         wrap(&mut text, &argument.get_help().map(ToString::to_string).unwrap_or_default());
-        text += &match (settings.0.get(key), Definition::find(key)) {
+        text += &match (settings.0.get(key), Setting::find(key)) {
             // JSON has the notation of TOML for all types that options have.
             (Some(value), _) => format!("{key} = {value}\n"),
-            (None, option) => format!("# {key} = {}\n", option.map(Definition::example).unwrap_or_default()),
+            (None, option) => format!("# {key} = {}\n", option.map_or("", |option| option.example)),
         };
     }
     text

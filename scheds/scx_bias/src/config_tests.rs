@@ -30,8 +30,8 @@ fn all() -> String {
 #[test]
 fn every_option_is_in_the_template_with_a_value_that_is_read() {
     let settings = options(&all());
-    for option in Definition::all() {
-        assert!(settings.0.contains_key(option.key()), "{}", option.key());
+    for option in Setting::all() {
+        assert!(settings.0.contains_key(option.key), "{}", option.key);
     }
     let defaults = RunOptions::default();
     let found = settings.options().unwrap();
@@ -46,11 +46,11 @@ fn every_option_is_a_flag_a_key_and_a_subject_of_reload() {
     let flags = RunSettings::augment_args(Command::new("keys"));
     let template = template(&RunSettings::default());
     let man = crate::help::reload();
-    for option in Definition::all() {
-        let key = option.key();
+    for option in Setting::all() {
+        let key = option.key;
         let flag = flags.get_arguments().find(|flag| flag.get_id() == key).unwrap();
         assert!(flag.get_help().is_some() && flag.get_long().is_some(), "{key}");
-        assert!(template.contains(&format!("\n# {key} = {}\n", option.example())), "{key}");
+        assert!(template.contains(&format!("\n# {key} = {}\n", option.example)), "{key}");
         assert_eq!(changes.iter().filter(|change| **change == key).count(), 1, "{key}");
         assert!(man.contains(&format!(" {key}")), "{key}");
     }

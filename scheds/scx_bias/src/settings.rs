@@ -8,9 +8,8 @@ use bias_agent::calibrate::Settings;
 use bias_agent::capacity::TableSource;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
-use bias_agent::options::knobs::Knob;
+use bias_agent::options::RunOptions;
 use bias_agent::options::setting::{self, Setting};
-use bias_agent::options::{Definition, RunOptions};
 use bias_agent::pmu;
 use bias_policy::classes::SplitRule;
 use serde_json::{Value, json};
@@ -73,7 +72,7 @@ fn resolve_with_places(given: &RunSettings, sources: &Sources) -> Result<(RunSet
 impl RunSettings {
     /// Return these options, with those of `beneath` for absent ones.
     fn over(mut self, beneath: Self) -> Self {
-        let adds = |key| Setting::ALL.iter().any(|setting| setting.adds && setting.key == key);
+        let adds = |key| Setting::all().any(|setting| setting.adds && setting.key == key);
         for (key, value) in beneath.0 {
             match (self.0.get_mut(key), value) {
                 (Some(Value::Array(above)), Value::Array(below)) if adds(key) => {
@@ -106,7 +105,7 @@ impl RunSettings {
         options.knobs.check().map_err(|why| {
             // The cause names each knob that it concerns by its key.
             let words: Vec<&str> = why.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-            let keys = Knob::ALL.iter().map(|knob| knob.key).filter(|key| words.contains(key)).collect();
+            let keys = Setting::KNOBS.iter().map(|knob| knob.key).filter(|key| words.contains(key)).collect();
             Wrong { keys, failure: Failure::usage(why) }
         })
     }
@@ -118,8 +117,8 @@ impl RunSettings {
     pub fn options(&self) -> Result<RunOptions, Wrong> {
         let mut options = RunOptions::default();
         for (key, value) in &self.0 {
-            let set = |option: Definition| option.set(&mut options, value);
-            Definition::find(key)
+            let set = |option: &Setting| option.set(&mut options, value);
+            Setting::find(key)
                 .map_or(Ok(()), set)
                 .map_err(|why| Wrong { keys: vec![*key], failure: Failure::usage(why) })?;
         }

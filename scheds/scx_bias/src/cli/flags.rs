@@ -1,8 +1,6 @@
 //! Flags of the options that a configuration file may hold, generated from their definitions.
 
 use crate::output::complain;
-use bias_agent::options::Definition;
-use bias_agent::options::knobs::Knob;
 use bias_agent::options::setting::{Form, Setting};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint, value_parser};
@@ -15,8 +13,7 @@ pub struct RunSettings(pub BTreeMap<&'static str, Value>);
 
 impl Args for RunSettings {
     fn augment_args(command: Command) -> Command {
-        let command = Setting::ALL.iter().map(flag_of_setting).fold(command, Command::arg);
-        Knob::ALL.iter().flat_map(flags_of_knob).fold(command, Command::arg)
+        Setting::all().flat_map(flags).fold(command, Command::arg)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -28,13 +25,16 @@ fn with_dashes(key: &str) -> String {
     key.replace('_', "-")
 }
 
-fn flag_of_setting(setting: &'static Setting) -> Arg {
+/// Return the flag of a setting, and hidden ones for its earlier keys.
+fn flags(setting: &'static Setting) -> impl Iterator<Item = Arg> {
+    let flag = flag_of(setting, setting.key, setting.flag).help(setting.help.trim());
+    let earlier = setting.formerly.iter().map(move |key| flag_of(setting, key, key));
+    [flag].into_iter().chain(earlier.map(|flag| flag.hide(true).conflicts_with(setting.key)))
+}
+
+fn flag_of(setting: &'static Setting, key: &'static str, long: &str) -> Arg {
     let hint = if setting.is_path() { ValueHint::AnyPath } else { ValueHint::Unknown };
-    let arg = Arg::new(setting.key)
-        .long(with_dashes(setting.flag))
-        .value_name(setting.value_name)
-        .help(setting.help);
-    let arg = arg.value_hint(hint);
+    let arg = Arg::new(key).long(with_dashes(long)).value_name(setting.value_name).value_hint(hint);
     match setting.form {
         Form::Switch => arg
             .num_args(0..=1)
@@ -42,27 +42,20 @@ fn flag_of_setting(setting: &'static Setting) -> Arg {
             .default_missing_value("true")
             .value_parser(value_parser!(bool)),
         Form::Number => arg.value_parser(|text: &str| text.parse::<Number>().map_err(|_| "give a number")),
+        Form::Whole => arg.value_parser(value_parser!(u64)),
         Form::Text if setting.words.is_empty() => arg,
         Form::Text => arg.value_parser(PossibleValuesParser::new(setting.words)),
         Form::List => arg.action(ArgAction::Append),
     }
 }
 
-/// Return the flag of a knob, and a hidden one for its earlier key.
-fn flags_of_knob(knob: &'static Knob) -> impl Iterator<Item = Arg> {
-    let help = format!("{} [{} to {}; default {}]", knob.help.trim(), knob.min, knob.max, knob.default);
-    let flag = |key: &'static str| {
-        Arg::new(key).long(with_dashes(key)).value_name(knob.unit).value_parser(value_parser!(u64))
-    };
-    let earlier = Definition::Knob(knob).formerly();
-    let earlier = earlier.map(|key| flag(key).hide(true).conflicts_with(knob.key));
-    [flag(knob.key).help(help)].into_iter().chain(earlier)
-}
-
 impl FromArgMatches for RunSettings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |option: Definition| Some((option.key(), value(matches, option)?));
-        Ok(Self(Definition::all().filter_map(given).collect()))
+        let given = |setting: &'static Setting| {
+            let earlier = || setting.formerly.iter().find_map(|key| earlier(matches, setting, key));
+            Some((setting.key, value(matches, setting.form, setting.key).or_else(earlier)?))
+        };
+        Ok(Self(Setting::all().filter_map(given).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -71,30 +64,20 @@ impl FromArgMatches for RunSettings {
     }
 }
 
-/// Return the value that the command line gives to the option.
-fn value(matches: &ArgMatches, option: Definition) -> Option<Value> {
-    let key = option.key();
-    match option {
-        Definition::Setting(Setting { form: Form::Switch, .. }) => {
-            matches.get_one::<bool>(key).map(|on| json!(on))
-        }
-        Definition::Setting(Setting { form: Form::Number, .. }) => {
-            matches.get_one::<Number>(key).map(|number| json!(number))
-        }
-        Definition::Setting(Setting { form: Form::Text, .. }) => {
-            matches.get_one::<String>(key).map(|text| json!(text))
-        }
-        Definition::Setting(Setting { form: Form::List, .. }) => {
-            matches.get_many::<String>(key).map(|texts| texts.map(String::as_str).collect())
-        }
-        Definition::Knob(_) => {
-            let number = |key| matches.get_one::<u64>(key).map(|number| json!(number));
-            number(key).or_else(|| {
-                let earlier = option.formerly()?;
-                let value = number(earlier)?;
-                complain(&format!("--{} is now --{}", with_dashes(earlier), with_dashes(key)));
-                Some(value)
-            })
-        }
+/// Return the value that the command line gives to `key`.
+fn value(matches: &ArgMatches, form: Form, key: &str) -> Option<Value> {
+    match form {
+        Form::Switch => matches.get_one::<bool>(key).map(|on| json!(on)),
+        Form::Number => matches.get_one::<Number>(key).map(|number| json!(number)),
+        Form::Whole => matches.get_one::<u64>(key).map(|number| json!(number)),
+        Form::Text => matches.get_one::<String>(key).map(|text| json!(text)),
+        Form::List => matches.get_many::<String>(key).map(|texts| texts.map(String::as_str).collect()),
     }
+}
+
+/// Return the value of an earlier key of a setting, and tell its present one.
+fn earlier(matches: &ArgMatches, setting: &Setting, key: &str) -> Option<Value> {
+    let value = value(matches, setting.form, key)?;
+    complain(&format!("--{} is now --{}", with_dashes(key), with_dashes(setting.key)));
+    Some(value)
 }

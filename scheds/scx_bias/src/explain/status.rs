@@ -23,7 +23,7 @@ use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::Failure;
 use bias_agent::figures::{self, duration, percent, ratio};
 use bias_agent::optin::quota::Quotas;
-use bias_agent::options::knobs::Knob;
+use bias_agent::options::setting::Setting;
 use bias_agent::pmu::CounterState;
 
 /// Width of the output [columns].
@@ -149,9 +149,9 @@ impl Page {
 
 /// Return a line for each knob that is not at its default.
 fn knobs(values: &BTreeMap<String, u64>) -> Vec<String> {
-    let turned = Knob::ALL.iter().filter_map(|knob| {
-        let value = values.get(knob.key).filter(|value| **value != knob.default)?;
-        Some(format!("{}: {value} (default {})", knob.key, knob.default))
+    let turned = Setting::KNOBS.iter().filter_map(|knob| {
+        let value = values.get(knob.key).filter(|value| value.to_string() != knob.example)?;
+        Some(format!("{}: {value} (default {})", knob.key, knob.example))
     });
     turned.collect()
 }

@@ -16,7 +16,7 @@ use crate::bpf::{Band, CpuCounters, Stats};
 use crate::costs::Live;
 use crate::optin::CgroupsReport;
 use crate::options::RunOptions;
-use crate::options::knobs::Knob;
+use crate::options::setting::Setting;
 use crate::recal::{self, Recalibrator};
 use crate::swaps::SwapSummary;
 
@@ -115,6 +115,7 @@ impl StatusReport {
         counters: Vec<CpuCounters>,
         statistics: Stats,
     ) -> Self {
+        let knob = |knob: &Setting| Some((knob.key.to_owned(), knob.of(options).as_u64()?));
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: uptime.as_secs(),
@@ -122,7 +123,7 @@ impl StatusReport {
             machine: state.machine,
             recalibration: state.recalibration,
             thresholds: Thresholds::of(options.thresholds_permille, band),
-            knobs: Knob::ALL.iter().map(|knob| (knob.key.to_owned(), knob.of(&options.knobs))).collect(),
+            knobs: Setting::KNOBS.iter().filter_map(knob).collect(),
             counters,
             swaps: SwapSummary::default(),
             statistics,

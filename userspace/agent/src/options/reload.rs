@@ -3,7 +3,7 @@
 //! # Approach
 //!
 //! Read and check the configuration as at a start. If that fails, nothing changes. Take over each
-//! changed option that can change in a run ([`Definition::is_live`]). Report the others, which
+//! changed option that can change in a run ([`Setting::live`]). Report the others, which
 //! decide what is loaded into the kernel.
 //!
 //! # Invariants
@@ -14,8 +14,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::definition::Definition;
 use super::run_options::RunOptions;
+use super::setting::Setting;
 use crate::failure::Failure;
 
 /// Source of the options, which can be read again.
@@ -66,12 +66,12 @@ impl ReloadReport {
 /// Return the keys of the options that a reload changes at once. Whether it changes cgroups
 /// ([`can_change_cgroups`]) depends on the values.
 pub fn keys_at_once() -> impl Iterator<Item = &'static str> {
-    Definition::all().filter(|option| option.is_live()).map(Definition::key)
+    Setting::all().filter(|option| option.live).map(|option| option.key)
 }
 
 /// Return the keys of the options that need a restart.
 pub fn keys_of_restart() -> impl Iterator<Item = &'static str> {
-    Definition::all().filter(|option| !option.is_live()).map(Definition::key)
+    Setting::all().filter(|option| !option.live).map(|option| option.key)
 }
 
 fn show(value: &Value) -> String {
@@ -88,20 +88,20 @@ fn show(value: &Value) -> String {
 #[must_use]
 pub fn differences(old: &RunOptions, new: &RunOptions) -> ReloadReport {
     let mut report = ReloadReport::default();
-    for option in Definition::all() {
+    for option in Setting::all() {
         let (from, to) = (option.of(old), option.of(new));
         if from != to {
             let list =
                 if can_change(option, old, new) { &mut report.changed } else { &mut report.needs_restart };
-            list.push(Change { key: option.key().to_owned(), from: show(&from), to: show(&to) });
+            list.push(Change { key: option.key.to_owned(), from: show(&from), to: show(&to) });
         }
     }
     report
 }
 
 /// Return true if the option can change without loading another scheduler.
-fn can_change(option: Definition, old: &RunOptions, new: &RunOptions) -> bool {
-    option.is_live() && (option.key() != "cgroups" || can_change_cgroups(old, new))
+fn can_change(option: &Setting, old: &RunOptions, new: &RunOptions) -> bool {
+    option.live && (option.key != "cgroups" || can_change_cgroups(old, new))
 }
 
 /// Return true if the cgroups can be changed without loading another scheduler.
@@ -112,7 +112,7 @@ pub(crate) fn can_change_cgroups(old: &RunOptions, new: &RunOptions) -> bool {
 
 /// Take over all options that can change during a run.
 pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
-    for option in Definition::all() {
+    for option in Setting::all() {
         if can_change(option, old, new) {
             // A value that an option has is always valid.
             let _ = option.set(old, &option.of(new));
@@ -124,7 +124,6 @@ pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::options::knobs::Knob;
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -133,12 +132,13 @@ mod tests {
     }
 
     fn any_options() -> impl Strategy<Value = RunOptions> {
-        let knobs = proptest::collection::vec(0u64..3, Knob::ALL.len());
+        let knobs = proptest::collection::vec(0u64..3, Setting::KNOBS.len());
         let flags = proptest::collection::vec(any::<bool>(), 5);
         (knobs, flags, 0usize..3).prop_map(|(values, flags, cgroups)| {
             let mut options = options();
-            for (knob, value) in Knob::ALL.iter().zip(values) {
-                knob.set(&mut options.knobs, knob.min + value).unwrap();
+            for (knob, value) in Setting::KNOBS.iter().zip(values) {
+                let value = knob.of(&options).as_u64().unwrap() + value;
+                knob.set(&mut options, &value.into()).unwrap();
             }
             options.thresholds_permille = flags[0].then_some((1200, 1800));
             options.stats_interval = flags[1].then_some(Duration::from_secs(2));

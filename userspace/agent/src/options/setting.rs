@@ -1,14 +1,15 @@
-//! Settings: the options of a run other than knobs, each defined once.
+//! Settings: the options of a run, each defined once.
 //!
 //! # Problem
 //!
-//! As a knob, a setting has a name, a meaning, valid values and a default. The flags, `--help`, the
-//! man page, completions, the configuration file, its template and the reload all need them.
+//! A setting has a name, a meaning, valid values and a default. The flags, `--help`, the man page,
+//! completions, the configuration file, its template and the reload all need them.
 //!
 //! # Approach
 //!
-//! All settings are in one list, [`Setting::ALL`]. Values have the types of JSON, which flags and
-//! TOML can express. An entry converts its value to the field of [`RunOptions`] and back.
+//! [`Setting::PLAIN`] lists the settings, and [`Setting::KNOBS`] is made from the list of knobs.
+//! Values have the types of JSON, which flags and TOML can express. An entry converts its value to
+//! the field of [`RunOptions`] and back.
 //!
 //! # Invariants
 //!
@@ -20,6 +21,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tracing::Level;
 
+use super::knobs::with_knobs;
 use super::run_options::RunOptions;
 use crate::pmu::Override;
 
@@ -30,6 +32,8 @@ pub enum Form {
     Switch,
     /// A number.
     Number,
+    /// A whole number.
+    Whole,
     /// A text.
     Text,
     /// A list of texts. The flag is repeated.
@@ -41,6 +45,8 @@ pub enum Form {
 pub struct Setting {
     /// Key in the configuration file.
     pub key: &'static str,
+    /// Earlier keys, which this release still accepts.
+    pub formerly: &'static [&'static str],
     /// Key of the long flag, which has dashes for underscores: the singular of a list of paths.
     pub flag: &'static str,
     /// Form of the value.
@@ -70,6 +76,17 @@ const SWAP_MS: std::ops::RangeInclusive<u64> = 20..=10_000;
 const THRESHOLDS: std::ops::RangeInclusive<u32> = 1000..=64_000;
 
 impl Setting {
+    /// Return all settings.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        Self::PLAIN.iter().chain(Self::KNOBS)
+    }
+
+    /// Return the setting that `key` names, now or in an earlier release.
+    #[must_use]
+    pub fn find(key: &str) -> Option<&'static Self> {
+        Self::all().find(|setting| setting.key == key || setting.formerly.contains(&key))
+    }
+
     /// Return true if the value is a path or a list of paths.
     #[must_use]
     pub fn is_path(&self) -> bool {
@@ -92,8 +109,8 @@ impl Setting {
         (self.set)(options, value).map_err(|why| format!("{} is {value}: {why}", self.key))
     }
 
-    /// All settings.
-    pub const ALL: &[Self] = &[
+    /// Settings other than knobs.
+    pub const PLAIN: &[Self] = &[
         Self {
             flag: "cgroup",
             form: Form::List,
@@ -254,6 +271,31 @@ impl Setting {
     ];
 }
 
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])+
+        $name:ident: $unit:literal, $min:literal to $max:literal, $default:literal $(, formerly $old:literal)?;
+    )+) => {
+        impl Setting {
+            /// The knobs.
+            pub const KNOBS: &[Self] = &[$(Self {
+                formerly: &[$($old)?],
+                form: Form::Whole,
+                value_name: $unit,
+                help: concat!($($help,)+ " [", $min, " to ", $max, "; default ", $default, "]"),
+                example: concat!($default),
+                live: true,
+                ..setting(
+                    stringify!($name),
+                    |options| json!(options.knobs.$name),
+                    |options, value| whole(value, $unit, $min..=$max).map(|given| options.knobs.$name = given),
+                )
+            },)+];
+        }
+    };
+}
+with_knobs!(settings);
+
 const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
 
 /// Return a switch that is off by default and needs a restart.
@@ -264,6 +306,7 @@ const fn setting(
 ) -> Setting {
     Setting {
         key,
+        formerly: &[],
         flag: key,
         form: Form::Switch,
         value_name: "BOOL",
@@ -283,6 +326,15 @@ fn between<T: std::fmt::Display>(range: &std::ops::RangeInclusive<T>) -> String 
 
 fn switch(value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| "give true or false".into())
+}
+
+/// Read the value of a knob, which has this unit and range.
+fn whole(value: &Value, unit: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
+    let number = value.as_u64().ok_or_else(|| {
+        let of = if unit == "N" { String::new() } else { format!(" of {}", unit.to_lowercase()) };
+        format!("give a whole number{of} from {} to {}", range.start(), range.end())
+    })?;
+    if range.contains(&number) { Ok(number) } else { Err(between(&range)) }
 }
 
 fn text(value: &Value) -> Result<String, String> {

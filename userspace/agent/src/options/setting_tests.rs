@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn every_default_and_example_is_a_valid_value() {
-    for setting in Setting::ALL {
+    for setting in Setting::all() {
         let mut options = RunOptions::default();
         setting.set(&mut options, &Value::Null).unwrap();
         assert_eq!(setting.of(&options), setting.of(&RunOptions::default()), "{}", setting.key);
@@ -14,16 +14,18 @@ fn every_default_and_example_is_a_valid_value() {
         let shown = setting.of(&options);
         setting.set(&mut options, &shown).unwrap();
         assert_eq!(setting.of(&options), shown, "{}", setting.key);
-        assert!(!setting.help.is_empty() && !setting.help.ends_with('.') && !setting.help.contains("  "));
+        let help = setting.help.trim();
+        assert!(!help.is_empty() && !help.ends_with('.') && !help.contains("  "), "{help}");
     }
 }
 
 #[test]
 fn each_setting_sets_itself_only() {
-    for setting in Setting::ALL {
+    for setting in Setting::all() {
         let other = match setting.form {
             Form::Switch => json!(!setting.of(&RunOptions::default()).as_bool().unwrap()),
             Form::Number => json!(77),
+            Form::Whole => json!(setting.of(&RunOptions::default()).as_u64().unwrap() + 1),
             Form::Text if setting.words.is_empty() => json!("1100,1300"),
             Form::Text => json!("trace"),
             Form::List => json!(["external=software/config=1/"]),
@@ -31,14 +33,14 @@ fn each_setting_sets_itself_only() {
         let mut options = RunOptions::default();
         setting.set(&mut options, &other).unwrap();
         let changed = |setting: &&Setting| setting.of(&options) != setting.of(&RunOptions::default());
-        let keys: Vec<_> = Setting::ALL.iter().filter(changed).map(|setting| setting.key).collect();
+        let keys: Vec<_> = Setting::all().filter(changed).map(|setting| setting.key).collect();
         assert_eq!(keys, [setting.key]);
     }
 }
 
 #[test]
 fn a_wrong_value_is_refused_with_its_key_and_leaves_the_options() {
-    for setting in Setting::ALL {
+    for setting in Setting::all() {
         for wrong in [json!({}), json!([1]), json!(-1), json!(1e9)] {
             let mut options = RunOptions::default();
             let why = setting.set(&mut options, &wrong).unwrap_err();
@@ -46,4 +48,17 @@ fn a_wrong_value_is_refused_with_its_key_and_leaves_the_options() {
             assert_eq!(setting.of(&options), setting.of(&RunOptions::default()));
         }
     }
+}
+
+#[test]
+fn keys_and_earlier_keys_find_one_option() {
+    let found = |key| Setting::find(key).map(|setting| setting.key);
+    assert_eq!((found("borrow_gap_us"), found("no_bias")), (Some("steal_lag_us"), Some("no_bias")));
+    assert_eq!((found(""), found("slice")), (None, None));
+    let keys = Setting::all().flat_map(|setting| [setting.key].into_iter().chain(setting.formerly.to_vec()));
+    let mut keys: Vec<_> = keys.collect();
+    let count = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), count);
 }
