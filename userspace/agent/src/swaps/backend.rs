@@ -7,36 +7,6 @@ use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
 
-/// Recent instructions and run time of a task on CPUs of each class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RecentWork {
-    /// On fast CPUs.
-    pub fast: Rate,
-    /// On slow CPUs.
-    pub slow: Rate,
-}
-
-impl RecentWork {
-    /// Return the rate on CPUs of `class`.
-    #[must_use]
-    pub fn on(&self, class: Class) -> Rate {
-        match class {
-            Class::Fast => self.fast,
-            Class::Slow => self.slow,
-        }
-    }
-}
-
-impl From<&ffi::bias_work> for RecentWork {
-    fn from(raw: &ffi::bias_work) -> Self {
-        let of = |class: ffi::bias_class| Rate {
-            instructions: raw.instructions[class as usize],
-            ran_ns: raw.ran_ns[class as usize],
-        };
-        Self { fast: of(ffi::BIAS_FAST), slow: of(ffi::BIAS_SLOW) }
-    }
-}
-
 /// Result of the query of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
@@ -60,12 +30,21 @@ pub struct Task {
     pub swapped: bool,
     /// Time that all such migrations took from it [ns].
     pub lost_ns: u64,
-    /// Its recent work.
-    pub work: RecentWork,
+    /// Its recent work, by class.
+    pub work: ffi::bias_work,
     /// Its CPI stack [permille]; None while nothing is known.
     pub stack_permille: Option<[u32; COMPONENTS]>,
     /// True if the stack is stable.
     pub stable: bool,
+}
+
+impl Task {
+    /// Return its recent rate on CPUs of `class`.
+    #[must_use]
+    pub fn rate(&self, class: Class) -> Rate {
+        let class = if class == Class::Fast { ffi::BIAS_FAST } else { ffi::BIAS_SLOW } as usize;
+        Rate { instructions: self.work.instructions[class], ran_ns: self.work.ran_ns[class] }
+    }
 }
 
 impl From<&ffi::bias_task_state> for Task {
@@ -83,7 +62,7 @@ impl From<&ffi::bias_task_state> for Task {
             moved_ns: Some(raw.moved_ns).filter(|at| *at != 0),
             swapped: has(ffi::BIAS_TASK_SWAPPED),
             lost_ns: raw.lost_ns,
-            work: RecentWork::from(&raw.work),
+            work: raw.work,
             stack_permille: (raw.profile.speedup_permille != 0).then_some(raw.profile.stack.permille),
             // SAFETY: the function only reads the profile that the pointer refers to.
             stable: unsafe { ffi::bias_profile_stable(&raw const raw.profile) },

@@ -12,7 +12,7 @@ use bias_policy::ffi;
 use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 
-use super::backend::{RecentWork, Refusal, SwapBackend, SwapRequest, Task};
+use super::backend::{Refusal, SwapBackend, SwapRequest, Task};
 use super::{SwapOptions, Swaps};
 use crate::costs::Live;
 
@@ -56,7 +56,6 @@ pub(crate) enum InjectedFault {
 #[derive(Debug, Clone)]
 pub(crate) struct FakeTask {
     pub task: Task,
-    pub work: ffi::bias_work,
     pub stack: [u32; COMPONENTS],
 }
 
@@ -115,11 +114,11 @@ impl FakeKernel {
             moved_ns: None,
             swapped: false,
             lost_ns: 0,
-            work: RecentWork::default(),
+            work: ffi::bias_work::default(),
             stack_permille: Some(stack),
             stable: true,
         };
-        self.tasks.borrow_mut().push(FakeTask { task, work: ffi::bias_work::default(), stack });
+        self.tasks.borrow_mut().push(FakeTask { task, stack });
     }
 
     pub(crate) fn ends(&self, pid: u32) {
@@ -131,8 +130,7 @@ impl FakeKernel {
         self.with(pid, |one| {
             one.stack = stack;
             one.task.stack_permille = Some(stack);
-            one.work = ffi::bias_work::default();
-            one.task.work = RecentWork::default();
+            one.task.work = ffi::bias_work::default();
         });
     }
 
@@ -159,9 +157,8 @@ impl FakeKernel {
                 let work = stretch * 1000 / time_permille(one.stack, self.cost(one.task.cpu)).max(1);
                 let class = raw_class_of(one.task.cpu);
                 // SAFETY: the function only accesses the data that the pointer refers to.
-                unsafe { ffi::bias_work_add(&mut one.work, work, stretch, class) };
+                unsafe { ffi::bias_work_add(&mut one.task.work, work, stretch, class) };
             }
-            one.task.work = RecentWork::from(&one.work);
         }
     }
 
@@ -189,8 +186,7 @@ impl FakeKernel {
                 one.task.lost_ns += MS;
                 one.task.swapped = true;
                 // SAFETY: as above.
-                unsafe { ffi::bias_work_forget(&mut one.work, raw_class_of(to)) };
-                one.task.work = RecentWork::from(&one.work);
+                unsafe { ffi::bias_work_forget(&mut one.task.work, raw_class_of(to)) };
             });
         }
     }

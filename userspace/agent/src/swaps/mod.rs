@@ -63,7 +63,7 @@ mod swap_loop;
 mod tests;
 mod trial;
 
-pub use backend::{RecentWork, Refusal, Side, SwapBackend, SwapRequest, Task};
+pub use backend::{Refusal, Side, SwapBackend, SwapRequest, Task};
 pub use report::{SwapRecord, SwapSummary, SwapsReport, Tally};
 pub use rt_guard::RtGuard;
 pub use swap_loop::{SwapOptions, Swaps};

@@ -66,7 +66,7 @@ impl Gathered {
     }
 
     fn runner(&mut self, task: &Task, cpu: &CpuCapacity, backoff_until_ns: u64) -> Runner {
-        let comparable = task.work.on(cpu.class).ran_ns >= MIN_BEFORE_NS;
+        let comparable = task.rate(cpu.class).ran_ns >= MIN_BEFORE_NS;
         Runner {
             pid: task.pid,
             cpu: cpu.cpu,

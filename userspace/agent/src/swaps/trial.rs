@@ -42,7 +42,7 @@ impl Half {
         Self {
             side: Side { pid: task.pid, start_ns: task.start_ns, cpu },
             name: task.name.clone(),
-            before: task.work.on(from),
+            before: task.rate(from),
             stack_permille: task.stack_permille,
             lost_ns: task.lost_ns,
             class,
@@ -67,7 +67,7 @@ impl Half {
         let after = now.filter(|now| self.is_alike(now));
         Observed {
             before: self.before,
-            after: after.map_or_else(Rate::default, |now| now.work.on(self.class)),
+            after: after.map_or_else(Rate::default, |now| now.rate(self.class)),
             lost_ns: now.map_or(0, |now| now.lost_ns.saturating_sub(self.lost_ns)),
         }
     }
