@@ -125,7 +125,7 @@ fn samples_are_slowdowns_of_either_way() {
 
 #[test]
 fn an_audit_draws_every_consequence() {
-    let mut audit = Audit::new(AuditLimits::default());
+    let mut audit = Audit::default();
     let now = 1_000_000 * MS;
     let record = audit.conclude(&experiment(1000, 905), now);
     assert!(matches!(record.ending, Ending::Judged(outcome) if outcome.verdict == Verdict::Regretted));
@@ -215,7 +215,7 @@ proptest! {
             prop_assert!(outcome.net_permille >= -1000);
             prop_assert_eq!(outcome.up_failed || outcome.down_failed, outcome.verdict != Verdict::Paid);
         }
-        let mut audit = Audit::new(AuditLimits::default());
+        let mut audit = Audit::default();
         audit.conclude(&experiment, 5);
         prop_assert_eq!(audit.summary.judged() + audit.summary.unjudged, 1);
     }

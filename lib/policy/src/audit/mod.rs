@@ -49,27 +49,12 @@ pub use correction::{Correction, CostSample, FACTOR_BOUNDS_PERMILLE};
 pub use judge::{Experiment, JudgeLimits, Observed, Outcome, Rate, Unjudged, Verdict, judge};
 pub use record::{Ending, Record, VerdictCounts};
 
-/// Limits of an [`Audit`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AuditLimits {
-    /// Limits of the verdicts.
-    pub judge: JudgeLimits,
-    /// Limits of the waits.
-    pub backoff: BackoffLimits,
-    /// Maximum number of tasks whose waits are remembered.
-    pub max_tasks: usize,
-}
-
-impl Default for AuditLimits {
-    fn default() -> Self {
-        Self { judge: JudgeLimits::default(), backoff: BackoffLimits::default(), max_tasks: 4096 }
-    }
-}
+/// Maximum number of tasks of which data is kept.
+pub const MAX_TASKS: usize = 4096;
 
 /// Results of all swaps so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Audit {
-    judge: JudgeLimits,
     /// Totals of all experiments.
     pub summary: VerdictCounts,
     /// Tasks that wait for their next swap.
@@ -78,22 +63,21 @@ pub struct Audit {
     pub correction: Correction,
 }
 
-impl Audit {
-    /// Create an audit without results.
-    #[must_use]
-    pub fn new(limits: AuditLimits) -> Self {
+impl Default for Audit {
+    fn default() -> Self {
         Self {
-            judge: limits.judge,
             summary: VerdictCounts::default(),
-            backoffs: Backoffs::new(limits.backoff, limits.max_tasks),
+            backoffs: Backoffs::new(BackoffLimits::default(), MAX_TASKS),
             correction: Correction::default(),
         }
     }
+}
 
+impl Audit {
     /// Judge an experiment that ended at `at_ns`, update waits and factors, and return its
     /// record.
     pub fn conclude(&mut self, experiment: &Experiment, at_ns: u64) -> Record {
-        let ending = match judge(experiment, &self.judge) {
+        let ending = match judge(experiment, &JudgeLimits::default()) {
             Ok(outcome) => Ending::Judged(outcome),
             Err(why) => Ending::Unjudged(why),
         };

@@ -7,7 +7,7 @@ use super::snapshot::Gathered;
 use super::trial::{Half, Trial};
 use crate::costs::Live;
 use anyhow::Result;
-use bias_policy::audit::{Audit, AuditLimits, BackoffLimits, Backoffs};
+use bias_policy::audit::{Audit, BackoffLimits, Backoffs, MAX_TASKS};
 use bias_policy::costs::Costs;
 use bias_policy::swap::{Limits, Outlook, Resident, Swap, plan, precheck};
 use bias_policy::table::Class;
@@ -28,8 +28,6 @@ const FRUITLESS: u32 = 5;
 /// Snapshots in a row with queueing tasks after which snapshots are taken less often. A
 /// short-running task that preempts another, or is preempted, queues for one slice only.
 const PASSING: u32 = 5;
-/// Most tasks that the loop keeps data of.
-const MAX_TASKS: usize = 4096;
 /// Backoff of a task whose swap was refused or had no effect, from the time of the request. The
 /// first one is shorter than an interval, so that the next step asks again.
 const REFUSALS: BackoffLimits =
@@ -101,7 +99,7 @@ impl Swaps {
             off: off.map(str::to_owned),
             version: live.costs.version(),
             limits: Limits::default(),
-            audit: Audit::new(AuditLimits { max_tasks: MAX_TASKS, ..AuditLimits::default() }),
+            audit: Audit::default(),
             refusals: Backoffs::new(REFUSALS, MAX_TASKS),
             trials: Vec::new(),
             history: History::default(),
