@@ -42,6 +42,7 @@
 use crate::ranktest::{anderson_darling, kolmogorov_smirnov};
 use crate::samples::{block_medians, median};
 use crate::table::{COMPONENTS, Class, Component};
+use serde::{Deserialize, Serialize};
 
 /// Blocks of samples per CPU that the permutation test exchanges.
 const BLOCKS: usize = 10;
@@ -103,7 +104,8 @@ pub struct Split {
 }
 
 /// Why a split counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SplitReason {
     /// Component that decided.
     pub component: Component,

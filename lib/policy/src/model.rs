@@ -157,16 +157,20 @@ impl Scale {
 }
 
 /// The counters of one CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CpuModel {
     /// CPU number.
     pub cpu: u32,
-    /// External stalls; None without the counter.
+    /// Scale of external stalls; None without the counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Scale>,
-    /// Internal stalls; None without the counter.
+    /// Scale of internal stalls; None without the counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<Scale>,
     /// Mean absolute error of the speedups predicted from its counts [permille]; None without a
     /// prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_permille: Option<u32>,
 }
 

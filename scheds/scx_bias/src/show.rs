@@ -7,7 +7,7 @@ use bias_agent::counter_model::CounterModel;
 use bias_agent::cpulist;
 use bias_agent::failure::Failure;
 use bias_agent::figures;
-use bias_policy::classes::{CpuSamples, Similarity, similarity};
+use bias_policy::classes::{CpuSamples, Similarity, SplitReason, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use comfy_table::{Table, presets};
@@ -174,7 +174,7 @@ fn pair(one: &CpuSamples, other: &CpuSamples, component: Component) -> Option<Si
 struct TableDocument<'a> {
     version: u32,
     cpus: &'a [CpuCapacity],
-    split: Option<bias_agent::store::FileSplit>,
+    split: Option<SplitReason>,
     /// Groups of alike CPUs by component: execute, internal, external.
     alike: [Vec<Vec<u32>>; COMPONENTS],
     /// Scales of the counters; null when no counters ran.

@@ -13,7 +13,7 @@
 //! A checked model has scales that the kernel side can multiply by. No model means nominal scales.
 
 use crate::pmu::{Group, Role};
-use bias_policy::model::{Errors, LoopSpeedup, SCALE_MAX, Scale};
+use bias_policy::model::{CpuModel, Errors, LoopSpeedup, SCALE_MAX, Scale};
 use serde::{Deserialize, Serialize};
 
 /// Result of the calibration for the counters.
@@ -41,24 +41,7 @@ pub struct CounterSet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
     /// The CPUs of the group.
-    pub cpus: Vec<CpuScales>,
-}
-
-/// Scales of one CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CpuScales {
-    /// The kernel's CPU number.
-    pub cpu: u32,
-    /// Scale of external stalls; absent without the counter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<Scale>,
-    /// Scale of internal stalls; absent without the counter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub internal: Option<Scale>,
-    /// Mean absolute error of the predictions from this CPU's counts [permille].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_permille: Option<u32>,
+    pub cpus: Vec<CpuModel>,
 }
 
 /// Scales that the kernel side applies to the counts of a CPU [permille of a cycle].

@@ -16,7 +16,7 @@ fn counters(kernel: &FakeOpener<'_>, machine: &FakeSysfs, named: &[&str]) -> Cou
 fn model(group: &Group, external: Scale, internal: Scale) -> CounterModel {
     let id = |role| Some(group.event(role).unwrap().id());
     let (external, internal) = (Some(external), Some(internal));
-    let cpus = vec![CpuScales { cpu: group.cpu(), external, internal, error_permille: None }];
+    let cpus = vec![CpuModel { cpu: group.cpu(), external, internal, error_permille: None }];
     let set = CounterSet { external: id(Role::External), internal: id(Role::Internal), cpus };
     let text = serde_json::to_string(&CounterModel { sets: vec![set], ..CounterModel::default() }).unwrap();
     serde_json::from_str(&text).unwrap()

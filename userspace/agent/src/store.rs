@@ -20,9 +20,9 @@ use crate::cpulist;
 use crate::failure::Failure;
 use crate::safefile;
 use crate::topology::{MachineIdentity, Topology};
-use bias_policy::classes::{CpuSamples, SplitRule, split_by_cost};
+use bias_policy::classes::{CpuSamples, SplitReason, SplitRule, split_by_cost};
 use bias_policy::sharing::SHARED_DEFAULT;
-use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity, SHARED_NONE};
+use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity, SHARED_NONE};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,24 +51,12 @@ pub struct CapacityFile {
     pub conditions: Option<Conditions>,
     /// The evidence for two classes; absent if there is one class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<FileSplit>,
+    pub split: Option<SplitReason>,
     /// Scales of the counters; absent without counters and in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<CounterModel>,
     /// The CPUs.
     pub cpus: Vec<FileCpu>,
-}
-
-/// The evidence for the split into classes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileSplit {
-    /// The component that differs most.
-    pub component: Component,
-    /// Mean ratio between the classes, less one [permille].
-    pub effect_permille: u32,
-    /// p-value of the permutation test.
-    pub p_value: Option<f64>,
 }
 
 /// One CPU of the file.
@@ -119,17 +107,12 @@ impl CapacityFile {
             execute_khz: calibration.clocks.iter().find(|(cpu, _)| *cpu == entry.cpu).map(|(_, khz)| *khz),
             samples_ps: calibration.samples.iter().find(|cpu| cpu.cpu == entry.cpu).map(picoseconds),
         });
-        let split = calibration.split.reason.map(|reason| FileSplit {
-            component: reason.component,
-            effect_permille: reason.effect_permille,
-            p_value: reason.p_value,
-        });
         Self {
             version: VERSION,
             measured_at_s: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs()),
             identity: Some(topology.identity()),
             conditions: Some(calibration.conditions.clone()),
-            split,
+            split: calibration.split.reason,
             model: calibration.model.clone(),
             cpus: cpus.collect(),
         }

@@ -4,10 +4,10 @@
 
 use super::*;
 use crate::calibrate::evaluate;
-use crate::counter_model::{CounterModel, CounterSet, CpuScales};
+use crate::counter_model::{CounterModel, CounterSet};
 use crate::failure::Exit;
 use crate::topology::Cpu;
-use bias_policy::model::{Errors, SCALE_MAX, Scale};
+use bias_policy::model::{CpuModel, Errors, SCALE_MAX, Scale};
 use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 
@@ -43,7 +43,7 @@ fn calibration(count: u32, samples: u32) -> Calibration {
 /// A calibration like [`calibration`], with a counter model of `count` CPUs.
 fn counted(count: u32) -> Calibration {
     let scale = Some(Scale::Fitted(SCALE_MAX));
-    let cpu = |cpu| CpuScales { cpu, external: scale, internal: scale, error_permille: Some(1000) };
+    let cpu = |cpu| CpuModel { cpu, external: scale, internal: scale, error_permille: Some(1000) };
     let event = |name: &str| Some(name.repeat(10));
     let set = CounterSet {
         external: event("external"),

@@ -1,9 +1,9 @@
 //! The scales of the counters and the quality of the predictions, as text.
 
-use bias_agent::counter_model::{CounterModel, CounterSet, CpuScales};
+use bias_agent::counter_model::{CounterModel, CounterSet};
 use bias_agent::cpulist;
 use bias_agent::figures::ratio;
-use bias_policy::model::{Errors, Scale};
+use bias_policy::model::{CpuModel, Errors, Scale};
 use bias_policy::table::{CapacityTable, Class};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -18,8 +18,8 @@ pub fn text(model: &CounterModel, table: &CapacityTable) -> String {
     for set in &model.sets {
         for class in [Class::Fast, Class::Slow] {
             let of_class =
-                |scales: &&CpuScales| table.get(scales.cpu).is_some_and(|entry| entry.class == class);
-            let cpus: Vec<CpuScales> = set.cpus.iter().filter(of_class).copied().collect();
+                |scales: &&CpuModel| table.get(scales.cpu).is_some_and(|entry| entry.class == class);
+            let cpus: Vec<CpuModel> = set.cpus.iter().filter(of_class).copied().collect();
             if !cpus.is_empty() {
                 scales.add_row(line(class.name(), set, &cpus));
             }
@@ -34,9 +34,9 @@ pub fn text(model: &CounterModel, table: &CapacityTable) -> String {
 }
 
 /// Return the line of CPUs of a class that count the same events.
-fn line(class: &str, set: &CounterSet, cpus: &[CpuScales]) -> [String; 5] {
+fn line(class: &str, set: &CounterSet, cpus: &[CpuModel]) -> [String; 5] {
     let numbers: Vec<u32> = cpus.iter().map(|scales| scales.cpu).collect();
-    let column = |event: &Option<String>, scale: fn(&CpuScales) -> Option<Scale>| match event {
+    let column = |event: &Option<String>, scale: fn(&CpuModel) -> Option<Scale>| match event {
         Some(_) => range(&cpus.iter().filter_map(scale).collect::<Vec<_>>()),
         None => "none".to_owned(),
     };

@@ -18,7 +18,7 @@
 //! The sums include what interrupts count meanwhile. They also include the chunks that find a
 //! loop's pace, which run the same loop.
 
-use crate::counter_model::{CounterModel, CounterSet, CpuScales};
+use crate::counter_model::{CounterModel, CounterSet};
 use crate::pmu::{Delta, Group, Probed, Role};
 use bias_policy::model::{Counts, CpuLoops, LOOPS, Loop, LoopSample, Model, fit};
 use bias_policy::samples::summarise;
@@ -109,15 +109,9 @@ fn named(model: &Model, cpus: &[(u32, Option<&Group>, &Records)]) -> CounterMode
         let Some(group) = group else { continue };
         let event = |role| group.event(role).map(crate::pmu::PerfEvent::id);
         let (external, internal) = (event(Role::External), event(Role::Internal));
-        let scales = CpuScales {
-            cpu: fitted.cpu,
-            external: fitted.external,
-            internal: fitted.internal,
-            error_permille: fitted.error_permille,
-        };
         match sets.iter_mut().find(|set| set.external == external && set.internal == internal) {
-            Some(set) => set.cpus.push(scales),
-            None => sets.push(CounterSet { external, internal, cpus: vec![scales] }),
+            Some(set) => set.cpus.push(*fitted),
+            None => sets.push(CounterSet { external, internal, cpus: vec![*fitted] }),
         }
     }
     CounterModel { errors: model.errors, loops: model.loops.clone(), sets }
