@@ -18,5 +18,4 @@ pub use client::Client;
 pub(crate) use protocol::{Instance, Request};
 pub use reply::Reply;
 pub(crate) use server::Server;
-pub(crate) use status::State;
 pub use status::{CpuClass, Machine, Scope, StatusReport, Thresholds};

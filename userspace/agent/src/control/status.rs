@@ -6,22 +6,18 @@
 //! and no adaptive threshold without an average.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf::{Band, CpuCounters, Stats};
-use crate::costs::Live;
 use crate::optin::CgroupsReport;
-use crate::options::RunOptions;
-use crate::options::setting::Setting;
-use crate::recal::{self, Recalibrator};
+use crate::recal::RecalReport;
 use crate::swaps::SwapSummary;
 
 /// State of a running scheduler.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
     /// Version of the running program.
     pub version: String,
@@ -32,7 +28,7 @@ pub struct StatusReport {
     /// CPUs by class, from the table in force.
     pub machine: Machine,
     /// State of the recalibration.
-    pub recalibration: recal::RecalReport,
+    pub recalibration: RecalReport,
     /// Speedups that decide a task's bias.
     pub thresholds: Thresholds,
     /// Value of each knob, by its key in the configuration file.
@@ -79,7 +75,7 @@ pub struct CpuClass {
 }
 
 /// Speedups that decide a task's bias.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {
     /// True if the thresholds follow the average.
     pub adaptive: bool,
@@ -89,46 +85,6 @@ pub struct Thresholds {
     pub high_permille: Option<u32>,
     /// Average predicted speedup of running tasks, weighted by time [permille].
     pub average_permille: Option<u32>,
-}
-
-/// State that changes during a run, apart from counters.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    pub(crate) scope: Scope,
-    pub(crate) machine: Machine,
-    pub(crate) recalibration: recal::RecalReport,
-}
-
-impl State {
-    /// Describe the table in force.
-    pub(crate) fn of(scope: Scope, live: &Live, recal: &Recalibrator) -> Self {
-        Self { scope, machine: Machine::of(live.table()), recalibration: recal.report(live) }
-    }
-}
-
-impl StatusReport {
-    pub(crate) fn new(
-        options: &RunOptions,
-        state: State,
-        uptime: Duration,
-        band: Band,
-        counters: Vec<CpuCounters>,
-        statistics: Stats,
-    ) -> Self {
-        let knob = |knob: &Setting| Some((knob.key.to_owned(), knob.of(options).as_u64()?));
-        Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_s: uptime.as_secs(),
-            scope: state.scope,
-            machine: state.machine,
-            recalibration: state.recalibration,
-            thresholds: Thresholds::of(options.thresholds_permille, band),
-            knobs: Setting::KNOBS.iter().filter_map(knob).collect(),
-            counters,
-            swaps: SwapSummary::default(),
-            statistics,
-        }
-    }
 }
 
 impl Machine {
@@ -150,7 +106,7 @@ impl Machine {
 }
 
 impl Thresholds {
-    fn of(fixed: Option<(u32, u32)>, band: Band) -> Self {
+    pub(crate) fn of(fixed: Option<(u32, u32)>, band: Band) -> Self {
         let average = Some(band.average >> ffi::BIAS_AVERAGE_PLACES).filter(|average| *average != 0);
         let (low, high) = fixed.map_or_else(
             || (average.map(|_| band.low), average.map(|_| band.high)),
@@ -215,17 +171,16 @@ mod tests {
             CgroupReport { path: "/a".into(), threads: 3, real_time: 1, cpu_max: Some("/a/b".into()) };
         let scope =
             CgroupsReport { cgroups: vec![cgroup], waiting: vec!["/b".into()], notes: vec!["c".into()] };
-        let report = StatusReport::new(
-            &RunOptions::default(),
-            State { scope: Scope::Cgroups(scope), ..State::default() },
-            Duration::from_secs(3),
-            Band::default(),
-            vec![
+        let report = StatusReport {
+            uptime_s: 3,
+            scope: Scope::Cgroups(scope),
+            counters: vec![
                 counters(CounterState::Full),
                 counters(CounterState::Degraded { reason: "why; remedy".into() }),
             ],
-            Stats { moved: 3, ..Stats::default() },
-        );
+            statistics: Stats { moved: 3, ..Stats::default() },
+            ..StatusReport::default()
+        };
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<StatusReport>(&json).unwrap(), report, "{json}");
         assert!(json.contains("\"scope\":{\"mode\":\"cgroups\""), "{json}");

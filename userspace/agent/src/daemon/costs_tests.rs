@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::control::State;
-use crate::control::{Machine, Scope};
+use crate::control::Machine;
 use crate::daemon::event_loop::describe;
 use crate::swaps::fake::{FakeKernel, table, taught};
 use bias_policy::costs::{Costs, corrected};
@@ -13,14 +12,12 @@ use proptest::prelude::*;
 
 /// Assert that the status shows the costs and classes of `table`.
 fn assert_shown(table: &CapacityTable, live: &Live) {
-    let recal = Recalibrator::start(table, Vec::new(), false);
-    let state = State::of(Scope::default(), live, &recal);
-    let shown: Vec<_> =
-        state.recalibration.cpus.iter().map(|cpu| (cpu.cpu, cpu.class, cpu.cost_permille)).collect();
+    let report = Recalibrator::start(table, Vec::new(), false).report(live);
+    let shown: Vec<_> = report.cpus.iter().map(|cpu| (cpu.cpu, cpu.class, cpu.cost_permille)).collect();
     let given: Vec<_> =
         table.cpus.iter().map(|entry| (entry.cpu, entry.class, entry.cost_permille)).collect();
     assert_eq!(shown, given);
-    assert_eq!(state.machine, Machine::of(table));
+    assert_eq!(Machine::of(live.table()), Machine::of(table));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::bpf::ExitReport;
 use crate::bpf::Stats;
 use crate::bpf::TaskReport;
 use crate::control::{Instance, Server};
-use crate::control::{Machine, State, StatusReport};
+use crate::control::{Machine, StatusReport, Thresholds};
 use crate::costs::Live;
 use crate::daemon::printing::Printing;
 use crate::daemon::scope::CgroupScope;
@@ -28,6 +28,7 @@ use crate::failure::Failure;
 use crate::optin::{CgroupRequest, CgroupsReport, journal};
 use crate::options::RunOptions;
 use crate::options::reload::{self, Config, ReloadReport};
+use crate::options::setting::Setting;
 use crate::recal::Recalibrator;
 use crate::swaps::{RtGuard, Swaps, SwapsReport};
 
@@ -174,14 +175,20 @@ impl Instance for Daemon<'_, '_, '_> {
     }
 
     fn status(&mut self) -> StatusReport {
-        let stats = self.top();
-        let attached = &self.attached;
-        let uptime = self.started.elapsed();
-        let state = State::of(self.chosen.scope(attached), &self.live, &self.recal);
-        let swaps = self.swaps.summary();
+        let statistics = self.top();
+        let (options, attached) = (&*self.options, &self.attached);
+        let knob = |knob: &Setting| Some((knob.key.to_owned(), knob.of(options).as_u64()?));
         StatusReport {
-            swaps,
-            ..StatusReport::new(self.options, state, uptime, attached.band(), attached.counters(), stats)
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.started.elapsed().as_secs(),
+            scope: self.chosen.scope(attached),
+            machine: Machine::of(self.live.table()),
+            recalibration: self.recal.report(&self.live),
+            thresholds: Thresholds::of(options.thresholds_permille, attached.band()),
+            knobs: Setting::KNOBS.iter().filter_map(knob).collect(),
+            counters: attached.counters(),
+            swaps: self.swaps.summary(),
+            statistics,
         }
     }
 
