@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::CapacityTable;
-use libbpf_rs::{Link, MapHandle, OpenObject, ProgramMut};
+use libbpf_rs::{Link, MapHandle, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
@@ -174,19 +174,6 @@ impl<'object> Attached<'object> {
         self.skel.maps.bss_data.as_deref()
     }
 
-    pub(crate) fn nr_cpus(&self) -> usize {
-        self.nr_cpus
-    }
-
-    /// Return the program of `bpf/swap.bpf.h` that queries a task.
-    pub(crate) fn query_program(&self) -> &ProgramMut<'object> {
-        &self.skel.progs.bias_task_query
-    }
-
-    pub(crate) fn ask_program(&self) -> &ProgramMut<'object> {
-        &self.skel.progs.bias_swap_ask
-    }
-
     /// Return true if the counters of some CPU are in use.
     pub(crate) fn counts(&self) -> bool {
         self.bss().is_some_and(|bss| bss.cpu_info.iter().any(|info| info.counters != 0))
@@ -235,8 +222,7 @@ impl<'object> Attached<'object> {
     /// Detach the scheduler and return the report of its end.
     pub(crate) fn detach(&mut self) -> ExitReport {
         drop(self.link.take());
-        let stats = self.stats();
-        self.uei().map_or_else(ExitReport::default, |uei| uei.report(stats))
+        self.uei().map_or_else(ExitReport::default, |uei| uei.report())
     }
 
     fn uei(&self) -> Option<Uei<'_>> {

@@ -8,7 +8,6 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::bpf::stats::Stats;
 use crate::failure::{Exit, Failure};
 use crate::skel::types;
 
@@ -30,8 +29,6 @@ pub struct ExitReport {
     pub message: String,
     /// The kernel's dump of tasks and DSQs, empty unless the run ended with an error.
     pub dump: String,
-    /// Statistics of the whole run.
-    pub stats: Stats,
 }
 
 impl ExitReport {
@@ -85,7 +82,7 @@ impl Uei<'_> {
         i64::from(unsafe { std::ptr::read_volatile(&raw const self.0.kind) })
     }
 
-    pub(crate) fn report(&self, stats: Stats) -> ExitReport {
+    pub(crate) fn report(&self) -> ExitReport {
         let restart = *scx_utils::SCX_ECODE_ACT_RESTART;
         ExitReport {
             restart: restart != 0 && self.0.exit_code as u64 & restart != 0 && self.kind() != EXIT_UNREG,
@@ -93,7 +90,6 @@ impl Uei<'_> {
             reason: text(&self.0.reason),
             message: text(&self.0.msg),
             dump: dump(),
-            stats,
         }
     }
 }

@@ -24,7 +24,7 @@ impl SwapBackend for Attached<'_> {
         // On the CPU of this thread, the agent has preempted the resident task, so that RUN_BUSY
         // may be clear.
         let here = sched_getcpu().unwrap_or(usize::MAX);
-        for (at, (cctx, info)) in bss.cpu_ctxs.iter().zip(&bss.cpu_info).enumerate().take(self.nr_cpus()) {
+        for (at, (cctx, info)) in bss.cpu_ctxs.iter().zip(&bss.cpu_info).enumerate().take(self.nr_cpus) {
             let is_resident = cctx.run_flags & RUN_BUSY != 0 || at == here;
             let since_ns = bss.llc_ctxs.get(info.llc as usize).map_or(0, |llc| llc.waiting_since_ns);
             residents.push(Resident {
@@ -38,7 +38,7 @@ impl SwapBackend for Attached<'_> {
 
     fn query(&self, pid: u32) -> Result<Option<Task>> {
         let mut query = ffi::bias_task_state { pid, ..ffi::bias_task_state::default() };
-        let answer = call(self.query_program(), &mut query).context("cannot look at a task")?;
+        let answer = call(&self.skel.progs.bias_task_query, &mut query).context("cannot look at a task")?;
         match Errno::from_raw(answer.wrapping_neg()) {
             _ if answer == 0 => Ok(Some(Task::from(&query))),
             Errno::ESRCH | Errno::ENOENT => Ok(None),
@@ -55,7 +55,7 @@ impl SwapBackend for Attached<'_> {
             down_pid: request.down.pid,
             down_cpu: request.down.cpu,
         };
-        let answer = call(self.ask_program(), &mut raw).context("cannot ask for a swap")?;
+        let answer = call(&self.skel.progs.bias_swap_ask, &mut raw).context("cannot ask for a swap")?;
         Ok(Refusal::of(answer as u32).map_or(Ok(()), Err))
     }
 }
