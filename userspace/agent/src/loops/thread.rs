@@ -28,11 +28,14 @@ pub fn pin(cpu: u32) -> Result<(), Failure> {
 /// Children are not affected. A refusal is no error: the median is robust, and samples are only
 /// noisier.
 pub fn realtime() -> bool {
-    let param = libc::sched_param { sched_priority: 1 };
+    set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1)
+}
+
+/// Give the calling thread a scheduling policy. Return true if that is permitted.
+pub fn set_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
+    let param = libc::sched_param { sched_priority: priority };
     // SAFETY: pid 0 is the calling thread and `param` outlives the call.
-    unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const param) == 0
-    }
+    unsafe { libc::sched_setscheduler(0, policy, &raw const param) == 0 }
 }
 
 /// Run `work` on a thread of its own, pinned to `cpu`.

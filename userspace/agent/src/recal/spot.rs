@@ -141,7 +141,8 @@ impl Threads {
 impl Spots for Threads {
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool {
         self.begin(cpu, move || {
-            lowest_priority();
+            // Behind all other tasks of the CPU. A thread may always lower itself.
+            thread::set_policy(libc::SCHED_IDLE, 0);
             check(cpu, expected_ns)
         })
     }
@@ -245,14 +246,6 @@ fn reading_time(mut clock: impl FnMut() -> Option<Duration>) -> Option<Duration>
     let start = clock()?;
     let end = (0..READINGS).try_fold(start, |_, _| clock())?;
     Some(end.saturating_sub(start) / READINGS)
-}
-
-/// Give this thread SCHED_IDLE, behind all other tasks of the CPU. A thread may always lower
-/// itself.
-fn lowest_priority() {
-    let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: pid 0 is the calling thread and `param` outlives the call.
-    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) };
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! Without permission (RLIMIT_RTPRIO, RestrictRealtime=, real-time cgroups) swaps work as well, but
 //! the kernel side refuses more of them.
 
+use crate::loops::thread;
 use nix::libc;
 use tracing::debug;
 
@@ -40,7 +41,7 @@ impl RtGuard {
     pub fn raise(&mut self) {
         if self.own.is_some() && !self.raised {
             // Threads and processes that start meanwhile do not inherit it.
-            self.raised = set(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1);
+            self.raised = thread::realtime();
             if !self.raised {
                 debug!("swaps: no right to be real-time");
                 self.own = None;
@@ -51,7 +52,7 @@ impl RtGuard {
     /// Restore the original policy.
     pub fn lower(&mut self) {
         if let Some(own) = self.own.filter(|_| self.raised) {
-            self.raised = !set(own, 0);
+            self.raised = !thread::set_policy(own, 0);
         }
     }
 }
@@ -62,18 +63,12 @@ impl Drop for RtGuard {
     }
 }
 
-fn set(policy: libc::c_int, priority: libc::c_int) -> bool {
-    let parameter = libc::sched_param { sched_priority: priority };
-    // SAFETY: the structure lives across the call, which only reads it; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) == 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn policy() -> libc::c_int {
-        // SAFETY: as above.
+        // SAFETY: the call takes only a pid, 0 for the calling thread.
         unsafe { libc::sched_getscheduler(0) }
     }
 
