@@ -71,7 +71,7 @@ pub struct Choice {
 /// failure when the machine cannot be read.
 pub fn choose(cpu_request: &CpuRequest) -> Result<Choice, Failure> {
     let topology = Topology::read()?;
-    let capacity = capacity::stored_on(&topology, cpu_request.capacity_file.as_deref())?;
+    let capacity = capacity::stored(&topology, cpu_request.capacity_file.as_deref())?;
     let allowed = affinity::allowed().map_err(|error| {
         Failure::kernel(format!(
             "cannot read which CPUs this process may use ({error}); check the sandbox it runs in"

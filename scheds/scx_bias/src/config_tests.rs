@@ -42,7 +42,7 @@ fn every_option_is_in_the_template_with_a_value_that_is_read() {
 /// An option that is added to the list of the agent appears everywhere.
 #[test]
 fn every_option_is_a_flag_a_key_and_a_subject_of_reload() {
-    let changes: Vec<_> = reload::keys_at_once().chain(reload::keys_of_restart()).collect();
+    let changes: Vec<_> = reload::keys(true).chain(reload::keys(false)).collect();
     let flags = RunSettings::augment_args(Command::new("keys"));
     let template = template(&RunSettings::default());
     let man = crate::help::reload();

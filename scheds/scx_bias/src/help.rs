@@ -188,8 +188,8 @@ pub fn reload() -> String {
     let list = |title: &str, keys: Vec<&str>| {
         format!("{title}\n{}", wrap(&format!("  {}", keys.join(", ")), WIDTH, 2).join("\n"))
     };
-    let at_once = list("Changed at once:", reload::keys_at_once().collect());
-    let restart = list("Changed by a restart only:", reload::keys_of_restart().collect());
+    let at_once = list("Changed at once:", reload::keys(true).collect());
+    let restart = list("Changed by a restart only:", reload::keys(false).collect());
     let scope = "  cgroups, where they change from none to some or back";
     format!("{RELOAD}\n\n{at_once}\n{restart}\n{scope}")
 }

@@ -105,7 +105,7 @@ fn calibrate(args: &CalibrateArgs) -> Result<Exit> {
 }
 
 fn table(args: &TableArgs) -> Result<Exit> {
-    let capacity = capacity::stored(args.capacity_file.as_deref())?;
+    let capacity = capacity::stored(&Topology::read()?, args.capacity_file.as_deref())?;
     match args.matrix {
         Some(component) => print(&show::matrix(&capacity, component.into())?),
         None => print_table(&capacity, args.json),

@@ -15,6 +15,7 @@ use bias_agent::options::{Config, RunOptions};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 /// Command line of the start, with the means to read the configuration file again.
@@ -58,7 +59,7 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     // machine, before measuring or storing anything.
     let uncounted = Counters::default();
     let given = source.capacity_file.as_ref().map(|_| capacity::obtain(&source, &uncounted)).transpose()?;
-    check::refuse_if_unfit()?;
+    check::examine(Path::new("/")).refuse()?;
     let mut counters = Counters::open(&Topology::read()?, &options.counting());
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;

@@ -134,15 +134,7 @@ fn persistently<T>(pause: Duration, mut work: impl FnMut() -> Result<T, Failure>
 ///
 /// # Errors
 /// Usage failure when there is no such file or it is invalid.
-pub fn stored(capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
-    stored_on(&Topology::read()?, capacity_file)
-}
-
-/// Like [`stored`], for a topology that is already read.
-///
-/// # Errors
-/// As [`stored`].
-pub fn stored_on(topology: &Topology, capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
+pub fn stored(topology: &Topology, capacity_file: Option<&Path>) -> Result<Capacity, Failure> {
     let nowhere =
         || Failure::usage("no place to look for a table (HOME is not set); name one with --capacity-file");
     let path = capacity_file.map(Path::to_owned).or_else(default_path).ok_or_else(nowhere)?;

@@ -144,14 +144,6 @@ pub fn examine(root: &Path) -> CheckReport {
     CheckReport { kernel: machine.release(), findings }
 }
 
-/// Refuse a machine on which loading cannot succeed.
-///
-/// # Errors
-/// As [`CheckReport::refuse`].
-pub fn refuse_if_unfit() -> Result<(), Failure> {
-    examine(Path::new("/")).refuse()
-}
-
 struct ExaminedRoot {
     root: PathBuf,
 }

@@ -102,7 +102,7 @@ pub fn run(
 /// if there are no cgroups, which means that the whole system is scheduled.
 fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
     let directory = Path::new(journal::DIRECTORY);
-    if cgroups.is_empty() && !Store::exists(directory) {
+    if cgroups.is_empty() && !Store::exists(directory).unwrap_or(false) {
         return Ok(None);
     }
     let system = Linux::new(PathBuf::from("/"));

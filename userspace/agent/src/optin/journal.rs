@@ -77,16 +77,10 @@ pub struct Store {
 
 impl Store {
     /// Return true if there is anything to restore in `directory`.
-    #[must_use]
-    pub fn exists(directory: &Path) -> bool {
-        Self::may_exist(directory).unwrap_or(false)
-    }
-
-    /// Return true if there is anything to restore in `directory`.
     ///
     /// # Errors
     /// Fail when this user may not search the directory.
-    pub fn may_exist(directory: &Path) -> std::io::Result<bool> {
+    pub fn exists(directory: &Path) -> std::io::Result<bool> {
         directory.join(FILE).try_exists()
     }
 
@@ -335,7 +329,7 @@ mod tests {
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.path), mode(store.path.parent().unwrap())), (0o600, 0o700));
         let path = directory.path().join("run");
-        assert!(Store::exists(&path));
+        assert!(Store::exists(&path).unwrap());
         let second = Store::open(&path, "boot").unwrap_err();
         assert_eq!(second.exit, Exit::OtherScheduler);
         drop(store);

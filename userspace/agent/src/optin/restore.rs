@@ -26,7 +26,7 @@ pub fn restore() -> Result<usize, Failure> {
 /// * [`crate::failure::Exit::Kernel`]: a capability is missing.
 /// * [`crate::failure::Exit::Runtime`]: some policy cannot be restored, and the record stays.
 pub(super) fn restore_in<S: System>(system: S, directory: &Path, boot: &str) -> Result<usize, Failure> {
-    match Store::may_exist(directory) {
+    match Store::exists(directory) {
         Ok(true) => {}
         Ok(false) => return Ok(0),
         Err(error) => {

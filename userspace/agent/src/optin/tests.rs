@@ -132,7 +132,7 @@ impl Agent {
         }
         self.optin = None;
         self.follow();
-        assert!(!Store::exists(&self.directory.path().join("run")));
+        assert!(!Store::exists(&self.directory.path().join("run")).unwrap());
         self.judge();
     }
 
@@ -350,7 +350,7 @@ fn what_a_killed_agent_left_is_given_back_without_another() {
     agent.sim.borrow_mut().budget = None;
     assert_eq!(restore(&agent), Ok(1), "one was given back before");
     assert_eq!(agent.policies(), [(BATCH, 4), (NORMAL, 0), (NORMAL, 0)]);
-    assert!(!Store::exists(&run));
+    assert!(!Store::exists(&run).unwrap());
     assert_eq!(restore(&agent), Ok(0));
 }
 

@@ -63,15 +63,10 @@ impl ReloadReport {
     }
 }
 
-/// Return the keys of the options that a reload changes at once. Whether it changes cgroups
-/// ([`can_change_cgroups`]) depends on the values.
-pub fn keys_at_once() -> impl Iterator<Item = &'static str> {
-    Setting::all().filter(|option| option.live).map(|option| option.key)
-}
-
-/// Return the keys of the options that need a restart.
-pub fn keys_of_restart() -> impl Iterator<Item = &'static str> {
-    Setting::all().filter(|option| !option.live).map(|option| option.key)
+/// Return the keys of the options that a reload changes at once, or of those that need a restart.
+/// Whether a reload changes cgroups ([`can_change_cgroups`]) depends on the values.
+pub fn keys(at_once: bool) -> impl Iterator<Item = &'static str> {
+    Setting::all().filter(move |option| option.live == at_once).map(|option| option.key)
 }
 
 fn show(value: &Value) -> String {
