@@ -21,7 +21,8 @@
 
 use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -124,28 +125,11 @@ fn share(path: &Path, group: &str) -> Result<(), Failure> {
     std::fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(|error| failed(&error))
 }
 
-/// A connection whose operations can be limited.
-trait Client: Read + Write {
-    /// Limit each later operation to `time`, which is not zero.
-    fn limit(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Client for TcpStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
-impl Client for UnixStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
 /// Answer a client. One that fails or leaves gets nothing.
-fn serve(mut client: impl Client, metrics: &impl Fn() -> anyhow::Result<String>) {
+///
+/// A TCP connection has the same operations and limits as one of a local socket.
+fn serve(client: impl Into<OwnedFd>, metrics: &impl Fn() -> anyhow::Result<String>) {
+    let mut client = UnixStream::from(client.into());
     if let Ok(head) = head(&mut client, Instant::now() + PATIENCE) {
         let answer = answer(&head, metrics);
         let _ = send(&mut client, &answer, Instant::now() + PATIENCE);
@@ -153,13 +137,17 @@ fn serve(mut client: impl Client, metrics: &impl Fn() -> anyhow::Result<String>)
 }
 
 /// Limit the next operation of a client to what is left until `deadline`.
-fn limit(client: &impl Client, deadline: Instant) -> io::Result<()> {
+fn limit(client: &UnixStream, deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { client.limit(left) }
+    if left.is_zero() {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    client.set_read_timeout(Some(left))?;
+    client.set_write_timeout(Some(left))
 }
 
 /// Read a request up to the empty line that ends its head.
-fn head(client: &mut impl Client, deadline: Instant) -> io::Result<Vec<u8>> {
+fn head(client: &mut UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
     let (mut head, mut part) = (Vec::new(), [0; 1024]);
     while !head.windows(2).any(|end| end == b"\n\n") && !head.windows(4).any(|end| end == b"\r\n\r\n") {
         limit(client, deadline)?;
@@ -172,7 +160,7 @@ fn head(client: &mut impl Client, deadline: Instant) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn send(client: &mut impl Client, mut answer: &[u8], deadline: Instant) -> io::Result<()> {
+fn send(client: &mut UnixStream, mut answer: &[u8], deadline: Instant) -> io::Result<()> {
     while !answer.is_empty() {
         limit(client, deadline)?;
         match client.write(answer)? {
