@@ -1,6 +1,5 @@
-//! Successive answers of the running instance, and the causes that end `scx_bias top`.
+//! Successive answers of the running instance.
 
-use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -20,39 +19,6 @@ pub struct TopOptions {
     pub json: bool,
     /// The socket; None for the usual one.
     pub socket: Option<PathBuf>,
-}
-
-/// The cause that ends the display.
-pub(super) enum Stopped {
-    /// The instance gave no answer.
-    Failure(Failure),
-    /// The output failed.
-    Output(io::Error),
-}
-
-impl Stopped {
-    /// Return the failure; None when the cause is no failure.
-    pub(super) fn explain(self) -> Option<Failure> {
-        match self {
-            Self::Failure(failure) => Some(failure),
-            Self::Output(error) if error.kind() == ErrorKind::BrokenPipe => None,
-            Self::Output(error) => Some(Failure::runtime(format!(
-                "cannot write the table ({error}); look at where standard output goes"
-            ))),
-        }
-    }
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
 }
 
 /// Successive reports.
@@ -78,16 +44,5 @@ impl Feed {
         let snapshot = Snapshot::new(status, &self.before, &now, at.duration_since(self.at));
         (self.before, self.at) = (now, at);
         Ok(snapshot)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readers_that_have_gone_are_no_failure() {
-        assert!(Stopped::Output(ErrorKind::BrokenPipe.into()).explain().is_none());
-        assert!(Stopped::Output(ErrorKind::StorageFull.into()).explain().is_some());
     }
 }

@@ -4,10 +4,12 @@
 //! # Invariants
 //! A closed reader of the output is no error.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::thread::sleep;
 
-use super::feed::{Feed, Stopped, TopOptions};
+use anyhow::Result;
+
+use super::feed::{Feed, TopOptions};
 use super::screen;
 use super::top_table::render;
 use bias_agent::failure::Failure;
@@ -21,7 +23,7 @@ const WIDTH: usize = 80;
 /// # Errors
 /// As [`Client::status`], and [`bias_agent::failure::Exit::Runtime`] when the output cannot be
 /// written.
-pub fn top(options: &TopOptions) -> Result<(), Failure> {
+pub fn top(options: &TopOptions) -> Result<()> {
     let mut feed = Feed::open(options)?;
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     let result = if terminal && options.count.is_none() && !options.json {
@@ -29,11 +31,22 @@ pub fn top(options: &TopOptions) -> Result<(), Failure> {
     } else {
         in_sequence(&mut feed, options, &mut io::stdout())
     };
-    result.map_err(Stopped::explain).or_else(|failure| failure.map_or(Ok(()), Err))
+    result.or_else(explain)
+}
+
+/// Explain an error of the output. That its reader has gone is no error.
+fn explain(error: anyhow::Error) -> Result<()> {
+    match error.downcast::<io::Error>()? {
+        error if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        error => {
+            let text = format!("cannot write the table ({error}); look at where standard output goes");
+            Err(Failure::runtime(text).into())
+        }
+    }
 }
 
 /// Print tables or JSON lines, one after the other.
-fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> Result<(), Stopped> {
+fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> Result<()> {
     let mut printed = 0;
     while options.count.is_none_or(|count| printed < count) {
         sleep(options.interval);
@@ -56,4 +69,16 @@ fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> R
 /// Return the columns of the terminal.
 fn width() -> usize {
     terminal::size().map_or(WIDTH, |(width, _)| usize::from(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_that_have_gone_are_no_failure() {
+        assert!(explain(io::Error::from(ErrorKind::BrokenPipe).into()).is_ok());
+        assert!(explain(io::Error::from(ErrorKind::StorageFull).into()).is_err());
+        assert!(explain(Failure::usage("why").into()).is_err_and(|error| error.is::<Failure>()));
+    }
 }

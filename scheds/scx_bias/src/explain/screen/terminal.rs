@@ -21,7 +21,7 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::feed::{Feed, Stopped, TopOptions};
+use super::super::feed::{Feed, TopOptions};
 use super::app::{App, Reaction};
 use super::draw::draw;
 use super::look::Look;
@@ -38,7 +38,7 @@ const USUAL: (u16, u16) = (80, 24);
 ///
 /// # Errors
 /// The instance gives no answer, or the terminal fails.
-pub(in super::super) fn show(feed: &mut Feed, options: &TopOptions) -> Result<(), Stopped> {
+pub(in super::super) fn show(feed: &mut Feed, options: &TopOptions) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // Without a handler a signal would end the program at once and leave the terminal in raw
