@@ -51,8 +51,7 @@ fn dispatch(cli: Cli) -> Result<Exit> {
         Some(Command::Status(args)) => print(&explain::status(args.socket.as_deref(), args.json)?),
         Some(Command::Top(args)) => top(args),
         Some(Command::Swaps(args)) => {
-            let (follow, json, socket) = (args.follow, args.json, args.socket);
-            explain::swaps(&explain::SwapsOptions { follow, json, socket })?;
+            explain::swaps(args.socket.as_deref(), args.follow, args.json)?;
             Ok(Exit::Clean)
         }
         Some(Command::Metrics(args)) => metrics(&args),

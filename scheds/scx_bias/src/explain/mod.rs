@@ -44,7 +44,7 @@ pub use feed::TopOptions;
 pub use live::top;
 use shares::BiasCounts;
 pub use status::{Beside, json as status_json, text as status_text};
-pub use swaps::{SwapsOptions, swaps};
+pub use swaps::swaps;
 
 /// Return the status of the instance on the usual socket, or on `socket`, as text or JSON.
 ///

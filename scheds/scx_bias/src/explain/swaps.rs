@@ -4,7 +4,7 @@
 //! No line is wider than 80 columns, for any name of a task.
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -23,27 +23,16 @@ const WIDTH: usize = 80;
 /// Time between requests to the running instance.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The user's options.
-#[derive(Debug, Clone, Default)]
-pub struct SwapsOptions {
-    /// True to continue with new swaps.
-    pub follow: bool,
-    /// True for JSON instead of text: a document, or with `follow` an object per line.
-    pub json: bool,
-    /// The socket; None for the usual one.
-    pub socket: Option<PathBuf>,
-}
-
 /// Print the swaps of the running instance.
 ///
 /// # Errors
 /// As [`Client::status`], and a runtime failure when the output cannot be written. A closed reader
 /// is no error.
-pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
-    let mut client = Client::connect(options.socket.as_deref())?;
+pub fn swaps(socket: Option<&Path>, follow: bool, json: bool) -> Result<(), Failure> {
+    let mut client = Client::connect(socket)?;
     let mut report = client.swaps(&Some(0))?;
     let mut out = io::stdout().lock();
-    let mut text = match (options.json, options.follow) {
+    let mut text = match (json, follow) {
         (false, _) => text(&report),
         (true, true) => lines(&report)?,
         (true, false) => serde_json::to_string_pretty(&report).map_err(unwritable)? + "\n",
@@ -52,7 +41,7 @@ pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             Err(error) => return Err(unwritable(error)),
-            Ok(()) if !options.follow => return Ok(()),
+            Ok(()) if !follow => return Ok(()),
             Ok(()) => {}
         }
         sleep(INTERVAL);
@@ -62,7 +51,7 @@ pub fn swaps(options: &SwapsOptions) -> Result<(), Failure> {
         if report.next < next {
             report = client.swaps(&Some(0))?;
         }
-        text = if options.json { lines(&report)? } else { entries(&report) };
+        text = if json { lines(&report)? } else { entries(&report) };
     }
 }
 
