@@ -9,6 +9,7 @@
 //! Nothing is reserved: other tasks may use these CPUs as well. The program may widen its affinity
 //! again. A CPU that goes offline takes its share of the choice with it.
 
+use crate::cli::ExecArgs;
 use bias_agent::affinity;
 use bias_agent::capacity;
 use bias_agent::cpulist;
@@ -16,38 +17,21 @@ use bias_agent::failure::{Exit, Failure};
 use bias_agent::figures::{self, ratio};
 use bias_agent::store::CapacityFile;
 use bias_agent::topology::{MachineIdentity, Topology};
-use bias_policy::pick::{Order, RankBy, Rule, TooFew, pick};
+use bias_policy::pick::{Order, Rule, TooFew, pick};
 use bias_policy::sharing::Sharing;
 use bias_policy::table::{CapacityTable, Class, CpuCapacity};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{Error, ErrorKind};
-use std::num::NonZeroUsize;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// The user's choice of CPUs.
-#[derive(Debug, Clone)]
-pub struct CpuRequest {
-    /// Table to choose by; None for the stored one.
-    pub capacity_file: Option<PathBuf>,
-    /// Number of CPUs; None for all that fit.
-    pub count: Option<NonZeroUsize>,
-    /// Class that the CPUs must have. Of the slow CPUs the slowest come first.
-    pub class: Option<Class>,
-    /// Cost to rank the CPUs by.
-    pub by: RankBy,
-    /// True for at most one CPU of each core.
-    pub whole_cores: bool,
-}
-
-impl CpuRequest {
-    fn rule(&self) -> Rule {
-        let order = if self.class == Some(Class::Slow) { Order::LeastUseful } else { Order::Fastest };
-        Rule { by: self.by, order, class: self.class, whole_cores: self.whole_cores }
-    }
+fn rule(args: &ExecArgs) -> Rule {
+    let class = args.class.map(Class::from);
+    let order = if class == Some(Class::Slow) { Order::LeastUseful } else { Order::Fastest };
+    Rule { by: args.component.into(), order, class, whole_cores: args.whole_cores }
 }
 
 /// The CPUs that the program will run on, with the reasons. There is at least one.
@@ -69,15 +53,15 @@ pub struct Choice {
 /// # Errors
 /// Usage failure when there is no table, it is invalid, or fewer CPUs fit than requested. Kernel
 /// failure when the machine cannot be read.
-pub fn choose(cpu_request: &CpuRequest) -> Result<Choice, Failure> {
+pub fn choose(args: &ExecArgs) -> Result<Choice, Failure> {
     let topology = Topology::read()?;
-    let capacity = capacity::stored(&topology, cpu_request.capacity_file.as_deref())?;
+    let capacity = capacity::stored(&topology, args.capacity_file.as_deref())?;
     let allowed = affinity::allowed().map_err(|error| {
         Failure::kernel(format!(
             "cannot read which CPUs this process may use ({error}); check the sandbox it runs in"
         ))
     })?;
-    let mut choice = Choice::of(&capacity.table, allowed, cpu_request)?;
+    let mut choice = Choice::of(&capacity.table, allowed, args)?;
     choice.warnings.extend(foreign(&capacity.file, &topology));
     Ok(choice)
 }
@@ -100,12 +84,12 @@ fn foreign(file: &CapacityFile, topology: &Topology) -> Option<String> {
 
 impl Choice {
     /// Choose among `allowed`.
-    fn of(table: &CapacityTable, allowed: Vec<u32>, cpu_request: &CpuRequest) -> Result<Self, Failure> {
-        let rule = cpu_request.rule();
+    fn of(table: &CapacityTable, allowed: Vec<u32>, args: &ExecArgs) -> Result<Self, Failure> {
+        let rule = rule(args);
         let mut warnings = Vec::new();
         if table.nr_classes() == 1 {
             let one = "all CPUs of this machine are of one class, for no difference is both large enough and significant";
-            match cpu_request.class {
+            match rule.class {
                 Some(Class::Slow) => {
                     return Err(Failure::usage(format!("--class slow: {one}; leave out --class")));
                 }
@@ -113,8 +97,8 @@ impl Choice {
                 None => {}
             }
         }
-        let picked = pick(table, &allowed, &rule, cpu_request.count)
-            .map_err(|few| too_few(table, &allowed, &rule, few))?;
+        let picked =
+            pick(table, &allowed, &rule, args.cpus).map_err(|few| too_few(table, &allowed, &rule, few))?;
         let cpus: Vec<CpuCapacity> = picked.into_iter().cloned().collect();
         let all = pick(table, &allowed, &rule, None).unwrap_or_default();
         let next = all.get(cpus.len()).map(|entry| (*entry).clone());

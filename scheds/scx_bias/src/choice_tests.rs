@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::cli::{ClassName, RankName};
 use bias_agent::topology::Cpu;
-use bias_policy::table::Component;
+use std::num::NonZeroUsize;
 
 /// Four cores of two CPUs, two cores per cache. The second two cores are slow.
 fn capacity() -> (CapacityFile, Topology) {
@@ -22,23 +23,26 @@ fn table() -> CapacityTable {
     file.table(&topology).unwrap()
 }
 
-fn cpu_request(count: usize, class: Option<Class>) -> CpuRequest {
-    let count = NonZeroUsize::new(count);
-    CpuRequest {
-        capacity_file: None,
-        count,
+fn args(count: usize, class: Option<ClassName>) -> ExecArgs {
+    ExecArgs {
+        cpus: NonZeroUsize::new(count),
         class,
-        by: RankBy::Component(Component::Execute),
+        component: RankName::Execute,
         whole_cores: false,
+        capacity_file: None,
+        dry_run: false,
+        json: false,
+        verbose: false,
+        command: Vec::new(),
     }
 }
 
-fn chosen(allowed: &[u32], cpu_request: &CpuRequest) -> String {
-    Choice::of(&table(), allowed.to_vec(), cpu_request).unwrap().list()
+fn chosen(allowed: &[u32], args: &ExecArgs) -> String {
+    Choice::of(&table(), allowed.to_vec(), args).unwrap().list()
 }
 
-fn refusal(allowed: &[u32], cpu_request: &CpuRequest) -> String {
-    let failure = Choice::of(&table(), allowed.to_vec(), cpu_request).unwrap_err();
+fn refusal(allowed: &[u32], args: &ExecArgs) -> String {
+    let failure = Choice::of(&table(), allowed.to_vec(), args).unwrap_err();
     assert_eq!(failure.exit, Exit::Usage);
     failure.message
 }
@@ -47,27 +51,30 @@ const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]
 fn fast_classes_from_the_top_and_slow_ones_from_the_bottom() {
-    assert_eq!(chosen(&ALL, &cpu_request(2, None)), "0,2");
+    assert_eq!(chosen(&ALL, &args(2, None)), "0,2");
     // A further thread of a core adds a quarter of it: less than a core that is 2.5 times slower.
-    assert_eq!(chosen(&ALL, &cpu_request(4, None)), "0,2,4,6");
-    assert_eq!(chosen(&ALL, &cpu_request(6, None)), "0-4,6");
-    assert_eq!(chosen(&ALL, &CpuRequest { whole_cores: true, ..cpu_request(2, None) }), "0,2");
-    assert_eq!(chosen(&[1, 3, 5], &cpu_request(2, None)), "1,3");
-    assert_eq!(chosen(&ALL, &cpu_request(0, Some(Class::Fast))), "0-3");
-    assert_eq!(chosen(&ALL, &cpu_request(0, Some(Class::Slow))), "4-7");
+    assert_eq!(chosen(&ALL, &args(4, None)), "0,2,4,6");
+    assert_eq!(chosen(&ALL, &args(6, None)), "0-4,6");
+    assert_eq!(chosen(&ALL, &ExecArgs { whole_cores: true, ..args(2, None) }), "0,2");
+    assert_eq!(chosen(&[1, 3, 5], &args(2, None)), "1,3");
+    assert_eq!(chosen(&ALL, &args(0, Some(ClassName::Fast))), "0-3");
+    assert_eq!(chosen(&ALL, &args(0, Some(ClassName::Slow))), "4-7");
     // Among equal CPUs, the one that is worse in the other components.
-    assert_eq!(chosen(&ALL, &cpu_request(1, Some(Class::Slow))), "7");
-    assert_eq!(chosen(&ALL, &CpuRequest { by: RankBy::Mean, ..cpu_request(2, Some(Class::Slow)) }), "6-7");
+    assert_eq!(chosen(&ALL, &args(1, Some(ClassName::Slow))), "7");
+    assert_eq!(
+        chosen(&ALL, &ExecArgs { component: RankName::Mean, ..args(2, Some(ClassName::Slow)) }),
+        "6-7"
+    );
 }
 
 #[test]
 fn too_few_are_counted_and_told_how_to_get_more() {
-    assert!(refusal(&ALL, &cpu_request(9, None)).contains("there are 8 among"));
-    let text = refusal(&[0, 1, 4], &cpu_request(3, Some(Class::Fast)));
+    assert!(refusal(&ALL, &args(9, None)).contains("there are 8 among"));
+    let text = refusal(&[0, 1, 4], &args(3, Some(ClassName::Fast)));
     assert!(text.contains("there are 2 of class fast among") && text.contains("(0-1,4)"), "{text}");
-    let text = refusal(&ALL, &CpuRequest { whole_cores: true, ..cpu_request(5, None) });
+    let text = refusal(&ALL, &ExecArgs { whole_cores: true, ..args(5, None) });
     assert!(text.contains("there are 4, one a core") && text.contains("--whole-cores"), "{text}");
-    let text = refusal(&[0, 2], &cpu_request(0, Some(Class::Slow)));
+    let text = refusal(&[0, 2], &args(0, Some(ClassName::Slow)));
     assert!(text.contains("may use CPU 0,2 only") && text.contains("slow ones are 4-7"), "{text}");
 }
 
@@ -77,29 +84,29 @@ fn a_machine_of_one_class_has_no_slow_cpus() {
     for entry in &mut alike.cpus {
         entry.class = Class::Fast;
     }
-    let of = |table: &CapacityTable, class| Choice::of(table, ALL.to_vec(), &cpu_request(1, class));
-    assert!(of(&alike, Some(Class::Slow)).unwrap_err().message.contains("one class"));
-    assert!(of(&alike, Some(Class::Fast)).unwrap().warnings[0].contains("one class"));
+    let of = |table: &CapacityTable, class| Choice::of(table, ALL.to_vec(), &args(1, class));
+    assert!(of(&alike, Some(ClassName::Slow)).unwrap_err().message.contains("one class"));
+    assert!(of(&alike, Some(ClassName::Fast)).unwrap().warnings[0].contains("one class"));
     assert!(of(&alike, None).unwrap().warnings.is_empty());
-    assert!(of(&table(), Some(Class::Fast)).unwrap().warnings.is_empty());
+    assert!(of(&table(), Some(ClassName::Fast)).unwrap().warnings.is_empty());
 }
 
 #[test]
 fn the_choice_is_explained() {
-    let choice = Choice::of(&table(), ALL.to_vec(), &cpu_request(3, None)).unwrap();
+    let choice = Choice::of(&table(), ALL.to_vec(), &args(3, None)).unwrap();
     let summary = choice.summary();
     assert_eq!(
         summary,
         "CPU 0,2,4: the fastest 3 of the CPUs in 0-7 by execute (1.00 to 2.50); next is CPU 6 (2.50)"
     );
-    let both = Choice::of(&table(), vec![0, 1], &cpu_request(1, None)).unwrap().summary();
+    let both = Choice::of(&table(), vec![0, 1], &args(1, None)).unwrap().summary();
     assert!(both.ends_with("by execute (1.00); next is CPU 1 (1.60)"), "{both}");
     assert!(
         choice.text().starts_with(&summary) && choice.text().contains("\n    2   fast     1.05"),
         "{}",
         choice.text()
     );
-    let all = Choice::of(&table(), ALL.to_vec(), &cpu_request(0, Some(Class::Slow))).unwrap().summary();
+    let all = Choice::of(&table(), ALL.to_vec(), &args(0, Some(ClassName::Slow))).unwrap().summary();
     assert_eq!(all, "CPU 4-7: the slowest 4 of the slow CPUs in 0-7 by execute (4.00); none is left");
     let value: serde_json::Value = serde_json::from_str(&choice.json().unwrap()).unwrap();
     assert_eq!(

@@ -112,7 +112,7 @@ fn table(args: &TableArgs) -> Result<Exit> {
 }
 
 fn execute(args: &ExecArgs) -> Result<Exit> {
-    let choice = choice::choose(&args.cpu_request())?;
+    let choice = choice::choose(args)?;
     for warning in &choice.warnings {
         complain(warning);
     }

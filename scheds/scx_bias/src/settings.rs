@@ -1,7 +1,6 @@
 //! Options of the agent, from the command line and the configuration file. Both share one check.
 
-use crate::choice::CpuRequest;
-use crate::cli::{CalibrateArgs, ExecArgs, RunArgs, RunSettings, Source as Sources};
+use crate::cli::{CalibrateArgs, RunArgs, RunSettings, Source as Sources};
 use crate::config::{self, Places, Wrong};
 use crate::output::usual_level;
 use bias_agent::calibrate::Settings;
@@ -133,19 +132,6 @@ impl RunSettings {
 pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
     let wrong = |why| Failure::usage(format!("{name} is {seconds}: {why}"));
     setting::interval(&json!(seconds)).map_err(wrong)
-}
-
-impl ExecArgs {
-    /// Return the requested choice of CPUs.
-    pub fn cpu_request(&self) -> CpuRequest {
-        CpuRequest {
-            capacity_file: self.capacity_file.clone(),
-            count: self.cpus,
-            class: self.class.map(Into::into),
-            by: self.component.into(),
-            whole_cores: self.whole_cores,
-        }
-    }
 }
 
 impl CalibrateArgs {

@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 pub use ask::{CgroupArgs, MetricsArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
 pub use exec::ExecArgs;
+#[cfg(test)]
+pub use exec::{ClassName, RankName};
 pub use flags::RunSettings;
 pub use measure::{CalibrateArgs, CheckArgs, TableArgs};
 pub use run::{ConfigArgs, RunArgs, Source};
