@@ -13,8 +13,8 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// Every CPU.
-    pub const ALL: Self = Self { words: [u64::MAX; WORDS] };
+    /// No CPU.
+    pub const EMPTY: Self = Self { words: [0; WORDS] };
 
     /// Add `cpu`. Ignore numbers that are not below [`MAX_CPUS`].
     pub fn insert(&mut self, cpu: u32) {
@@ -88,7 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn all_has_every_cpu() {
-        assert!((0..MAX_CPUS).all(|cpu| CpuSet::ALL.contains(cpu)) && !CpuSet::ALL.contains(MAX_CPUS));
+    fn it_holds_every_cpu() {
+        let all: CpuSet = (0..=MAX_CPUS).collect();
+        assert!((0..MAX_CPUS).all(|cpu| all.contains(cpu)) && !all.contains(MAX_CPUS));
+        assert!(CpuSet::EMPTY.is_empty());
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Gauge {
     pub(super) learning: Vec<f64>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct CpuState {
     pub(super) cpu: u32,
     pub(super) cycles: Gauge,
@@ -62,19 +62,7 @@ impl Gauge {
 
 impl CpuState {
     pub(super) fn new(cpu: u32) -> Self {
-        Self {
-            cpu,
-            cycles: Gauge::default(),
-            spot: Gauge::default(),
-            speed: 1.0,
-            changed: None,
-            with_class: true,
-            followed_ms: None,
-            trigger: None,
-            seen_ms: None,
-            cycles_ms: None,
-            filter: Filter::default(),
-        }
+        Self { cpu, speed: 1.0, with_class: true, ..Self::default() }
     }
 
     pub(super) fn is_fresh(&self, now_ms: u64) -> bool {

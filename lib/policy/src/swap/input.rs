@@ -125,28 +125,16 @@ impl Snapshot<'_> {
         Sharing::new(self.cpus, &busy)
     }
 
-    /// Return the set that `allowed` names.
-    fn set(&self, allowed: Allowed) -> CpuSet {
-        match allowed {
-            Allowed::Everywhere => CpuSet::ALL,
-            Allowed::Set(at) => self.sets.get(at as usize).copied().unwrap_or_default(),
-        }
-    }
-
-    fn permits(&self, allowed: Allowed, cpu: u32) -> bool {
-        match allowed {
-            Allowed::Everywhere => true,
-            Allowed::Set(at) => self.sets.get(at as usize).is_some_and(|set| set.contains(cpu)),
-        }
-    }
-
     /// Return true if the affinity of `runner` allows `cpu`.
     pub(super) fn may_run(&self, runner: &Runner, cpu: u32) -> bool {
-        self.permits(runner.allowed, cpu)
+        self.confines(runner.allowed).is_none_or(|set| set.contains(cpu))
     }
 
     /// Return the CPUs that an affinity allows; None for all CPUs.
-    pub(super) fn confines(&self, allowed: Allowed) -> Option<CpuSet> {
-        (allowed != Allowed::Everywhere).then(|| self.set(allowed))
+    pub(super) fn confines(&self, allowed: Allowed) -> Option<&CpuSet> {
+        match allowed {
+            Allowed::Everywhere => None,
+            Allowed::Set(at) => Some(self.sets.get(at as usize).unwrap_or(&CpuSet::EMPTY)),
+        }
     }
 }
