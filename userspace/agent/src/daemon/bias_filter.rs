@@ -110,13 +110,7 @@ impl BiasFilter {
             CgroupRequest::List => {}
             CgroupRequest::Add(path) => self.choose(self.system.resolve(path)?)?,
             CgroupRequest::Remove(path) => {
-                let now = self.system.find(path).ok();
-                let waited = self.waiting.forget(now.as_ref().map_or(&path.to_string_lossy(), Found::path));
-                match chosen::position(&self.chosen, path, now) {
-                    Ok(at) => drop(self.chosen.remove(at)),
-                    Err(failure) if !waited => return Err(failure),
-                    Err(_) => {}
-                }
+                chosen::take_out(&mut self.chosen, &mut self.waiting, path, &self.system)?;
             }
         }
         self.tell(attached)?;

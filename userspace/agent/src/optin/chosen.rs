@@ -1,8 +1,10 @@
-//! Selection of cgroups: whether one more can be selected, and which one a path means.
+//! Selection of cgroups: whether one more can be selected, and the removal of one.
 
 use std::path::Path;
 
-use super::cgroup::{Cgroup, Found};
+use super::cgroup::Cgroup;
+use super::system::System;
+use super::waiting::Waiting;
 use crate::failure::Failure;
 use bias_policy::ffi;
 
@@ -26,17 +28,25 @@ pub fn admits(chosen: &[Cgroup], cgroup: &Cgroup) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Return the index of the selected cgroup that `path` names, where `now` is the result of
-/// resolving it. A cgroup that is gone keeps its path.
+/// Remove the cgroup that `path` names from the selected and from the waiting ones. Return it if it
+/// was selected. A cgroup that is gone keeps its path.
 ///
 /// # Errors
 /// Fail with a usage failure when the cgroup was not selected.
-pub fn position(chosen: &[Cgroup], path: &Path, now: Option<Found>) -> Result<usize, Failure> {
-    let found = now.map_or_else(|| path.to_string_lossy().into_owned(), |found| found.path().to_owned());
-    let at = chosen.iter().position(|cgroup| cgroup.path == found);
-    at.ok_or_else(|| {
-        Failure::usage(format!(
+pub fn take_out(
+    chosen: &mut Vec<Cgroup>,
+    waiting: &mut Waiting,
+    path: &Path,
+    system: &impl System,
+) -> Result<Option<Cgroup>, Failure> {
+    let found = system.find(path).ok();
+    let found = found.map_or_else(|| path.to_string_lossy().into_owned(), |found| found.path().to_owned());
+    let waited = waiting.forget(&found);
+    match chosen.iter().position(|cgroup| cgroup.path == found) {
+        Some(at) => Ok(Some(chosen.remove(at))),
+        None if waited => Ok(None),
+        None => Err(Failure::usage(format!(
             "cgroup {found}: is not opted in; `scx_bias cgroup list` shows those that are"
-        ))
-    })
+        ))),
+    }
 }

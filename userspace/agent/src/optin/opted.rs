@@ -1,6 +1,7 @@
 //! The opted-in cgroups and their threads: events, scans, and the changes that they call for.
 
 use super::cgroup::{Cgroup, Found};
+use super::chosen::{admits, take_out};
 use super::journal::{Remembered, Store};
 use super::reconcile::{Action, IDLE_NICE, Id, Journal, PolicyPlan, Previous, Tid, policy, reconcile};
 use super::system::{Attr, System};
@@ -107,7 +108,7 @@ impl<S: System> OptIn<S> {
     }
 
     fn opt_in(&mut self, cgroup: Cgroup) -> Result<(), Failure> {
-        if !super::chosen::admits(&self.inside, &cgroup)? {
+        if !admits(&self.inside, &cgroup)? {
             return Ok(());
         }
         self.inside.push(cgroup);
@@ -135,13 +136,7 @@ impl<S: System> OptIn<S> {
     /// # Errors
     /// Fail with a usage failure when the cgroup was not opted in.
     pub fn remove(&mut self, path: &Path) -> Result<(), Failure> {
-        let now = self.system.find(path).ok();
-        let waited = self.waiting.forget(now.as_ref().map_or(&path.to_string_lossy(), Found::path));
-        match super::chosen::position(&self.inside, path, now) {
-            Ok(at) => self.released.push(self.inside.remove(at)),
-            Err(failure) if !waited => return Err(failure),
-            Err(_) => {}
-        }
+        self.released.extend(take_out(&mut self.inside, &mut self.waiting, path, &self.system)?);
         self.quiet = false;
         Ok(())
     }
