@@ -3,36 +3,20 @@
 
 use crate::cli::RunArgs;
 use crate::help;
-use crate::output::{SetLevel, complain, log, print, usual_level};
+use crate::output::{complain, log, print, usual_level};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::bpf::Stats;
 use bias_agent::capacity::{self, TableSource};
 use bias_agent::check;
 use bias_agent::daemon;
-use bias_agent::failure::{Exit, Failure};
+use bias_agent::failure::Exit;
 use bias_agent::options::{Config, RunOptions};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
-
-/// Command line of the start, with the means to read the configuration file again.
-struct CliConfig {
-    args: RunArgs,
-    set_level: SetLevel,
-}
-
-impl Config for CliConfig {
-    fn reread(&self) -> Result<RunOptions, Failure> {
-        self.args.run_options()
-    }
-
-    fn applied(&self, options: &RunOptions) {
-        (self.set_level)(options.log_level);
-    }
-}
 
 /// Schedule until a signal or the kernel ends the scheduler. With `--monitor`, print statistics
 /// instead.
@@ -64,7 +48,9 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let capacity = given.map_or_else(|| capacity::obtain(&source, &counters), Ok)?;
     capacity.settle(&mut counters)?;
     let options = RunOptions { model: capacity.file.model.clone(), ..options };
-    let report = daemon::run(options, &capacity, counters, &CliConfig { args, set_level })?;
+    let applied = |options: &RunOptions| set_level(options.log_level);
+    let config = Config { reread: &|| args.run_options(), applied: &applied };
+    let report = daemon::run(options, &capacity, counters, &config)?;
     complain(&report.text());
     Ok(Exit::Clean)
 }

@@ -38,7 +38,7 @@ pub(crate) struct Daemon<'a, 'object, 'optin> {
     pub(crate) chosen: CgroupScope<'optin>,
     pub(crate) attached: Attached<'object>,
     pub(crate) options: &'a mut RunOptions,
-    pub(crate) config: &'a dyn Config,
+    pub(crate) config: &'a Config<'a>,
     pub(crate) manager: Manager,
     pub(crate) live: Live,
     pub(crate) swaps: Swaps,
@@ -131,14 +131,14 @@ impl Daemon<'_, '_, '_> {
     }
 
     fn take_over(&mut self) -> Result<ReloadReport, Failure> {
-        let new = self.config.reread()?;
+        let new = (self.config.reread)()?;
         let report = reload::differences(self.options, &new);
         if reload::can_change_cgroups(self.options, &new) {
             self.change_cgroups(&new.cgroups)?;
         }
         reload::take_over(self.options, &new);
         self.attached.write_knobs(self.options);
-        self.config.applied(self.options);
+        (self.config.applied)(self.options);
         Ok(report)
     }
 

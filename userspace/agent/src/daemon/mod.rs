@@ -76,7 +76,7 @@ pub fn run(
     mut options: RunOptions,
     capacity: &Capacity,
     mut counters: Counters,
-    config: &dyn Config,
+    config: &Config<'_>,
 ) -> Result<ExitReport> {
     refuse_if_active()?;
     let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
@@ -119,7 +119,7 @@ fn run_once(
     options: &mut RunOptions,
     capacity: &Capacity,
     counters: Counters,
-    config: &dyn Config,
+    config: &Config<'_>,
     signals: &mut Signals,
     optin: Option<&mut OptIn<Linux>>,
 ) -> Result<ExitReport> {

@@ -19,15 +19,11 @@ use super::setting::Setting;
 use crate::failure::Failure;
 
 /// Source of the options, which can be read again.
-pub trait Config {
-    /// Return the options that a start would find now.
-    ///
-    /// # Errors
-    /// Fail as a start does.
-    fn reread(&self) -> Result<RunOptions, Failure>;
-
+pub struct Config<'a> {
+    /// Return the options that a start would find now, or fail as a start does.
+    pub reread: &'a dyn Fn() -> Result<RunOptions, Failure>,
     /// Apply options that take effect outside the scheduler, such as the log level.
-    fn applied(&self, options: &RunOptions);
+    pub applied: &'a dyn Fn(&RunOptions),
 }
 
 /// Option that has another value than before.
