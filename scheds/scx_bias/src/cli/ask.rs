@@ -4,9 +4,9 @@ use bias_agent::optin::CgroupRequest;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Options of `status`.
+/// Options of `status` and `reload`.
 #[derive(Debug, Args)]
-pub struct StatusArgs {
+pub struct AskArgs {
     /// Print JSON for machines
     #[arg(long)]
     pub json: bool,
@@ -27,18 +27,6 @@ pub struct MetricsArgs {
     /// Group that may use the socket of --listen
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub group: Option<String>,
-
-    /// Connect to this socket
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub socket: Option<PathBuf>,
-}
-
-/// Options of `reload`.
-#[derive(Debug, Args)]
-pub struct ReloadArgs {
-    /// Print JSON for machines
-    #[arg(long)]
-    pub json: bool,
 
     /// Connect to this socket
     #[arg(long, value_name = "FILE", hide = true)]

@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-pub use ask::{CgroupArgs, MetricsArgs, ReloadArgs, StatusArgs, SwapsArgs, TopArgs};
+pub use ask::{AskArgs, CgroupArgs, MetricsArgs, SwapsArgs, TopArgs};
 pub use exec::ExecArgs;
 #[cfg(test)]
 pub use exec::{ClassName, RankName};
@@ -62,7 +62,7 @@ pub enum Command {
     /// Show the state of the running scx_bias: CPUs and their counters, thresholds, biases of
     /// tasks, migrations
     #[command(after_help = help::exit_codes(), after_long_help = help::long(help::STATUS))]
-    Status(StatusArgs),
+    Status(AskArgs),
     /// Show the load of each CPU, the stalls of each task, its bias, and the reason of its last
     /// migration
     #[command(after_help = help::exit_codes(), after_long_help = help::long(help::TOP))]
@@ -80,7 +80,7 @@ pub enum Command {
     /// Make the running scx_bias read its configuration again, and show which options changed and
     /// which need a restart
     #[command(after_help = help::exit_codes(), after_long_help = help::long(&help::reload()))]
-    Reload(ReloadArgs),
+    Reload(AskArgs),
     /// Print the options in effect as a configuration file, with options at their defaults as
     /// comments
     #[command(after_help = help::exit_codes())]

@@ -61,10 +61,8 @@ impl Look {
 
     /// Return the style of a class of CPUs.
     pub(super) fn class(self, class: Class) -> Style {
-        self.coloured(match class {
-            Class::Fast => Color::Cyan,
-            Class::Slow => Color::Yellow,
-        })
+        let colour = if class == Class::Fast { Color::Cyan } else { Color::Yellow };
+        if self.has_colour { Style::new().fg(colour) } else { Style::new() }
     }
 
     /// Return the style of a task's bias: that of the class to which the task belongs.
@@ -75,10 +73,6 @@ impl Look {
             (_, Bias::SlowBiased) => self.class(Class::Slow),
             (_, Bias::Unbiased) => Style::new(),
         }
-    }
-
-    fn coloured(self, colour: Color) -> Style {
-        if self.has_colour { Style::new().fg(colour) } else { Style::new() }
     }
 }
 

@@ -14,14 +14,9 @@ impl TaskFilter {
         Self { words: text.split_whitespace().map(str::to_lowercase).collect() }
     }
 
-    /// Return true if the filter lets every task through.
-    pub(super) fn is_empty(&self) -> bool {
-        self.words.is_empty()
-    }
-
     /// Return true if the task matches every word.
     pub(super) fn matches(&self, task: &TaskReport) -> bool {
-        if self.is_empty() {
+        if self.words.is_empty() {
             return true;
         }
         let (name, pid, bias) = (task.name.to_lowercase(), task.pid.to_string(), bias_name(task));
