@@ -7,7 +7,7 @@ use bias_agent::counter_model::CounterModel;
 use bias_agent::cpulist;
 use bias_agent::failure::Failure;
 use bias_agent::figures;
-use bias_policy::classes::{CpuSamples, Similarity, SplitReason, similarity};
+use bias_policy::classes::{CpuSamples, SplitReason, similarity};
 use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class, Component, CpuCapacity};
 use comfy_table::{Table, presets};
@@ -148,11 +148,12 @@ pub fn matrix(capacity: &Capacity, component: Component) -> Result<String, Failu
             samples.len()
         )));
     }
+    let at = component.index();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(std::iter::once(String::new()).chain(samples.iter().map(|cpu| cpu.cpu.to_string())));
     for one in &samples {
-        let cells = samples.iter().map(|other| match pair(one, other, component) {
+        let cells = samples.iter().map(|other| match similarity(&one.times[at], &other.times[at]) {
             Some(similarity) if similarity.alike() => "●".to_owned(),
             Some(similarity) => format!("{:.2}", similarity.distance).trim_start_matches('0').to_owned(),
             None => "?".to_owned(),
@@ -163,10 +164,6 @@ pub fn matrix(capacity: &Capacity, component: Component) -> Result<String, Failu
         "Similarity in {}: ● alike, else distance of the distributions (1.00: disjoint).\n{table}\n",
         component.name()
     ))
-}
-
-fn pair(one: &CpuSamples, other: &CpuSamples, component: Component) -> Option<Similarity> {
-    similarity(&one.times[component.index()], &other.times[component.index()])
 }
 
 /// The table as JSON.

@@ -19,11 +19,10 @@ pub(super) fn lines(report: &RecalReport, now_ms: u64) -> Vec<String> {
         let off = "off: the table stays as it was at the start".to_owned();
         return [off].into_iter().chain(unmeasured("until scx_bias is restarted")).collect();
     }
-    let by =
-        |follows| report.cpus.iter().filter(move |cpu| cpu.follows == follows).map(|cpu| cpu.cpu).collect();
     let mut lines = Vec::new();
     let mut group = |follows, text: &str| {
-        let cpus: Vec<u32> = by(follows);
+        let of_group = report.cpus.iter().filter(|cpu| cpu.follows == follows);
+        let cpus: Vec<u32> = of_group.map(|cpu| cpu.cpu).collect();
         if !cpus.is_empty() {
             lines.push(format!("CPU {}: {text}", cpulist::format(&cpus)));
         }

@@ -129,16 +129,11 @@ fn with_counters(
         clocks: cpus
             .iter()
             .zip(states)
-            .filter_map(|(cpu, state)| Some((cpu.cpu, clock_khz(state)?)))
+            .filter_map(|(cpu, state)| Some((cpu.cpu, state.records[Loop::Execute.index()].khz()?)))
             .collect(),
         seen: counted.iter().filter_map(|(_, group, records)| counted::seen((*group)?, records)).collect(),
         ..calibration
     }
-}
-
-/// Return the clock of a CPU while its execute loop ran [kHz].
-fn clock_khz(state: &CpuState) -> Option<u64> {
-    state.records.get(Loop::Execute.index())?.khz()
 }
 
 /// Compute table and classes from samples, without counters. The samples are in the order of

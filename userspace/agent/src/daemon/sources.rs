@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, never, select};
+use crossbeam::channel::{Receiver, RecvError, never, select};
 
 use crate::control::Request;
 use crate::daemon::signals::Signal;
@@ -38,25 +38,25 @@ impl Sources<'_> {
     /// source by one that never fires.
     pub(crate) fn wait(&mut self, time_left: Duration) -> Wakeup {
         select! {
-            recv(self.signals) -> signal => signal.map_or_else(|_| {
-                *self.signals = never();
-                Wakeup::Quiet
-            }, Wakeup::Signal),
-            recv(self.notify) -> notified => notified.map_or_else(|_| {
-                self.notify = never();
-                Wakeup::Quiet
-            }, |()| Wakeup::CgroupEvent),
-            recv(self.thermal) -> thermal => thermal.map_or_else(|_| {
-                self.thermal = never();
-                Wakeup::Quiet
-            }, Wakeup::Thermal),
-            recv(self.requests) -> asked => asked.map_or_else(|_| {
-                self.requests = never();
-                Wakeup::Quiet
-            }, Wakeup::Asked),
+            recv(self.signals) -> got => wakeup(got, self.signals, Wakeup::Signal),
+            recv(self.notify) -> got => wakeup(got, &mut self.notify, |()| Wakeup::CgroupEvent),
+            recv(self.thermal) -> got => wakeup(got, &mut self.thermal, Wakeup::Thermal),
+            recv(self.requests) -> got => wakeup(got, &mut self.requests, Wakeup::Asked),
             default(time_left) => Wakeup::Quiet,
         }
     }
+}
+
+/// Return the event for what came from `source`, or end it if its sender has ended.
+fn wakeup<T>(
+    got: Result<T, RecvError>,
+    source: &mut Receiver<T>,
+    wakeup: impl FnOnce(T) -> Wakeup,
+) -> Wakeup {
+    got.map(wakeup).unwrap_or_else(|RecvError| {
+        *source = never();
+        Wakeup::Quiet
+    })
 }
 
 #[cfg(test)]

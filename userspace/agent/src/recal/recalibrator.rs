@@ -3,6 +3,7 @@
 use super::limits::ClockLimits;
 use super::spot::Spots;
 use super::thermal::ThermalEvent;
+use crate::ejections;
 use crate::store::CapacityFile;
 use bias_policy::costs::Costs;
 use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trigger, Want};
@@ -10,7 +11,7 @@ use bias_policy::samples::median;
 use bias_policy::table::{COMPONENTS, CapacityTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
 /// Time between readings.
@@ -122,7 +123,6 @@ impl Recalibrator {
         spots: Box<dyn Spots>,
         limits: ClockLimits,
     ) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             recal: Recal::new(table, &references),
             references,
@@ -133,7 +133,7 @@ impl Recalibrator {
             no_events: None,
             on,
             started: Instant::now(),
-            started_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            started_ms: ejections::now_ms(),
             before: None,
             last: (1, Vec::new()),
             due: Instant::now(),
