@@ -23,20 +23,16 @@
 //!
 //! If more than half of the samples are disturbed, the median moves too. The spread then shows it.
 
-use serde::{Deserialize, Serialize};
-
 /// Factor from a MAD to the standard deviation of normal noise.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
 /// Location and spread of one set of samples.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// Median, in the unit of the samples.
     pub median: f64,
     /// Robust relative standard deviation of a single sample [permille of the median].
     pub spread_permille: u32,
-    /// Number of finite samples.
-    pub count: usize,
 }
 
 /// Return the finite samples in ascending order, without NaN and infinities.
@@ -74,7 +70,7 @@ pub fn summarise(samples: &[f64]) -> Option<Summary> {
     let mad = self::median(&deviations)?;
     // Beyond 100 000 permille the exact spread does not matter, because the samples are unusable.
     let spread_permille = (mad * MAD_TO_SIGMA / median * 1000.0).round().min(100_000.0) as u32;
-    Some(Summary { median, spread_permille, count: sorted.len() })
+    Some(Summary { median, spread_permille })
 }
 
 /// Return the medians of `parts` consecutive blocks of the samples, or of fewer blocks when there
