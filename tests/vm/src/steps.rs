@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Maximum number of lines that are shown of a failed command's output.
 const LINES_SHOWN: usize = 25;
@@ -18,40 +18,33 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// One step of the set-up. It ends with a line that shows its duration. A step that is dropped
 /// before its end prints nothing.
 pub struct Step {
+    /// It is hidden if there is no terminal.
     bar: ProgressBar,
-    name: String,
-    start: Instant,
     beat: Instant,
-    terminal: bool,
 }
 
 impl Step {
     /// Begin a step. `name` is a short text with the action and its reason.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        let name = name.into();
-        let terminal = std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(
-            None,
-            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
-        );
+        let bar = ProgressBar::new_spinner().with_prefix(name.into());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{elapsed}] {wide_msg}") {
             bar.set_style(style);
         }
-        bar.set_prefix(name.clone());
         bar.enable_steady_tick(Duration::from_millis(200));
-        if !terminal {
-            eprintln!("xtask: {name} ...");
+        if bar.is_hidden() {
+            eprintln!("xtask: {} ...", bar.prefix());
         }
-        Self { bar, name, start: Instant::now(), beat: Instant::now(), terminal }
+        Self { bar, beat: Instant::now() }
     }
 
     /// Show the current activity, for example the last line of a build's output.
     pub fn note(&mut self, text: &str) {
         self.bar.set_message(text.to_string());
-        if !self.terminal && self.beat.elapsed() >= HEARTBEAT {
+        if self.bar.is_hidden() && self.beat.elapsed() >= HEARTBEAT {
             self.beat = Instant::now();
-            eprintln!("xtask: {} ... {} s: {}", self.name, self.start.elapsed().as_secs(), text.trim());
+            let (name, elapsed) = (self.bar.prefix(), self.bar.elapsed().as_secs());
+            eprintln!("xtask: {name} ... {elapsed} s: {}", text.trim());
         }
     }
 
@@ -59,7 +52,7 @@ impl Step {
     pub fn done(self, result: &str) {
         self.bar.finish_and_clear();
         let gap = if result.is_empty() { "" } else { ": " };
-        eprintln!("xtask: {}{gap}{result} ({:.1} s)", self.name, self.start.elapsed().as_secs_f64());
+        eprintln!("xtask: {}{gap}{result} ({:.1} s)", self.bar.prefix(), self.bar.elapsed().as_secs_f64());
     }
 }
 
