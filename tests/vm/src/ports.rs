@@ -4,9 +4,8 @@ use std::io::Read as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -29,7 +28,7 @@ pub enum Sink {
 pub struct Port {
     /// Name of the socket in the abstract namespace.
     pub socket: String,
-    stop: Arc<AtomicBool>,
+    address: SocketAddr,
     thread: JoinHandle<Vec<u8>>,
 }
 
@@ -43,36 +42,19 @@ impl Port {
         let socket = format!("scx-bias-vm-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let address = SocketAddr::from_abstract_name(&socket).context("cannot name a socket")?;
         let listener = UnixListener::bind_addr(&address).context("cannot listen for the guest's output")?;
-        listener.set_nonblocking(true).context("cannot listen for the guest's output")?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
-            let stop = Arc::clone(&stop);
-            move || accept(&listener, &stop).map(|stream| copy(stream, sink, &line)).unwrap_or_default()
+        let thread = std::thread::spawn(move || {
+            listener.accept().map(|(stream, _)| copy(stream, sink, &line)).unwrap_or_default()
         });
-        Ok(Self { socket, stop, thread })
+        Ok(Self { socket, address, thread })
     }
 
     /// Wait until all data is copied, and return the data of a [`Sink::Keep`]. The caller waits for
     /// the end of QEMU first.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
-        self.stop.store(true, Ordering::SeqCst);
+        // If no peer came, this one ends the wait for it. It queues behind a peer that did.
+        let _ = UnixStream::connect_addr(&self.address);
         self.thread.join().unwrap_or_default()
-    }
-}
-
-fn accept(listener: &UnixListener, stop: &AtomicBool) -> Option<UnixStream> {
-    loop {
-        // Read `stop` before the accept: a peer that connected before `stop` was set must be
-        // accepted.
-        let last = stop.load(Ordering::SeqCst);
-        if let Ok((stream, _)) = listener.accept() {
-            return stream.set_nonblocking(false).ok().map(|()| stream);
-        }
-        if last {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -107,8 +89,7 @@ mod tests {
     fn everything_sent_is_kept_and_a_port_nobody_used_ends() {
         let port = Port::open(Sink::Keep, Arc::default()).unwrap();
         let unused = Port::open(Sink::Keep, Arc::default()).unwrap();
-        let address = SocketAddr::from_abstract_name(&port.socket).unwrap();
-        let mut peer = UnixStream::connect_addr(&address).unwrap();
+        let mut peer = UnixStream::connect_addr(&port.address).unwrap();
         let data: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
         peer.write_all(&data).unwrap();
         drop(peer);
