@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result};
 /// The process group of virtme-run and QEMU, which is killed when this value is dropped.
 pub struct Guest {
     child: Child,
-    gone: bool,
     console: Option<JoinHandle<()>>,
 }
 
@@ -35,7 +34,7 @@ impl Guest {
                 }
             })
         });
-        Ok(Self { child, gone: false, console: copier })
+        Ok(Self { child, console: copier })
     }
 
     /// Return true if virtme-run has ended.
@@ -43,29 +42,21 @@ impl Guest {
     /// # Errors
     /// The state of virtme-run cannot be read.
     pub fn is_gone(&mut self) -> Result<bool> {
-        self.gone = self.gone || self.child.try_wait().context("cannot watch virtme-run")?.is_some();
-        Ok(self.gone)
-    }
-
-    /// Kill the whole group and reap its leader. The group outlives its leader while QEMU runs, so
-    /// the signal is sent in any case.
-    pub fn kill(&mut self) {
-        if let Ok(id) = i32::try_from(self.child.id()) {
-            let _ =
-                nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGKILL);
-        }
-        if !self.gone {
-            let _ = self.child.wait();
-            self.gone = true;
-        }
-        if let Some(console) = self.console.take() {
-            let _ = console.join();
-        }
+        Ok(self.child.try_wait().context("cannot watch virtme-run")?.is_some())
     }
 }
 
 impl Drop for Guest {
+    /// Kill the whole group and reap its leader. The group outlives its leader while QEMU runs, so
+    /// the signal is sent in any case.
     fn drop(&mut self) {
-        self.kill();
+        if let Ok(id) = i32::try_from(self.child.id()) {
+            let _ =
+                nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+        if let Some(console) = self.console.take() {
+            let _ = console.join();
+        }
     }
 }

@@ -124,7 +124,7 @@ impl Vm {
         let mut guest = Guest::start(launcher, &run.console())?;
         let watched = self.watch(&mut guest, &run, page.as_ref(), &line);
         line.wipe();
-        guest.kill();
+        drop(guest);
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
         let watched = watched?;
         let evidence = run.evidence(watched.late);
