@@ -7,8 +7,9 @@
 //!   them, and its loader starts each tool.
 //! - The configuration assumes a later compiler.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -137,47 +138,26 @@ fn edit(path: &Path, change: impl FnOnce(String) -> String) -> Result<()> {
 fn repair_tools(root: &Path) -> Result<()> {
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
     let loader = libraries.join("ld-linux-x86-64.so.2");
-    let lib = root.join("usr/lib");
-    for directory in fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))? {
-        let directory = directory.context("cannot read the header packages")?;
-        if directory.file_name().to_string_lossy().starts_with("linux-kbuild-") {
-            for tool in programs(&directory.path())? {
-                let real = PathBuf::from(format!("{}.elf", tool.display()));
-                fs::rename(&tool, &real).with_context(|| format!("cannot move {}", tool.display()))?;
-                let text = format!(
-                    "#!/bin/sh\nexec {} --library-path {} --argv0 \"$0\" {} \"$@\"\n",
-                    quote(&loader.to_string_lossy()),
-                    quote(&libraries.to_string_lossy()),
-                    quote(&real.to_string_lossy())
-                );
-                write_script(&tool, &text)?;
-            }
-        }
+    for tool in programs(&root.join("usr/lib"))? {
+        let real = PathBuf::from(format!("{}.elf", tool.display()));
+        fs::rename(&tool, &real).with_context(|| format!("cannot move {}", tool.display()))?;
+        let text = format!(
+            "#!/bin/sh\nexec {} --library-path {} --argv0 \"$0\" {} \"$@\"\n",
+            quote(&loader.to_string_lossy()),
+            quote(&libraries.to_string_lossy()),
+            quote(&real.to_string_lossy())
+        );
+        write_script(&tool, &text)?;
     }
     Ok(())
 }
 
-/// Return the executable ELF files below a directory.
-fn programs(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut pending = vec![directory.to_path_buf()];
-    while let Some(directory) = pending.pop() {
-        for entry in
-            fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?
-        {
-            let entry = entry.with_context(|| format!("cannot read {}", directory.display()))?;
-            let kind = entry.file_type().context("cannot read the header packages")?;
-            if kind.is_dir() {
-                pending.push(entry.path());
-            } else if kind.is_file() && is_program(&entry.path()) {
-                found.push(entry.path());
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn is_program(path: &Path) -> bool {
-    let executable = fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o100 != 0);
-    executable && fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"))
+/// Return the executable ELF files of the build tools below `lib`.
+fn programs(lib: &Path) -> Result<Vec<PathBuf>> {
+    let mut find = Command::new("find");
+    find.arg(lib).args(["-path", "*/linux-kbuild-*", "-type", "f", "-perm", "-u=x", "-print0"]);
+    let found = find.output().context("cannot run find")?;
+    anyhow::ensure!(found.status.success(), "cannot read {}", lib.display());
+    let paths = found.stdout.split(|byte| *byte == 0).map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    Ok(paths.filter(|path| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"))).collect())
 }
