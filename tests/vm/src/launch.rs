@@ -173,10 +173,9 @@ impl Vm {
             add(
                 "-plugin",
                 format!(
-                    "{},{}{},node_mib={},shm={shared}",
+                    "{},mips={}{throttles},node_mib={},shm={shared}",
                     comma(&emulator.plugin),
-                    self.machine.plugin_args(),
-                    throttles,
+                    self.machine,
                     self.node_mib()
                 ),
             );

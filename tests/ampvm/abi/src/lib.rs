@@ -13,17 +13,6 @@
 //! last store wins. Two cases have a stronger guarantee. The setup of the page stores `magic` last
 //! (release). A guest that reads the counters of its own vCPU gets exact ones (see
 //! [`PUBLISH_NOP`]).
-//!
-//! ```
-//! use ampvm_abi::Page;
-//! let directory = std::env::temp_dir().join(format!("ampvm-doc-{}", std::process::id()));
-//! let page = Page::create(&directory)?;       // before QEMU starts
-//! page.init(&[60_000, 24_000]);            // the plugin does this
-//! page.set_speed(1, 12_000)?;              // throttle vCPU 1 to 12 MIPS
-//! assert_eq!(page.json()["vcpus"][1]["mips_milli"], 12_000);
-//! # std::fs::remove_file(&directory).ok();
-//! # Ok::<(), ampvm_abi::PageError>(())
-//! ```
 
 mod layout;
 mod machine;

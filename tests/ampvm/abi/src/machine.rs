@@ -111,12 +111,6 @@ impl Machine {
         self.slots.iter().flatten().map(|cpu| u64::from(cpu.mips_milli)).sum()
     }
 
-    /// Return the machine as arguments of the QEMU plugin.
-    #[must_use]
-    pub fn plugin_args(&self) -> String {
-        format!("mips={}", self.text)
-    }
-
     /// Return the topology as the value of QEMU's `-smp`. If slots are empty, only the first CPU is
     /// present from the start; see [`Machine::cpu_devices`].
     #[must_use]

@@ -125,18 +125,8 @@ impl Page {
     }
 
     /// Return the number of vCPUs in use.
-    pub fn nr_vcpus(&self) -> usize {
+    fn nr_vcpus(&self) -> usize {
         (self.header.nr_vcpus.load(Ordering::Relaxed) as usize).min(MAX_VCPUS)
-    }
-
-    /// Return the part of vCPU `cpu`. Its counters are about a quantum old at most.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::NoSuchVcpu`].
-    pub fn vcpu(&self, cpu: usize) -> Result<&Vcpu, PageError> {
-        let n = self.nr_vcpus();
-        self.vcpus.iter().take(n).nth(cpu).ok_or(PageError::NoSuchVcpu(cpu, n))
     }
 
     /// Cap the speed of vCPU `cpu` in MIPS/1000 from its next quantum on. As under thermal
@@ -146,7 +136,9 @@ impl Page {
     ///
     /// [`PageError::NoSuchVcpu`].
     pub fn set_speed(&self, cpu: usize, mips_milli: u32) -> Result<(), PageError> {
-        self.vcpu(cpu)?.mips_milli.store(mips_milli, Ordering::Relaxed);
+        let n = self.nr_vcpus();
+        let vcpu = self.vcpus.iter().take(n).nth(cpu).ok_or(PageError::NoSuchVcpu(cpu, n))?;
+        vcpu.mips_milli.store(mips_milli, Ordering::Relaxed);
         Ok(())
     }
 
@@ -156,7 +148,7 @@ impl Page {
     /// * `enabled`: whether the guest has virtual time enabled.
     /// * `virtual_ns`: the virtual clock.
     /// * `vcpus`: an array of objects with `cpu`, the names of [`COUNTERS`], and the two speeds of
-    ///   [`Vcpu`] as keys.
+    ///   [`Vcpu`] as keys. The counters are about a quantum old at most.
     pub fn json(&self) -> serde_json::Value {
         let speed = |speed: &AtomicU32| Value::from(speed.load(Ordering::Relaxed));
         let vcpu = |(cpu, vcpu): (usize, &Vcpu)| {

@@ -1,5 +1,5 @@
-//! Arguments of `-plugin FILE,key=value,...`: a machine ([`Machine::plugin_args`]), the shared
-//! page, and speed changes.
+//! Arguments of `-plugin FILE,key=value,...`: a machine (`mips=` before its text), the shared page,
+//! and speed changes.
 
 use std::path::PathBuf;
 
