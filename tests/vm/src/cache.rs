@@ -44,24 +44,21 @@ pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A held lock, released when it is dropped or when the process ends for any reason.
-struct Lock(#[allow(dead_code, reason = "held, not read")] Flock<File>);
-
-/// Take the lock `name`, and wait if another process holds it. `waiting` is called once before the
-/// wait.
-fn lock_in(directory: &Path, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
-    let path = directory.join(format!("{name}.lock"));
-    let mut waiting = Some(waiting);
+/// Take the lock of an entry, and say so once if another process holds it. The lock is released
+/// when it is dropped or when the process ends for any reason.
+fn lock(directory: &Path, kind: &str, name: &str) -> Result<Flock<File>> {
+    let path = directory.join(format!(".{name}.lock"));
     let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    let mut told = false;
     loop {
         // Poll instead of blocking, because Ctrl-C must end the wait.
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Ok(Lock(lock)),
+            Ok(lock) => return Ok(lock),
             Err((unlocked, nix::errno::Errno::EWOULDBLOCK)) => file = unlocked,
             Err((_, error)) => return Err(error).with_context(|| format!("cannot lock {}", path.display())),
         }
-        if let Some(waiting) = waiting.take() {
-            waiting();
+        if !std::mem::replace(&mut told, true) {
+            eprintln!("xtask: waiting for another xtask that prepares {kind}/{name}");
         }
         crate::interrupt::check()?;
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -84,8 +81,7 @@ fn entry_in(root: &Path, kind: &str, name: &str, make: impl FnOnce(&Path) -> Res
         return Ok(path);
     }
     fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    let waiting = || eprintln!("xtask: waiting for another xtask that prepares {kind}/{name}");
-    let _lock = lock_in(&directory, &format!(".{name}"), waiting)?;
+    let _lock = lock(&directory, kind, name)?;
     if path.is_dir() {
         return Ok(path);
     }

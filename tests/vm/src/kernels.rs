@@ -50,13 +50,11 @@ pub fn check(name: &str) -> Result<()> {
         return Ok(());
     }
     let names: Vec<_> = table.kernels.iter().map(|entry| entry.name.as_str()).collect();
-    let names = names.join(", ");
-    Err(coded(
-        USAGE,
-        format!(
-            "kernel \"{name}\" is neither a file nor one of {names}; cargo xtask kernel list explains them"
-        ),
-    ))
+    let message = format!(
+        "kernel \"{name}\" is neither a file nor one of {}; cargo xtask kernel list explains them",
+        names.join(", ")
+    );
+    Err(coded(USAGE, message))
 }
 
 /// Provide a kernel: an entry of the table by name, or any image by path.

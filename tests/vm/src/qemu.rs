@@ -52,26 +52,18 @@ pub struct Qemu {
 /// # Errors
 /// Code 3: there is no QEMU, or its version does not support the plugin.
 pub fn find() -> Result<Qemu> {
+    let lacks = |message: String| Err(coded(KERNEL_OR_PERMISSION, message));
     let Some(path) = find_program(PROGRAM) else {
-        return Err(coded(
-            KERNEL_OR_PERMISSION,
-            format!("{PROGRAM} is missing; cargo xtask setup installs it"),
-        ));
+        return lacks(format!("{PROGRAM} is missing; cargo xtask setup installs it"));
     };
     let Some((major, minor)) = parse(&first_line(&path, "--version")) else {
-        return Err(coded(
-            KERNEL_OR_PERMISSION,
-            format!("{} does not report its version; reinstall it", path.display()),
-        ));
+        return lacks(format!("{} does not report its version; reinstall it", path.display()));
     };
     let Some(plugin_api) = plugin_api((major, minor)) else {
-        return Err(coded(
-            KERNEL_OR_PERMISSION,
-            format!(
-                "{} is QEMU {major}.{minor}, but the plugin needs 10.0 to 11.1; install one of those (Debian 12: \
-                 qemu-system-x86 from bookworm-backports)",
-                path.display()
-            ),
+        return lacks(format!(
+            "{} is QEMU {major}.{minor}, but the plugin needs 10.0 to 11.1; install one of those (Debian 12: \
+             qemu-system-x86 from bookworm-backports)",
+            path.display()
         ));
     };
     Ok(Qemu { path, plugin_api })

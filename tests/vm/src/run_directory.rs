@@ -2,7 +2,7 @@
 //! logs and the shared page.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::guest;
 use crate::verdict::{Evidence, Late};
@@ -38,22 +38,18 @@ impl RunDirectory {
         self.path.join(mark).exists()
     }
 
-    /// Return a file's text, or an empty one if the file is missing. The guest writes these files,
-    /// so they need not be UTF-8.
-    fn text(&self, path: &Path) -> String {
-        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
-    }
-
     /// Return what the run left behind.
     #[must_use]
     pub fn evidence(&self, late: Option<Late>) -> Evidence {
+        // The guest writes these files, so they need not be UTF-8.
+        let text = |path: PathBuf| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         Evidence {
             started: self.has(guest::STARTED),
-            failed: self.text(&self.path.join(guest::FAILED)),
-            exit_code: self.text(&self.path.join(guest::EXIT_CODE)).trim().parse().ok(),
+            failed: text(self.path.join(guest::FAILED)),
+            exit_code: text(self.path.join(guest::EXIT_CODE)).trim().parse().ok(),
             late,
-            console: self.text(&self.console()),
-            launcher: self.text(&self.launcher_log()),
+            console: text(self.console()),
+            launcher: text(self.launcher_log()),
             disk_full: nix::sys::statvfs::statvfs(&self.path).is_ok_and(|disk| disk.blocks_available() == 0),
         }
     }

@@ -111,8 +111,9 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     if !evidence.failed.is_empty() {
         return Verdict::SetUpFailed(evidence.failed.trim().to_string());
     }
+    let (console, qemu) = (tail("console", &evidence.console), tail("QEMU", &evidence.launcher));
     if let Some(line) = panic_line(&evidence.console) {
-        return Verdict::Panicked(format!("{line}\n{}", tail("console", &evidence.console)));
+        return Verdict::Panicked(format!("{line}\n{console}"));
     }
     if let (Some(code), None) = (evidence.exit_code, evidence.late) {
         return Verdict::Ended(code);
@@ -121,24 +122,16 @@ pub fn judge(evidence: &Evidence) -> Verdict {
         return Verdict::SetUpFailed(DISK_FULL.to_string());
     }
     match evidence.late {
-        Some(Late::Boot(seconds)) => Verdict::Hung(format!(
-            "the guest did not start the command within {seconds} s\n{}",
-            tail("console", &evidence.console)
-        )),
+        Some(Late::Boot(seconds)) => {
+            Verdict::Hung(format!("the guest did not start the command within {seconds} s\n{console}"))
+        }
         Some(Late::Command(seconds)) => Verdict::Hung(format!(
-            "the command did not end within {seconds} s of real time (raise --timeout if it needs longer)\n{}",
-            tail("console", &evidence.console)
+            "the command did not end within {seconds} s of real time (raise --timeout if it needs longer)\n{console}"
         )),
         None if evidence.started => Verdict::Panicked(format!(
-            "the guest went away before the command ended: it powered off, reset, or QEMU was killed\n{}\n{}",
-            tail("console", &evidence.console),
-            tail("QEMU", &evidence.launcher)
+            "the guest went away before the command ended: it powered off, reset, or QEMU was killed\n{console}\n{qemu}"
         )),
-        None => Verdict::SetUpFailed(format!(
-            "QEMU ended before the command started\n{}\n{}",
-            tail("QEMU", &evidence.launcher),
-            tail("console", &evidence.console)
-        )),
+        None => Verdict::SetUpFailed(format!("QEMU ended before the command started\n{qemu}\n{console}")),
     }
 }
 

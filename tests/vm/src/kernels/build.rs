@@ -64,12 +64,10 @@ fn unpack(apt: &Apt, package: &str, version: &str, scratch: &Path) -> Result<Pat
 
 fn make(tree: &Path) -> Command {
     let mut make = Command::new("make");
-    make.arg("-C").arg(tree);
+    make.arg("-C").arg(tree).env("LC_ALL", "C");
     // The same source and configuration must give the same kernel for every user and host.
-    for (name, value) in [("USER", "scx_bias"), ("HOST", "ampvm"), ("TIMESTAMP", "1970-01-01")] {
-        make.env(format!("KBUILD_BUILD_{name}"), value);
-    }
-    make.env("LC_ALL", "C");
+    make.env("KBUILD_BUILD_USER", "scx_bias").env("KBUILD_BUILD_HOST", "ampvm");
+    make.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");
     make
 }
 
