@@ -20,6 +20,10 @@
 //! Idle time costs the host nothing, because an idle machine advances to the next deadline at once.
 //! The exception is a guest that may wait for the host's files: its idle time passes as in reality
 //! ([`super::devices`]).
+//!
+//! # Safety
+//!
+//! The caller of a function below must keep libc's contract for the function of this name.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -29,7 +33,7 @@ use nix::libc::{
     self, clockid_t, nfds_t, pollfd, pthread_cond_t, pthread_mutex_t, sigset_t, size_t, ssize_t, timespec,
 };
 
-use super::devices::DEVICES;
+use super::devices;
 use super::inline::{machine, own_time};
 use super::thread::{ASLEEP, ROLE, Role, guest_monotonic};
 use crate::gate::Idle;
@@ -38,9 +42,6 @@ use crate::host;
 /// Longest sleep of an idle main loop between two reads of the clock [real ns].
 const LONGEST_NAP_NS: i64 = 5_000_000;
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(id: clockid_t, out: *mut timespec) -> c_int {
     if id == libc::CLOCK_MONOTONIC
@@ -55,9 +56,6 @@ pub unsafe extern "C" fn clock_gettime(id: clockid_t, out: *mut timespec) -> c_i
     unsafe { libc::syscall(libc::SYS_clock_gettime, id, out) as c_int }
 }
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // A write to an event file has eight bytes. Other writes of eight bytes do no harm here.
@@ -65,7 +63,7 @@ pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) 
         && let Some(m) = machine()
     {
         let by_vcpu = matches!(ROLE.get(), Role::Vcpu(_));
-        DEVICES.written(fd, by_vcpu);
+        devices::written(fd, by_vcpu);
         if by_vcpu {
             m.gate.notify_main();
         }
@@ -102,9 +100,6 @@ unsafe fn call(
     }
 }
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
     static REAL: Original = AtomicPtr::new(std::ptr::null_mut());
@@ -120,22 +115,16 @@ pub unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mu
     unsafe { call(&REAL, c"pthread_cond_wait", cond, mutex) }
 }
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
     static REAL: Original = AtomicPtr::new(std::ptr::null_mut());
     if ROLE.get() == Role::Main {
-        DEVICES.requested();
+        devices::requested();
     }
     // SAFETY: the caller keeps libc's contract.
     unsafe { call(&REAL, c"pthread_cond_signal", cond, std::ptr::null_mut()) }
 }
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
     static REAL: Original = AtomicPtr::new(std::ptr::null_mut());
@@ -162,9 +151,6 @@ unsafe fn real_ppoll(fds: &mut [pollfd], timeout: *const timespec, mask: *const 
     unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), left, mask, 8_usize) as c_int }
 }
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ppoll(
     fds: *mut pollfd,
@@ -182,9 +168,6 @@ pub unsafe extern "C" fn ppoll(
     unsafe { if main { main_poll(fds, wanted, mask) } else { real_ppoll(fds, timeout, mask) } }
 }
 
-/// # Safety
-///
-/// The caller must keep libc's contract for this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __ppoll_chk(
     fds: *mut pollfd,
@@ -201,7 +184,7 @@ pub unsafe extern "C" fn __ppoll_chk(
 unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset_t) -> c_int {
     let (Some(m), Some(event)) = (machine(), host::main_event()) else { return 0 };
     let own = pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(event), events: libc::POLLIN, revents: 0 };
-    fds.iter().for_each(|fd| DEVICES.polled(fd.fd));
+    fds.iter().for_each(|fd| devices::polled(fd.fd));
     let mut all: Vec<pollfd> = fds.iter().copied().chain([own]).collect();
     let (on, epoch) = (m.gate.is_on(), m.gate.epoch());
     let clock = || if on { m.gate.now() } else { host::real_ns() };
@@ -235,7 +218,7 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
             }
             Idle::For(left) => {
                 let real = host::real_ns() - idle_since;
-                let due = if DEVICES.are_busy() { real - passed } else { left };
+                let due = if devices::are_busy() { real - passed } else { left };
                 m.gate.idle_by(due);
                 passed = real;
                 Some((left - due).clamp(0, LONGEST_NAP_NS))
@@ -247,7 +230,7 @@ unsafe fn main_poll(fds: &mut [pollfd], wanted: Option<i64>, mask: *const sigset
     };
     m.gate.main_works();
     if ready > 0 {
-        DEVICES.answered();
+        devices::answered();
         for (to, from) in fds.iter_mut().zip(all.iter()) {
             to.revents = from.revents;
         }
