@@ -12,21 +12,8 @@
 //! The host only affects how long a run takes. QEMU loads the library twice: as a preloaded
 //! library, so that it takes its clocks from here, and as a plugin.
 //!
-//! | module | content |
-//! |---|---|
-//! | [`args`] | the arguments of `-plugin` |
-//! | [`cache`], [`branch`], [`numa`], [`lines`] | the sources of stalls |
-//! | [`account`] | events to time and counters |
-//! | [`clock`] | virtual time |
-//! | [`times`] | the guest's clocks |
-//! | [`decode`] | the few x86 instructions that matter |
-//! | [`settlement`] | what vCPUs owe for the resources that they share |
-//! | `gate` | where vCPUs wait for each other |
-//! | `vcpu` | state of each vCPU and of the machine |
-//! | `host` | the interface to the host |
-//! | `qemu` | the interface to QEMU |
-//!
-//! The modules before `gate` are pure.
+//! All modules but `gate`, `host`, `qemu` and `vcpu` are pure. The sources of stalls are in
+//! `cache`, `branch`, `numa` and `lines`.
 //!
 //! # Invariants
 //!
@@ -37,8 +24,7 @@
 //!
 //! # Limits
 //!
-//! One instruction takes one cycle, and stalls do not overlap. Caches and branches are modelled for
-//! user space only. There is no prefetching and no TLB. `../README.md` has the figures.
+//! `../README.md` lists what is not modelled, and has the figures.
 
 // Some items are used only by `qemu`, which the test binary lacks.
 #![cfg_attr(test, allow(dead_code))]
