@@ -23,6 +23,8 @@
 //!
 //! A request waits from the end of the quantum on, not from the moment at which it was made.
 
+use ampvm_abi::LINE_BYTES;
+
 /// The assignment of physical addresses to nodes.
 ///
 /// QEMU gives the nodes equal parts of the memory, in order. Below 4 GiB that is the order of
@@ -43,9 +45,6 @@ impl Map {
         physical.checked_div(self.node_bytes).map_or(0, |node| (node as usize).min(self.nodes - 1))
     }
 }
-
-/// Bytes of one request: a cache line.
-const LINE_BYTES: u64 = 64;
 
 /// The queue of one node.
 #[derive(Debug, Clone)]
@@ -69,7 +68,7 @@ impl Nodes {
     /// second; 0 is unlimited.
     pub fn new(nodes: usize, vcpus: usize, mb_per_s: u64) -> Self {
         let nodes = nodes.max(1);
-        let line_ps = (LINE_BYTES * 1_000_000).checked_div(mb_per_s).unwrap_or(0);
+        let line_ps = (LINE_BYTES as u64 * 1_000_000).checked_div(mb_per_s).unwrap_or(0);
         Self {
             nodes: vec![Node { line_ps, backlog_ns: 0 }; nodes],
             requests: vec![0; vcpus * nodes],

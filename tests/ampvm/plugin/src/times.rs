@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
 /// The host's clocks at one moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub struct Instant {
     /// CLOCK_MONOTONIC in ns.
     pub real_ns: i64,
@@ -35,6 +35,7 @@ struct Counter {
 }
 
 /// The guest's clocks; see the module.
+#[derive(Default)]
 pub struct Times {
     /// The host's clocks when the plugin was installed.
     installed: Instant,
@@ -51,13 +52,7 @@ pub struct Times {
 impl Times {
     /// Return clocks that follow the host's.
     pub fn new(installed: Instant) -> Self {
-        Self {
-            installed,
-            counter: OnceLock::new(),
-            on_base_ns: AtomicI64::new(0),
-            off_offset_ns: AtomicI64::new(0),
-            latest_tsc: AtomicU64::new(0),
-        }
+        Self { installed, ..Self::default() }
     }
 
     /// Return true once virtual time has been in force.
