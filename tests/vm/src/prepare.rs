@@ -18,39 +18,6 @@ pub const MEMORY_MIB: u32 = 2048;
 /// Number of earlier runs whose directories are kept.
 const RUNS_KEPT: usize = 20;
 
-/// A request for a VM.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// Name or path of the kernel.
-    pub kernel: String,
-    /// The machine.
-    pub machine: Machine,
-    /// True if the cores are emulated with their unequal speeds.
-    pub emulation: bool,
-    /// Whether the installation of packages needs the user's consent.
-    pub consent: Consent,
-    /// The output directory, or `None` for a new one.
-    pub out: Option<PathBuf>,
-    /// Maximum wall time of the command.
-    pub timeout: Duration,
-}
-
-impl Wish {
-    /// Return a request with the defaults: emulation, a limit of five minutes, installation of
-    /// packages without a question.
-    #[must_use]
-    pub fn new(kernel: &str, machine: Machine) -> Self {
-        Self {
-            kernel: kernel.to_string(),
-            machine,
-            emulation: true,
-            consent: Consent::Given,
-            out: None,
-            timeout: Duration::from_secs(300),
-        }
-    }
-}
-
 /// A VM that can run commands.
 #[derive(Clone, Debug)]
 pub struct Vm {
@@ -84,24 +51,32 @@ pub struct Vm {
     pub keep_output: bool,
 }
 
-/// Prepare the host and all parts of the VM.
+/// Prepare the host and all parts of a VM. `emulation` is true if the cores are emulated with their
+/// unequal speeds. `out` is the output directory, or `None` for a new one. The command may take
+/// five minutes.
 ///
 /// # Errors
 /// A part is missing and cannot be installed, built or fetched.
-pub fn vm(wish: &Wish) -> Result<Vm> {
-    kernels::check(&wish.kernel)?;
-    packages::ensure(wish.consent)?;
-    let kernel = kernels::ensure(&wish.kernel)?;
+pub fn vm(
+    kernel: &str,
+    machine: Machine,
+    emulation: bool,
+    consent: Consent,
+    out: Option<PathBuf>,
+) -> Result<Vm> {
+    kernels::check(kernel)?;
+    packages::ensure(consent)?;
+    let kernel = kernels::ensure(kernel)?;
     Ok(Vm {
         virtme_run: tools::virtme_run()?,
         qemu: qemu::find()?,
         virtiofsd: kernel.virtiofs.then(tools::virtiofsd_directory).transpose()?,
         kernel,
-        machine: wish.machine.clone(),
-        emulator: wish.emulation.then(build::emulator).transpose()?,
+        machine,
+        emulator: emulation.then(build::emulator).transpose()?,
         memory_mib: MEMORY_MIB,
-        timeout: wish.timeout,
-        out: wish.out.clone().map_or_else(new_run_directory, Ok)?,
+        timeout: Duration::from_secs(300),
+        out: out.map_or_else(new_run_directory, Ok)?,
         module_params: Vec::new(),
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),

@@ -2,14 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use bias_vm::Machine;
-use bias_vm::prepare::{self, Wish};
+use bias_vm::packages::Consent;
+use bias_vm::prepare;
 
 #[test]
 #[ignore = "must fail; cargo xtask test runs it to make sure that failures are seen"]
 fn a_command_that_fails_in_the_guest_fails_here() {
-    let mut wish = Wish::new("6.12", Machine::parse("2F2S").unwrap());
-    wish.emulation = false;
-    let mut vm = prepare::vm(&wish).unwrap();
+    let machine = Machine::parse("2F2S").unwrap();
+    let mut vm = prepare::vm("6.12", machine, false, Consent::Given, None).unwrap();
     vm.keep_output = true;
     let outcome = vm.run(&["sh".into(), "-c".into(), "exit 3".into()]).unwrap();
     // A code other than the guest's own 3 means that the VM did not run. The message distinguishes

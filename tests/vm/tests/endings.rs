@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use bias_vm::prepare::{self, Vm, Wish};
+use bias_vm::packages::Consent;
+use bias_vm::prepare::{self, Vm};
 use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, exit};
 
 fn vm() -> Vm {
-    let mut wish = Wish::new("6.12", Machine::parse("SYM").unwrap());
-    wish.emulation = false;
-    let mut vm = prepare::vm(&wish).unwrap();
+    let machine = Machine::parse("SYM").unwrap();
+    let mut vm = prepare::vm("6.12", machine, false, Consent::Given, None).unwrap();
     vm.keep_output = true;
     vm
 }

@@ -9,7 +9,7 @@ use bias_vm::Machine;
 use bias_vm::build::target_directory;
 use bias_vm::guest::quote;
 use bias_vm::packages::Consent;
-use bias_vm::prepare::{self, Wish};
+use bias_vm::prepare;
 
 use crate::args::DemoArgs;
 use crate::{test, vm};
@@ -24,12 +24,10 @@ const HOST_MIPS: [u64; 2] = [60, 100];
 
 /// Set up, build, boot and compare. Return the exit code.
 pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
-    let mut wish = Wish::new(&args.kernel, args.machine.clone());
-    wish.consent = consent;
-    wish.timeout = TIME_LIMIT;
     bias_vm::packages::ensure(consent)?;
     test::programs()?;
-    let vm = prepare::vm(&wish)?;
+    let mut vm = prepare::vm(&args.kernel, args.machine.clone(), true, consent, None)?;
+    vm.timeout = TIME_LIMIT;
     let programs = target_directory().join("release");
     let script = vm.out.join("demo.sh");
     fs::write(&script, guest_script(&programs, args))

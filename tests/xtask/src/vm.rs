@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bias_vm::exit::{USAGE, coded};
 use bias_vm::packages::Consent;
-use bias_vm::prepare::{self, Wish};
+use bias_vm::prepare;
 use bias_vm::runner::Outcome;
 
 use crate::args::VmArgs;
@@ -18,14 +18,9 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     if let Some(change) = args.throttle.iter().find(|change| change.cpu >= args.machine.cpus()) {
         return Err(coded(USAGE, format!("--throttle {change} names a CPU that the machine lacks")));
     }
-    let mut vm = prepare::vm(&Wish {
-        kernel: args.kernel.clone(),
-        machine: args.machine.clone(),
-        emulation: !args.no_emulation,
-        consent,
-        out: args.out.clone(),
-        timeout: Duration::from_secs(args.timeout),
-    })?;
+    let mut vm =
+        prepare::vm(&args.kernel, args.machine.clone(), !args.no_emulation, consent, args.out.clone())?;
+    vm.timeout = Duration::from_secs(args.timeout);
     vm.memory_mib = args.memory;
     vm.kernel_args.clone_from(&args.append);
     vm.speed_changes.clone_from(&args.throttle);

@@ -4,7 +4,8 @@
 
 pub mod loads;
 
-use bias_vm::prepare::{self, Vm, Wish};
+use bias_vm::packages::Consent;
+use bias_vm::prepare::{self, Vm};
 use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, build};
 use serde_json::Value;
@@ -57,10 +58,9 @@ impl Scenario {
     }
 
     fn new(kernel: &str, machine: &str, minutes: u64, emulation: bool) -> Self {
-        let mut wish = Wish::new(kernel, Machine::parse(machine).unwrap());
-        wish.emulation = emulation;
-        wish.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
-        let mut vm = prepare::vm(&wish).unwrap();
+        let cpus = Machine::parse(machine).unwrap();
+        let mut vm = prepare::vm(kernel, cpus, emulation, Consent::Given, None).unwrap();
+        vm.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
         vm.keep_output = true;
         Scenario {
             vm,
