@@ -2,11 +2,6 @@
 //!
 //! This library prepares the host (packages, virtme-ng, kernels, the QEMU plugin, the guest module)
 //! and runs commands in the VM. `cargo xtask` is its command line, `tests/` holds its scenarios.
-//!
-//! The cache directory holds everything that the library downloads or builds outside this
-//! workspace. The name of an entry identifies its inputs, and an entry is renamed into place when
-//! it is complete. An interrupted run thus leaves no partial entry; see [`cache`]. A run writes its
-//! results to its output directory; see [`runner`].
 
 pub mod apt;
 pub mod build;

@@ -159,22 +159,19 @@ pub fn run_logged(step: &mut Step, command: &mut Command, log: &Path) -> Result<
         .append(true)
         .open(log)
         .with_context(|| format!("cannot write {}", log.display()))?;
-    let mut last = std::collections::VecDeque::with_capacity(LINES_SHOWN);
+    let mut lines = Vec::new();
     for line in BufReader::new(reader).split(b'\n') {
         let line = String::from_utf8_lossy(&line.context("cannot read a command's output")?).into_owned();
         writeln!(file, "{line}").with_context(|| format!("cannot write {}", log.display()))?;
         if !line.trim().is_empty() {
             step.note(&line);
-            if last.len() == LINES_SHOWN {
-                last.pop_front();
-            }
-            last.push_back(line);
+            lines.push(line);
         }
     }
     let status = child.wait().with_context(|| format!("cannot wait for {program}"))?;
     crate::interrupt::check()?;
     if !status.success() {
-        let tail: Vec<_> = last.into_iter().collect();
+        let tail = lines.split_off(lines.len().saturating_sub(LINES_SHOWN));
         bail!("{program} failed ({status}); its last lines (all in {}):\n{}", log.display(), tail.join("\n"));
     }
     Ok(())
