@@ -50,7 +50,6 @@ impl Page {
     /// this before QEMU starts.
     ///
     /// # Errors
-    ///
     /// [`PageError::Map`] if the file cannot be created, sized or mapped.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         let err = |e| PageError::Map(path.to_owned(), e);
@@ -64,7 +63,6 @@ impl Page {
     /// Map an existing file or PCI resource.
     ///
     /// # Errors
-    ///
     /// [`PageError::Map`] or [`PageError::TooShort`]. [`Page::check`] verifies separately that a
     /// plugin has set the page up.
     pub fn open(path: &Path) -> Result<Self, PageError> {
@@ -112,7 +110,6 @@ impl Page {
     /// Check that a plugin of this layout version has set the page up.
     ///
     /// # Errors
-    ///
     /// [`PageError::NotReady`] or [`PageError::WrongVersion`].
     pub fn check(&self) -> Result<(), PageError> {
         if self.header.magic.load(Ordering::Acquire) != MAGIC {
@@ -133,7 +130,6 @@ impl Page {
     /// throttling, penalties in cycles take longer and those in nanoseconds do not change.
     ///
     /// # Errors
-    ///
     /// [`PageError::NoSuchVcpu`].
     pub fn set_speed(&self, cpu: usize, mips_milli: u32) -> Result<(), PageError> {
         let n = self.nr_vcpus();

@@ -1,18 +1,15 @@
 //! Parser of the text that describes a machine.
 //!
 //! # Problem
-//!
 //! Scenarios, the demo, the command line and the plugin must use the same names for the same
 //! machines. A typing error must not lead to a strange measurement.
 //!
 //! # Approach
-//!
 //! A machine is a short text, `60:60:24:24,mem_ns=300`, or a preset, `2F2S,mem_ns=300`.
 //! [`Machine::parse`] is the only constructor. `Display` writes the text with the preset spelt out,
 //! and the plugin gets this form.
 //!
 //! # Invariants
-//!
 //! These are tested, most of them as properties.
 //!
 //! * Parsing the written form gives the same machine.
@@ -166,7 +163,6 @@ impl Machine {
     /// [`SPEC_HELP`] explains speeds and keys.
     ///
     /// # Errors
-    ///
     /// One line that names the part that is wrong.
     pub fn parse(text: &str) -> Result<Self> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));

@@ -24,7 +24,6 @@ pub(crate) fn milli(text: &str) -> Option<u32> {
 /// Return a speed in MIPS as MIPS/1000.
 ///
 /// # Errors
-///
 /// The text is not a number of at most three decimals, or outside the range that the message names.
 pub fn parse_mips(text: &str) -> Result<u32, SpecError> {
     milli(text).filter(|speed| (MIN_MIPS_MILLI..=MAX_MIPS_MILLI).contains(speed)).ok_or_else(|| {

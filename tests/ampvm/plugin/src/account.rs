@@ -1,12 +1,10 @@
 //! Conversion of events to modelled time and perf counters.
 //!
 //! # Problem
-//!
 //! Instructions and misses arrive in lumps, and speeds may change between two lumps. No event may
 //! be lost to rounding, and no counter may go back.
 //!
 //! # Approach
-//!
 //! Each lump is charged at the speed in force. The charges go to accumulators in millionths of a
 //! cycle and in picoseconds, and fractions are carried over. `ns * mips_milli` is a time in
 //! millionths of a cycle, exactly.
@@ -17,7 +15,6 @@
 //! as hardware counts them for each thread.
 //!
 //! # Invariants
-//!
 //! All of these are property-tested.
 //!
 //! * Every counter is monotonic.

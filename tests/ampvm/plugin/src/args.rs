@@ -21,7 +21,6 @@ pub struct Config {
 /// Parse the plugin's arguments for a guest with room for `slots` vCPUs.
 ///
 /// # Errors
-///
 /// One line that names the argument and the values that it accepts.
 pub fn parse<'a>(args: impl IntoIterator<Item = &'a str>, slots: usize) -> Result<Config, String> {
     let (mut mips, mut options, mut shm) = (None, String::new(), None);

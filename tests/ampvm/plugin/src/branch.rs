@@ -1,21 +1,18 @@
 //! Branch prediction: which user-space branches would have stalled a core.
 //!
 //! # Approach
-//!
 //! Conditional branches use gshare: two-bit counters, selected by the branch's address mixed with
 //! the outcomes of the last [`HISTORY_BITS`] branches. Indirect jumps and calls use their last
 //! target. Returns and direct jumps are always predicted. A return stack rarely errs, and a model
 //! of it would cost a callback per return.
 //!
 //! # Invariants
-//!
 //! Both are tested.
 //!
 //! * A branch that always goes the same way is missed only while its counters warm up.
 //! * Random outcomes are missed half of the time.
 //!
 //! # Limits
-//!
 //! The tables are not cleared on a context switch, and processes alias, as on many real cores.
 
 /// Number of outcomes in the history.

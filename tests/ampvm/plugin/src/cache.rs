@@ -1,24 +1,20 @@
 //! A set-associative cache with least-recently-used replacement, for one vCPU or several.
 //!
 //! # Problem
-//!
 //! The model must decide hit or miss for every user-space access, at low cost and from several host
 //! threads at once.
 //!
 //! # Approach
-//!
 //! Each set has a clock. Each way has a tag and the clock's value at its last use. A miss replaces
 //! the way with the oldest use. All fields are relaxed atomics, which compile to plain loads and
 //! stores on the host. There is no lock, so a vCPU thread that the host preempts never holds up the
 //! others.
 //!
 //! # Invariants
-//!
 //! With one thread, an access hits exactly if its tag is among the last `ways` distinct tags of its
 //! set (property-tested against a reference).
 //!
 //! # Limits
-//!
 //! Races on a shared cache are tolerated. Two misses at once may choose the same victim, and a
 //! clock tick may be lost. A line is then dropped early or kept a little longer, which costs one
 //! wrong result.

@@ -1,12 +1,10 @@
 //! Virtual time: how far each vCPU may run, and when the machine's time advances.
 //!
 //! # Problem
-//!
 //! Results must not depend on the host. The guest's clocks must follow the model, and the host may
 //! only affect how long a run takes.
 //!
 //! # Approach
-//!
 //! Time advances in quanta. Each running vCPU has a local time, which is the modelled time of the
 //! code that it executed. A vCPU runs while its local time is below [`Clock::limit`], then it
 //! waits. When all running vCPUs wait:
@@ -24,7 +22,6 @@
 //! local time.
 //!
 //! # Invariants
-//!
 //! All of these are property-tested.
 //!
 //! * No running vCPU is ahead of another one by more than a quantum plus its own last step.
@@ -34,7 +31,6 @@
 //! * No order of halts, wakeups and steps leads to a deadlock.
 //!
 //! # Limits
-//!
 //! Within a quantum the host decides the order in which vCPUs execute. An interrupt to a *running*
 //! vCPU can therefore arrive up to a quantum early or late.
 

@@ -2,13 +2,11 @@
 //! on.
 //!
 //! # Problem
-//!
 //! QEMU stops all vCPUs for its exclusive sections. The vCPU that asks for the section waits for
 //! all others to stop. If one of them waited here for the asking vCPU to advance, both would wait
 //! for ever.
 //!
 //! # Approach
-//!
 //! A wait ends after [`PATIENCE`]. The vCPU then executes one more block, and QEMU can stop it at
 //! the start of that block. The block counts in the vCPU's local time as usual.
 //!
@@ -18,7 +16,6 @@
 //! that poll. A host that delays the main loop thus makes no timer late.
 //!
 //! # Invariants
-//!
 //! Lock order: a thread takes QEMU's lock before this one. No function here takes QEMU's lock. A
 //! function that may open a quantum ends with [`Gate::release`].
 

@@ -2,12 +2,10 @@
 //! and stalls, and the machine its own virtual time.
 //!
 //! # Problem
-//!
 //! Schedulers need tests on unequal cores with stall counters, on any host, without KVM or a
 //! hardware PMU. The figures must be the same on every host.
 //!
 //! # Approach
-//!
 //! Count the events of each vCPU, convert them to time, and drive the guest's clocks from the sum.
 //! The host only affects how long a run takes. QEMU loads the library twice: as a preloaded
 //! library, so that it takes its clocks from here, and as a plugin.
@@ -16,14 +14,12 @@
 //! `cache`, `branch`, `numa` and `lines`.
 //!
 //! # Invariants
-//!
 //! * Counters only grow, also when a speed changes.
 //! * No clock goes back.
 //! * No code here panics once the plugin is installed, because a panic would end QEMU. Lookups on
 //!   hot paths are therefore total.
 //!
 //! # Limits
-//!
 //! `../README.md` lists what is not modelled, and has the figures.
 
 // Some items are used only by `qemu`, which the test binary lacks.

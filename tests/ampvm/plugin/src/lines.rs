@@ -1,12 +1,10 @@
 //! Holders of cache lines, and how often lines move between CPUs.
 //!
 //! # Problem
-//!
 //! The number of lines that CPUs take from each other depends on the order of their accesses.
 //! Within a quantum of virtual time the host decides that order.
 //!
 //! # Approach
-//!
 //! An access to a line that one CPU holds alone is one lookup in a table. Accesses to any other
 //! line are counted per vCPU, line and quantum. At the end of the quantum, the counts of all vCPUs
 //! are combined as if the accesses had come in random order. Each vCPU is charged the expected
@@ -31,7 +29,6 @@
 //! as those of a CPU without the line.
 //!
 //! # Invariants
-//!
 //! All of these are tested, the first and the last as properties.
 //!
 //! * The result does not depend on the order in which vCPUs report.
@@ -39,7 +36,6 @@
 //! * No CPU is charged for more transfers than it made accesses.
 //!
 //! # Limits
-//!
 //! Caches hold every line for ever here. Accesses that depend on each other within a quantum also
 //! count as random ones.
 

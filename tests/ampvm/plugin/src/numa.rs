@@ -1,26 +1,22 @@
 //! NUMA nodes: the node of an address, and the queue of requests at each node.
 //!
 //! # Problem
-//!
 //! A node serves a limited number of bytes per second to all CPUs together. The host decides in
 //! which order the vCPUs of a quantum execute. A queue that is updated at each request would favour
 //! the vCPUs that the host runs first.
 //!
 //! # Approach
-//!
 //! Requests are counted per quantum and vCPU. At the end of the quantum, a node's backlog is the
 //! work that it could not serve in that time. The vCPU with the most requests waits until the
 //! backlog is served, the others in proportion to their requests. Waiting vCPUs make no requests,
 //! so the backlog drains.
 //!
 //! # Invariants
-//!
 //! * Over many quanta no node serves more than its bandwidth (property-tested).
 //! * A node with less demand than bandwidth delays no vCPU by more than a quantum.
 //! * The result does not depend on the order of requests.
 //!
 //! # Limits
-//!
 //! A request waits from the end of the quantum on, not from the moment at which it was made.
 
 use ampvm_abi::LINE_BYTES;

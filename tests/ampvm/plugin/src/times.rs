@@ -2,14 +2,12 @@
 //! switch from one to the other.
 //!
 //! # Invariants
-//!
 //! Both are property-tested.
 //!
 //! * No sequence of switches makes the monotonic clock or the time stamp counter go back.
 //! * The time stamp counter runs at one rate.
 //!
 //! # Limits
-//!
 //! The guest's kernel expects that no CPU reads an earlier counter than another one has read. Hence
 //! a vCPU that is behind another one reads the latest counter that any vCPU has read. An interval
 //! that it measures is wrong by up to a quantum at either end.

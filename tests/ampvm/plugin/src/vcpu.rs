@@ -146,7 +146,6 @@ impl Machine {
     /// Return the state of vCPU `index`.
     ///
     /// # Safety
-    ///
     /// The caller must be on that vCPU's thread and must not use an earlier result any more.
     #[inline]
     #[allow(clippy::mut_from_ref)]

@@ -229,7 +229,6 @@ extern "C" fn translated(first: usize, second: usize) {
 /// Make a block's last instruction store its fall-through address if its outcome must be predicted.
 ///
 /// # Safety
-///
 /// `insn` must belong to the block that is being translated.
 unsafe fn mark_branch(insn: *mut q::qemu_plugin_insn, bytes: &[u8], pending: q::qemu_plugin_u64) {
     let flag = match decode::branch(bytes) {

@@ -41,7 +41,6 @@ pub unsafe extern "C" fn memory_access(
 /// is none.
 ///
 /// # Safety
-///
 /// The caller must be a memory callback and pass the access that it reports.
 unsafe fn physical(info: q::qemu_plugin_meminfo_t, vaddr: u64) -> u64 {
     // SAFETY: the caller keeps the same contract.

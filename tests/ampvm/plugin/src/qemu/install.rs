@@ -21,7 +21,6 @@ use crate::{args, host};
 /// line on stderr.
 ///
 /// # Safety
-///
 /// QEMU's contract: `info` is valid, and `argv` holds `argc` C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(

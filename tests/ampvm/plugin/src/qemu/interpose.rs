@@ -1,11 +1,9 @@
 //! Replacements for the libc functions from which QEMU takes its clocks.
 //!
 //! # Problem
-//!
 //! QEMU derives the guest's clocks from the host's.
 //!
 //! # Approach
-//!
 //! This library is preloaded, so QEMU calls the functions below instead of libc's. Threads other
 //! than vCPUs and the main loop get the same results as from libc.
 //!
@@ -22,7 +20,6 @@
 //! ([`super::devices`]).
 //!
 //! # Safety
-//!
 //! The caller of a function below must keep libc's contract for the function of this name.
 
 use std::ffi::{CStr, c_int, c_void};

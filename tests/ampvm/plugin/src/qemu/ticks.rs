@@ -1,18 +1,15 @@
 //! The guest's time stamp counter, in place of QEMU's function `cpu_get_ticks`.
 //!
 //! # Problem
-//!
 //! QEMU derives the counter from the host's, under a spin lock. While the host preempts the thread
 //! that holds the lock, every other vCPU that reads its counter spins. With more vCPUs than host
 //! CPUs that takes most of the host's time.
 //!
 //! # Approach
-//!
 //! QEMU calls the function directly, so no preloaded function replaces it. The installation writes
 //! a jump to [`guest_ticks`] over its first instructions, before any vCPU runs.
 //!
 //! # Limits
-//!
 //! The host must let a process change its own code. QEMU's code generator needs the same.
 
 use std::ffi::c_void;
