@@ -11,9 +11,14 @@ use anyhow::{Context as _, Result};
 use crate::guest;
 use crate::prepare::Vm;
 use crate::programs::write_script;
-use crate::run_directory::RunDirectory;
 use crate::tsc;
 
+/// The log of the guest's console, in the run's directory like the files that [`guest`] names.
+pub(crate) const CONSOLE: &str = "console.log";
+/// The log of virtme-run and QEMU.
+pub(crate) const LAUNCHER_LOG: &str = "launcher.log";
+/// The page that plugin, guest and host share.
+pub(crate) const SHARED: &str = "shared";
 /// Distance between two nodes in the guest's SLIT. A node's distance to itself is 10.
 const NUMA_DISTANCE: u32 = 20;
 /// The CPU model that virtme-run requests from QEMU without KVM.
@@ -52,21 +57,21 @@ const KERNEL_ARGS: &[&str] = &[
 ];
 
 impl Vm {
-    /// Fill the run's directory with the scripts that guest and host run.
-    pub(crate) fn prepare(&self, command: &[String]) -> Result<RunDirectory> {
+    /// Fill the run's private directory with the scripts that guest and host run. Return its path.
+    pub(crate) fn prepare(&self, command: &[String]) -> Result<PathBuf> {
         fs::create_dir_all(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
         let out = self.out.canonicalize().with_context(|| format!("cannot open {}", self.out.display()))?;
-        let run = RunDirectory { path: out.join(".vm") };
-        if run.path.exists() {
-            fs::remove_dir_all(&run.path).with_context(|| format!("cannot empty {}", run.path.display()))?;
+        let run = out.join(".vm");
+        if run.exists() {
+            fs::remove_dir_all(&run).with_context(|| format!("cannot empty {}", run.display()))?;
         }
-        fs::create_dir(&run.path).with_context(|| format!("cannot create {}", run.path.display()))?;
+        fs::create_dir(&run).with_context(|| format!("cannot create {}", run.display()))?;
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let path =
             |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         let emulator = self.emulator.as_ref();
         let variables = [
-            ("VM_RUN", path(Some(&run.path))),
+            ("VM_RUN", path(Some(&run))),
             ("OUT", path(Some(&out))),
             ("VM_CWD", path(Some(&cwd))),
             ("VM_CONFIG", path(self.kernel.config.as_deref())),
@@ -75,7 +80,7 @@ impl Vm {
             ("AMPCTL", path(emulator.map(|emulator| emulator.ampctl.as_path()))),
         ];
         let script = guest::script(&variables, command);
-        write_script(&run.path.join("guest.sh"), &script)?;
+        write_script(&run.join("guest.sh"), &script)?;
         // virtme-run forks QEMU. With this script QEMU dies with virtme-run, which dies with this
         // process. The script also preloads the plugin, because QEMU takes its clocks from it.
         let preload = emulator.map_or(String::new(), |emulator| {
@@ -84,21 +89,15 @@ impl Vm {
         });
         let qemu = guest::quote(&self.qemu.path.to_string_lossy());
         let text = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{qemu} \"$@\"\n");
-        write_script(&run.path.join("qemu"), &text)?;
+        write_script(&run.join("qemu"), &text)?;
         Ok(run)
     }
 
     /// Return the command that runs the VM. `scratch` is for temporary files, `stdout` and `stderr`
     /// are the sockets of [`crate::ports`].
-    pub(crate) fn launcher(
-        &self,
-        run: &RunDirectory,
-        scratch: &Path,
-        stdout: &str,
-        stderr: &str,
-    ) -> Result<Command> {
-        let out = run.path.parent().unwrap_or(Path::new("/"));
-        let script = run.path.join("guest.sh");
+    pub(crate) fn launcher(&self, run: &Path, scratch: &Path, stdout: &str, stderr: &str) -> Result<Command> {
+        let out = run.parent().unwrap_or(Path::new("/"));
+        let script = run.join("guest.sh");
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
         command.arg("--kimg").arg(&self.kernel.image);
@@ -111,7 +110,7 @@ impl Vm {
         command.env("TMPDIR", scratch);
         // The guest's console goes to standard error, which this process reads to detect panics.
         command.arg("--show-boot-console");
-        command.arg("--qemu-bin").arg(run.path.join("qemu"));
+        command.arg("--qemu-bin").arg(run.join("qemu"));
         command.arg("--rwdir").arg(out);
         command.arg("--cpus").arg(self.machine.smp_args());
         command.arg("--memory").arg(format!("{}M", self.memory_mib));
@@ -125,7 +124,7 @@ impl Vm {
             command.arg("-a").arg(word);
         }
         command.arg("--qemu-opts").args(self.qemu_args(run, stdout, stderr));
-        let log = fs::File::create(run.launcher_log()).context("cannot write in the output directory")?;
+        let log = fs::File::create(run.join(LAUNCHER_LOG)).context("cannot write in the output directory")?;
         command.stdin(Stdio::null()).stdout(log).stderr(Stdio::piped()).process_group(0);
         Ok(command)
     }
@@ -146,7 +145,7 @@ impl Vm {
         (0..nodes).flat_map(|k| ["--numa".to_string(), node(k)]).chain(distances).collect()
     }
 
-    fn qemu_args(&self, run: &RunDirectory, stdout: &str, stderr: &str) -> Vec<String> {
+    fn qemu_args(&self, run: &Path, stdout: &str, stderr: &str) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| args.extend([option.to_string(), value]);
         // virtme-run adds six such devices. By default each has 64 event files, and QEMU's main
@@ -164,7 +163,7 @@ impl Vm {
         if let Some(emulator) = &self.emulator {
             // The guest's date must not depend on the host either.
             add("-rtc", "base=utc,clock=vm".into());
-            let shared = comma(&run.shared());
+            let shared = comma(&run.join(SHARED));
             let changes: Vec<_> = self.speed_changes.iter().map(ToString::to_string).collect();
             let throttles = match changes.join("+") {
                 none if none.is_empty() => none,

@@ -17,7 +17,6 @@ pub mod prepare;
 pub mod process;
 pub mod programs;
 pub mod qemu;
-pub mod run_directory;
 pub mod runner;
 pub mod steps;
 pub mod tools;

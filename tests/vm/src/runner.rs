@@ -22,7 +22,8 @@
 //! The guest sees the host's `/` read-only. `/tmp`, `/run` and other directories of state are empty
 //! in the guest.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -32,12 +33,12 @@ use anyhow::{Context as _, Result};
 
 use crate::guest;
 use crate::interrupt;
+use crate::launch::{CONSOLE, LAUNCHER_LOG, SHARED};
 use crate::ports::{Port, Sink};
 use crate::prepare::Vm;
 use crate::process::Guest;
-use crate::run_directory::RunDirectory;
 use crate::steps::StatusLine;
-use crate::verdict::{Late, Verdict, judge};
+use crate::verdict::{Evidence, Late, Verdict, judge};
 
 /// Maximum number of boots per run. Only a failure of QEMU itself or of the boot causes another
 /// one.
@@ -109,7 +110,7 @@ impl Vm {
 
     fn run_once(&self, command: &[String]) -> Result<Outcome> {
         let run = self.prepare(command)?;
-        let page = self.emulator.is_some().then(|| Page::create(&run.shared())).transpose()?;
+        let page = self.emulator.is_some().then(|| Page::create(&run.join(SHARED))).transpose()?;
         let (out_sink, err_sink) =
             if self.keep_output { (Sink::Keep, Sink::Keep) } else { (Sink::Stdout, Sink::Stderr) };
         let line = Arc::new(StatusLine::default());
@@ -121,13 +122,13 @@ impl Vm {
             .tempdir()
             .context("cannot make a temporary directory")?;
         let launcher = self.launcher(&run, scratch.path(), &stdout.socket, &stderr.socket)?;
-        let mut guest = Guest::start(launcher, &run.console())?;
+        let mut guest = Guest::start(launcher, &run.join(CONSOLE))?;
         let watched = self.watch(&mut guest, &run, page.as_ref(), &line);
         line.wipe();
         drop(guest);
         let (stdout, stderr) = (stdout.finish(), stderr.finish());
         let watched = watched?;
-        let evidence = run.evidence(watched.late);
+        let evidence = evidence(&run, watched.late);
         Ok(Outcome {
             verdict: judge(&evidence),
             boot: watched.boot,
@@ -135,7 +136,7 @@ impl Vm {
             virtual_time: watched.virtual_time,
             stdout: String::from_utf8_lossy(&stdout).into_owned(),
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
-            console: run.console(),
+            console: run.join(CONSOLE),
             out: self.out.clone(),
             early_failure: evidence.early_failure(),
         })
@@ -146,7 +147,7 @@ impl Vm {
     fn watch(
         &self,
         guest: &mut Guest,
-        run: &RunDirectory,
+        run: &Path,
         page: Option<&Page>,
         line: &StatusLine,
     ) -> Result<Watched> {
@@ -163,12 +164,12 @@ impl Vm {
             interrupt::check()?;
             // Read this before the marks, because a guest that has ended leaves no further mark.
             let gone = guest.is_gone()?;
-            if started.is_none() && run.has(guest::STARTED) {
+            if started.is_none() && run.join(guest::STARTED).exists() {
                 started = Some(Instant::now());
                 started_virtual = virtual_time();
                 watched.boot = power_on.elapsed();
             }
-            if ended.is_none() && run.has(guest::EXIT_CODE) {
+            if ended.is_none() && run.join(guest::EXIT_CODE).exists() {
                 ended = Some(Instant::now());
                 watched.command = started.map(|start| start.elapsed()).unwrap_or_default();
                 watched.virtual_time = virtual_time().saturating_sub(started_virtual);
@@ -195,6 +196,21 @@ impl Vm {
             }
             std::thread::sleep(WATCH_PERIOD);
         }
+    }
+}
+
+/// Return what a run left behind in its directory.
+fn evidence(run: &Path, late: Option<Late>) -> Evidence {
+    // The guest writes these files, so they need not be UTF-8.
+    let text = |name| String::from_utf8_lossy(&fs::read(run.join(name)).unwrap_or_default()).into_owned();
+    Evidence {
+        started: run.join(guest::STARTED).exists(),
+        failed: text(guest::FAILED),
+        exit_code: text(guest::EXIT_CODE).trim().parse().ok(),
+        late,
+        console: text(CONSOLE),
+        launcher: text(LAUNCHER_LOG),
+        disk_full: nix::sys::statvfs::statvfs(run).is_ok_and(|disk| disk.blocks_available() == 0),
     }
 }
 
