@@ -43,17 +43,11 @@ pub enum Suites {
 }
 
 impl Suites {
-    fn name(self) -> &'static str {
+    /// Return the name of the private configuration, and the suites.
+    fn parts(self) -> (&'static str, &'static [&'static str]) {
         match self {
-            Self::Install => "install",
-            Self::Download => "download",
-        }
-    }
-
-    fn suites(self) -> &'static [&'static str] {
-        match self {
-            Self::Install => &["bookworm", "bookworm-backports"],
-            Self::Download => &["bookworm", "bookworm-backports", "trixie", "trixie-backports"],
+            Self::Install => ("install", &["bookworm", "bookworm-backports"]),
+            Self::Download => ("download", &["bookworm", "bookworm-backports", "trixie", "trixie-backports"]),
         }
     }
 }
@@ -83,7 +77,7 @@ impl Apt {
     /// # Errors
     /// The machine's sources name no Debian mirror, or the lists cannot be fetched.
     pub fn open(suites: Suites) -> Result<Self> {
-        let directory = cache::root()?.join("apt").join(suites.name());
+        let directory = cache::root()?.join("apt").join(suites.parts().0);
         for part in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(directory.join(part))
                 .with_context(|| format!("cannot create {}", directory.display()))?;
@@ -120,7 +114,7 @@ impl Apt {
 
     fn update(&self) -> Result<()> {
         let mut step =
-            Step::new(format!("fetching Debian's package lists ({})", self.suites.suites().join(", ")));
+            Step::new(format!("fetching Debian's package lists ({})", self.suites.parts().1.join(", ")));
         run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.directory.join("log"))
             .context("cannot fetch Debian's package lists; is the network up?")?;
         fs::write(self.stamp(), "").context("cannot write in the cache directory")?;
@@ -214,7 +208,7 @@ fn source_list(targets: &str, suites: Suites) -> Result<String> {
         bail!("apt's sources name no mirror of Debian 12 (bookworm main); add one to /etc/apt/sources.list");
     };
     let mut list = String::new();
-    for suite in suites.suites() {
+    for suite in suites.parts().1 {
         list += &format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
     }
     for extra in ["bookworm-updates", "bookworm-security"] {
