@@ -40,7 +40,6 @@ pub struct Events {
     pub insns: u64,
     /// Additional cycles of PAUSE and RDTSC, kernel and user.
     pub waits: u64,
-    /// Stalls by source.
     pub stalls: [u64; NR_STALLS],
 }
 
@@ -80,7 +79,6 @@ pub struct Account {
 }
 
 impl Account {
-    /// Return an account without events.
     pub fn new(spec: &VcpuSpec) -> Self {
         Self {
             seen: Events::default(),
@@ -176,7 +174,6 @@ impl Account {
         self.model_ps / 1000
     }
 
-    /// Return the events charged so far.
     pub fn events(&self) -> &Events {
         &self.seen
     }

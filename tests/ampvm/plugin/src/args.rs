@@ -5,16 +5,12 @@ use std::path::PathBuf;
 
 use ampvm_abi::{Machine, SpeedChange};
 
-/// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The machine to model.
     pub machine: Machine,
-    /// Path of the shared page.
     pub shm: PathBuf,
     /// Memory of each node in bytes; 0 for a machine with one node.
     pub node_bytes: u64,
-    /// Changes of vCPUs' speeds.
     pub throttles: Vec<SpeedChange>,
 }
 

@@ -35,7 +35,6 @@ struct Way {
     used: AtomicU32,
 }
 
-/// A cache; see the module.
 pub struct Cache {
     ways: usize,
     set_mask: u64,

@@ -45,7 +45,6 @@ pub enum State {
     Running,
 }
 
-/// A vCPU's state and its times.
 #[derive(Debug, Clone, Copy)]
 struct VcpuTime {
     state: State,
@@ -198,12 +197,10 @@ impl Clock {
         true
     }
 
-    /// Set the main loop's state.
     pub fn set_main(&mut self, main: MainLoop) {
         self.main = main;
     }
 
-    /// Return the main loop's state.
     pub fn main(&self) -> MainLoop {
         self.main
     }

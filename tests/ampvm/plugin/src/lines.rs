@@ -60,7 +60,6 @@ pub struct Lines {
 pub struct Use {
     /// Reads without a write directly after them.
     pub reads: u64,
-    /// Writes.
     pub writes: u64,
 }
 

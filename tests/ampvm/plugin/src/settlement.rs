@@ -12,7 +12,6 @@ use crate::numa::Nodes;
 pub struct Deeds {
     /// Lines requested from memory; see [`Nodes::request`].
     pub requests: u64,
-    /// Accesses to shared lines.
     pub uses: Vec<(u64, Use)>,
 }
 
@@ -35,7 +34,6 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// Return a settlement without actions and charges.
     pub fn new(vcpus: usize, threads_per_core: usize, nodes: Nodes) -> Self {
         let threads_per_core = threads_per_core.max(1);
         Self { threads_per_core, nodes, owed: vec![Owed::default(); vcpus], uses: Vec::new() }

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 pub struct Instant {
     /// CLOCK_MONOTONIC in ns.
     pub real_ns: i64,
-    /// The time stamp counter.
     pub tsc: u64,
 }
 
@@ -32,7 +31,6 @@ struct Counter {
     hz: u64,
 }
 
-/// The guest's clocks; see the module.
 #[derive(Default)]
 pub struct Times {
     /// The host's clocks when the plugin was installed.

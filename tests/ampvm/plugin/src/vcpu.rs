@@ -21,7 +21,6 @@ use crate::settlement::{Deeds, Owed};
 pub struct Local {
     /// Line of the last access. Another access to it, the most common hit, needs no lookup.
     pub last_line: u64,
-    /// Branch predictor.
     pub predictor: Predictor,
     /// Events so far. `insns` lags, because QEMU's inline counter holds the rest.
     pub events: Events,
@@ -30,7 +29,6 @@ pub struct Local {
     pub not_insns: u64,
     /// Lines requested from memory in this quantum; see [`Nodes::request`].
     pub requests: u64,
-    /// Accesses to shared lines in this quantum.
     pub shared: Shared,
     /// Transfers due but not charged yet, in thousandths; negative if more were charged than were
     /// due.
@@ -58,9 +56,7 @@ pub struct Vcpu {
     pub cpu: usize,
     /// Index of the caches of its core.
     pub core: usize,
-    /// Index of its last-level cache.
     pub llc: usize,
-    /// Index of its node.
     pub node: usize,
 }
 
@@ -68,9 +64,7 @@ pub struct Vcpu {
 // vCPU's thread.
 unsafe impl Sync for Vcpu {}
 
-/// State of the modelled machine.
 pub struct Machine {
-    /// The page shared with guest and host.
     pub page: Page,
     /// One per slot. The entry of an empty slot is never used.
     pub vcpus: Vec<Vcpu>,
@@ -80,11 +74,9 @@ pub struct Machine {
     pub l1: Vec<Cache>,
     /// Second-level caches, indexed by virtual and tagged by physical address, one per core.
     pub l2: Vec<Cache>,
-    /// Last-level caches.
     pub llc: Vec<Cache>,
     /// Assignment of addresses to nodes.
     pub map: Map,
-    /// The gate at which vCPUs wait for each other.
     pub gate: Gate,
     /// Speed changes to come, soonest last.
     throttles: Mutex<Vec<SpeedChange>>,

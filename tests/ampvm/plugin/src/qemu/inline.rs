@@ -20,7 +20,6 @@ pub const FULL: u64 = 1 << 16;
 /// State that generated code updates without a call; one per vCPU in QEMU's scoreboard.
 #[repr(C)]
 pub struct Inline {
-    /// The inline counter.
     pub budget: u64,
     /// Cycles of PAUSE and RDTSC since the start.
     pub waits: u64,

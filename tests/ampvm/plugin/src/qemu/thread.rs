@@ -12,7 +12,6 @@ use crate::times::Times;
 pub enum Role {
     /// A QEMU thread that does not use the guest's clocks.
     Other,
-    /// The main loop.
     Main,
     /// The thread of the vCPU with this index.
     Vcpu(u32),
