@@ -36,35 +36,21 @@ pub mod state {
 
 /// Number of perf events of the guest. Each is the counter of the same index.
 pub const NR_EVENTS: usize = 6;
-/// Names of the counters, in the order of [`Vcpu::counters`]:
-///
-/// * Instructions executed, kernel and user.
-/// * Cycles of modelled time: instructions, both kinds of stall, and the cycles that siblings took.
-///   They are those of the vCPU's own clock.
-/// * Stall cycles outside the core: last-level cache, memory, transfers and queues.
-/// * Stall cycles inside the core: branch misses, L1 misses that hit L2, PAUSE and RDTSC.
-/// * Accesses that missed the last-level cache (a count, not cycles).
-/// * Cache lines that came from another CPU (a count); zero unless the machine tracks transfers.
-/// * Mispredicted user-space branches.
-/// * Accesses that missed L1 and hit L2.
-/// * Accesses that missed L2 and hit the last-level cache.
-/// * Modelled busy time in ns since the model started, without idle time.
-/// * Last-level misses that another node's memory served.
-/// * Time in ns that last-level misses waited for their node's bandwidth, a part of the external
-///   stalls.
+/// Names of the counters, in the order of [`Vcpu::counters`]. Cycles are those of the vCPU's own
+/// clock.
 pub const COUNTERS: [&str; 12] = [
-    "instructions",
-    "cycles",
-    "stall_external",
-    "stall_internal",
-    "llc_misses",
-    "transfers",
-    "branch_misses",
-    "l2_hits",
-    "llc_hits",
-    "model_ns",
-    "remote_misses",
-    "queued_ns",
+    "instructions",   // kernel and user
+    "cycles",         // instructions, both kinds of stall, and the cycles that siblings took
+    "stall_external", // cycles outside the core: last-level cache, memory, transfers, queues
+    "stall_internal", // cycles inside it: branch misses, L1 misses that hit L2, PAUSE, RDTSC
+    "llc_misses",     // accesses that missed the last-level cache
+    "transfers",      // lines that came from another CPU; 0 unless the machine tracks them
+    "branch_misses",  // mispredicted user-space branches
+    "l2_hits",        // accesses that missed L1 and hit L2
+    "llc_hits",       // accesses that missed L2 and hit the last-level cache
+    "model_ns",       // modelled busy time since the model started, without idle time
+    "remote_misses",  // last-level misses that another node's memory served
+    "queued_ns",      // wait of last-level misses for bandwidth, a part of the external stalls
 ];
 
 /// Start of the page.

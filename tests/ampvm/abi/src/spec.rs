@@ -57,10 +57,8 @@ const STALLS: [(&str, Usual); NR_STALLS] = [
 ];
 /// Speed to which the default penalties apply [MIPS].
 const BASE_MIPS: f64 = 60.0;
-/// Default length of a quantum in instructions of the fastest CPU, and the range of that default in
-/// us.
+/// Default length of a quantum in instructions of the fastest CPU.
 const QUANTUM_INSNS: u32 = 12_000;
-const QUANTUM_US: std::ops::RangeInclusive<u32> = 20..=200;
 
 type Result<T> = std::result::Result<T, SpecError>;
 
@@ -178,7 +176,8 @@ impl Machine {
 
     fn build(text: String, mips: &[Option<u32>], options: &Options<'_>) -> Result<Self> {
         let fastest = mips.iter().flatten().copied().max().unwrap_or(MIN_SPEC_MIPS_MILLI);
-        let quantum_us = options.number("quantum_us", 1, 10_000)?;
+        let usual_us = (QUANTUM_INSNS * 1000 / fastest).clamp(20, 200);
+        let quantum_us = options.number("quantum_us", 1, 10_000)?.unwrap_or(usual_us);
         let nodes = options.number("nodes", 1, MAX_VCPUS as u32)?.unwrap_or(1) as usize;
         let sockets = options.number("sockets", 1, MAX_VCPUS as u32)?.map_or(nodes, |n| n as usize);
         let machine = Self {
@@ -194,7 +193,7 @@ impl Machine {
             smt_share_permille: share(options.get("smt_share").unwrap_or("0.62"))?,
             bandwidth_mb_s: options.number("bandwidth_mb_s", 0, 1_000_000)?.unwrap_or(0),
             transfers: options.penalties("transfer", 1)?.is_some(),
-            quantum_ns: 1000 * quantum_us.unwrap_or_else(|| default_quantum_us(fastest)),
+            quantum_ns: 1000 * quantum_us,
         };
         machine.check_topology()?;
         Ok(machine)
@@ -272,11 +271,6 @@ impl Usual {
             }
         }
     }
-}
-
-fn default_quantum_us(fastest_mips_milli: u32) -> u32 {
-    let us = u64::from(QUANTUM_INSNS) * 1000 / u64::from(fastest_mips_milli.max(1));
-    (us as u32).clamp(*QUANTUM_US.start(), *QUANTUM_US.end())
 }
 
 fn share(text: &str) -> Result<u32> {
