@@ -28,29 +28,20 @@ const CPU_MODEL: &str = "max";
 const MAX_PORTS: u32 = 3;
 
 /// Words on the guest kernel's command line.
-///
-/// | word | reason |
-/// |---|---|
-/// | `mitigations` | mitigations cost emulated instructions |
-/// | `tsc` | the TSC is the host's or derived from virtual time, and needs no watchdog |
-/// | `no_timer_check`, `psmouse.proto` | the timer check and the PS/2 probe take seconds |
-/// | `watchdog_thresh`, `rcu_cpu_stall_timeout` | the watchdogs must tolerate a slow host |
-/// | `random.trust_cpu` | the kernel need not collect entropy at boot |
-/// | `loglevel` | warnings reach the console |
 const KERNEL_ARGS: &[&str] = &[
     // While the kernel sizes PCI BARs, QEMU 10 sends accesses of other CPUs to wrong devices. A
     // lost write to the APIC stops a CPU's timer, and an assertion stops QEMU. The guest's script
     // starts the other CPUs after the boot. Kernels such as 7.3 thus have deadline servers on CPU 0
     // only.
     "maxcpus=1",
-    "mitigations=off",
-    "tsc=reliable",
-    "no_timer_check",
-    "psmouse.proto=exps",
-    "watchdog_thresh=30",
+    "mitigations=off",    // they cost emulated instructions
+    "tsc=reliable",       // it is the host's or derived from virtual time, and needs no watchdog
+    "no_timer_check",     // the timer check takes seconds
+    "psmouse.proto=exps", // the PS/2 probe takes seconds
+    "watchdog_thresh=30", // the watchdogs must tolerate a slow host
     "rcupdate.rcu_cpu_stall_timeout=100",
-    "random.trust_cpu=on",
-    "loglevel=5",
+    "random.trust_cpu=on", // the kernel need not collect entropy at boot
+    "loglevel=5",          // warnings reach the console
     // Debian's kernels would start with schedutil, the kernel that is built here with performance.
     // Comparisons need the same governor.
     "cpufreq.default_governor=performance",

@@ -34,10 +34,11 @@ fn sources() -> PathBuf {
     ampvm_directory().join("guest")
 }
 
-/// Return name and content of each file directly in `directory`, sorted by path, as parts of a
-/// cache key.
-fn contents(directory: &Path) -> Result<Vec<Vec<u8>>> {
-    let mut files: Vec<_> = fs::read_dir(directory)
+/// Return a cache key of `of` and of the module's sources: name and content of each file, sorted by
+/// path.
+fn key(of: &[&str]) -> Result<String> {
+    let directory = sources();
+    let mut files: Vec<_> = fs::read_dir(&directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|file| file.ok().map(|file| file.path()))
         .filter(|path| path.is_file())
@@ -48,11 +49,6 @@ fn contents(directory: &Path) -> Result<Vec<Vec<u8>>> {
         parts.push(file.file_name().unwrap_or_default().as_encoded_bytes().to_vec());
         parts.push(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
     }
-    Ok(parts)
-}
-
-fn key(of: &[&str]) -> Result<String> {
-    let mut parts = contents(&sources())?;
     parts.push(RECIPE.into());
     parts.extend(of.iter().map(|part| part.as_bytes().to_vec()));
     Ok(cache::key(&parts))

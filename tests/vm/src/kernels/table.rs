@@ -1,4 +1,5 @@
 //! The table of kernels: its format and its checks.
+#![allow(missing_docs, reason = "described in the table itself")]
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -15,7 +16,6 @@ pub struct Table {
 /// One kernel. The head of the file describes the fields.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "described in the table itself")]
 pub struct Entry {
     pub name: String,
     pub why: String,
@@ -25,7 +25,6 @@ pub struct Entry {
 /// Origin of a kernel: built from a source package, or Debian's own.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
-#[allow(missing_docs, reason = "described in the table itself")]
 pub enum Origin {
     Built { source: String },
     Debian { release: String, packages: Vec<String>, module: Headers },
@@ -34,7 +33,6 @@ pub enum Origin {
 /// Packages for the build of the guest's module, or the reason why it cannot be built.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "described in the table itself")]
 pub enum Headers {
     Packages(Vec<String>),
     Missing(String),
