@@ -23,7 +23,8 @@ pub(crate) const SHARED: &str = "shared";
 const NUMA_DISTANCE: u32 = 20;
 /// The CPU model that virtme-run requests from QEMU without KVM.
 const CPU_MODEL: &str = "max";
-
+/// The program virtme-run, for Python.
+const VIRTME_RUN: &str = "import sys; from virtme.commands.run import main; sys.exit(main())";
 /// Ports of a virtio-serial device. The first one is reserved for a console.
 const MAX_PORTS: u32 = 3;
 
@@ -90,7 +91,7 @@ impl Vm {
         let out = run.parent().unwrap_or(Path::new("/"));
         let script = run.join("guest.sh");
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.virtme_run);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.python).args(["-c", VIRTME_RUN]);
         command.arg("--kimg").arg(&self.kernel.image);
         command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
         match &self.virtiofsd {

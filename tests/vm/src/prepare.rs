@@ -21,8 +21,8 @@ const RUNS_KEPT: usize = 20;
 /// A VM that can run commands.
 #[derive(Clone, Debug)]
 pub struct Vm {
-    /// Path of the `virtme-run` program.
-    pub virtme_run: PathBuf,
+    /// Path of the Python interpreter that runs virtme-run.
+    pub python: PathBuf,
     /// The QEMU program.
     pub qemu: Qemu,
     /// The kernel.
@@ -68,7 +68,7 @@ pub fn vm(
     packages::ensure(consent)?;
     let kernel = kernels::ensure(kernel)?;
     Ok(Vm {
-        virtme_run: tools::virtme_run()?,
+        python: tools::virtme_python()?,
         qemu: qemu::find()?,
         virtiofsd: kernel.virtiofs.then(tools::virtiofsd_directory).transpose()?,
         kernel,

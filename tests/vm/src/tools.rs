@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::cache;
-use crate::programs::{find_program, first_line, write_script};
+use crate::programs::{find_program, first_line};
 use crate::steps::{Step, run_logged};
 
 /// The virtme-ng release that the runner requires. Its options and ports change between releases.
@@ -19,25 +19,14 @@ const NEXTEST: &str = "0.9.151";
 /// The virtiofsd release that is built if none is installed.
 const VIRTIOFSD: &str = "1.14.0";
 
-/// Return the `virtme-run` program, which runs in a private Python environment.
+/// Return the interpreter of a private Python environment with virtme-ng. Scripts in the
+/// environment's bin/ cannot serve, because they contain the temporary name of its directory.
 ///
 /// # Errors
 /// Python cannot create the environment, or the package index is unreachable.
-pub fn virtme_run() -> Result<PathBuf> {
+pub fn virtme_python() -> Result<PathBuf> {
     let directory = python_package("virtme-ng", VIRTME_NG, "which boots kernels on the host's files")?;
-    // The scripts in bin/ contain the directory's temporary name. This script starts the
-    // interpreter with the module instead, and Python finds the environment next to its own link.
-    let launcher = directory.join("virtme-run");
-    if !launcher.exists() {
-        let text = format!(
-            "#!/bin/sh\nexec '{}/bin/python3' -c 'import sys; from virtme.commands.run import main; sys.exit(main())' \"$@\"\n",
-            directory.display()
-        );
-        let fresh = directory.join(format!(".virtme-run-{}", std::process::id()));
-        write_script(&fresh, &text)?;
-        std::fs::rename(&fresh, &launcher).context("cannot write in the cache directory")?;
-    }
-    Ok(launcher)
+    Ok(directory.join("bin/python3"))
 }
 
 /// Return the clang-format program of the pinned release.

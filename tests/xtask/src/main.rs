@@ -57,7 +57,7 @@ fn refuse(error: &clap::Error) -> ! {
 fn set_up(consent: Consent) -> Result<i32> {
     packages::ensure(consent)?;
     bias_vm::qemu::find()?;
-    tools::virtme_run()?;
+    tools::virtme_python()?;
     tools::virtiofsd_directory()?;
     tools::nextest()?;
     eprintln!("xtask: this machine has what the project needs");
