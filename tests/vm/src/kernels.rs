@@ -1,14 +1,7 @@
 //! The kernels that the VM boots.
 //!
-//! # Approach
-//! One table, `tests/ampvm/kernel/kernels.toml`, lists them. Some entries are built from Debian's
-//! source package with a minimal configuration. The others are Debian's own binaries of the cloud
-//! flavour, which boot without modules because virtio and virtiofs are built in. Both are stored in
-//! the cache, under a key of their inputs.
-//!
-//! # Invariants
-//! A cached kernel is complete (see [`crate::cache`]). With a warm cache, [`ensure`] needs no
-//! network. Packages of later releases are only unpacked, never installed on the host.
+//! `tests/ampvm/kernel/kernels.toml` lists them and explains their origins. Both kinds are stored
+//! in [`crate::cache`]. With a warm cache, [`ensure`] needs no network.
 //!
 //! # Limits
 //! Only amd64 is supported. Debian's archive drops superseded binaries. The error then advises to

@@ -126,8 +126,7 @@ impl Page {
         (self.header.nr_vcpus.load(Ordering::Relaxed) as usize).min(MAX_VCPUS)
     }
 
-    /// Cap the speed of vCPU `cpu` in MIPS/1000 from its next quantum on. As under thermal
-    /// throttling, penalties in cycles take longer and those in nanoseconds do not change.
+    /// Cap the speed of vCPU `cpu` in MIPS/1000 from its next quantum on.
     ///
     /// # Errors
     /// [`PageError::NoSuchVcpu`].

@@ -5,7 +5,6 @@
 //! machines. A typing error must not lead to a strange measurement.
 //!
 //! # Approach
-//! A machine is a short text, `60:60:24:24,mem_ns=300`, or a preset, `2F2S,mem_ns=300`.
 //! [`Machine::parse`] is the only constructor. `Display` writes the text with the preset spelt out,
 //! and the plugin gets this form.
 //!

@@ -9,10 +9,9 @@
 //! cycle and in picoseconds, and fractions are carried over. `ns * mips_milli` is a time in
 //! millionths of a cycle, exactly.
 //!
-//! When a speed changes, a [`Penalty`] in cycles changes its length with the core's clock, and a
-//! penalty in ns keeps its length. A vCPU whose SMT siblings run executes at a share of its speed,
-//! while penalties in ns keep their length. Its cycles are those of the core's clock while it runs,
-//! as hardware counts them for each thread.
+//! A vCPU whose SMT siblings run executes at a share of its speed, while penalties in ns keep their
+//! length. Its cycles are those of the core's clock while it runs, as hardware counts them for each
+//! thread.
 //!
 //! # Invariants
 //! All of these are property-tested.

@@ -29,10 +29,6 @@
 //! * A timer fires when it is due if the main loop knows it at the start of a quantum. Any other
 //!   timer fires at most one quantum late.
 //! * No order of halts, wakeups and steps leads to a deadlock.
-//!
-//! # Limits
-//! Within a quantum the host decides the order in which vCPUs execute. An interrupt to a *running*
-//! vCPU can therefore arrive up to a quantum early or late.
 
 /// Scheduling state of a vCPU, as far as time depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

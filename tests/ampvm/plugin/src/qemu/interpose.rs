@@ -1,9 +1,5 @@
 //! Replacements for the libc functions from which QEMU takes its clocks.
 //!
-//! # Problem
-//! QEMU derives the guest's clocks from the host's.
-//!
-//! # Approach
 //! This library is preloaded, so QEMU calls the functions below instead of libc's. Threads other
 //! than vCPUs and the main loop get the same results as from libc.
 //!
