@@ -14,7 +14,6 @@ mod launch;
 pub mod packages;
 pub mod ports;
 pub mod prepare;
-pub mod process;
 pub mod programs;
 pub mod qemu;
 pub mod runner;

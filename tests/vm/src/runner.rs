@@ -22,21 +22,24 @@
 //! The guest sees the host's `/` read-only. `/tmp`, `/run` and other directories of state are empty
 //! in the guest.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ampvm_abi::Page;
 use anyhow::{Context as _, Result};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use crate::guest;
 use crate::interrupt;
 use crate::launch::{CONSOLE, LAUNCHER_LOG, SHARED};
 use crate::ports::{Port, Sink};
 use crate::prepare::Vm;
-use crate::process::Guest;
 use crate::steps::StatusLine;
 use crate::verdict::{Evidence, Late, Verdict, judge};
 
@@ -195,6 +198,53 @@ impl Vm {
                 line.show(&pace(virtual_time().saturating_sub(started_virtual), start.elapsed()));
             }
             std::thread::sleep(WATCH_PERIOD);
+        }
+    }
+}
+
+/// The process group of virtme-run and QEMU, which is killed when this value is dropped.
+struct Guest {
+    child: Child,
+    console: Option<JoinHandle<()>>,
+}
+
+impl Guest {
+    /// Start virtme-run, and copy its standard error, which is the guest's console, to the file
+    /// `console`.
+    fn start(mut command: Command, console: &Path) -> Result<Self> {
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
+        let mut file = File::create(console).context("cannot write in the output directory")?;
+        // Use a pipe and a copy instead of the file itself, because QEMU would truncate the file
+        // that virtme-run writes.
+        let copier = child.stderr.take().map(|mut from| {
+            std::thread::spawn(move || {
+                // A full disk must not end QEMU, which fails if its console has no reader.
+                if std::io::copy(&mut from, &mut file).is_err() {
+                    let _ = std::io::copy(&mut from, &mut std::io::sink());
+                }
+            })
+        });
+        Ok(Self { child, console: copier })
+    }
+
+    /// Return true if virtme-run has ended.
+    fn is_gone(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("cannot watch virtme-run")?.is_some())
+    }
+}
+
+impl Drop for Guest {
+    /// Kill the whole group and reap its leader. The group outlives its leader while QEMU runs, so
+    /// the signal is sent in any case.
+    fn drop(&mut self) {
+        if let Ok(id) = i32::try_from(self.child.id()) {
+            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+        if let Some(console) = self.console.take() {
+            let _ = console.join();
         }
     }
 }
