@@ -268,7 +268,7 @@ __noinline int announce_to(s32 cpu, s32 pid)
 	cctx = cpu_ctx_of(cpu);
 	awaits = READ_ONCE(cctx->awaits);
 	if ((!awaits || __sync_val_compare_and_swap(&cctx->awaits, awaits, 0) == awaits) &&
-	    announce_arrival(cctx, pid))
+	    (arrives_at_once(cpu, cctx) || announce_arrival(cctx, pid)))
 		return cpu;
 	/* The CPU has lost its idle mark. It needs a kick if none arrives. */
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
