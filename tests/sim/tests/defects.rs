@@ -51,6 +51,15 @@ fn a_cpu_that_idles_during_the_insertion_is_woken() {
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
+/// A real-time task takes the CPU of a task. Just before that task is queued, the idle CPU finds the
+/// DSQ empty, and has no idle mark yet. No CPU ticks with a task of scx_bias until the real-time task
+/// sleeps.
+#[test]
+fn a_cpu_that_idles_while_a_real_time_task_drives_one_off_is_woken() {
+    let case = Case::parse(include_str!("../cases/real_time_beside_idle.json")).unwrap();
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+}
+
 /// A task pinned to CPU 3 wakes while that CPU is offline. Just before, a task wakes that is pinned
 /// to CPU 4. That leaves the idle mark of CPU 4, which was picked for the first task, too. It would
 /// wait for a tick while CPU 1 idles.
