@@ -17,6 +17,7 @@ pub mod daemon;
 pub mod ejections;
 pub mod failure;
 pub mod figures;
+mod kernel;
 pub mod loops;
 
 pub mod optin;

@@ -2,14 +2,17 @@
 //! scope and machine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::CapacityTable;
 
 use crate::bpf::{cgroup_events, cost_table, counting};
 use crate::failure::Failure;
+use crate::kernel;
 use crate::options::RunOptions;
 use crate::skel::{OpenBpfSkel, types};
+use scx_utils::compat::read_enum;
 
 /// Write all of it. `counting` is true if any counter is read.
 ///
@@ -86,6 +89,11 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
     // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
     // from the scheduler unless the flag is set.
     ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
+    // Before 6.15 the kernel says that cpu.weight does not count, unless this flag is set. Later
+    // kernels say that the flag is obsolete.
+    if kernel::release(Path::new("/")).is_some_and(|release| kernel::is_before(&release, (6, 15))) {
+        ops.flags |= read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
+    }
     if !partial {
         return Ok(());
     }

@@ -14,6 +14,7 @@ use crate::cpulist;
 use crate::ejections;
 use crate::failure::{Exit, Failure};
 use crate::figures;
+use crate::kernel;
 use crate::optin::journal;
 use crate::optin::quota::Quotas;
 use crate::pmu::survey::survey;
@@ -163,7 +164,7 @@ impl ExaminedRoot {
     }
 
     fn release(&self) -> String {
-        self.text("proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned())
+        kernel::release(&self.root).unwrap_or_else(|| "unknown".to_owned())
     }
 
     fn sched_ext(&self) -> Finding {
@@ -173,7 +174,7 @@ impl ExaminedRoot {
         }
         let (found, remedy) = if !self.root.join("sys/kernel").is_dir() {
             ("sysfs is not mounted".to_owned(), "mount it on /sys")
-        } else if version(&release).is_some_and(|version| version < (6, 12)) {
+        } else if kernel::is_before(&release, (6, 12)) {
             (
                 format!("kernel {release} is older than sched_ext"),
                 "boot 6.12 or later, built with CONFIG_SCHED_CLASS_EXT",
@@ -327,12 +328,6 @@ impl ExaminedRoot {
             }
         }
     }
-}
-
-/// Return major and minor version of a kernel release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
