@@ -56,7 +56,7 @@ static __always_inline void kick_idle_cpus(s32 self)
 
 		if (llc_of(cpu) != llc_of(self))
 			continue;
-		/* Even a CPU that is busy now may idle when the kick arrives. */
+		/* A CPU that is busy now may idle when the kick arrives. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		if (++kicks == MAX_IDLE_KICKS)
 			break;

@@ -51,9 +51,8 @@ fn a_cpu_that_idles_during_the_insertion_is_woken() {
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
-/// A real-time task takes the CPU of a task. Just before that task is queued, the idle CPU finds the
-/// DSQ empty, and has no idle mark yet. No CPU ticks with a task of scx_bias until the real-time task
-/// sleeps.
+/// A real-time task takes the CPU of a task. Just before that task is queued, the idle CPU finds
+/// the DSQ empty, and has no idle mark yet. No CPU ticks with a task of scx_bias until then.
 #[test]
 fn a_cpu_that_idles_while_a_real_time_task_drives_one_off_is_woken() {
     let case = Case::parse(include_str!("../cases/real_time_beside_idle.json")).unwrap();

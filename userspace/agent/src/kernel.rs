@@ -10,7 +10,7 @@ pub fn release(root: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Return true if `release` names a version before `than` (major and minor); false if it names none.
+/// Return true if `release` names a version before `than` (major and minor).
 #[must_use]
 pub fn is_before(release: &str, than: (u32, u32)) -> bool {
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
