@@ -68,6 +68,17 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 }
 
 /*
+ * Return true if the task that a kthread preempts on @cpu is the next one there
+ * after the kthread, which is in the local DSQ: no other task waits for @cpu or
+ * is on its way.
+ */
+static __always_inline bool waits_for_kthread(s32 cpu, const struct cpu_ctx *cctx)
+{
+	return cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx) &&
+	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 1 && !task_arrives(cctx);
+}
+
+/*
  * Keep @p, the last task of @cpu, there. The CPU is about to idle and does not
  * check its local DSQ again without a kick.
  */

@@ -156,6 +156,34 @@ fn a_cpu_takes_no_other_task_before_the_one_on_its_way() {
     }
 }
 
+/// A kthread preempts a busy task while another one is on its way to the same CPU, or already in
+/// its local DSQ. The first task stayed there for the kthread and then waited for the other one
+/// until a tick, although CPUs idled.
+#[test]
+fn a_task_that_a_kthread_preempts_does_not_wait_for_another() {
+    for seed in [143, 771] {
+        let mut case = servers(seed);
+        case.irq_ns = (100, 50_000);
+        let rng = Rng::new(seed + 7);
+        let periodic =
+            |work_ns| Program::periodic(stacks::COMPUTE, work_ns, rng.within(1_000_000, 20_000_000));
+        for cpu in 0..4 {
+            let kthread = TaskSpec::new(periodic(15_000)).on(cpu).within([cpu]);
+            case.tasks.push(TaskSpec { kthread: true, ..kthread });
+        }
+        case.tasks.extend(
+            [(30_000, 0), (100_000, 2)].map(|(work_ns, cpu)| TaskSpec::new(periodic(work_ns)).on(cpu)),
+        );
+        let bursts = (0..60).map(|_| {
+            let (cpu, at_ns, ns) =
+                (rng.below(4) as usize, rng.below(3_000_000_000), rng.within(3_000, 60_000));
+            Disturb { at_ns, what: Disturbance::RealTime { cpu, ns } }
+        });
+        case.disturbances = bursts.collect();
+        leaves_no_gap(seed, case);
+    }
+}
+
 /// A task draws a frame of 6 ms every 16.7 ms beside four or five busy tasks. While no task waits,
 /// the global vtime is that of the task that lags most. The wakee was compared with it only, waited
 /// for a tick although the task of another CPU was far ahead, and then took 15 ms on a slow CPU.
