@@ -177,7 +177,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_rate : cctx->run_rate);
 	share_work(cpu, work_ns);
-	weight = effective_weight(p, true);
+	weight = effective_weight(p, ran_ns);
 	vtime = p->scx.dsq_vtime + bias_charge(work_ns, weight);
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;

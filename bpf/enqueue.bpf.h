@@ -50,7 +50,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 		    bias_wakeup_vtime(p->scx.dsq_vtime, now, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
 	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + lead, vtime)) {
-		u64 ahead = bias_ahead_ns(slice_ns, effective_weight(p, false));
+		u64 ahead = bias_ahead_ns(slice_ns, effective_weight(p, 0));
 		u64 latest = bias_queue_vtime(vtime, now, ahead > lead ? ahead : lead);
 
 		if (!wakeup && latest != vtime)

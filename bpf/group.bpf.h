@@ -24,7 +24,7 @@
  *
  * The kernel does not report a changed group weight. So each charge of a task
  * compares what its groups count in their parents with the groups' weights, and
- * corrects the parents' sums.
+ * corrects the parents' sums. It charges their quotas as well (quota.bpf.h).
  *
  * Invariants
  * Tasks of the root group cost no atomics. A group's active weight returns to
@@ -35,12 +35,13 @@
  * Groups beyond MAX_GROUPS share the weight of one group (statistics:
  * groups_ignored). A task more than MAX_LEVELS levels deep has the least
  * possible weight. Sums are read without a lock, so a share is off during a
- * race, but not longer. cpu.max is not enforced.
+ * race, but not longer.
  */
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
 
 #include "access.bpf.h"
+#include "quota.bpf.h"
 
 /* Levels that are walked inline; deeper ones cost another call. */
 #define NEAR_LEVELS 4
@@ -177,10 +178,10 @@ static __always_inline void count_again(struct group_ctx *group, struct task_gro
 }
 
 /*
- * Scale the walk's weight by its level and go up. Return false at the top.
- * @runs is true if the task runs.
+ * Scale the walk's weight by its level and go up. Return false at the top. If
+ * the task runs, @ran_ns is what it is charged, else 0.
  */
-static __always_inline bool scale_level(struct group_walk *walk, bool runs)
+static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 {
 	struct group_ctx *group;
 	u32 id, weight;
@@ -191,20 +192,24 @@ static __always_inline bool scale_level(struct group_walk *walk, bool runs)
 	group = &groups[bounded(id, MAX_GROUPS)];
 	weight = weight_above(walk->tg, id);
 	counted = READ_ONCE(group->counted);
-	if (runs && counted != weight && id != OTHER_GROUPS)
-		count_again(group, walk->tg, counted, weight);
+	if (ran_ns && id != OTHER_GROUPS) {
+		if (counted != weight)
+			count_again(group, walk->tg, counted, weight);
+		if (has_quota(walk->tg))
+			charge_quota(group, walk->tg, ran_ns);
+	}
 	walk->weight = bias_group_weight(walk->weight, weight, group->active);
 	step_up(walk, id);
 	return true;
 }
 
-static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, bool runs)
+static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, u64 ran_ns)
 {
 	struct group_walk walk = {.tg = tg, .weight = weight};
 	u32 level;
 
 	bpf_for(level, NEAR_LEVELS, MAX_LEVELS) {
-		if (!scale_level(&walk, runs))
+		if (!scale_level(&walk, ran_ns))
 			return walk.weight;
 	}
 	return 1;
@@ -212,18 +217,19 @@ static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, bool r
 
 /*
  * Return the weight of @p seen from the top of the tree, in units of 1 /
- * 2^BIAS_WEIGHT_SHIFT. If @p @runs, correct the sums above its groups.
+ * 2^BIAS_WEIGHT_SHIFT. If @p ran for @ran_ns, correct the sums above its groups
+ * and charge their quotas.
  */
-static __always_inline u32 effective_weight(const struct task_struct *p, bool runs)
+static __always_inline u32 effective_weight(const struct task_struct *p, u64 ran_ns)
 {
 	struct group_walk walk = {.tg = group_of(p), .weight = p->scx.weight << BIAS_WEIGHT_SHIFT};
 
 #pragma unroll
 	for (int level = 0; level < NEAR_LEVELS; level++) {
-		if (!scale_level(&walk, runs))
+		if (!scale_level(&walk, ran_ns))
 			return walk.weight;
 	}
-	return scale_far_levels(walk.tg, walk.weight, runs);
+	return scale_far_levels(walk.tg, walk.weight, ran_ns);
 }
 
 #endif

@@ -18,7 +18,8 @@
  *			speedup decides its DSQ (classify.bpf.h) and its swaps.
  *	charging	vtime counts work, not time: 10 ms on a CPU of 0.4
  *			speed cost 4 ms (account.bpf.h). nice and cpu.weight
- *			scale it (group.bpf.h).
+ *			scale it (group.bpf.h). cpu.max stops tasks of a
+ *			cgroup that has run enough (throttle.bpf.h).
  *
  * If only some cgroups are opted in, there are two modes. Either this scheduler
  * runs only their threads, and the agent gets an event when a thread enters or
@@ -50,6 +51,7 @@
 #include "report.bpf.h"
 #include "swap.bpf.h"
 #include "table.bpf.h"
+#include "throttle.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -58,7 +60,8 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
 	bool sync = (wake_flags & SCX_WAKE_SYNC) && !waker_is_foreign();
 
-	if (is_pinned(p))
+	/* ops.enqueue parks a throttled task. */
+	if (is_pinned(p) || is_throttled(p))
 		return prev_cpu;
 	if (sync)
 		note_sync(cpu_ctx_of(this_cpu));
@@ -86,6 +89,8 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, again = enq_flags & SCX_ENQ_REENQ;
 
 	forget_arrival(p, cctx);
+	if (park(p, cpu, enq_flags))
+		return;
 	if (!wakeup && !again && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
 		return;
 	follow_partition(p);
@@ -169,6 +174,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	u64 vtime;
 	bool moves;
 
+	unpark_in_dispatch();
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/* The kick for a task may come before it: dispatch again. */
 		if (task_arrives(cctx)) {
@@ -184,6 +190,10 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	account(prev, cpu, cctx);
+	if (is_throttled(prev)) {
+		take_next(cpu);
+		return; /* no slice: ops.enqueue parks @prev */
+	}
 	moves = cctx->move_to && move_holds(prev, cpu, cctx);
 	if (task_arrives(cctx))
 		return; /* no slice: ops.enqueue sends @prev away */
@@ -285,7 +295,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 		wake_better(p, cpu);
 	note_resident(cctx);
 	cctx->run_flags |= RUN_TICKED;
-	if (makes_way(p, cpu, cctx))
+	if (is_throttled(p) || makes_way(p, cpu, cctx))
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -296,7 +306,8 @@ void BPF_STRUCT_OPS(bias_runnable, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	group_count(p, false);
+	if (!was_parked(p))
+		group_count(p, false);
 	/* A kthread that was queued may leave without having run. */
 	if (p->flags & PF_KTHREAD)
 		WRITE_ONCE(cpu_ctx_of(scx_bpf_task_cpu(p))->kthread_waiting, 0);
@@ -376,7 +387,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
 		if (err)
 			return err;
 	}
-	return 0;
+	return init_throttling();
 }
 
 void BPF_STRUCT_OPS(bias_exit, struct scx_exit_info *ei)

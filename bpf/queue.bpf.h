@@ -142,6 +142,22 @@ static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 }
 
 /*
+ * Note that a task joins shared DSQ @queue, and start the DSQ's clock at @vtime
+ * if no task waits there. Return the number of tasks that wait, approximately.
+ */
+static __always_inline s32 note_joins(u32 queue, u64 vtime)
+{
+	u32 llc = queue_llc(queue);
+	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(queue_dsq(queue)) : 0;
+
+	write_if_changed(&llc_ctx_of(llc)->used[queue_class(queue)], 1);
+	set_waiting(llc, 1);
+	if (waiting <= 0)
+		WRITE_ONCE(*taken_vtime_of(queue), vtime);
+	return waiting > 0 ? waiting : 0;
+}
+
+/*
  * Insert @p of @cpu by vtime into the shared DSQ that it joins, and make sure
  * that a CPU checks it.
  */
@@ -149,17 +165,12 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 {
 	struct task_ctx *tctx = task_ctx_of(p);
 	u32 queue = queue_of(p, tctx, llc_of(cpu)), llc = queue_llc(queue);
-	u64 dsq = queue_dsq(queue);
-	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(dsq) : 0;
-	s32 idle;
+	s32 waiting, idle;
 
-	write_if_changed(&llc_ctx_of(llc)->used[queue_class(queue)], 1);
-	set_waiting(llc, 1);
 	vtime = vtime_in(tctx, queue, vtime);
-	/* Start the DSQ's clock. A wakee may lag by a slice. */
-	if (waiting <= 0)
-		WRITE_ONCE(*taken_vtime_of(queue), enq_flags & SCX_ENQ_WAKEUP ? vtime + slice_ns : vtime);
-	scx_bpf_dsq_insert_vtime(p, dsq, slice_for(waiting > 0 ? waiting : 0, nr_cpus / nr_llcs), vtime,
+	/* A wakee may lag by a slice. */
+	waiting = note_joins(queue, enq_flags & SCX_ENQ_WAKEUP ? vtime + slice_ns : vtime);
+	scx_bpf_dsq_insert_vtime(p, queue_dsq(queue), slice_for(waiting, nr_cpus / nr_llcs), vtime,
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*

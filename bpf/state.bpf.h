@@ -300,6 +300,8 @@ struct task_ctx {
 	u32 queue;		   /* 1 + index of its last DSQ */
 	u64 partition;		   /* its last partition, see partition.bpf.h */
 	u64 partition_lead_ns;	   /* lead of that partition then */
+	u64 parked_ns;		   /* since when it is parked */
+	u32 parked;		   /* it waits for its quota */
 };
 
 struct {
@@ -358,17 +360,43 @@ struct partition {
 struct partition partitions[NR_PARTITIONS];
 
 /*
- * Runnable weight in a cgroup, see group.bpf.h. The index is the cgroup's css
- * id. Entries 0 and 1 are unused.
+ * Runnable weight in a cgroup, see group.bpf.h, and its use of its quota, see
+ * quota.bpf.h. The index is the cgroup's css id. Entries 0 and 1 are unused.
  */
 #define MAX_GROUPS 16384
 
 struct group_ctx {
 	s64 active;  /* weights of its runnable tasks and active children */
 	u64 counted; /* its own weight in the parent's active sum */
+
+	u64 period_start_ns;	/* when the current period began */
+	s64 used_ns;		/* run time minus what was granted */
+	u64 throttled_until_ns; /* it must not run before */
 };
 
 struct group_ctx groups[MAX_GROUPS];
+
+/* 1 once a task of a cgroup with a quota has run. */
+u32 quotas_seen __attribute__((aligned(BIAS_CACHE_LINE)));
+/* Tasks that wait for their quota, see throttle.bpf.h. */
+s64 nr_parked __attribute__((aligned(BIAS_CACHE_LINE)));
+/* When the timer for them fires, 0 if it is not armed. */
+u64 unpark_at_ns;
+/* 1 if it has fired, until a CPU looks for those that are due. */
+u32 unpark_now;
+/* The CPU that the timer kicked last. */
+u32 unpark_cpu;
+
+struct unpark_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct unpark_timer);
+} unpark_timer SEC(".maps");
 
 /*
  * Followed cgroups by id, with enum bias_follow as value, and events for the

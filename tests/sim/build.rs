@@ -33,7 +33,7 @@ fn bind(unit: &Path, include: &Path, bpf: &Path, out: &Path) -> Result<()> {
         .header_contents("bindings.h", "#include \"unit.h\"\n#include <scx/common.bpf.h>\n#define const\n#include \"state.bpf.h\"\n")
         .clang_args([unit, include, bpf].map(|directory| format!("-I{}", directory.display())))
         .clang_arg("-std=gnu11")
-        .allowlist_type("sim_.*|task_struct|task_group|cgroup|css_set|kernfs_node|cpumask|bpf_cpumask|cpu_ctx|group_ctx|llc_ctx|slow_list|scx_.*|sched_ext_ops|run_flags|bias_stat|bpf_map_type|bias_.*")
+        .allowlist_type("sim_.*|bpf_timer.*|task_struct|task_group|cgroup|css_set|kernfs_node|cpumask|bpf_cpumask|cpu_ctx|group_ctx|llc_ctx|slow_list|scx_.*|sched_ext_ops|run_flags|bias_stat|bpf_map_type|bias_.*")
         .allowlist_var("BPF_LOCAL_.*|SCX_.*|PF_.*|SIM_.*|BIAS_.*|BPF_MAP_TYPE_.*|bpf_map_type.*|RUN_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)

@@ -165,6 +165,8 @@ enum bias_stat {
 	BIAS_STAT_SWAP_LATE,
 	/* tasks put back after a higher scheduling class took their CPU */
 	BIAS_STAT_RELEASED,
+	/* tasks held back because cpu.max of their cgroup is used up */
+	BIAS_STAT_THROTTLED,
 	BIAS_NR_STATS,
 };
 

@@ -25,6 +25,7 @@ enum bias_class {
 enum bias_dsq_kind {
 	BIAS_DSQ_SHARED = 1, /* one per (LLC, class), by vtime */
 	BIAS_DSQ_PINNED = 2, /* one per CPU, for pinned tasks, by vtime */
+	BIAS_DSQ_PARKED = 3, /* one, for throttled tasks, as they come */
 };
 
 #define BIAS_DSQ_KIND_SHIFT 28
@@ -43,7 +44,13 @@ static inline u64 bias_dsq_pinned(u32 cpu)
 	return ((u64)BIAS_DSQ_PINNED << BIAS_DSQ_KIND_SHIFT) | (cpu & BIAS_DSQ_INDEX_MASK);
 }
 
-_Static_assert(BIAS_DSQ_PINNED < 16, "the kind of a queue must fit its bits");
+/* Return the id of the DSQ of throttled tasks. */
+static inline u64 bias_dsq_parked(void)
+{
+	return (u64)BIAS_DSQ_PARKED << BIAS_DSQ_KIND_SHIFT;
+}
+
+_Static_assert(BIAS_DSQ_PARKED < 16, "the kind of a queue must fit its bits");
 _Static_assert((u64)BIAS_DSQ_SHARED << BIAS_DSQ_KIND_SHIFT != (u64)BIAS_DSQ_PINNED << BIAS_DSQ_KIND_SHIFT,
 	       "kinds of queues must not overlap");
 

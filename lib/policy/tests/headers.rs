@@ -301,7 +301,9 @@ proptest! {
         let fast = c!(bias_dsq_shared(llc, BIAS_FAST));
         let slow = c!(bias_dsq_shared(other, BIAS_SLOW));
         let pinned = c!(bias_dsq_pinned(cpu));
+        let parked = c!(bias_dsq_parked());
         prop_assert!(fast != slow && fast != pinned && slow != pinned);
+        prop_assert!(![fast, slow, pinned].contains(&parked));
         prop_assert!(fast >> 32 == 0 && pinned >> 32 == 0, "the kernel's own ids have bit 63 set");
         prop_assert_eq!(fast == c!(bias_dsq_shared(other, BIAS_FAST)), llc == other);
     }

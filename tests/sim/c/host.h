@@ -19,6 +19,8 @@ struct sim_iter_scx_dsq {
 	bool begun;
 	s64 vtime;
 	u64 seq;
+	/* vtime that the next task to be moved gets */
+	u64 moved_vtime;
 };
 
 struct sim_host {
@@ -34,6 +36,8 @@ struct sim_host {
 	u64 (*iter_begin)(void *kernel, u64 dsq);
 	/* Return the next task, NULL after the last one. */
 	struct task_struct *(*iter_next)(void *kernel, struct sim_iter_scx_dsq *iter);
+	/* Move a task that an iteration has found. False if it has left. */
+	bool (*move_vtime)(void *kernel, struct sim_iter_scx_dsq *iter, struct task_struct *p, u64 dsq);
 	/* CPUs */
 	void (*kick_cpu)(void *kernel, s32 cpu, u64 flags);
 	s32 (*pick_idle_cpu)(void *kernel, const struct cpumask *mask, u64 flags);
@@ -49,6 +53,9 @@ struct sim_host {
 	/* clocks */
 	u64 (*ktime_ns)(void *kernel);
 	u64 (*jiffies)(void *kernel);
+	/* the timer of BPF code: there is one */
+	s32 (*timer_set)(void *kernel, struct bpf_timer *timer, void *map, bpf_timer_callback callback);
+	s32 (*timer_start)(void *kernel, struct bpf_timer *timer, u64 after_ns);
 	/* maps and memory */
 	void *(*map_lookup)(void *kernel, const void *map, u32 type, u32 entries, size_t key_size,
 			    size_t value_size, const void *key, s32 cpu);

@@ -55,11 +55,24 @@ struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 };
 
+struct cfs_bandwidth {
+	s64 period;
+	u64 quota;
+	u64 burst;
+};
+
 struct task_group {
 	struct cgroup_subsys_state css;
 	unsigned long shares;
 	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
 };
+
+/* A timer of BPF code. The engine knows it by its address. */
+struct bpf_timer {
+	u64 unused;
+};
+typedef int (*bpf_timer_callback)(void *map, int *key, struct bpf_timer *timer);
 
 struct kernfs_node {
 	u64 id;

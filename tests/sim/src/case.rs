@@ -95,6 +95,22 @@ pub struct GroupSpec {
     pub parent: usize,
     /// `cpu.weight`.
     pub weight: u32,
+    /// `cpu.max`: quota and period [us]; None for no limit.
+    pub max_us: Option<(u64, u64)>,
+}
+
+impl GroupSpec {
+    /// A cgroup without a limit.
+    #[must_use]
+    pub fn new(parent: usize, weight: u32) -> Self {
+        Self { parent, weight, max_us: None }
+    }
+
+    /// The same with a limit.
+    #[must_use]
+    pub fn limited(self, quota_us: u64, period_us: u64) -> Self {
+        Self { max_us: Some((quota_us, period_us)), ..self }
+    }
 }
 
 /// Something that happens to the machine or its tasks.
@@ -109,6 +125,8 @@ pub enum Disturbance {
     Group { task: usize, group: usize },
     /// A cgroup's weight changes.
     GroupWeight { group: usize, weight: u32 },
+    /// A cgroup's limit changes.
+    GroupMax { group: usize, max_us: Option<(u64, u64)> },
     /// A real-time task takes a CPU.
     RealTime { cpu: usize, ns: u64 },
     /// A CPU goes offline.
@@ -262,7 +280,7 @@ impl Case {
                 Disturbance::Affinity { task, cpus } => (cpus.iter().max().copied(), Some(*task)),
                 Disturbance::Nice { task, .. } | Disturbance::Group { task, .. } => (None, Some(*task)),
                 Disturbance::Swap { up, down } => (None, Some(*up.max(down))),
-                Disturbance::GroupWeight { .. } => (None, None),
+                Disturbance::GroupWeight { .. } | Disturbance::GroupMax { .. } => (None, None),
                 Disturbance::RealTime { cpu, .. }
                 | Disturbance::Offline { cpu }
                 | Disturbance::Online { cpu }

@@ -18,6 +18,7 @@ use crate::kernel::memory::Memory;
 use crate::kernel::stacks::Stacks;
 use crate::kernel::state::Totals;
 use crate::kernel::task::{RawTask, Task};
+use crate::kernel::timer::BpfTimer;
 use crate::kernel::trace::Trace;
 use crate::kernel::watch::Watch;
 use crate::machine::Machine;
@@ -68,6 +69,7 @@ impl Kernel {
             memory: Memory::new(nr_cpus),
             trace: Trace::new(case.trace, case.trace || case.record),
             watch: Watch::default(),
+            bpf_timer: BpfTimer::default(),
             now_ns: Cell::new(0),
             here: Cell::new(0),
             deciding: (0..nr_cpus).map(|_| Cell::new(None)).collect(),
@@ -148,6 +150,7 @@ impl Kernel {
             Event::Kicks(cpu) => self.carry_out_kicks(cpu),
             Event::Deferred(_, of) => self.carry_out_deferred(of),
             Event::Timer(task) => self.timer(task),
+            Event::BpfTimer(_, start) => self.bpf_timer_expires(start),
             Event::Start(task) => self.start_task(task),
             Event::HigherEnds(cpu, stay) => self.higher_ends(cpu, stay),
             Event::Disturb(at) => self.disturb(at),

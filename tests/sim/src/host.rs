@@ -11,6 +11,7 @@ use crate::ffi;
 use crate::flags::{self, ENQ_PRIQ};
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Curr;
+use crate::kernel::events::Event;
 use crate::mask::Mask;
 
 /// Return the engine.
@@ -34,6 +35,7 @@ pub fn table() -> ffi::sim_host {
         reenqueue_local: Some(reenqueue_local),
         iter_begin: Some(iter_begin),
         iter_next: Some(iter_next),
+        move_vtime: Some(move_vtime),
         kick_cpu: Some(kick_cpu),
         pick_idle_cpu: Some(pick_idle_cpu),
         test_and_clear_cpu_idle: Some(test_and_clear_cpu_idle),
@@ -46,6 +48,8 @@ pub fn table() -> ffi::sim_host {
         task_storage: Some(task_storage),
         ktime_ns: Some(ktime_ns),
         jiffies: Some(jiffies),
+        timer_set: Some(timer_set),
+        timer_start: Some(timer_start),
         map_lookup: Some(map_lookup),
         ringbuf_reserve: Some(ringbuf_reserve),
         ringbuf_submit: Some(ringbuf_submit),
@@ -162,6 +166,18 @@ unsafe extern "C" fn iter_next(k: *mut c_void, iter: *mut ffi::sim_iter_scx_dsq)
     kernel.raw(task)
 }
 
+unsafe extern "C" fn move_vtime(
+    k: *mut c_void,
+    iter: *mut ffi::sim_iter_scx_dsq,
+    p: *mut ffi::task_struct,
+    dsq: u64,
+) -> bool {
+    let kernel = unsafe { kernel(k) };
+    kernel.point();
+    let (iter, task) = unsafe { (&*iter, (*p).sim_id as usize) };
+    kernel.move_between(task, iter.dsq, iter.newest, dsq, iter.moved_vtime)
+}
+
 unsafe extern "C" fn kick_cpu(k: *mut c_void, cpu: i32, flags: u64) {
     let kernel = unsafe { kernel(k) };
     kernel.point();
@@ -241,6 +257,25 @@ unsafe extern "C" fn ktime_ns(k: *mut c_void) -> u64 {
 
 unsafe extern "C" fn jiffies(k: *mut c_void) -> u64 {
     unsafe { kernel(k) }.jiffies()
+}
+
+unsafe extern "C" fn timer_set(
+    k: *mut c_void,
+    timer: *mut ffi::bpf_timer,
+    map: *mut c_void,
+    callback: ffi::bpf_timer_callback,
+) -> i32 {
+    unsafe { kernel(k) }.bpf_timer.set(timer, map, callback);
+    0
+}
+
+unsafe extern "C" fn timer_start(k: *mut c_void, timer: *mut ffi::bpf_timer, after_ns: u64) -> i32 {
+    const EINVAL: i32 = 22;
+    let kernel = unsafe { kernel(k) };
+    kernel.point();
+    let Some(start) = kernel.bpf_timer.start(timer) else { return -EINVAL };
+    kernel.push(kernel.now() + after_ns, Event::BpfTimer(kernel.here.get(), start));
+    0
 }
 
 unsafe extern "C" fn map_lookup(

@@ -24,6 +24,7 @@ pub mod mask;
 pub mod mutant;
 pub mod optimum;
 pub mod oracle;
+mod quota;
 pub mod random;
 pub mod release;
 pub mod rng;

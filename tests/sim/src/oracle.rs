@@ -49,9 +49,10 @@ impl Bounds {
     #[must_use]
     pub fn new(case: &Case) -> Self {
         let tick_ns = case.tick_ns;
+        let limited = case.groups.iter().any(|group| group.max_us.is_some());
         Self {
             idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
-            queued_ns: 300_000 + if case.interleave.is_some() { tick_ns } else { 0 },
+            queued_ns: 300_000 + if limited || case.interleave.is_some() { tick_ns } else { 0 },
             stranded_ns: 200_000,
             unmarked_ns: 500_000,
             fast_idle_ns: 4 * tick_ns + 2_000_000,
@@ -83,6 +84,7 @@ impl Kernel {
         self.audit_marks(&bounds);
         self.audit_fast(&bounds);
         self.audit_requests(&bounds);
+        self.audit_quotas();
     }
 
     /// Return true if `cpu` idles and has no interrupt under way that ends it.
@@ -108,7 +110,7 @@ impl Kernel {
     fn audit_idle(&self, bounds: &Bounds) {
         let idle = self.idle_for(bounds.idle_ns);
         for (task, this) in self.tasks.iter().enumerate() {
-            if !self.waits(task) {
+            if !self.waits(task) || self.is_parked(task) {
                 continue;
             }
             let waited_ns = self.now() - this.waiting_since_ns.get();
@@ -167,7 +169,7 @@ impl Kernel {
         for (task, this) in self.tasks.iter().enumerate() {
             let Place::User(dsq) = this.place.get() else { continue };
             let since = this.placed_ns.get().max(this.affinity_ns.get());
-            if since + bounds.queued_ns > self.now() || this.migration_disabled() {
+            if since + bounds.queued_ns > self.now() || this.migration_disabled() || self.is_parked(task) {
                 continue;
             }
             let allowed = this.allowed().and(&idle).and(&self.idle_cpus.get());

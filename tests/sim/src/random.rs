@@ -74,8 +74,16 @@ fn groups(rng: &Rng, case: &mut Case) {
     }
     for at in 0..rng.within(1, 6) {
         let parent = rng.below(at + 1) as usize;
-        case.groups.push(GroupSpec { parent, weight: weight(rng) });
+        case.groups.push(GroupSpec { max_us: max_us(rng), ..GroupSpec::new(parent, weight(rng)) });
     }
+}
+
+/// Return a limit for one group of three. Periods are short, so that a case has several.
+fn max_us(rng: &Rng) -> Option<(u64, u64)> {
+    rng.chance(30).then(|| {
+        let period_us = *rng.pick(&[2_000, 10_000, 25_000]);
+        (period_us * rng.within(10, 250) / 100, period_us)
+    })
 }
 
 fn weight(rng: &Rng) -> u32 {
@@ -233,7 +241,7 @@ fn disturbances(rng: &Rng, case: &mut Case, nr_cpus: usize) {
         let at_ns = rng.below(case.duration_ns);
         let task = if user.is_empty() { 0 } else { *rng.pick(&user) };
         let cpu = rng.below(nr_cpus as u64) as usize;
-        let what = match rng.below(10) {
+        let what = match rng.below(11) {
             0 | 1 => Disturbance::Affinity { task, cpus: some_cpus(rng, nr_cpus) },
             2 => Disturbance::Nice { task, weight: weight(rng) },
             3 if !case.groups.is_empty() => {
@@ -242,6 +250,10 @@ fn disturbances(rng: &Rng, case: &mut Case, nr_cpus: usize) {
             4 if !case.groups.is_empty() => Disturbance::GroupWeight {
                 group: rng.within(1, case.groups.len() as u64) as usize,
                 weight: weight(rng),
+            },
+            9 if !case.groups.is_empty() => Disturbance::GroupMax {
+                group: rng.within(1, case.groups.len() as u64) as usize,
+                max_us: max_us(rng),
             },
             5 | 6 => Disturbance::RealTime { cpu, ns: rng.within(5, 3000) * 1000 },
             7 if hotplug => {

@@ -95,4 +95,9 @@ mutants! {
     busy_kthread_keeps_its_cpu
     lone_tasks_hold_the_clock
     unfollowed_partition
+    limit_ignored
+    debt_forgiven
+    throttled_task_runs_on
+    parked_for_ever
+    weight_of_parked_subtracted_twice
 }

@@ -29,7 +29,7 @@ fn changed_as(directory: &Path, old: &str, new: &str, variant: Variant) -> anyho
     mutant.compile_as(directory, variant)
 }
 
-const LINE: &str = "	if (makes_way(p, cpu, cctx))";
+const LINE: &str = "	if (is_throttled(p) || makes_way(p, cpu, cctx))";
 
 #[test]
 fn an_unknown_kfunc_is_refused_by_name() {

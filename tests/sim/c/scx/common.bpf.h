@@ -117,6 +117,8 @@ static inline struct task_struct *sim_iter_next_scx_dsq(struct sim_iter_scx_dsq 
 #define bpf_for_each(type, p, id, flags)                                                                     \
 	for (struct sim_iter_##type ___iter = {id, sim_host->iter_begin(sim_kernel, id)};                    \
 	     ((p) = sim_iter_next_##type(&___iter));)
+#define BPF_FOR_EACH_ITER (&___iter)
+#define bpf_iter_scx_dsq  sim_iter_scx_dsq
 
 /* Masks. bpf/ reads masks that other CPUs change. */
 #define cast_mask(mask) (&(mask)->cpumask)
@@ -178,33 +180,40 @@ static inline bool bpf_cpumask_empty(struct cpumask *mask)
 #define bpf_kptr_xchg(at, new)	  __atomic_exchange_n(at, new, __ATOMIC_SEQ_CST)
 
 /* Helpers. */
-#define bpf_get_smp_processor_id()  sim_host->this_cpu(sim_kernel)
-#define bpf_get_current_task_btf()  sim_host->current(sim_kernel)
-#define bpf_ktime_get_ns()	    sim_host->ktime_ns(sim_kernel)
-#define bpf_jiffies64()		    sim_host->jiffies(sim_kernel)
-#define bpf_task_from_pid(pid)	    sim_host->from_pid(sim_kernel, pid)
-#define bpf_task_release(p)	    sim_host->task_put(sim_kernel, p)
-#define bpf_rcu_read_lock()	    ((void)0)
-#define bpf_rcu_read_unlock()	    ((void)0)
-#define bpf_seq_write(seq, data, n) sim_host->seq_write(sim_kernel, data, n)
+#define bpf_get_smp_processor_id()	  sim_host->this_cpu(sim_kernel)
+#define bpf_get_current_task_btf()	  sim_host->current(sim_kernel)
+#define bpf_ktime_get_ns()		  sim_host->ktime_ns(sim_kernel)
+#define bpf_jiffies64()			  sim_host->jiffies(sim_kernel)
+#define CLOCK_MONOTONIC			  1
+#define bpf_timer_init(timer, map, clock) 0
+#define bpf_timer_set_callback(timer, callback)                                                              \
+	sim_host->timer_set(sim_kernel, timer, &unpark_timer, callback)
+#define bpf_timer_start(timer, ns, flags) sim_host->timer_start(sim_kernel, timer, ns)
+#define bpf_task_from_pid(pid)		  sim_host->from_pid(sim_kernel, pid)
+#define bpf_task_release(p)		  sim_host->task_put(sim_kernel, p)
+#define bpf_rcu_read_lock()		  ((void)0)
+#define bpf_rcu_read_unlock()		  ((void)0)
+#define bpf_seq_write(seq, data, n)	  sim_host->seq_write(sim_kernel, data, n)
 
 /* kfuncs. */
 #define scx_bpf_create_dsq(dsq, node)		 sim_host->create_dsq(sim_kernel, dsq, node)
 #define scx_bpf_dsq_insert(p, dsq, slice, flags) sim_host->insert(sim_kernel, p, dsq, slice, flags)
 #define scx_bpf_dsq_insert_vtime(p, dsq, slice, vtime, flags)                                                \
 	sim_host->insert_vtime(sim_kernel, p, dsq, slice, vtime, flags)
-#define scx_bpf_dsq_move_to_local(dsq, flags) sim_host->move_to_local(sim_kernel, dsq)
-#define scx_bpf_dsq_nr_queued(dsq)	      sim_host->nr_queued(sim_kernel, dsq)
-#define scx_bpf_reenqueue_local()	      sim_host->reenqueue_local(sim_kernel)
-#define scx_bpf_kick_cpu(cpu, flags)	      sim_host->kick_cpu(sim_kernel, cpu, flags)
-#define scx_bpf_pick_idle_cpu(mask, flags)    sim_host->pick_idle_cpu(sim_kernel, mask, flags)
-#define scx_bpf_test_and_clear_cpu_idle(cpu)  sim_host->test_and_clear_cpu_idle(sim_kernel, cpu)
-#define scx_bpf_get_idle_cpumask()	      sim_host->idle_cpumask(sim_kernel)
-#define scx_bpf_get_idle_smtmask()	      sim_host->idle_smtmask(sim_kernel)
-#define scx_bpf_put_idle_cpumask(mask)	      ((void)(mask))
-#define scx_bpf_task_cpu(p)		      ((s32)(p)->thread_info.cpu)
-#define scx_bpf_task_set_slice(p, value)      ((p)->scx.slice = (value))
-#define scx_bpf_task_set_dsq_vtime(p, value)  ((p)->scx.dsq_vtime = (value))
+#define scx_bpf_dsq_move_to_local(dsq, flags)	    sim_host->move_to_local(sim_kernel, dsq)
+#define scx_bpf_dsq_move_set_vtime(iter, vtime)	    ((iter)->moved_vtime = (vtime))
+#define scx_bpf_dsq_move_vtime(iter, p, dsq, flags) sim_host->move_vtime(sim_kernel, iter, p, dsq)
+#define scx_bpf_dsq_nr_queued(dsq)		    sim_host->nr_queued(sim_kernel, dsq)
+#define scx_bpf_reenqueue_local()		    sim_host->reenqueue_local(sim_kernel)
+#define scx_bpf_kick_cpu(cpu, flags)		    sim_host->kick_cpu(sim_kernel, cpu, flags)
+#define scx_bpf_pick_idle_cpu(mask, flags)	    sim_host->pick_idle_cpu(sim_kernel, mask, flags)
+#define scx_bpf_test_and_clear_cpu_idle(cpu)	    sim_host->test_and_clear_cpu_idle(sim_kernel, cpu)
+#define scx_bpf_get_idle_cpumask()		    sim_host->idle_cpumask(sim_kernel)
+#define scx_bpf_get_idle_smtmask()		    sim_host->idle_smtmask(sim_kernel)
+#define scx_bpf_put_idle_cpumask(mask)		    ((void)(mask))
+#define scx_bpf_task_cpu(p)			    ((s32)(p)->thread_info.cpu)
+#define scx_bpf_task_set_slice(p, value)	    ((p)->scx.slice = (value))
+#define scx_bpf_task_set_dsq_vtime(p, value)	    ((p)->scx.dsq_vtime = (value))
 
 static inline void sim_print(char *line)
 {

@@ -24,7 +24,7 @@ macro_rules! call {
 impl Kernel {
     /// Run BPF code. On some kernels the current task cannot migrate meanwhile (the trampoline's
     /// migrate_disable()).
-    fn within<T>(&self, _name: &str, code: impl FnOnce() -> T) -> T {
+    pub(crate) fn within<T>(&self, _name: &str, code: impl FnOnce() -> T) -> T {
         self.counters.callbacks.set(self.counters.callbacks.get() + 1);
         let disables = self.case.release.programs_disable_migration();
         let current = self.current_raw(self.here.get());

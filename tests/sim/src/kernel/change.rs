@@ -22,6 +22,7 @@ impl Kernel {
                 self.tasks[task].raw.change(|raw| raw.sched_task_group = self.groups.address(group));
             }),
             Disturbance::GroupWeight { group, weight } => self.groups.set_weight(group, weight),
+            Disturbance::GroupMax { group, max_us } => self.groups.set_max(group, max_us),
             Disturbance::RealTime { cpu, ns } => self.take(cpu, ns),
             Disturbance::Offline { cpu } => self.offline(cpu),
             Disturbance::Online { cpu } => self.bring_online(cpu),

@@ -111,6 +111,35 @@ impl Kernel {
         self.enqueue(to, task, enq_flags, true, true);
     }
 
+    /// Move a task from DSQ `from`, where an iteration that began at `newest` found it, to the DSQ
+    /// `to` (scx_dsq_move(), move_task_between_dsqs()). Return false if it has left. The runqueue
+    /// of the CPU that dispatches is unlocked meanwhile.
+    pub(crate) fn move_between(&self, task: TaskId, from: u64, newest: u64, to: u64, vtime: u64) -> bool {
+        let (this, here) = (&self.tasks[task], self.here.get());
+        if !self.cpus[here].in_balance.get() {
+            self.broken("move", format!("CPU {here} moves task {task} outside of ops.dispatch"));
+            return false;
+        }
+        let cpu = this.cpu();
+        if cpu != here {
+            self.unlock(here);
+            self.lock(cpu);
+        }
+        let stays = this.place.get() == Place::User(from) && this.key.get().1 <= newest && this.cpu() == cpu;
+        if stays {
+            self.dispatch_dequeue(task);
+            this.raw.change(|raw| raw.scx.dsq_vtime = vtime);
+            self.insert_user(task, to, flags::ENQ_PRIQ);
+            // Until now it waited for its quota, from now on for a CPU.
+            this.waiting_since_ns.set(self.now());
+        }
+        if cpu != here {
+            self.unlock(cpu);
+            self.lock(here);
+        }
+        stays
+    }
+
     /// Set the CPU that a task belongs to (set_task_cpu()).
     pub(crate) fn set_cpu(&self, task: TaskId, cpu: usize) {
         let this = &self.tasks[task];

@@ -125,7 +125,7 @@ impl Kernel {
         }
     }
 
-    fn insert_user(&self, task: TaskId, id: u64, enq_flags: u64) {
+    pub(crate) fn insert_user(&self, task: TaskId, id: u64, enq_flags: u64) {
         let this = &self.tasks[task];
         if id == flags::DSQ_GLOBAL {
             self.insert_global(task);

@@ -43,6 +43,7 @@ pub mod stacks;
 pub mod state;
 pub mod task;
 pub mod tick;
+pub mod timer;
 pub mod trace;
 pub mod wake;
 pub mod watch;

@@ -9,6 +9,7 @@ use super::groups::Groups;
 use super::memory::Memory;
 use super::stacks::Stacks;
 use super::task::{Task, TaskId};
+use super::timer::BpfTimer;
 use super::trace::{Stay, Trace};
 use super::watch::Watch;
 use crate::case::{Case, Disturbance, Fault};
@@ -35,6 +36,7 @@ pub struct Kernel {
     pub(crate) memory: Memory,
     pub(crate) trace: Trace,
     pub(crate) watch: Watch,
+    pub(crate) bpf_timer: BpfTimer,
     pub(crate) now_ns: Cell<u64>,
     pub(crate) here: Cell<usize>,
     /// Task that ops.select_cpu or ops.enqueue decides about on each CPU.
@@ -121,6 +123,7 @@ impl Kernel {
             | Event::Kicks(cpu)
             | Event::Deferred(cpu, _)
             | Event::HigherEnds(cpu, _) => Some(cpu),
+            Event::BpfTimer(cpu, _) => Some(self.online_near(cpu)),
             Event::Timer(task) => Some(self.online_near(self.tasks[task].cpu())),
             Event::Start(task) => Some(self.online_near(self.case.tasks[task].start_cpu)),
             Event::Disturb(at) => match self.case.disturbances[at].what {

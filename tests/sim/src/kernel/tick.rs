@@ -30,4 +30,12 @@ impl Kernel {
         // As in the kernel, the count does not begin at 0.
         1_000_000 + self.now() / self.case.tick_ns
     }
+
+    /// The timer of BPF code expires that was started as number `start` (bpf_timer_cb()).
+    pub(crate) fn bpf_timer_expires(&self, start: u64) {
+        let Some((timer, map, Some(callback))) = self.bpf_timer.expired(start) else { return };
+        let mut key = 0;
+        // SAFETY: the loaded scheduler set this callback for a timer in a map of the engine.
+        self.within("timer", || unsafe { callback(map, &raw mut key, timer) });
+    }
 }

@@ -41,5 +41,7 @@ pub fn all() -> Vec<Scenario> {
         shares::partitions(),
         shares::beside_heavy(),
         shares::nested(),
+        shares::limits(),
+        shares::limited_sleepers(),
     ]
 }

@@ -1,7 +1,7 @@
 //! Scenarios of shares and placement.
 
 use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};
-use crate::case::{Disturb, Disturbance, GroupSpec};
+use crate::case::{Disturb, Disturbance, GroupSpec, TaskSpec};
 use crate::load::{Op, Program, stacks};
 
 /// Weights on one CPU.
@@ -24,7 +24,7 @@ pub(super) fn nice() -> Scenario {
 /// Three tasks of one cgroup beside one of another.
 pub(super) fn cgroups() -> Scenario {
     let mut case = busy("1P", &[stacks::COMPUTE; 4], 30);
-    case.groups = vec![GroupSpec { parent: 0, weight: 100 }, GroupSpec { parent: 0, weight: 100 }];
+    case.groups = vec![GroupSpec::new(0, 100); 2];
     for (task, group) in case.tasks.iter_mut().zip([1, 1, 1, 2]) {
         task.group = group;
     }
@@ -190,9 +190,10 @@ pub(super) fn beside_heavy() -> Scenario {
 /// Weights count at each level of a hierarchy.
 pub(super) fn nested() -> Scenario {
     let mut case = busy("1P", &[stacks::COMPUTE; 4], 40);
-    let group = |parent, weight| GroupSpec { parent, weight };
     // Group 1 has weight 200 and the children 2 and 3, of weights 100 and 300. Group 4 has 100.
-    case.groups = vec![group(0, 200), group(1, 100), group(1, 300), group(0, 100)];
+    case.groups = [(0, 200), (1, 100), (1, 300), (0, 100)]
+        .map(|(parent, weight)| GroupSpec::new(parent, weight))
+        .to_vec();
     for (task, group) in case.tasks.iter_mut().zip([2, 3, 4, 4]) {
         task.group = group;
     }
@@ -203,6 +204,52 @@ pub(super) fn nested() -> Scenario {
             let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
             expect("weight 300 over 100 within a group", ratio(ran[1], ran[0]), 2.6, 3.4)?;
             expect("weight 200 over 100 at the top", ratio(ran[0] + ran[1], ran[2] + ran[3]), 1.8, 2.2)
+        },
+    }
+}
+
+/// Two cgroups with limits, one inside the other, and a task without. The limit of the outer one
+/// is more than a CPU, and changes halfway.
+pub(super) fn limits() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 6], 40);
+    case.groups = vec![
+        GroupSpec::new(0, 100).limited(150_000, 100_000),
+        GroupSpec::new(1, 100).limited(20_000, 100_000),
+    ];
+    for (task, group) in case.tasks.iter_mut().zip([1, 1, 1, 2, 2, 0]) {
+        task.group = group;
+    }
+    let half = Disturbance::GroupMax { group: 2, max_us: None };
+    case.disturbances = vec![Disturb { at_ns: 2_000_000_000, what: half }];
+    Scenario {
+        name: "limits",
+        case,
+        check: |kernel| {
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            let (outer, inner) = (ran[..5].iter().sum::<u64>(), ran[3] + ran[4]);
+            expect("CPUs that the outer group used, of 1.5", ratio(outer, kernel.now()), 1.47, 1.53)?;
+            // 0.2 CPUs before the change. A quarter of 1.5 is due by weight after it, but weights
+            // count less in a throttled group (throttle.bpf.h).
+            expect("CPUs that the inner group used, of 0.29", ratio(inner, kernel.now()), 0.22, 0.32)?;
+            expect("CPUs that the task without a limit used", ratio(ran[5], kernel.now()), 0.98, 1.0)
+        },
+    }
+}
+
+/// A limited cgroup of tasks that sleep, on fewer CPUs than tasks.
+pub(super) fn limited_sleepers() -> Scenario {
+    let mut case = busy("2F2S", &[], 40);
+    case.groups = vec![GroupSpec::new(0, 100).limited(50_000, 100_000)];
+    for _ in 0..8 {
+        case.tasks.push(TaskSpec::new(Program::periodic(stacks::MIXED, 700_000, 900_000)));
+    }
+    case.tasks.iter_mut().for_each(|task| task.group = 1);
+    Scenario {
+        name: "limited-sleepers",
+        case,
+        check: |kernel| {
+            let ran: u64 = kernel.all_figures().iter().map(|figures| figures.ran_ns).sum();
+            expect("CPUs that the group used, of 0.5", ratio(ran, kernel.now()), 0.49, 0.51)
         },
     }
 }

@@ -40,6 +40,14 @@ pub const NEEDS: &[Need] = &[
         &["__scx_bpf_dsq_insert_vtime", "scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"],
     ),
     need("take a task", &["scx_bpf_dsq_move_to_local___v2", "scx_bpf_dsq_move_to_local", "scx_bpf_consume"]),
+    need(
+        "bring tasks of a limited cgroup back",
+        &["scx_bpf_dsq_move_vtime", "scx_bpf_dispatch_vtime_from_dsq"],
+    ),
+    need(
+        "bring tasks of a limited cgroup back",
+        &["scx_bpf_dsq_move_set_vtime", "scx_bpf_dispatch_from_dsq_set_vtime"],
+    ),
     need("count waiting tasks", &["scx_bpf_dsq_nr_queued"]),
     need("look through a queue", &["bpf_iter_scx_dsq_new"]),
     need("look through a queue", &["bpf_iter_scx_dsq_next"]),

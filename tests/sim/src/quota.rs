@@ -1,0 +1,81 @@
+//! Oracles for `cpu.max`: throttled tasks stop at a tick, and parked ones come back when they are
+//! due.
+
+use crate::ffi;
+use crate::kernel::Kernel;
+use crate::kernel::cpu::Curr;
+use crate::kernel::task::{Place, TaskId};
+
+/// DSQ of throttled tasks (`bias_dsq_parked()`).
+const PARKED: u64 = (ffi::BIAS_DSQ_PARKED as u64) << ffi::BIAS_DSQ_KIND_SHIFT;
+
+/// Time after which a timer has come [ns].
+const TIMER_NS: u64 = 1_500_000;
+
+/// The same if two CPUs have started it at once (`MAX_SLEEP_NS`).
+const RACED_TIMER_NS: u64 = 102_000_000;
+
+impl Kernel {
+    /// Return true if a task waits for its quota.
+    pub(crate) fn is_parked(&self, task: TaskId) -> bool {
+        self.tasks[task].place.get() == Place::User(PARKED)
+    }
+
+    /// Return true if the scheduler has throttled a cgroup of a task. With `still`, only a cgroup
+    /// counts that has a limit still.
+    fn is_throttled(&self, task: TaskId, still: bool) -> bool {
+        let this = &self.tasks[task];
+        let (mut at, storage, flags) =
+            this.raw.read(|raw| (raw.sched_task_group.cast_const(), raw.sim_storage, raw.flags));
+        if storage.is_null() || flags & ffi::PF_KTHREAD != 0 {
+            return false;
+        }
+        while !at.is_null() {
+            // SAFETY: groups live as long as the engine. The index is within the global, and no
+            // BPF code runs now.
+            unsafe {
+                let until_ns = (*self.unit().groups.add((*at).css.id as usize)).throttled_until_ns;
+                if until_ns > self.now() && (!still || (*at).cfs_bandwidth.quota != u64::MAX) {
+                    return true;
+                }
+                at = (*at).parent;
+            }
+        }
+        false
+    }
+
+    /// No CPU runs a throttled task for longer than to its tick. No task stays parked for longer
+    /// than its groups are throttled. The end of a limit ends that at the next period only.
+    pub(crate) fn audit_quotas(&self) {
+        let mut since = self.watch.throttled.borrow_mut();
+        since.resize(self.cpus.len(), 0);
+        for (cpu, since) in since.iter_mut().enumerate() {
+            let this = &self.cpus[cpu];
+            match this.curr.get() {
+                Curr::Task(task) if self.is_throttled(task, true) && !this.in_kernel.get() => {
+                    if *since <= self.tasks[task].running_since_ns.get() {
+                        *since = self.now();
+                    }
+                    if self.now() - *since > 2 * self.case.tick_ns {
+                        self.broken("quota", format!("CPU {cpu} runs task {task}, which is throttled"));
+                    }
+                }
+                _ => *since = 0,
+            }
+        }
+        let late_ns = if self.case.interleave.is_some() { RACED_TIMER_NS } else { TIMER_NS };
+        // While higher classes have all CPUs, none dispatches.
+        let dispatches = self.online.get().iter().any(|cpu| !self.cpus[cpu].curr.get().is_higher());
+        let mut due = self.watch.due.borrow_mut();
+        due.resize(self.tasks.len(), 0);
+        for (task, due) in due.iter_mut().enumerate() {
+            if !self.is_parked(task) || self.is_throttled(task, false) || !dispatches {
+                *due = 0;
+            } else if *due == 0 {
+                *due = self.now();
+            } else if self.now() - *due > late_ns {
+                self.broken("parked", format!("task {task} is parked, and its cgroups are not throttled"));
+            }
+        }
+    }
+}
