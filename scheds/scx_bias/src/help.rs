@@ -166,7 +166,7 @@ Each prints the opted-in cgroups as they are then. Real-time threads keep their
 policy. What threads had before comes back when their cgroup is let go, when
 they leave it, when scx_bias ends, and when it is started again after it was
 killed; `scx_bias cgroup restore` does that without starting it. cpu.weight
-counts among opted-in threads only, cpu.max does not hold.";
+counts among opted-in threads only.";
 
 const RELOAD: &str = "\
 Reads the file that it was started with, or /etc/scx_bias.toml. Options of its

@@ -65,10 +65,6 @@ fn line(cgroup: &CgroupReport) -> String {
         let keep = if cgroup.real_time == 1 { "keeps its" } else { "keep their" };
         line += &format!("; {} {keep} policy", count(cgroup.real_time, "real-time thread"));
     }
-    if let Some(note) = cgroup.note() {
-        line += "; ";
-        line += &note;
-    }
     line
 }
 
@@ -89,7 +85,7 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        let cgroup = CgroupReport { path: "/a".into(), threads: 1, real_time: 1, cpu_max: None };
+        let cgroup = CgroupReport { path: "/a".into(), threads: 1, real_time: 1 };
         assert_eq!(line(&cgroup), "/a: 1 thread; 1 real-time thread keeps its policy");
     }
 }

@@ -43,7 +43,7 @@ pub use exporter::Exporter;
 pub use feed::TopOptions;
 pub use live::top;
 use shares::BiasCounts;
-pub use status::{Beside, json as status_json, text as status_text};
+pub use status::{json as status_json, text as status_text};
 pub use swaps::swaps;
 
 /// Return the status of the instance on the usual socket, or on `socket`, as text or JSON.
@@ -55,8 +55,7 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let mut client = Client::connect(socket).map_err(|failure| with_last(failure, &ejections))?;
     let report = client.status()?;
     let tasks = client.tasks().map(|tasks| BiasCounts::of(&tasks));
-    let beside = Beside::look(&report, ejections);
-    if json { status_json(&report, &tasks, &beside) } else { Ok(status_text(&report, &tasks, &beside)) }
+    if json { status_json(&report, &tasks, &ejections) } else { Ok(status_text(&report, &tasks, &ejections)) }
 }
 
 /// Return the state of the instance on the usual socket, or on `socket`, in the OpenMetrics format.

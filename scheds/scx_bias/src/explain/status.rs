@@ -5,7 +5,6 @@
 //! that reason does not matter.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
@@ -22,7 +21,6 @@ use bias_agent::cpulist;
 use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::Failure;
 use bias_agent::figures::{self, duration, percent, ratio};
-use bias_agent::optin::quota::Quotas;
 use bias_agent::options::setting::Setting;
 use bias_agent::pmu::CounterState;
 
@@ -31,28 +29,10 @@ const WIDTH: usize = 80;
 /// Indentation of the items below a title [columns].
 const INDENT: usize = 2;
 
-/// Data that the client adds to the report of the instance.
-#[derive(Debug, Default, Serialize)]
-pub struct Beside {
-    /// Ends of earlier instances by the kernel.
-    pub ejections: Vec<Ejection>,
-    /// Limits of cgroups that do not hold. None where only some cgroups are scheduled: the report
-    /// covers these.
-    pub cpu_max: Option<Quotas>,
-}
-
-impl Beside {
-    /// Collect the data of this machine that complements `report`.
-    #[must_use]
-    pub fn look(report: &StatusReport, ejections: Vec<Ejection>) -> Self {
-        let everything = !matches!(report.scope, Scope::Cgroups(_));
-        Self { ejections, cpu_max: everything.then(|| Quotas::unenforced(Path::new("/"))) }
-    }
-}
-
-/// Return the status as text. `tasks` is an error when the tasks could not be listed.
+/// Return the status as text. `tasks` is an error when the tasks could not be listed. `ejections`
+/// are ends of earlier instances by the kernel.
 #[must_use]
-pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, beside: &Beside) -> String {
+pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, ejections: &[Ejection]) -> String {
     let mut out = Page::default();
     let scope = match report.scope {
         Scope::WholeSystem => "the whole system",
@@ -64,13 +44,9 @@ pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, beside: 
         report.version,
         duration(report.uptime_s)
     ));
-    if !beside.ejections.is_empty() {
+    if !ejections.is_empty() {
         out.title("Ended by the kernel before");
-        ejections::lines(&beside.ejections, ejections::now_ms()).iter().for_each(|line| out.item(line));
-    }
-    if let Some((found, remedy)) = beside.cpu_max.as_ref().and_then(Quotas::note) {
-        out.title("Limits");
-        out.item(&format!("{found}; {remedy}"));
+        ejections::lines(ejections, ejections::now_ms()).iter().for_each(|line| out.item(line));
     }
     if let Scope::Cgroups(report) | Scope::BiasInCgroups(report) = &report.scope {
         out.title("Opted-in cgroups");
@@ -108,17 +84,16 @@ pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, beside: 
 pub fn json(
     report: &StatusReport,
     tasks: &Result<BiasCounts, Failure>,
-    beside: &Beside,
+    ejections: &[Ejection],
 ) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct StatusDocument<'a> {
         #[serde(flatten)]
         report: &'a StatusReport,
         tasks: Option<&'a BiasCounts>,
-        #[serde(flatten)]
-        beside: &'a Beside,
+        ejections: &'a [Ejection],
     }
-    let document = StatusDocument { report, tasks: tasks.as_ref().ok(), beside };
+    let document = StatusDocument { report, tasks: tasks.as_ref().ok(), ejections };
     figures::json(&document, "status")
 }
 

@@ -3,13 +3,11 @@
 use bias_policy::table::Class;
 
 use super::shares::{BiasCounts, Snapshot, TopRow};
-use super::status::Beside;
 use super::top_table::render;
 use bias_agent::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
 use bias_agent::control::{CpuClass, Machine, Scope, StatusReport, Thresholds};
 use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::{Exit, Failure};
-use bias_agent::optin::quota::Quotas;
 use bias_agent::optin::{CgroupReport, CgroupsReport};
 use bias_agent::pmu::{CounterState, CpuSummary};
 use bias_agent::swaps::{SwapSummary, Tally};
@@ -208,7 +206,7 @@ Since the start
     neutral, 0 regretted, 0 not judged
 ";
     let biases = Ok(BiasCounts { fast_biased: 1, slow_biased: 1, unbiased: 1, unknown: 2 });
-    assert_eq!(format!("\n{}", super::status_text(&status(), &biases, &Beside::default())), expected);
+    assert_eq!(format!("\n{}", super::status_text(&status(), &biases, &[])), expected);
 }
 
 #[test]
@@ -217,39 +215,29 @@ fn a_status_without_tasks_average_or_classes_is_one_too() {
     bare.thresholds =
         Thresholds { adaptive: true, low_permille: None, high_permille: None, average_permille: None };
     bare.counters.clear();
-    let text = super::status_text(&bare, &Err(Failure::runtime("no iterator")), &Beside::default());
+    let text = super::status_text(&bare, &Err(Failure::runtime("no iterator")), &[]);
     assert!(text.contains("unknown, no task has been counted yet"), "{text}");
     assert!(text.contains("cannot be listed: no iterator"), "{text}");
     bare.machine.classes.truncate(1);
-    let text = super::status_text(&bare, &Ok(BiasCounts::default()), &Beside::default());
+    let text = super::status_text(&bare, &Ok(BiasCounts::default()), &[]);
     assert!(text.contains("all alike: CPU 0-1") && text.contains("equally fast"), "{text}");
 }
 
 #[test]
 fn opted_in_cgroups_are_told_of() {
     let mut opted_in = status();
-    let cgroup = |path: &str, threads, real_time, cpu_max: Option<&str>| CgroupReport {
-        path: path.to_owned(),
-        threads,
-        real_time,
-        cpu_max: cpu_max.map(str::to_owned),
-    };
+    let cgroup = |path: &str, threads, real_time| CgroupReport { path: path.to_owned(), threads, real_time };
     opted_in.scope = Scope::Cgroups(CgroupsReport {
-        cgroups: vec![
-            cgroup("/sys/fs/cgroup/work.slice", 12, 2, Some("/sys/fs/cgroup/work.slice/a")),
-            cgroup("/sys/fs/cgroup/b", 1, 0, None),
-        ],
+        cgroups: vec![cgroup("/sys/fs/cgroup/work.slice", 12, 2), cgroup("/sys/fs/cgroup/b", 1, 0)],
         waiting: vec!["/sys/fs/cgroup/c".to_owned()],
         notes: vec!["it starves".to_owned()],
     });
-    let text = super::status_text(&opted_in, &Ok(BiasCounts::default()), &Beside::default());
+    let text = super::status_text(&opted_in, &Ok(BiasCounts::default()), &[]);
     let expected = "\
 scx_bias 0.1.0 has been running for 1 h 2 min, for opted-in cgroups.
 
 Opted-in cgroups
-  /sys/fs/cgroup/work.slice: 12 threads; 2 real-time threads keep their policy;
-    cpu.max of /sys/fs/cgroup/work.slice/a does not hold for threads under
-    scx_bias; write \"max\" to it, or leave the cgroup out
+  /sys/fs/cgroup/work.slice: 12 threads; 2 real-time threads keep their policy
   /sys/fs/cgroup/b: 1 thread
   /sys/fs/cgroup/c: not there; it is opted in when it appears
   it starves
@@ -262,28 +250,9 @@ fn stalled() -> Vec<Ejection> {
     vec![Ejection { at_ms: ejections::now_ms(), reason: "runnable task stall".to_owned() }]
 }
 
-fn beside() -> Beside {
-    let first = ["/a", "/b", "/c"].map(str::to_owned).into();
-    Beside { ejections: stalled(), cpu_max: Some(Quotas { count: 4, first, complete: true }) }
-}
-
-#[test]
-fn limits_that_do_not_hold_are_told() {
-    let text = super::status_text(&status(), &Ok(BiasCounts::default()), &beside());
-    let expected = "
-Limits
-  cpu.max (CPUQuota=) of 4 cgroups does not hold while scx_bias schedules the
-    whole system: /a, /b, /c and 1 more; limit them by cpuset.cpus
-    (AllowedCPUs=), or start scx_bias with --cgroup for others only
-";
-    assert!(text.contains(expected), "{text}");
-    let some = StatusReport { scope: Scope::Cgroups(CgroupsReport::default()), ..status() };
-    assert_eq!(Beside::look(&some, Vec::new()).cpu_max, None, "the report tells of them");
-}
-
 #[test]
 fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
-    let text = super::status_text(&status(), &Ok(BiasCounts::default()), &beside());
+    let text = super::status_text(&status(), &Ok(BiasCounts::default()), &stalled());
     assert!(text.contains("Ended by the kernel before\n  "), "{text}");
     assert!(text.contains(" s ago: runnable task stall\n\n"), "{text}");
     let none = Failure::kernel("scx_bias is not running");
@@ -296,11 +265,10 @@ fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
 #[test]
 fn machines_get_the_same_as_people() {
     let biases = Ok(BiasCounts { fast_biased: 1, ..BiasCounts::default() });
-    let json = super::status_json(&status(), &biases, &beside()).unwrap_or_default();
+    let json = super::status_json(&status(), &biases, &stalled()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
     assert_eq!(value["counters"][2]["source"], "unknown");
     assert_eq!(value["tasks"]["fast_biased"], 1);
-    assert_eq!((&value["cpu_max"]["count"], &value["cpu_max"]["first"][2]), (&4.into(), &"/c".into()));
     assert_eq!(value["ejections"][0]["reason"], "runnable task stall");
     assert_eq!(value["machine"]["classes"][1]["cost_permille"][0], 2500);
     let line = serde_json::to_value(snapshot()).unwrap_or_default();

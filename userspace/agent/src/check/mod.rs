@@ -16,7 +16,6 @@ use crate::failure::{Exit, Failure};
 use crate::figures;
 use crate::kernel;
 use crate::optin::journal;
-use crate::optin::quota::Quotas;
 use crate::pmu::survey::survey;
 use btf::Btf;
 use kfuncs::{Availability, NEEDS, judge};
@@ -140,7 +139,6 @@ pub fn examine(root: &Path) -> CheckReport {
     findings.push(machine.capabilities());
     findings.push(machine.active());
     findings.push(machine.counters());
-    findings.extend(machine.quotas());
     findings.extend(machine.ejections());
     CheckReport { kernel: machine.release(), findings }
 }
@@ -275,12 +273,6 @@ impl ExaminedRoot {
             format!("the sched_ext scheduler \"{name}\" is {state}"),
             "stop it first",
         )
-    }
-
-    /// Return a finding if some cgroup has a limit.
-    fn quotas(&self) -> Option<Finding> {
-        let (found, remedy) = Quotas::unenforced(&self.root).note()?;
-        Some(finding("cpu.max", Status::Limited, found, remedy))
     }
 
     /// Return a finding if the kernel ended a scheduler since boot.

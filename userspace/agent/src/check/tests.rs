@@ -80,24 +80,6 @@ fn earlier_ends_by_the_kernel_limit_but_do_not_refuse() {
 }
 
 #[test]
-fn limits_of_cpu_time_that_do_not_hold_are_named() {
-    let fake = FakeRoot::new();
-    fake.write("proc/self/mountinfo", b"30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-    fake.write("sys/fs/cgroup/web.slice/cpu.max", b"max 100000\n");
-    let quota =
-        |report: &CheckReport| report.findings.iter().find(|finding| finding.subject == "cpu.max").cloned();
-    assert_eq!(quota(&fake.report()), None);
-    fake.write("sys/fs/cgroup/web.slice/cpu.max", b"50000 100000\n");
-    let report = fake.report();
-    let finding = quota(&report).unwrap();
-    assert_eq!((report.exit(), finding.status), (Exit::Clean, Status::Limited));
-    assert!(
-        finding.found.ends_with(": /web.slice") && finding.remedy.contains("AllowedCPUs="),
-        "{finding:?}"
-    );
-}
-
-#[test]
 fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
     let fake = FakeRoot::new();
     fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();

@@ -167,8 +167,7 @@ mod tests {
             summary: CpuSummary { cpu: 1, source, pmu: None, origin: "table".into(), events: events.clone() },
             counted: true,
         };
-        let cgroup =
-            CgroupReport { path: "/a".into(), threads: 3, real_time: 1, cpu_max: Some("/a/b".into()) };
+        let cgroup = CgroupReport { path: "/a".into(), threads: 3, real_time: 1 };
         let scope =
             CgroupsReport { cgroups: vec![cgroup], waiting: vec!["/b".into()], notes: vec!["c".into()] };
         let report = StatusReport {

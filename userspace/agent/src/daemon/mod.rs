@@ -43,7 +43,6 @@ use crate::costs::Live;
 use crate::failure::{Exit, Failure};
 use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
-use crate::optin::quota::Quotas;
 use crate::optin::system::Linux;
 use crate::options::{Config, RunOptions};
 use crate::pmu::Counters;
@@ -80,10 +79,8 @@ pub fn run(
 ) -> Result<ExitReport> {
     refuse_if_active()?;
     let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
-    if options.schedules_everything()
-        && let Some((found, remedy)) = Quotas::unenforced(Path::new("/")).note()
-    {
-        warn!("{found}; {remedy}");
+    if matches!(scx_utils::compat::struct_has_field("task_group", "cfs_bandwidth"), Ok(false)) {
+        warn!("cpu.max does not hold: scx_bias enforces it on kernels with CONFIG_CFS_BANDWIDTH=y");
     }
     let mut signals = Signals::catch()?;
     loop {

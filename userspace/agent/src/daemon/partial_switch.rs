@@ -62,9 +62,6 @@ impl<'a> PartialSwitch<'a> {
         let now = Instant::now();
         let mut this = Self { optin, events: events.ok(), due: now, last: now, notes };
         this.scan();
-        for note in this.optin.report().cgroups.iter().filter_map(|cgroup| cgroup.note()) {
-            warn!("{note}");
-        }
         this
     }
 

@@ -215,31 +215,6 @@ pub(super) fn walk(top: &Path, visit: &mut impl FnMut(&Path) -> bool) {
     }
 }
 
-/// Return true if the cgroup in this directory has a `cpu.max` of its own.
-pub(super) fn is_limited(directory: &Path) -> bool {
-    std::fs::read_to_string(directory.join("cpu.max"))
-        .is_ok_and(|text| text.split_whitespace().next().is_some_and(|quota| quota != "max"))
-}
-
-/// Return a cgroup whose `cpu.max` limits threads of this one: itself, one above or one below.
-#[must_use]
-pub fn limited_by(root: &Path, cgroup: &Cgroup) -> Option<String> {
-    let top = below(root, Path::new(&cgroup.path));
-    let mut limited = top
-        .ancestors()
-        .take_while(|directory| directory.join("cgroup.threads").exists())
-        .find(|directory| is_limited(directory))
-        .map(Path::to_owned);
-    if limited.is_none() {
-        walk(&top, &mut |directory| {
-            limited = is_limited(directory).then(|| directory.to_owned());
-            limited.is_none()
-        });
-    }
-    let limited = limited?;
-    Some(Path::new("/").join(limited.strip_prefix(root).unwrap_or(&limited)).display().to_string())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 #[path = "cgroup_tests.rs"]

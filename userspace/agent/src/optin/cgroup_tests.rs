@@ -126,24 +126,6 @@ fn threads_are_those_of_the_whole_subtree() {
 }
 
 #[test]
-fn limits_above_and_below_are_found() {
-    let unified = root(UNIFIED);
-    for path in ["", "/a", "/a/b", "/a/b/c"] {
-        make(unified.path(), &format!("/sys/fs/cgroup{path}"), "");
-    }
-    let b = resolve(unified.path(), Path::new("/sys/fs/cgroup/a/b")).unwrap();
-    let set = |path: &str, text: &str| {
-        fs::write(unified.path().join("sys/fs/cgroup").join(path).join("cpu.max"), text).unwrap();
-    };
-    set("a", "max 100000\n");
-    assert_eq!(limited_by(unified.path(), &b), None);
-    set("a/b/c", "50000 100000\n");
-    assert_eq!(limited_by(unified.path(), &b).as_deref(), Some("/sys/fs/cgroup/a/b/c"));
-    set("a", "50000 100000\n");
-    assert_eq!(limited_by(unified.path(), &b).as_deref(), Some("/sys/fs/cgroup/a"));
-}
-
-#[test]
 fn a_name_covers_what_is_below_it_only() {
     let cgroup = Cgroup { path: String::new(), name: "/a/b".to_owned(), id: 1 };
     for (name, inside) in

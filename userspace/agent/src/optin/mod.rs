@@ -36,7 +36,6 @@ pub mod cgroup;
 pub mod chosen;
 pub mod journal;
 mod opted;
-pub mod quota;
 pub mod reconcile;
 mod requests;
 mod restore;

@@ -42,8 +42,6 @@ pub struct CgroupReport {
     pub threads: usize,
     /// Number of threads that do not, because they are real-time threads.
     pub real_time: usize,
-    /// A cgroup with a `cpu.max` that does not hold for threads under scx_bias.
-    pub cpu_max: Option<String>,
 }
 
 impl CgroupReport {
@@ -51,23 +49,12 @@ impl CgroupReport {
     pub(crate) fn of(system: &impl System, cgroup: &Cgroup, ours: impl Fn(u32) -> bool) -> Self {
         let threads = system.threads(cgroup).unwrap_or_default();
         let policies = threads.iter().filter_map(|tid| Some(system.attr(*tid)?.policy));
-        let mut report =
-            Self { path: cgroup.path.clone(), cpu_max: system.limited_by(cgroup), ..Self::default() };
+        let mut report = Self { path: cgroup.path.clone(), ..Self::default() };
         for policy in policies {
             report.threads += usize::from(ours(policy));
             report.real_time += usize::from(policy != policy::EXT && !policy::is_switched(policy));
         }
         report
-    }
-
-    /// Return a note about the cgroup, None if there is nothing to note.
-    #[must_use]
-    pub fn note(&self) -> Option<String> {
-        self.cpu_max.as_ref().map(|limited| {
-            format!(
-                "cpu.max of {limited} does not hold for threads under scx_bias; write \"max\" to it, or leave the cgroup out"
-            )
-        })
     }
 }
 

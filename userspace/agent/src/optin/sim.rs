@@ -80,7 +80,6 @@ pub(super) struct Sim {
     pub(super) wrongs: Vec<String>,
     /// Number of policies that can be set before the kernel refuses, None for no limit.
     pub(super) budget: Option<usize>,
-    pub(super) limited: bool,
 }
 
 pub(super) type SharedSim = Rc<RefCell<Sim>>;

@@ -94,8 +94,4 @@ impl System for SharedSim {
         }
         Ok(())
     }
-
-    fn limited_by(&self, cgroup: &Cgroup) -> Option<String> {
-        self.borrow().limited.then(|| cgroup.path.clone())
-    }
 }

@@ -48,8 +48,6 @@ pub trait System {
     /// # Errors
     /// Fail with the kernel's error, which is `ESRCH` if the thread is gone.
     fn set_attr(&self, tid: Tid, attr: Attr) -> io::Result<()>;
-    /// Return a cgroup whose `cpu.max` limits threads of this one.
-    fn limited_by(&self, cgroup: &Cgroup) -> Option<String>;
 }
 
 /// Start time and state of a thread.
@@ -194,10 +192,6 @@ impl System for Linux {
         // it.
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid as libc::pid_t, &raw const raw, 0) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    fn limited_by(&self, cgroup: &Cgroup) -> Option<String> {
-        cgroup::limited_by(&self.root, cgroup)
     }
 }
 
