@@ -30,6 +30,7 @@
  * Limits
  * A task that comes back has the lag of a wakee at most. So weights within a
  * throttled group count during a period only, and less than elsewhere.
+ *
  * A group whose debt is more than MAX_PARKED_NS runs for a tick meanwhile, so a
  * quota below a tick on each of many CPUs does not hold. Kthreads, exiting
  * tasks, and tasks without a context are not throttled. A task may be parked
