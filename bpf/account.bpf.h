@@ -321,6 +321,8 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 	 * A task whose attributes change is dequeued, too, but does not sleep.
 	 */
 	if (!runnable && p->__state) {
+		if (tctx)
+			tctx->slept_ns = tctx->brief ? 0 : bpf_ktime_get_ns();
 		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;
 	}

@@ -75,8 +75,10 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 			cpu = this_cpu;
 		}
 	}
-	if (cpu < 0)
+	if (cpu < 0) {
+		forgive_sleep(p);
 		return pick_victim_cpu(p, prev_cpu);
+	}
 	clamp_vtime(p, cpu, true);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;

@@ -19,6 +19,9 @@
  * ahead, usually a fast one. If no task is far enough ahead, the wakee waits in
  * a DSQ. The first CPU whose task gets ahead of it takes it at its next tick.
  *
+ * A task that uses less than its share, a frame at a time, lags only by its
+ * sleep. A part of that is forgiven, so that it preempts (forgive_sleep()).
+ *
  * A waker that sleeps at once leaves its CPU to its wakee (keep_with_waker()).
  *
  * Invariants
@@ -125,6 +128,28 @@ __noinline s32 find_furthest_ahead(struct task_struct *p __arg_trusted, s32 prev
 		found = cpu;
 	}
 	return found;
+}
+
+/* A task that sleeps is forgiven one in FORGIVE_PART of that time. */
+#define FORGIVE_PART 6
+
+/*
+ * Set back the vtime of the wakee @p, which finds no idle CPU, for its sleep
+ * after a run that was not brief. Return 0. This function is global so that the
+ * verifier checks it once.
+ */
+__noinline int forgive_sleep(struct task_struct *p __arg_trusted)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+	u64 slept_ns;
+
+	if (!tctx || !tctx->slept_ns)
+		return 0;
+	slept_ns = bpf_ktime_get_ns() - tctx->slept_ns;
+	tctx->slept_ns = 0;
+	scx_bpf_task_set_dsq_vtime(
+	    p, p->scx.dsq_vtime - bias_charge(slept_ns / FORGIVE_PART, p->scx.weight << BIAS_WEIGHT_SHIFT));
+	return 0;
 }
 
 /*

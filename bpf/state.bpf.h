@@ -300,6 +300,7 @@ struct task_ctx {
 	u32 queue;		   /* 1 + index of its last DSQ */
 	u64 partition;		   /* its last partition, see partition.bpf.h */
 	u64 partition_lead_ns;	   /* lead of that partition then */
+	u64 slept_ns;		   /* when its sleep began, or 0 */
 	u64 parked_ns;		   /* since when it is parked */
 	u32 parked;		   /* it waits for its quota */
 };
