@@ -18,6 +18,9 @@ const PMU: &str = "/sys/bus/event_source/devices/amp";
 const EVENTS: [u64; 5] = [0, 1, 2, 3, 4];
 /// Event number of instructions.
 const INSTRUCTIONS: u64 = 0;
+/// Event number of cache lines that come from another CPU. It stays 0 unless the machine tracks
+/// them (`transfer_ns=`).
+const TRANSFERS: u64 = 5;
 
 /// Values of the five events over some span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -80,17 +83,26 @@ impl ThreadCounters {
     }
 }
 
-/// Instructions of whole CPUs, summed over all threads that execute them.
-pub struct MachineInstructions {
+/// An event of whole CPUs, summed over all threads that run there.
+pub struct MachineEvent {
     files: Vec<File>,
 }
 
-impl MachineInstructions {
-    /// Open the event on each of `cpus`. None if the PMU is missing.
-    pub fn open(cpus: &[usize]) -> Result<Option<Self>> {
+impl MachineEvent {
+    /// Open instructions on each of `cpus`. None if the PMU is missing.
+    pub fn instructions(cpus: &[usize]) -> Result<Option<Self>> {
+        Self::open(cpus, INSTRUCTIONS)
+    }
+
+    /// Open transfers of cache lines on each of `cpus`. None if the PMU is missing.
+    pub fn transfers(cpus: &[usize]) -> Result<Option<Self>> {
+        Self::open(cpus, TRANSFERS)
+    }
+
+    fn open(cpus: &[usize], event: u64) -> Result<Option<Self>> {
         let Some(pmu) = pmu_type()? else { return Ok(None) };
-        let open = |&cpu: &usize| open_event(pmu, INSTRUCTIONS, -1, cpu as i32);
-        Ok(Some(MachineInstructions { files: cpus.iter().map(open).collect::<Result<_>>()? }))
+        let open = |&cpu: &usize| open_event(pmu, event, -1, cpu as i32);
+        Ok(Some(MachineEvent { files: cpus.iter().map(open).collect::<Result<_>>()? }))
     }
 
     /// Return the sum over the CPUs since `open`.
@@ -249,7 +261,7 @@ mod tests {
     fn a_machine_without_the_pmu_has_no_counters() {
         if !available() {
             assert!(ThreadCounters::open().unwrap().is_none());
-            assert!(MachineInstructions::open(&[0]).unwrap().is_none());
+            assert!(MachineEvent::instructions(&[0]).unwrap().is_none());
             assert!(hold(&[0], 1, true).unwrap().is_none());
         }
     }

@@ -18,9 +18,10 @@
 //! all its life.
 //!
 //! # Limits
-//! Without the amp PMU, only the time of a switch is reported.
+//! Without the amp PMU, only the time of a switch is reported. Cache lines that come from another
+//! CPU are counted on machines that track them (`transfer_ns=`).
 
-use crate::counters::MachineInstructions;
+use crate::counters::MachineEvent;
 use crate::options::{Printable, rounds};
 use crate::task::{end, spawn};
 use crate::{Error, Result, cpus, metrics, sched::SchedExt};
@@ -66,6 +67,8 @@ pub struct SwitchRound {
     pub instructions: Option<u64>,
     /// Instructions per switch; null without the PMU.
     pub instructions_per_switch: Option<f64>,
+    /// Cache lines that came from another CPU, per switch; null unless the machine tracks them.
+    pub transfers_per_switch: Option<f64>,
 }
 
 /// All rounds.
@@ -81,6 +84,8 @@ pub struct PingpongReport {
     pub cpu: Option<usize>,
     /// Mean of the middle half of the rounds' instructions per switch; null without the PMU.
     pub instructions_per_switch: Option<f64>,
+    /// The same of the cache lines that came from another CPU; null unless the machine tracks them.
+    pub transfers_per_switch: Option<f64>,
     /// Median over the rounds of wall time per switch, nanoseconds.
     pub ns_per_switch: f64,
     /// Every round.
@@ -121,8 +126,14 @@ pub fn run_for(
 struct Match {
     pairs: usize,
     cpu: Option<usize>,
-    counters: Option<MachineInstructions>,
+    instructions: Option<MachineEvent>,
+    transfers: Option<MachineEvent>,
     rounds: Vec<SwitchRound>,
+}
+
+/// Read an event, if it is counted.
+fn count(event: &mut Option<MachineEvent>) -> Result<Option<u64>> {
+    event.as_mut().map(MachineEvent::read).transpose()
 }
 
 impl Match {
@@ -130,8 +141,10 @@ impl Match {
         if let Some(cpu) = cpu {
             cpus::require_online(&[cpu])?;
         }
-        let counters = MachineInstructions::open(&cpus::online()?.0)?;
-        Ok(Match { pairs: pairs.max(1), cpu, counters, rounds: Vec::new() })
+        let online = cpus::online()?.0;
+        let (instructions, transfers) =
+            (MachineEvent::instructions(&online)?, MachineEvent::transfers(&online)?);
+        Ok(Match { pairs: pairs.max(1), cpu, instructions, transfers, rounds: Vec::new() })
     }
 
     /// Start a table of players, and play until all are past their start.
@@ -144,28 +157,34 @@ impl Match {
     /// Play one round with new players, and add it.
     fn round(&mut self, round_trips: u32) -> Result<()> {
         let table = self.table()?;
-        let before = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
+        let transfers = count(&mut self.transfers)?;
+        let instructions = count(&mut self.instructions)?;
         let start = Instant::now();
         table.play(round_trips)?;
         let wall_ns = start.elapsed().as_nanos() as u64;
-        let after = self.counters.as_mut().map(MachineInstructions::read).transpose()?;
-        let counted = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        let since = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+        let instructions = since(count(&mut self.instructions)?, instructions);
+        let transfers = since(count(&mut self.transfers)?, transfers);
         let switches = 2 * u64::from(round_trips) * self.pairs as u64;
-        self.rounds.push(SwitchRound::of(switches, wall_ns, counted));
+        self.rounds.push(SwitchRound::of(switches, wall_ns, instructions, transfers));
         Ok(())
     }
 
     /// Summarise the rounds.
     fn report(self) -> PingpongReport {
         let rounds = self.rounds;
-        let per_switch: Option<Vec<f64>> = rounds.iter().map(|r| r.instructions_per_switch).collect();
+        let midmean = |of: fn(&SwitchRound) -> Option<f64>| {
+            let all: Option<Vec<f64>> = rounds.iter().map(of).collect();
+            metrics::midmean(&all?)
+        };
         let ns: Vec<f64> = rounds.iter().map(|r| r.wall_ns as f64 / r.switches as f64).collect();
         PingpongReport {
             schema: "bias-bench.pingpong/1",
             scheduler: SchedExt::system().active().unwrap_or_else(|| "default".into()),
             pairs: self.pairs,
             cpu: self.cpu,
-            instructions_per_switch: per_switch.and_then(|v| metrics::midmean(&v)),
+            instructions_per_switch: midmean(|round| round.instructions_per_switch),
+            transfers_per_switch: midmean(|round| round.transfers_per_switch),
             ns_per_switch: metrics::median(&ns).unwrap_or(f64::NAN),
             rounds,
         }
@@ -173,9 +192,11 @@ impl Match {
 }
 
 impl SwitchRound {
-    fn of(switches: u64, wall_ns: u64, instructions: Option<u64>) -> Self {
-        let instructions_per_switch = instructions.map(|all| all as f64 / switches as f64);
-        SwitchRound { switches, wall_ns, instructions, instructions_per_switch }
+    fn of(switches: u64, wall_ns: u64, instructions: Option<u64>, transfers: Option<u64>) -> Self {
+        let per_switch = |all| all as f64 / switches as f64;
+        let transfers_per_switch = transfers.filter(|all| *all > 0).map(per_switch);
+        let instructions_per_switch = instructions.map(per_switch);
+        SwitchRound { switches, wall_ns, instructions, instructions_per_switch, transfers_per_switch }
     }
 }
 
@@ -273,6 +294,9 @@ impl Printable for PingpongReport {
         if let Some(n) = self.instructions_per_switch {
             let _ = writeln!(out, "middle half: {n:.0} instructions a switch");
         }
+        if let Some(n) = self.transfers_per_switch {
+            let _ = writeln!(out, "middle half: {n:.1} cache lines from another CPU a switch");
+        }
         out
     }
 }
@@ -292,7 +316,10 @@ mod tests {
 
     #[test]
     fn all_instructions_count_whatever_the_machine_did_before() {
-        assert_eq!(SwitchRound::of(100, 500_000_000, Some(700_000)).instructions_per_switch, Some(7000.0));
-        assert_eq!(SwitchRound::of(100, 1, None).instructions_per_switch, None);
+        let round = SwitchRound::of(100, 500_000_000, Some(700_000), Some(1230));
+        assert_eq!(round.instructions_per_switch, Some(7000.0));
+        assert_eq!(round.transfers_per_switch, Some(12.3));
+        assert_eq!(SwitchRound::of(100, 1, None, None).instructions_per_switch, None);
+        assert_eq!(SwitchRound::of(100, 1, Some(1), Some(0)).transfers_per_switch, None);
     }
 }

@@ -7,7 +7,7 @@
 //! Without the amp PMU the only metric is the rate of switches, which depends on the host.
 
 use super::{Description, Env, Measured, Workload, count, measured};
-use crate::counters::MachineInstructions;
+use crate::counters::MachineEvent;
 use crate::{Error, Result, cpus, pingpong};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ const IDLE_PARTS: u32 = 10;
 
 /// Return the machine's instructions per second while this program sleeps: the minimum of the
 /// parts.
-fn idle_rate(counters: &mut MachineInstructions) -> Result<f64> {
+fn idle_rate(counters: &mut MachineEvent) -> Result<f64> {
     let mut rates = Vec::new();
     for _ in 0..IDLE_PARTS {
         let before = counters.read()?;
@@ -94,7 +94,7 @@ fn least(rates: &[f64]) -> f64 {
 /// Counter of the instructions that the machine executes beyond those of the idle machine. Has no
 /// effect without the amp PMU.
 pub(super) struct InstructionMeter {
-    counters: Option<MachineInstructions>,
+    counters: Option<MachineEvent>,
     idle_per_s: f64,
     before: u64,
     start: Instant,
@@ -103,14 +103,14 @@ pub(super) struct InstructionMeter {
 impl InstructionMeter {
     /// Open the counters and measure the idle machine. This takes a second if there are counters.
     pub(super) fn open() -> Result<Self> {
-        let mut counters = MachineInstructions::open(&cpus::online()?.0)?;
+        let mut counters = MachineEvent::instructions(&cpus::online()?.0)?;
         let idle_per_s = counters.as_mut().map(idle_rate).transpose()?.unwrap_or(0.0);
         Ok(InstructionMeter { counters, idle_per_s, before: 0, start: Instant::now() })
     }
 
     /// Begin to count.
     pub(super) fn start(&mut self) -> Result<()> {
-        self.before = self.counters.as_mut().map(MachineInstructions::read).transpose()?.unwrap_or(0);
+        self.before = self.counters.as_mut().map(MachineEvent::read).transpose()?.unwrap_or(0);
         self.start = Instant::now();
         Ok(())
     }
