@@ -51,6 +51,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "unfairness", unit: "", direction: Lower, about: "Largest slowdown over smallest slowdown; 1 when all suffer alike." },
     Metric { name: "throughput_per_s", unit: "1/s", direction: Higher, about: "Units of work done by all tasks per second." },
     Metric { name: "progress_min", unit: "", direction: Higher, about: "Progress of the task that got least." },
+    Metric { name: "progress_", unit: "", direction: Neutral, about: "Mean progress of the tasks of one workload kind: which kind gains, and which one pays." },
     Metric { name: "latency_p50_us", unit: "µs", direction: Lower, about: "Median latency." },
     Metric { name: "latency_p99_us", unit: "µs", direction: Lower, about: "Latency that one of 100 exceeds." },
     Metric { name: "latency_p999_us", unit: "µs", direction: Lower, about: "Latency that one of 1000 exceeds." },
@@ -122,6 +123,8 @@ mod tests {
         assert_eq!(lookup("fast_share").map(|m| m.name), Some("fast_share"));
         assert_eq!(lookup("fast_share_chase").map(|m| m.name), Some("fast_share_"));
         assert_eq!(lookup("fast_share_"), None);
+        assert_eq!(lookup("progress_chase").map(|m| m.name), Some("progress_"));
+        assert_eq!(lookup("progress_min").map(|m| m.name), Some("progress_min"));
         assert_eq!(lookup("stpx"), None);
         assert_eq!(of("stpx").direction, Direction::Neutral);
         assert!(order("stp") < order("antt") && order("antt") < order("aaa"));

@@ -25,7 +25,7 @@ pub struct Suite {
 }
 
 /// All built-in plans.
-pub const SUITES: [Suite; 6] = [
+pub const SUITES: [Suite; 7] = [
     Suite {
         name: "quick",
         about: "Is anything broken, or clearly better? Throughput and fairness of two mixes, one from every start",
@@ -39,6 +39,13 @@ pub const SUITES: [Suite; 6] = [
         minutes: 30,
         machines: &["2F2S", "1F2S", "1F3S"],
         plan: diversity,
+    },
+    Suite {
+        name: "koufaty",
+        about: "Gains of pairs of programs, and of each of the two, by the difference of their speedups (seed 001)",
+        minutes: 90,
+        machines: &["1F3S", "1F2S"],
+        plan: koufaty,
     },
     Suite {
         name: "homogeneous",
@@ -113,6 +120,38 @@ fn diversity() -> Plan {
     let all = [on("2F2S", &four), on("1F2S", &three), on("1F3S", &four)].concat();
     // Eight pairs are the fewest that can be significant among five judged metrics.
     Plan { boots: 2, blocks: 4, window_s: 1.5, cells: all, ..base("diversity", &[]) }
+}
+
+/// The eleven pairs of [Koufaty10], slide 14, in its order: the programs' published speedups, and
+/// kinds of about these speedups on a fast CPU of 60 MIPS over a slow one of 24. One task of the
+/// first kind runs beside copies of the second. Programs of less than 1.12 are `chase`, which has
+/// 1.07.
+const PAIRS: [(f64, f64, &str, &str); 11] = [
+    (2.47, 1.07, "mixed:98", "chase"),    // hmmer, soplex
+    (1.87, 1.21, "mixed:59", "mixed:8"),  // gromacs, GemsFDTD
+    (2.36, 1.06, "mixed:91", "chase"),    // libquantum, mcf
+    (2.14, 1.09, "mixed:77", "chase"),    // calculix, astar
+    (1.70, 1.14, "mixed:47", "mixed:2"),  // xalancbmk, omnetpp
+    (1.71, 1.39, "mixed:47", "mixed:23"), // dealII, leslie3d
+    (1.92, 1.43, "mixed:62", "mixed:26"), // perlbench, gcc
+    (1.86, 1.42, "mixed:58", "mixed:25"), // lbm, sjeng
+    (1.57, 1.17, "mixed:37", "mixed:5"),  // wrf, gobmk
+    (1.58, 1.46, "mixed:38", "mixed:28"), // zeusmp, cactusADM
+    (1.65, 1.57, "mixed:43", "mixed:37"), // bwaves, milc
+];
+
+/// Return the pairs from every start, for the default leaves tasks where they start. Diversity is
+/// the difference of the published speedups over the largest that the machine has, 1.5.
+fn koufaty() -> Plan {
+    let on = |machine: &'static str, copies: u32| {
+        PAIRS.map(|(big, small, one, other)| Cell {
+            machine: Some(machine.into()),
+            diversity: Some(((big - small) / 0.015_f64).round() / 100.0),
+            ..Cell::of(&format!("shuffled+1{one}+{copies}{other}"))
+        })
+    };
+    let all = [on("1F3S", 3), on("1F2S", 2)].concat();
+    Plan { boots: 1, blocks: 4, window_s: 1.0, cells: all, ..base("koufaty", &[]) }
 }
 
 fn homogeneous() -> Plan {

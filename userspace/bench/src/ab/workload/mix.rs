@@ -37,6 +37,7 @@ pub const DESCRIPTION: Description = Description {
         "throughput_per_s",
         "fast_share",
         "fast_share_<kind>",
+        "progress_<kind>",
         "migrations_per_s",
         "switches_per_s",
     ],
@@ -122,6 +123,9 @@ pub(super) fn figures(kinds: &[WorkKind], window: &Window, solo: &Solo) -> Resul
         let cpu_s = metrics::sum(of_kind().map(|task| task.cpu_s));
         let fast_s = metrics::sum(of_kind().map(|task| task.cpu_s * task.fast_share));
         metrics.insert(format!("fast_share_{kind}"), metrics::share(fast_s, cpu_s));
+        let of_kind = || kinds.iter().zip(&progress).filter(|(other, _)| *other == kind).map(|(_, p)| *p);
+        let mean = metrics::sum(of_kind()) / of_kind().count() as f64;
+        metrics.insert(format!("progress_{kind}"), mean);
     }
     let detail = serde_json::to_value(&round).map_err(|e| Error::failed("the detail of a mix", e))?;
     measured(metrics, detail)
@@ -152,12 +156,14 @@ mod tests {
             ("fast_share", 0.75),
             ("fast_share_compute", 1.0),
             ("fast_share_branchy", 0.5),
+            ("progress_compute", 1.0),
+            ("progress_branchy", 0.375),
             ("migrations_per_s", 6.0),
             ("switches_per_s", 7.5),
         ] {
             assert!((m[name] - expected).abs() < 1e-9, "{name}: {}", m[name]);
         }
-        assert_eq!(m.len(), 10);
+        assert_eq!(m.len(), 12);
     }
 
     #[test]
