@@ -18,6 +18,9 @@
  *		timers of 2, 2.5, 3 ... ms
  *	loads frames BUSY FRAMES
  *		6 ms of work each 16.7 ms, with busy tasks
+ *	loads messengers NR WORKERS BUSY LOOPS
+ *		each messenger wakes all of its workers every 20 ms, for 200 us
+ *		of work, with busy tasks
  *
  * Each mode prints one JSON document. Times are the guest's. With virtual time
  * they are those of the model. A wait is the time between two clock reads of a
@@ -206,8 +209,12 @@ int main(int argc, char **argv)
 		cyclic(arg[0], arg[1]);
 	} else if (!strcmp(mode, "frames")) {
 		frames(arg[0], arg[1]);
+	} else if (!strcmp(mode, "messengers")) {
+		messengers(arg[0], arg[1], arg[2], arg[3]);
 	} else {
-		fprintf(stderr, "usage: loads spin|fifo|servers|pipeline|cyclic|frames ..., see loads.c\n");
+		fprintf(
+		    stderr,
+		    "usage: loads spin|fifo|servers|pipeline|cyclic|frames|messengers ..., see loads.c\n");
 		return 2;
 	}
 	/* Some threads never end. */

@@ -49,5 +49,6 @@ void end_busy(void);
 void pipeline(int nr, double work_us, size_t bytes, double seconds);
 void cyclic(int nr, int loops);
 void frames(int nr_busy, int nr);
+void messengers(int nr, int nr_workers, int nr_busy, int loops);
 
 #endif

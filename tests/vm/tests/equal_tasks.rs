@@ -111,3 +111,27 @@ fn caches_of_unequal_cpus_share_fairly() {
 fn caches_of_unequal_cpus_share_fairly_at_any_number() {
     caches_of_unequal_cpus(&[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)]);
 }
+
+/// Check tasks on all shapes besides: three types of core, and two nodes.
+fn progress(machine: &str, tasks: &[u32]) {
+    let results = Scenario::emulated("6.12", machine, 9).compared(|under| spin(under, tasks, 10));
+    let mut expect = Expectations::default();
+    for n in tasks {
+        expect.at_least_default(&results, &n.to_string(), "/sum_per_s", 0.99);
+        let most = results.number(&format!("bias-{n}"), "/most_over_least");
+        expect.at_most(&format!("{machine}, {n} tasks: most over least"), most, 1.15);
+    }
+    expect.judge();
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn three_types_of_cores_share_fairly() {
+    progress("PELP", &[1, 8, 12]);
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn nodes_share_fairly() {
+    progress("2S", &[4, 24]);
+}

@@ -1,0 +1,60 @@
+//! Wakeups of many tasks, and tasks that pass data on, compared with the default scheduler in the
+//! same boot.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::loads::{RUNS, median, repeated};
+use common::{Expectations, Results, Scenario};
+
+/// Return the commands for each of several runs of each load.
+fn runs(under: &str, loads: &[(&str, &str)]) -> String {
+    let each =
+        |(name, load): &(&str, &str)| repeated(RUNS, |run| format!("loads {under}-{name}{run} {load}\n"));
+    loads.iter().map(each).collect()
+}
+
+/// Return the medians of a figure under scx_bias and under the default.
+fn medians(results: &Results, name: &str, figure: &str) -> (f64, f64) {
+    let of = |under: &str| median(&results.of_runs(&format!("{under}-{name}"), figure));
+    (of("bias"), of("default"))
+}
+
+/// Messengers with workers, and a broadcast to eight threads, beside one busy task per CPU.
+#[test]
+#[ignore = "missed: medians are 1.2 to 1.8 of the default's, at most 1"]
+fn wakees_are_as_early_as_under_the_default() {
+    let loads = [
+        ("broadcast", "messengers 1 8 4 100"),
+        ("workers16-", "messengers 2 16 4 100"),
+        ("workers32-", "messengers 2 32 4 100"),
+    ];
+    let results =
+        Scenario::emulated("6.12", "240:240:96:96,quantum_us=20", 9).compared(|under| runs(under, &loads));
+    let mut expect = Expectations::default();
+    for (name, _) in loads {
+        for figure in ["/p50_us", "/p99_us", "/p999_us"] {
+            let (bias, default) = medians(&results, name, figure);
+            expect.at_most(&format!("{name}{figure}: {bias} us over {default} us"), bias / default, 1.0);
+        }
+    }
+    expect.lasts(&results);
+    expect.judge();
+}
+
+/// Pipelines of two and three stages of 100 us.
+#[test]
+#[ignore = "missed: three stages on equal CPUs have 0.966 of the default, at least 0.98"]
+fn pipelines_pass_on_as_much_as_under_the_default() {
+    let loads = [("two", "pipeline 2 100 65536 1"), ("three", "pipeline 3 100 65536 1")];
+    let mut expect = Expectations::default();
+    for machine in ["240x4,quantum_us=20", "240:240:96:96,quantum_us=20"] {
+        let results = Scenario::emulated("6.12", machine, 6).compared(|under| runs(under, &loads));
+        for (name, _) in loads {
+            let (bias, default) = medians(&results, name, "/blocks_per_s");
+            let what = format!("{machine}, {name} stages: {bias} blocks/s over {default}");
+            expect.at_least(&what, bias / default, 0.98);
+        }
+    }
+    expect.judge();
+}
