@@ -125,13 +125,13 @@ fn progress(machine: &str, tasks: &[u32]) {
 }
 
 #[test]
-#[ignore = "minutes more: cargo xtask test --full"]
+#[ignore = "missed: 8 and 12 tasks have 0.988 and 0.972 of the default's sum, at least 0.99"]
 fn three_types_of_cores_share_fairly() {
     progress("PELP", &[1, 8, 12]);
 }
 
 #[test]
-#[ignore = "minutes more: cargo xtask test --full"]
+#[ignore = "missed: 24 tasks: most over least 2.08, at most 1.15; sum 0.977 of the default's"]
 fn nodes_share_fairly() {
     progress("2S", &[4, 24]);
 }
