@@ -42,7 +42,7 @@ pub const SUITES: [Suite; 7] = [
     },
     Suite {
         name: "koufaty",
-        about: "Gains of pairs of programs, and of each of the two, by the difference of their speedups (seed 001)",
+        about: "How does the gain of two kinds of programs grow with the difference of their speedups? (seed 001)",
         minutes: 90,
         machines: &["1F3S", "1F2S"],
         plan: koufaty,
