@@ -173,7 +173,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	s32 slow = -1;
-	u64 vtime;
+	u64 vtime, first;
 	bool moves;
 
 	unpark_in_dispatch();
@@ -207,13 +207,14 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	 * CPU competes, too: no waiting task passes it.
 	 */
 	vtime = slow < 0 ? vtime_here(prev, cpu) : READ_ONCE(cpu_ctx_of(slow)->run_vtime);
-	if (moves || cctx->yielded || due_before(cpu, cctx, vtime)) {
+	first = lowest_here(cpu, cctx, vtime);
+	if (nr_llcs > 1 && take_due_elsewhere(cpu, first))
+		return;
+	if (moves || cctx->yielded || first != vtime) {
 		if (take_next(cpu))
 			return;
 		if (moves)
 			return; /* no slice: ops.enqueue migrates it */
-	} else if (nr_llcs > 1 && take_due_elsewhere(cpu, cctx, vtime)) {
-		return;
 	}
 	keep_running(prev, cpu, cctx);
 	if (slow >= 0)

@@ -291,14 +291,16 @@ __noinline int take_from_llc(s32 cpu, u32 llc)
 	return false;
 }
 
-/* Return true if a task in @llc's shared DSQs is due on @cpu before @vtime. */
-__noinline int shared_before(s32 cpu, u32 llc, u64 vtime)
+/* Return the lowest of @vtime and the heads of @llc's shared DSQs on @cpu. */
+__noinline u64 lowest_shared(s32 cpu, u32 llc, u64 vtime)
 {
 	u64 head;
 
 	if (head_of_class(cpu, llc, BIAS_FAST, &head) && bias_vtime_before(head, vtime))
-		return true;
-	return two_classes && head_of_class(cpu, llc, BIAS_SLOW, &head) && bias_vtime_before(head, vtime);
+		vtime = head;
+	if (two_classes && head_of_class(cpu, llc, BIAS_SLOW, &head) && bias_vtime_before(head, vtime))
+		vtime = head;
+	return vtime;
 }
 
 /*
@@ -309,43 +311,56 @@ static __always_inline bool pinned_first(s32 cpu)
 {
 	u64 pinned;
 
-	return head_vtime(bias_dsq_pinned(cpu), cpu, &pinned) && !shared_before(cpu, llc_of(cpu), pinned);
+	return head_vtime(bias_dsq_pinned(cpu), cpu, &pinned) &&
+	       lowest_shared(cpu, llc_of(cpu), pinned) == pinned;
 }
 
 /*
- * Return true if a task that waits for @cpu, in the CPU's own DSQ or in its
- * LLC's, is due before @vtime.
+ * Return the lowest of @vtime and the heads of the DSQs that wait for @cpu: its
+ * own and its LLC's.
  */
-static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
+static __always_inline u64 lowest_here(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
 {
 	u64 head;
 
 	if (pinned_waiting(cpu, cctx) && head_vtime(bias_dsq_pinned(cpu), cpu, &head) &&
 	    bias_vtime_before(head, vtime))
-		return true;
-	return shared_waiting(llc_of(cpu)) && shared_before(cpu, llc_of(cpu), vtime);
+		vtime = head;
+	return shared_waiting(llc_of(cpu)) ? lowest_shared(cpu, llc_of(cpu), vtime) : vtime;
 }
 
-/* Factor on the gap for an LLC of another NUMA node: memory stays behind. */
-#define NODE_GAPS 4
+/* Return true if a task that waits for @cpu is due before @vtime. */
+static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
+{
+	return lowest_here(cpu, cctx, vtime) != vtime;
+}
 
 /*
- * Take the head of another LLC's DSQ if its lag exceeds the gap. The running
- * task of @cpu, at @vtime, has used its slice, and no task here is due before
- * it. Each slice checks one LLC, so that the DSQs of all LLCs advance together.
+ * Part of steal_lag_ns by which another LLC's DSQ may lag [permille], in the
+ * node and beyond: memory stays behind. The clock holds while tasks lag, so two
+ * DSQs are hardly ever more than one steal_lag_ns apart.
  */
-static __always_inline bool take_due_elsewhere(s32 cpu, struct cpu_ctx *cctx, u64 vtime)
+#define LLC_LAG_PERMILLE  500
+#define NODE_LAG_PERMILLE 750
+
+/*
+ * Take the head of another LLC's DSQ if it lags behind @vtime by more than the
+ * gap. @vtime is the lowest on @cpu. Each call checks one LLC, so that the DSQs
+ * of all LLCs advance together. This function is global for the verifier.
+ */
+__noinline int take_due_elsewhere(s32 cpu, u64 vtime)
 {
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	u32 own = llc_of(cpu), llc = ++cctx->looked_llc % nr_llcs;
-	u64 gap = steal_lag_ns;
+	bool near;
 
 	if (llc == own)
 		llc = ++cctx->looked_llc % nr_llcs;
 	if (llc == own || !shared_waiting(llc))
 		return false;
-	if (READ_ONCE(llc_ctx_of(llc)->node) != cpu_info_of(cpu)->node)
-		gap *= NODE_GAPS;
-	if (!shared_before(cpu, llc, vtime - gap) || !take_from_llc(cpu, llc))
+	near = READ_ONCE(llc_ctx_of(llc)->node) == cpu_info_of(cpu)->node;
+	vtime -= steal_lag_ns * (near ? LLC_LAG_PERMILLE : NODE_LAG_PERMILLE) / 1000;
+	if (lowest_shared(cpu, llc, vtime) == vtime || !take_from_llc(cpu, llc))
 		return false;
 	stat_inc(BIAS_STAT_DISPATCH_REMOTE);
 	return true;

@@ -112,7 +112,7 @@ fn caches_of_unequal_cpus_share_fairly_at_any_number() {
     caches_of_unequal_cpus(&[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)]);
 }
 
-/// Check tasks on all shapes besides: three types of core, and two nodes.
+/// Check tasks on other shapes: three types of core, and two nodes.
 fn progress(machine: &str, tasks: &[u32]) {
     let results = Scenario::emulated("6.12", machine, 9).compared(|under| spin(under, tasks, 10));
     let mut expect = Expectations::default();
@@ -130,8 +130,17 @@ fn three_types_of_cores_share_fairly() {
     progress("PELP", &[1, 8, 12]);
 }
 
+/// Check 24 tasks forked by one parent on two nodes.
 #[test]
-#[ignore = "missed: 24 tasks: most over least 2.08, at most 1.15; sum 0.977 of the default's"]
 fn nodes_share_fairly() {
+    let results = Scenario::emulated("6.12", "2S", 4).loads("", &spin("bias", &[24], 10));
+    let mut expect = Expectations::default();
+    expect.at_most("24 tasks: most over least", results.number("bias-24", "/most_over_least"), 1.15);
+    expect.judge();
+}
+
+#[test]
+#[ignore = "missed: 24 tasks have 0.984 of the default's sum, at least 0.99"]
+fn nodes_lose_no_throughput() {
     progress("2S", &[4, 24]);
 }

@@ -22,6 +22,7 @@ pub fn all() -> Vec<Scenario> {
         shares::mix_that_changes(),
         shares::siblings(),
         shares::caches(),
+        shares::nodes(),
         shares::unequal_caches(),
         waits::sleeper(),
         waits::broadcast(),

@@ -136,6 +136,17 @@ pub(super) fn caches() -> Scenario {
     }
 }
 
+/// Two nodes start with unequal crowds. On every CPU of both, tasks wait at any time.
+pub(super) fn nodes() -> Scenario {
+    let mut case = busy("8P,nodes=2", &[stacks::COMPUTE; 24], 60);
+    case.tasks.iter_mut().enumerate().for_each(|(at, task)| task.start_cpu = at % 4);
+    Scenario {
+        name: "nodes",
+        case,
+        check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.87, 1.0),
+    }
+}
+
 /// The same where each cache has a class of its own.
 pub(super) fn unequal_caches() -> Scenario {
     let mut case = busy("SPLIT", &[stacks::COMPUTE; 12], 20);
