@@ -17,9 +17,10 @@
  * ops.running decides whether a run is counted. One run in sample_every is
  * counted if the task's profile is stable or its last run was brief, and one in
  * BRIEF_SAMPLES times as many if both hold. The windows of such a task then
- * take that many times longer, until one differs. The tracing programs see
- * every task, also of other classes, and act only on the pid that ops.running
- * noted.
+ * take that many times longer, until one differs. While profiles are stable,
+ * one tick in TICKS_TOGETHER begins or ends an interval. The tracing programs
+ * see every task, also of other classes, and act only on the pid that
+ * ops.running noted.
  *
  * If events outnumber counters, perf multiplexes: it rotates groups of events
  * every few milliseconds. The part that was counted is scaled to the whole
@@ -47,8 +48,8 @@
 #include "classify.bpf.h"
 #include "limit.bpf.h"
 
-/* Ticks that one interval of a long run spans while the profile is stable. */
-#define TICKS_TOGETHER 2
+/* Ticks of a CPU from one interval to the next while profiles are stable. */
+#define TICKS_TOGETHER 4
 
 /* Factor on sample_every for brief runs of a task with a stable profile. */
 #define BRIEF_SAMPLES 8
@@ -223,7 +224,7 @@ int BPF_PROG(bias_count_tick)
 	if (!pid || !cpu_info_of(cpu)->counters || cctx->run_pid != pid || !(cctx->run_flags & RUN_BUSY) ||
 	    (p->flags & PF_KTHREAD))
 		return 0;
-	if (cctx->counting_pid == pid && cctx->run_stable && ++cctx->uncounted_ticks < TICKS_TOGETHER)
+	if (cctx->run_stable && ++cctx->uncounted_ticks < TICKS_TOGETHER)
 		return 0;
 	if (!still_has_bias(p, cctx))
 		return 0;
