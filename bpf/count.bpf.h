@@ -17,10 +17,10 @@
  * ops.running decides whether a run is counted. One run in sample_every is
  * counted if the task's profile is stable or its last run was brief, and one in
  * BRIEF_SAMPLES times as many if both hold. The windows of such a task then
- * take that many times longer, until one differs. While profiles are stable,
- * one tick in TICKS_TOGETHER begins or ends an interval. The tracing programs
- * see every task, also of other classes, and act only on the pid that
- * ops.running noted.
+ * take that many times longer, until one differs. A tick also begins or ends
+ * an interval: every tick until the profile is stable, then one in
+ * TICKS_TOGETHER of a run, but for the first. The tracing programs see every
+ * task, also of other classes, and act only on the pid that ops.running noted.
  *
  * If events outnumber counters, perf multiplexes: it rotates groups of events
  * every few milliseconds. The part that was counted is scaled to the whole
@@ -48,7 +48,7 @@
 #include "classify.bpf.h"
 #include "limit.bpf.h"
 
-/* Ticks of a CPU from one interval to the next while profiles are stable. */
+/* Ticks from one interval to the next while the task's profile is stable. */
 #define TICKS_TOGETHER 4
 
 /* Factor on sample_every for brief runs of a task with a stable profile. */
@@ -83,13 +83,14 @@ static __always_inline bool counters_read(s32 cpu, struct readout *now)
 	return true;
 }
 
-/* Begin an interval of task @pid on this CPU. */
+/* Begin an interval of task @pid on this CPU, at a tick or at a switch. */
 static __always_inline void interval_begin(struct cpu_ctx *cctx, const struct readout *now, u64 now_ns,
-					   u32 pid)
+					   u32 pid, bool at_tick)
 {
 	cctx->count_start = *now;
 	cctx->count_start_ns = now_ns;
 	cctx->counting_pid = pid;
+	cctx->began_at_tick = at_tick;
 	cctx->uncounted_ticks = 0;
 }
 
@@ -165,11 +166,12 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 	u32 every = 1;
 	bool stable;
 
-	if (!counting || !cpu_info_of(cpu)->counters || cctx->counting_pid == p->pid)
-		return;
-	if (limited && !tctx->inside)
+	if (!counting || !cpu_info_of(cpu)->counters)
 		return;
 	stable = bias_profile_stable(&tctx->profile);
+	cctx->run_stable = stable;
+	if (cctx->counting_pid == p->pid || (limited && !tctx->inside))
+		return;
 	/* A brief run shows little and costs as much to count as a long one. */
 	if (tctx->brief || stable)
 		every = sample_every;
@@ -179,6 +181,17 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 		return;
 	tctx->uncounted = 0;
 	cctx->count_next_pid = p->pid;
+}
+
+/*
+ * Drop in ops.stopping an interval that a tick began if the profile is stable.
+ * Ending it costs as much as a whole interval, and the next run that
+ * ops.running selects shows the same.
+ */
+static __always_inline void count_stop(struct cpu_ctx *cctx)
+{
+	if (cctx->run_stable && cctx->began_at_tick)
+		cctx->counting_pid = 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -204,7 +217,7 @@ int BPF_PROG(bias_count_switch, bool preempt, struct task_struct *prev, struct t
 	if (ended_pid)
 		interval_end(prev, cpu, cctx, &now, now_ns);
 	if (next_pid)
-		interval_begin(cctx, &now, now_ns, next_pid);
+		interval_begin(cctx, &now, now_ns, next_pid, false);
 	return 0;
 }
 
@@ -224,7 +237,7 @@ int BPF_PROG(bias_count_tick)
 	if (!pid || !cpu_info_of(cpu)->counters || cctx->run_pid != pid || !(cctx->run_flags & RUN_BUSY) ||
 	    (p->flags & PF_KTHREAD))
 		return 0;
-	if (cctx->run_stable && ++cctx->uncounted_ticks < TICKS_TOGETHER)
+	if (cctx->run_stable && (!(cctx->run_flags & RUN_TICKED) || ++cctx->uncounted_ticks < TICKS_TOGETHER))
 		return 0;
 	if (!still_has_bias(p, cctx))
 		return 0;
@@ -237,7 +250,7 @@ int BPF_PROG(bias_count_tick)
 	now_ns = bpf_ktime_get_ns();
 	if (cctx->counting_pid == pid)
 		interval_end(p, cpu, cctx, &now, now_ns);
-	interval_begin(cctx, &now, now_ns, pid);
+	interval_begin(cctx, &now, now_ns, pid, true);
 	return 0;
 }
 

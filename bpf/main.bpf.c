@@ -256,8 +256,10 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
-	account_stop(p, cpu, cpu_ctx_of(cpu), runnable);
+	account_stop(p, cpu, cctx, runnable);
+	count_stop(cctx);
 }
 
 /*

@@ -209,6 +209,7 @@ struct cpu_ctx {
 	u32 counting_pid;    /* task of the open interval; 0: none */
 	u32 uncounted_ticks; /* ticks skipped while the profile is stable */
 	u32 run_stable;	     /* the running task's profile is stable */
+	u32 began_at_tick;   /* the open interval did, not at a switch */
 	u64 count_start_ns;
 	struct readout count_start;
 	/*
