@@ -25,8 +25,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Default slice of scx_bias without stretch [us].
-const BIAS_SLICE_US: u32 = 10_000;
+/// Times of scx_bias that a stretch applies to, with their defaults. The gaps are worth as many
+/// slices at every stretch: they decide how often running tasks rotate, and how far tasks of one
+/// bias may lag behind those of the other.
+const BIAS_TIMES_US: [(&str, u32); 4] = [
+    ("--slice-us", 10_000),
+    ("--rotate-gap-us", 40_000),
+    ("--steal-lag-us", 40_000),
+    ("--unfair-gap-us", 320_000),
+];
 /// Maximum length of an arm's name, characters.
 const MAX_NAME: usize = 40;
 /// Name of the arm whose kernel knows of its unequal cores.
@@ -89,14 +96,14 @@ impl Arm {
             (_, Some("")) => return Err(format!("arm '{name}' has no command; write NAME='COMMAND'")),
             (_, Some(command)) => {
                 stretched(command, 1.0)?;
-                ArmKind::Command(with_slice(command))
+                ArmKind::Command(with_times(command))
             }
             // An A/A comparison is written as the same arm under two names.
             ("default" | EEVDF | CFS, None) => ArmKind::Default,
             ("best-static", None) => ArmKind::BestStatic,
             ("worst-static", None) => ArmKind::WorstStatic,
             // The host's own configuration of scx_bias must not influence the comparison.
-            ("scx_bias", None) => ArmKind::Command(with_slice("scx_bias --no-config")),
+            ("scx_bias", None) => ArmKind::Command(with_times("scx_bias --no-config")),
             (HYBRID, None) => ArmKind::DefaultHybrid,
             (other, None) if other.strip_prefix(HYBRID).is_some_and(|rest| rest.starts_with('-')) => {
                 ArmKind::DefaultHybrid
@@ -151,15 +158,18 @@ impl Arm {
     }
 }
 
-/// Append a slice knob to a command that runs scx_bias without a slice.
-fn with_slice(command: &str) -> String {
+/// Append the times to a command that runs scx_bias, unless it chooses one itself.
+fn with_times(command: &str) -> String {
     let program = command.split_whitespace().next().unwrap_or_default();
     let ours = program == "scx_bias" || program.ends_with("/scx_bias");
-    if ours && !command.contains("--slice-us") {
-        format!("{command} --slice-us {{us:{BIAS_SLICE_US}}}")
-    } else {
-        command.to_string()
+    let chosen = BIAS_TIMES_US.iter().any(|(option, _)| command.contains(option));
+    let mut command = command.to_string();
+    if ours && !chosen {
+        for (option, us) in BIAS_TIMES_US {
+            command += &format!(" {option} {{us:{us}}}");
+        }
     }
+    command
 }
 
 /// Replace every `{us:N}`, `{ms:N}` and `{ns:N}` by N times `stretch`, rounded, in the same unit.
@@ -234,7 +244,10 @@ mod tests {
         assert!(Arm::parse("worst-static").unwrap().is_static());
         assert_eq!(Arm::parse("eater-30").unwrap().kind, ArmKind::Eater(30));
         let ours = Arm::parse("scx_bias").unwrap();
-        assert_eq!(ours.command(5.0).unwrap(), "scx_bias --no-config --slice-us 50000");
+        assert_eq!(
+            ours.command(5.0).unwrap(),
+            "scx_bias --no-config --slice-us 50000 --rotate-gap-us 200000 --steal-lag-us 200000 --unfair-gap-us 1600000"
+        );
         let own = Arm::parse("v2=/opt/scx_bias --slice-us 3 --x").unwrap();
         assert_eq!(own.command(5.0).unwrap(), "/opt/scx_bias --slice-us 3 --x");
         assert!(!own.has_knob() && ours.has_knob());
