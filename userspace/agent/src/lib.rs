@@ -25,6 +25,8 @@ pub mod options;
 pub mod pmu;
 pub mod recal;
 pub mod safefile;
+#[cfg(test)]
+mod scale_tests;
 mod skel;
 pub mod store;
 pub mod swaps;

@@ -83,7 +83,12 @@ impl FakeSysfs {
 
     /// Two CPUs of an AMD part.
     pub fn amd(family: u32, model: u32) -> Self {
-        let machine = Self::new(2);
+        Self::amd_of(2, family, model)
+    }
+
+    /// This many CPUs of an AMD part.
+    pub fn amd_of(cpus: u32, family: u32, model: u32) -> Self {
+        let machine = Self::new(cpus);
         machine.x86("AuthenticAMD", family, model);
         machine.pmu(
             "cpu",
