@@ -11,10 +11,11 @@ use crate::demo::DemoOptions;
 use crate::mix::MixOptions;
 use crate::once::OnceOptions;
 use crate::options::{Measurement, SchedulerOptions, end};
+use crate::percore::PercoreOptions;
 use crate::pingpong::PingpongOptions;
 use crate::ratio::RatioOptions;
 use crate::sched::{self, SchedExt};
-use crate::{Error, Result, cost, demo, mix, once, pingpong, ratio};
+use crate::{Error, Result, cost, demo, mix, once, percore, pingpong, ratio};
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -36,6 +37,8 @@ enum Command {
     Work(Measurement<work::WorkOptions>),
     /// Compare two CPUs on several kinds of work, and with the prediction of the counters
     Ratio(Measurement<RatioOptions>),
+    /// Compare all CPUs by the time that the same work takes on each, and draw it
+    Percore(Measurement<PercoreOptions>),
     /// Run tasks at the same time and report what each of them achieved
     Mix(Measurement<MixOptions>),
     /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
@@ -81,6 +84,7 @@ fn run(command: Command) -> Result<u8> {
     match command {
         Command::Work(options) => options.print(work::run).map(drop),
         Command::Ratio(options) => options.print(ratio::run).map(drop),
+        Command::Percore(options) => options.print(percore::run).map(drop),
         Command::Mix(options) => options.print(mix::run).map(drop),
         Command::Run(options) => options.print(once::run).map(drop),
         Command::Pingpong(options) => options.print(pingpong::run).map(drop),
@@ -121,7 +125,9 @@ mod tests {
     #[test]
     fn the_definition_is_consistent_and_all_defaults_parse() {
         Cli::command().debug_assert();
-        for line in ["work compute", "ratio --cpus 0,1", "mix --tasks compute", "run groups:2", "pingpong"] {
+        for line in
+            ["work compute", "ratio --cpus 0,1", "percore", "mix --tasks compute", "run groups:2", "pingpong"]
+        {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());

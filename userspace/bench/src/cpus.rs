@@ -14,6 +14,13 @@ pub fn online() -> Result<CpuList> {
     text.trim().parse().map_err(|e| Error::failed(path, e))
 }
 
+/// Return the CPUs that are online and that this process may use, in order.
+pub fn allowed() -> Result<Vec<usize>> {
+    let set =
+        sched_getaffinity(Pid::from_raw(0)).map_err(|e| Error::failed("reading the CPU affinity", e))?;
+    Ok(online()?.0.into_iter().filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
+}
+
 /// Return the cores of these CPUs, each with its CPUs in order. A CPU whose siblings sysfs does not
 /// name is a core.
 pub fn cores(cpus: &[usize]) -> Vec<Vec<usize>> {

@@ -8,8 +8,8 @@
 //! * the machine: [`cpus`] (online CPUs, pinning), [`counters`] (stall counters), [`shared`] and
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`], [`cost`],
-//!   [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the command line
+//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`pingpong`],
+//!   [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the command line
 //!   fills, and returns a serialisable report. [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod mix;
 pub mod once;
 pub mod options;
+pub mod percore;
 pub mod pingpong;
 pub mod progress;
 pub mod ratio;
