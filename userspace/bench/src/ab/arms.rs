@@ -12,6 +12,7 @@
 //! | `cfs`, `eevdf` | nothing | the same as `default`; CFS is the name before Linux 6.6 |
 //! | `default-hybrid` | nothing | the same, in a kernel that knows of its unequal cores |
 //! | `best-static`, `worst-static` | nothing | pins tasks as [`super::placement`] computes |
+//! | `golden-run` | nothing | pins tasks as `scx_bias exec` does |
 //! | `eater-30` | nothing | slows all tasks down by a known amount |
 //! | `scx_bias` | the program next to this one | a sched_ext scheduler |
 //! | `NAME=COMMAND` | that command | any sched_ext scheduler |
@@ -57,6 +58,9 @@ pub enum ArmKind {
     BestStatic,
     /// As `BestStatic`, but where predicted throughput is worst.
     WorstStatic,
+    /// The kernel's own scheduler, with every task of a mix pinned to a CPU that `scx_bias exec`
+    /// chooses: golden-run of \[Reif20\].
+    GoldenRun,
     /// The kernel's own scheduler, plus processes that use this share of every CPU [permille]: a
     /// known slowdown.
     Eater(u32),
@@ -79,8 +83,8 @@ impl Arm {
         Arm { name: "default".into(), kind: ArmKind::Default }
     }
 
-    /// Parse `default`, `default-hybrid`, `best-static`, `worst-static`, `scx_bias`, `NAME=scx_bias
-    /// OPTIONS` or `NAME=COMMAND`.
+    /// Parse `default`, `default-hybrid`, `best-static`, `worst-static`, `golden-run`, `scx_bias`,
+    /// `NAME=scx_bias OPTIONS` or `NAME=COMMAND`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, command) = match text.split_once('=') {
             Some((name, command)) => (name.trim(), Some(command.trim())),
@@ -102,6 +106,7 @@ impl Arm {
             ("default" | EEVDF | CFS, None) => ArmKind::Default,
             ("best-static", None) => ArmKind::BestStatic,
             ("worst-static", None) => ArmKind::WorstStatic,
+            ("golden-run", None) => ArmKind::GoldenRun,
             // The host's own configuration of scx_bias must not influence the comparison.
             ("scx_bias", None) => ArmKind::Command(with_times("scx_bias --no-config")),
             (HYBRID, None) => ArmKind::DefaultHybrid,
@@ -118,7 +123,7 @@ impl Arm {
                 }
                 None => {
                     return Err(format!(
-                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), cfs and eevdf (the default as well), default-hybrid (in a kernel that knows of its unequal cores), scx_bias, best-static, worst-static, eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
+                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), cfs and eevdf (the default as well), default-hybrid (in a kernel that knows of its unequal cores), scx_bias, best-static, worst-static, golden-run (pinned as scx_bias exec would), eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
                     ));
                 }
             },
@@ -154,7 +159,7 @@ impl Arm {
 
     /// Return true if the arm pins the tasks of mixes. Such an arm can run mixes only.
     pub fn is_static(&self) -> bool {
-        matches!(self.kind, ArmKind::BestStatic | ArmKind::WorstStatic)
+        matches!(self.kind, ArmKind::BestStatic | ArmKind::WorstStatic | ArmKind::GoldenRun)
     }
 }
 
@@ -241,7 +246,9 @@ mod tests {
         }
         let hybrid = Arm::parse("default-hybrid").unwrap();
         assert!(hybrid.has_knob() && !hybrid.is_static() && hybrid.command(1.0).is_none());
-        assert!(Arm::parse("worst-static").unwrap().is_static());
+        for pinned in ["worst-static", "golden-run"] {
+            assert!(Arm::parse(pinned).unwrap().is_static());
+        }
         assert_eq!(Arm::parse("eater-30").unwrap().kind, ArmKind::Eater(30));
         let ours = Arm::parse("scx_bias").unwrap();
         assert_eq!(

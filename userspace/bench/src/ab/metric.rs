@@ -47,6 +47,7 @@ use Direction::{Higher, Lower, Neutral};
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
     Metric { name: "stp", unit: "", direction: Higher, about: "System throughput: sum of the tasks' progress against alone on a fast CPU." },
+    Metric { name: "stp_worst_start", unit: "", direction: Neutral, about: "System throughput after the worst of the starts in a window: with one task, what it gets where it starts on the slowest CPU." },
     Metric { name: "antt", unit: "", direction: Lower, about: "Average normalised turnaround time: mean slowdown of the tasks." },
     Metric { name: "unfairness", unit: "", direction: Lower, about: "Largest slowdown over smallest slowdown; 1 when all suffer alike." },
     Metric { name: "throughput_per_s", unit: "1/s", direction: Higher, about: "Units of work done by all tasks per second." },

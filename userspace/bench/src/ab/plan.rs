@@ -131,7 +131,7 @@ impl Plan {
     /// Check all that can be checked without a machine.
     pub fn check(&self) -> std::result::Result<(), String> {
         let arms = self.arms()?;
-        self.workloads()?;
+        let workloads = self.workloads()?;
         let count = |what: &str, n: usize| match n {
             1..=MAX_COUNT => Ok(()),
             _ => Err(format!("{what} = {n}: must be 1 to {MAX_COUNT}")),
@@ -150,13 +150,14 @@ impl Plan {
         for cell in &self.cells {
             number("window_s", cell.window_s.unwrap_or(1.0), 0.01, 3600.0)?;
             number("diversity", cell.diversity.unwrap_or(0.0), 0.0, 1.0)?;
-            let statics = arms.iter().find(|arm| arm.is_static());
-            if let (Some(arm), Err(why)) = (statics, cell.workload.parse::<crate::spec::Mix>()) {
-                return Err(format!(
-                    "arm '{}' pins the tasks of a mix, and '{}' is none ({why})",
-                    arm.name, cell.workload
-                ));
-            }
+        }
+        let statics = arms.iter().find(|arm| arm.is_static());
+        if let (Some(arm), Some(own)) = (statics, workloads.iter().find(|w| w.batch().is_none())) {
+            return Err(format!(
+                "arm '{}' pins the tasks of a mix, and '{}' is none; leave one of them out",
+                arm.name,
+                own.name()
+            ));
         }
         for (i, cell) in self.cells.iter().enumerate() {
             let same = |other: &Cell| other.workload == cell.workload && other.machine == cell.machine;
@@ -269,6 +270,8 @@ mod tests {
         assert!(Plan::parse(&twice).unwrap_err().contains("twice"));
         let pinned = GOOD.replace("scx_bias", "best-static").replace("2compute+2chase", "pingpong");
         assert!(Plan::parse(&pinned).unwrap_err().contains("pins the tasks of a mix"));
+        let shuffled = GOOD.replace("scx_bias", "golden-run").replace("2compute", "shuffled+2compute");
+        assert!(Plan::parse(&shuffled).is_ok());
     }
 
     #[test]

@@ -38,7 +38,7 @@ use super::workload::{Env, Workload};
 use crate::emulation::Emulation;
 use crate::sched::{Loaded, SchedExt};
 use crate::solo::Solo;
-use crate::spec::{Mix, WorkKind};
+use crate::spec::WorkKind;
 use crate::{Error, Result, cpus, files};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -157,17 +157,35 @@ impl<'a> Machine<'a> {
         &self.solo
     }
 
-    /// Return the CPUs to which a static arm pins the tasks of a cell, and the predicted STP. None
-    /// for other arms.
-    fn pins(&self, arm: &Arm, cell: usize) -> Result<Option<placement::Placement>> {
-        if !arm.is_static() {
-            return Ok(None);
+    /// Return the CPUs to which a static arm pins the tasks of a cell, and the predicted STP if
+    /// there is one. None for other arms.
+    fn pins(&mut self, arm: &Arm, cell: usize) -> Result<Option<(Vec<usize>, Option<f64>)>> {
+        let Some(batch) = self.workloads[cell].batch().filter(|_| arm.is_static()) else { return Ok(None) };
+        let tasks = batch.tasks();
+        if arm.kind == ArmKind::GoldenRun {
+            return Ok(Some((self.golden_cpus(tasks.len())?, None)));
         }
-        let mix: Mix = self.plan.cells[cell].workload.parse().map_err(Error::Usage)?;
         let classes = placement::classes(&self.solo)?;
-        let (best, worst) =
-            placement::extremes(&mix.tasks(), &classes, &self.progress).map_err(Error::Usage)?;
-        Ok(Some(if arm.kind == ArmKind::BestStatic { best } else { worst }))
+        let (best, worst) = placement::extremes(&tasks, &classes, &self.progress).map_err(Error::Usage)?;
+        let chosen = if arm.kind == ArmKind::BestStatic { best } else { worst };
+        Ok(Some((chosen.pins, Some(chosen.stp))))
+    }
+
+    /// Return the CPUs that `scx_bias exec` chooses for this many tasks, best first.
+    fn golden_cpus(&mut self, tasks: usize) -> Result<Vec<usize>> {
+        let program = beside_us("scx_bias");
+        let with_table = self.with_table(&program)?;
+        let options = with_table.strip_prefix(&program).unwrap_or_default();
+        let command = format!("{program} exec -n {tasks} --dry-run --json {options}");
+        let output = Command::new("sh").args(["-c", &command]).output();
+        let output = output.map_err(|e| Error::failed("scx_bias exec", e))?;
+        let why = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let document: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
+        let cpus = document.as_ref().and_then(|document| document["cpus"].as_array());
+        let cpus = cpus.filter(|cpus| cpus.len() == tasks).ok_or_else(|| {
+            Error::Usage(format!("arm 'golden-run' has no CPU for each of {tasks} tasks: {}", why()))
+        })?;
+        Ok(cpus.iter().filter_map(|cpu| cpu["cpu"].as_u64()).map(|cpu| cpu as usize).collect())
     }
 
     /// Return the CPU time that the loaded scheduler has used so far.
@@ -289,7 +307,7 @@ impl Stage for Machine<'_> {
     fn run(&mut self, arm: &Arm, cell: usize) -> Result<Measured> {
         let placement = self.pins(arm, cell)?;
         let pins: Option<Vec<Option<usize>>> =
-            placement.as_ref().map(|p| p.pins.iter().map(|&cpu| Some(cpu)).collect());
+            placement.as_ref().map(|(pins, _)| pins.iter().map(|&cpu| Some(cpu)).collect());
         let env = Env {
             solo: &self.solo,
             warmup: self.plan.warmup(),
@@ -303,9 +321,9 @@ impl Stage for Machine<'_> {
         let mut measured = workload.run(&env).inspect_err(|_| std::thread::sleep(SIGNAL_GRACE))?;
         let (wall_ns, used_since) = (begun.elapsed().as_nanos() as f64, self.usage());
         let energy = energy.zip(self.meter.as_ref().map(energy::EnergyMeter::read).transpose()?);
-        if let (Some(placement), Some(object)) = (placement, measured.detail.as_object_mut()) {
-            object.insert("pins".into(), placement.pins.into());
-            object.insert("predicted_stp".into(), placement.stp.into());
+        if let (Some((pins, stp)), Some(object)) = (placement, measured.detail.as_object_mut()) {
+            object.insert("pins".into(), pins.into());
+            object.extend(stp.map(|stp| ("predicted_stp".into(), stp.into())));
         }
         let metrics = &mut measured.metrics;
         if let Some((meter, (before, after))) = self.meter.as_ref().zip(energy) {

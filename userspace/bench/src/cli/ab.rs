@@ -58,10 +58,11 @@ pub(super) struct AbArgs {
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     cells: Vec<String>,
     /// Arms, separated by commas; the first is the baseline. Known arms: default, scx_bias,
-    /// best-static, worst-static. cfs and eevdf are other names of the default. default-hybrid is
-    /// the default scheduler in a kernel that knows of its unequal cores (VM only).
-    /// default,default-2 compares the default with itself. eater-30 is the default with 30
-    /// thousandths of every CPU consumed, to check that the comparison finds a known slowdown
+    /// best-static, worst-static, golden-run. cfs and eevdf are other names of the default.
+    /// default-hybrid is the default scheduler in a kernel that knows of its unequal cores (VM
+    /// only). default,default-2 compares the default with itself. golden-run pins each task to a
+    /// CPU that `scx_bias exec` chooses. eater-30 is the default with 30 thousandths of every CPU
+    /// consumed, to check that the comparison finds a known slowdown
     #[arg(long, value_delimiter = ',', value_name = "ARMS")]
     arms: Vec<String>,
     /// One more arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground.

@@ -64,6 +64,10 @@ impl Workload for MixCell {
         self.0.kinds()
     }
 
+    fn batch(&self) -> Option<&spec::Mix> {
+        Some(&self.0)
+    }
+
     fn run(&self, env: &Env) -> Result<Measured> {
         let kinds = self.0.tasks();
         let group = start(&kinds, env)?;

@@ -17,7 +17,7 @@
 //! * A window holds whole rounds.
 //! * In a round every task is placed on every CPU once.
 //! * The orders are the same for all arms.
-//! * With a static placement nothing is shuffled.
+//! * With a static placement nothing is shuffled, and every start is the same.
 //!
 //! # Limits
 //! The result is the mean over starts of [`DEFAULT_PERIOD_MS`] each. A scheduler that needs longer
@@ -25,6 +25,8 @@
 //! start on the same CPU.
 
 use super::{Description, Env, Measured, Workload, count, mix};
+use crate::metrics;
+use crate::solo::Solo;
 use crate::spec::{Mix, WorkKind};
 use crate::task::Group;
 use crate::work::Xorshift;
@@ -37,8 +39,22 @@ pub const DESCRIPTION: Description = Description {
     syntax: "shuffled+TASKS or shuffled:MS+TASKS (20 to 10000, default 250)",
     measures: "batch tasks side by side that are put on other CPUs by force, and set free at once, every so many milliseconds: the mean \
                over all starts, where a plain mix shows the luck of one",
-    metrics: mix::DESCRIPTION.metrics,
+    metrics: &METRICS,
     with_pmu: &[],
+};
+
+/// Metric of the start with the least throughput.
+const WORST_START: &str = "stp_worst_start";
+
+/// The metrics of a mix, and [`WORST_START`].
+const METRICS: [&str; mix::DESCRIPTION.metrics.len() + 1] = {
+    let mut all = [WORST_START; mix::DESCRIPTION.metrics.len() + 1];
+    let mut i = 0;
+    while i < mix::DESCRIPTION.metrics.len() {
+        all[i] = mix::DESCRIPTION.metrics[i];
+        i += 1;
+    }
+    all
 };
 
 /// Default time from one start to the next [ms].
@@ -77,27 +93,51 @@ impl Workload for Shuffled {
         self.batch.kinds()
     }
 
+    fn batch(&self) -> Option<&Mix> {
+        Some(&self.batch)
+    }
+
     fn run(&self, env: &Env) -> Result<Measured> {
         let kinds = self.batch.tasks();
         let cpus = cpus::online()?.0;
         let period = Duration::from_millis(self.period_ms as u64);
         let starts = whole_rounds(mix::whole_periods(env.window, &kinds), period, cpus.len());
         let group = mix::start(&kinds, env)?;
-        let window = match env.pins {
-            Some(_) => group.measure(env.warmup, period * starts as u32)?,
-            None => {
-                let started = group.begin(env.warmup);
-                let begun = Instant::now();
-                for nth in 0..starts {
-                    shuffle(&group, &cpus, nth)?;
-                    let end = period * (nth as u32 + 1);
-                    std::thread::sleep(end.saturating_sub(begun.elapsed()));
-                }
-                group.end(started)?
+        let started = group.begin(env.warmup);
+        let begun = Instant::now();
+        let mut before = (begun, group.units());
+        let mut worst = f64::INFINITY;
+        for nth in 0..starts {
+            if env.pins.is_none() {
+                shuffle(&group, &cpus, nth)?;
             }
-        };
-        mix::figures(&kinds, &window, env.solo)
+            let end = period * (nth as u32 + 1);
+            std::thread::sleep(end.saturating_sub(begun.elapsed()));
+            let after = (Instant::now(), group.units());
+            worst = worst.min(throughput(&kinds, &before, &after, env.solo)?);
+            before = after;
+        }
+        let window = group.end(started)?;
+        let mut measured = mix::figures(&kinds, &window, env.solo)?;
+        measured.metrics.insert(WORST_START.into(), worst);
+        Ok(measured)
     }
+}
+
+/// Return the STP of tasks between two readings of their units of work.
+fn throughput(
+    kinds: &[WorkKind],
+    before: &(Instant, Vec<u64>),
+    after: &(Instant, Vec<u64>),
+    solo: &Solo,
+) -> Result<f64> {
+    let wall_s = (after.0 - before.0).as_secs_f64();
+    let mut stp = 0.0;
+    for (kind, units) in kinds.iter().zip(after.1.iter().zip(&before.1).map(|(after, before)| after - before))
+    {
+        stp += metrics::progress(units as f64 / wall_s, solo.rate(kind)?).unwrap_or_default();
+    }
+    Ok(stp)
 }
 
 /// Return the number of starts in the window, rounded up to whole rounds.

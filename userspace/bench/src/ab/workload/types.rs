@@ -2,7 +2,7 @@
 
 use crate::ab::sample::Measured;
 use crate::solo::Solo;
-use crate::spec::WorkKind;
+use crate::spec::{Mix, WorkKind};
 use crate::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -43,6 +43,11 @@ pub trait Workload: fmt::Debug {
     /// Return the kinds of task whose solo rates the workload needs.
     fn kinds(&self) -> Vec<WorkKind> {
         Vec::new()
+    }
+
+    /// Return the tasks that a static arm may pin. None if the workload places its own tasks.
+    fn batch(&self) -> Option<&Mix> {
+        None
     }
 
     /// Return the part that this machine lacks to run the workload, with the remedy. None if
