@@ -21,6 +21,9 @@
  *	loads messengers NR WORKERS BUSY LOOPS
  *		each messenger wakes all of its workers every 20 ms, for 200 us
  *		of work, with busy tasks
+ *	loads local TASKS SECONDS
+ *		each reads memory of the node where it began for 2 ms, and
+ *		sleeps for 2 ms
  *
  * Each mode prints one JSON document. Times are the guest's. With virtual time
  * they are those of the model. A wait is the time between two clock reads of a
@@ -211,10 +214,11 @@ int main(int argc, char **argv)
 		frames(arg[0], arg[1]);
 	} else if (!strcmp(mode, "messengers")) {
 		messengers(arg[0], arg[1], arg[2], arg[3]);
+	} else if (!strcmp(mode, "local")) {
+		local(arg[0], arg[1]);
 	} else {
-		fprintf(
-		    stderr,
-		    "usage: loads spin|fifo|servers|pipeline|cyclic|frames|messengers ..., see loads.c\n");
+		fprintf(stderr, "usage: loads spin|fifo|servers|pipeline|cyclic|frames|messengers|local ..., "
+				"see loads.c\n");
 		return 2;
 	}
 	/* Some threads never end. */

@@ -50,5 +50,6 @@ void pipeline(int nr, double work_us, size_t bytes, double seconds);
 void cyclic(int nr, int loops);
 void frames(int nr_busy, int nr);
 void messengers(int nr, int nr_workers, int nr_busy, int loops);
+void local(int nr, double seconds);
 
 #endif

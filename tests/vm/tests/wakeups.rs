@@ -20,17 +20,17 @@ fn medians(results: &Results, name: &str, figure: &str) -> (f64, f64) {
     (of("bias"), of("default"))
 }
 
-/// Messengers with workers, and a broadcast to eight threads, beside one busy task per CPU.
+/// Messengers with workers, and a broadcast to eight threads, beside one busy task per CPU. The
+/// slower the CPUs, the more of a delay is the cost of switches.
 #[test]
-#[ignore = "missed: medians are 1.2 to 1.8 of the default's, at most 1"]
+#[ignore = "missed: medians are 1.04, 0.5 and 2.7 of the default's, at most 1"]
 fn wakees_are_as_early_as_under_the_default() {
     let loads = [
-        ("broadcast", "messengers 1 8 4 100"),
-        ("workers16-", "messengers 2 16 4 100"),
-        ("workers32-", "messengers 2 32 4 100"),
+        ("broadcast", "messengers 1 8 4 40"),
+        ("workers16-", "messengers 2 16 4 40"),
+        ("workers32-", "messengers 2 32 4 40"),
     ];
-    let results =
-        Scenario::emulated("6.12", "240:240:96:96,quantum_us=20", 9).compared(|under| runs(under, &loads));
+    let results = Scenario::emulated("6.12", "1500:1500:600:600", 20).compared(|under| runs(under, &loads));
     let mut expect = Expectations::default();
     for (name, _) in loads {
         for figure in ["/p50_us", "/p99_us", "/p999_us"] {
@@ -44,7 +44,7 @@ fn wakees_are_as_early_as_under_the_default() {
 
 /// Pipelines of two and three stages of 100 us.
 #[test]
-#[ignore = "missed: three stages on equal CPUs have 0.966 of the default, at least 0.98"]
+#[ignore = "missed: three stages on equal CPUs have 0.94 to 0.97 of the default, at least 0.98"]
 fn pipelines_pass_on_as_much_as_under_the_default() {
     let loads = [("two", "pipeline 2 100 65536 1"), ("three", "pipeline 3 100 65536 1")];
     let mut expect = Expectations::default();
@@ -56,5 +56,18 @@ fn pipelines_pass_on_as_much_as_under_the_default() {
             expect.at_least(&what, bias / default, 0.98);
         }
     }
+    expect.judge();
+}
+
+/// Eight tasks that sleep half of the time, with memory on the node where they began. Throughput is
+/// not judged: it depends on how many tasks begin on each node, by a fifth under both schedulers.
+#[test]
+fn wakees_stay_on_the_node_of_their_memory() {
+    let machine = "240x4:230.4x4,nodes=2,remote_ns=360";
+    let results = Scenario::emulated("6.12", machine, 6).loads("", "loads local local 8 1\n");
+    let mut expect = Expectations::default();
+    expect.at_most("wakeups that leave the node", results.number("local", "/left_node"), 0.01);
+    expect.at_least("wakeups", results.number("local", "/wakeups"), 1000.0);
+    expect.lasts(&results);
     expect.judge();
 }

@@ -9,7 +9,11 @@ impl Scenario {
     /// definitions and `loads NAME ARGS...`, which leaves the document of that load in NAME.json.
     pub fn loads(&self, before: &str, under: &str) -> Results {
         let sources = build::workspace().join("tests/vm/loads");
-        compile(&sources, &["loads.c", "messengers.c", "samples.c", "timed.c"], &self.vm.out.join("loads"));
+        compile(
+            &sources,
+            &["loads.c", "local.c", "messengers.c", "samples.c", "timed.c"],
+            &self.vm.out.join("loads"),
+        );
         let results = self.run("loads", &[before, under]);
         results.print_documents();
         results

@@ -16,9 +16,19 @@ use std::time::Duration;
 /// Slice of scx_bias in the emulating VM, which stretches time about fifty-fold. Context switches
 /// at the default slice would use up most of the time.
 pub const SLICE_US: u32 = 50_000;
+/// Default slice of scx_bias.
+const DEFAULT_SLICE_US: u32 = 10_000;
+/// Speed of the fastest CPU to which [`SLICE_US`] belongs [MIPS / 1000].
+const STRETCHED_MIPS_MILLI: u32 = 60_000;
 /// Wall-clock seconds of the timeout per minute that a scenario takes on a host of usual speed.
 /// Some hosts are half as fast, and the timeout must end hangs only.
 const SECONDS_A_MINUTE: u64 = 150;
+
+/// Return the slice for the time of `machine`: the less that is stretched, the shorter the slice.
+fn stretched_slice_us(machine: &Machine) -> u32 {
+    let fastest = machine.slots.iter().flatten().map(|cpu| cpu.mips_milli).max().unwrap();
+    (SLICE_US / 1000 * STRETCHED_MIPS_MILLI / (fastest / 1000)).clamp(DEFAULT_SLICE_US, SLICE_US)
+}
 
 /// Build the programs under test, optimised. This is quick if they are current.
 fn programs() {
@@ -59,6 +69,7 @@ impl Scenario {
 
     fn new(kernel: &str, machine: &str, minutes: u64, emulation: bool) -> Self {
         let cpus = Machine::parse(machine).unwrap();
+        let slice_us = stretched_slice_us(&cpus);
         let mut vm = prepare::vm(kernel, cpus, emulation, Consent::Given, None).unwrap();
         vm.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
         vm.keep_output = true;
@@ -66,7 +77,7 @@ impl Scenario {
             vm,
             name: format!("{machine} on {kernel}"),
             scheduler_options: "",
-            slice_us: emulation.then_some(SLICE_US),
+            slice_us: emulation.then_some(slice_us),
         }
     }
 

@@ -1,0 +1,57 @@
+//! Experiments of the papers in the emulated machine (`docs/papers.md`).
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Expectations, Results, Scenario};
+
+/// Times that each CPU runs each kind.
+const RUNS: usize = 20;
+
+/// Run the work of these kinds on each CPU of `machine`, for 50 ms each time. A run contains five
+/// ticks on any CPU: of runs shorter than a tick, more would contain one where the CPU is slower.
+fn percore(machine: &str, kinds: &str) -> Results {
+    let command = format!("$BENCH percore --json --kinds {kinds} --runs {RUNS} --warmups 2 --seconds 0.05");
+    Scenario::emulated("6.12", machine, 3).shell(&format!("{command} >$OUT/percore.json\n"))
+}
+
+/// Return the median time of each CPU over the least of them, for the `nth` kind.
+fn relative(results: &Results, nth: usize) -> Vec<f64> {
+    let document = results.json("percore");
+    let cpus = document["kinds"][nth]["cpus"].as_array().unwrap();
+    let of = |cpu: usize| {
+        results.numbers("percore", &format!("/kinds/{nth}/cpus"), "times_ns")[cpu * RUNS..][..RUNS].to_vec()
+    };
+    let median = |mut times: Vec<f64>| {
+        times.sort_unstable_by(f64::total_cmp);
+        times[RUNS / 2]
+    };
+    let medians: Vec<f64> = (0..cpus.len()).map(|cpu| median(of(cpu))).collect();
+    let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    medians.iter().map(|median| median / least).collect()
+}
+
+/// Fig 1 of [Reif20]: cores that differ by some percent.
+#[test]
+fn nearly_symmetric_cores_are_told_apart() {
+    let results = percore("NEAR", "compute");
+    let mut expect = Expectations::default();
+    for (cpu, (found, due)) in relative(&results, 0).into_iter().zip([60, 58, 56, 54]).enumerate() {
+        expect.within(&format!("time on CPU {cpu}"), found, 60.0 / f64::from(due), 0.005);
+    }
+    expect.judge();
+}
+
+/// Fig 3 of [Reif20]: one program is sensitive, the others are not. The cores differ in their L2.
+#[test]
+fn only_a_program_that_needs_what_differs_is_sensitive() {
+    let results = percore("60:60:60:60,l2_ns=50:53:56:59", "chase:32K,compute,branchy");
+    let mut expect = Expectations::default();
+    let [sensitive, others @ ..] = [0, 1, 2].map(|kind| relative(&results, kind));
+    expect.holds(&format!("chase:32K {sensitive:.3?} rises"), sensitive.is_sorted_by(|a, b| a < b));
+    expect.at_least("chase:32K: slowest over fastest", sensitive[3], 1.1);
+    for other in others {
+        expect.at_most("another kind: slowest over fastest", other.into_iter().fold(1.0, f64::max), 1.005);
+    }
+    expect.judge();
+}
