@@ -31,7 +31,7 @@ static unsigned int node_now(void)
 	return node;
 }
 
-/* Read @nr lines of @memory, one of BYTES, in an order that no cache expects. */
+/* Read @nr lines of @memory, of BYTES, in an order that no cache expects. */
 static unsigned char read_lines(const volatile unsigned char *memory, uint32_t *at, int nr)
 {
 	unsigned char sum = 0;

@@ -1,5 +1,5 @@
 //! Experiments of the papers in the emulated machine (`docs/papers.md`).
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

@@ -6,9 +6,9 @@
 //!
 //! # Approach
 //! A run is a fixed number of steps of one kind of work, pinned to a CPU. Each CPU warms up, then
-//! repeats the run; the paper has 10 warm-ups and 1000 runs. The runs of a CPU come in
-//! [`BATCHES`] batches, in turn with those of the other CPUs, so that a drift of the machine affects
-//! all CPUs alike. [`figures`] compares the times, and [`page`] draws them.
+//! repeats the run; the paper has 10 warm-ups and 1000 runs. The runs of a CPU come in [`BATCHES`]
+//! batches, in turn with those of the other CPUs, so that a drift of the machine affects all alike.
+//! [`figures`] compares the times, and [`page`] draws them.
 //!
 //! # Invariants
 //! All runs of a kind do the same work. A report that was written can be read again and gives the
