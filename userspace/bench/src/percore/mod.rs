@@ -8,7 +8,7 @@
 //! A run is a fixed number of steps of one kind of work, pinned to a CPU. Each CPU warms up, then
 //! repeats the run; the paper has 10 warm-ups and 1000 runs. The runs of a CPU come in [`BATCHES`]
 //! batches, in turn with those of the other CPUs, so that a drift of the machine affects all alike.
-//! [`figures`] compares the times, and [`page`] draws them.
+//! [`likeness`] compares the times, and [`pictures`] draws them.
 //!
 //! # Invariants
 //! All runs of a kind do the same work. A report that was written can be read again and gives the
@@ -18,8 +18,8 @@
 //! Times are wall time, so other programs show in them; the median of a CPU hardly changes by that.
 //! CPUs run one after the other, so nothing shows what they cost each other.
 
-mod figures;
-mod page;
+mod likeness;
+mod pictures;
 
 use crate::files::read_small_file;
 use crate::options::{Printable, seconds};
@@ -29,7 +29,7 @@ use crate::work::{self, Step};
 use crate::{Error, Result, cpus};
 use clap::Args;
 use comfy_table::{Table, presets};
-use figures::{Compared, cost_order, groups};
+use likeness::{Compared, cost_order, groups};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ pub fn run(options: &PercoreOptions) -> Result<PercoreReport> {
     }
     if let Some(path) = &options.page {
         let failed = |error| Error::failed(path.display(), error);
-        std::fs::write(path, page::of(&report)).map_err(failed)?;
+        std::fs::write(path, pictures::of(&report)).map_err(failed)?;
     }
     Ok(report)
 }

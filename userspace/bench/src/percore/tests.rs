@@ -5,13 +5,13 @@ use clap::Parser;
 use proptest::prelude::*;
 
 #[derive(Parser)]
-struct Line {
+struct CommandLine {
     #[command(flatten)]
     options: PercoreOptions,
 }
 
 fn options(line: &str) -> PercoreOptions {
-    Line::parse_from(std::iter::once("percore").chain(line.split_whitespace())).options
+    CommandLine::parse_from(std::iter::once("percore").chain(line.split_whitespace())).options
 }
 
 /// Return times around `ns`, which spread by 0.2 %.
@@ -52,7 +52,7 @@ fn cpus_are_told_apart_only_where_they_differ() {
 
 #[test]
 fn a_page_of_96_cpus_is_complete_and_of_moderate_size() {
-    let page = page::of(&large());
+    let page = pictures::of(&large());
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
     assert_eq!(page.matches("<polyline").count(), 2 * 96);
     // Every CPU is like the 24 of its group.
@@ -69,7 +69,7 @@ fn a_report_is_read_again_and_damage_is_named() {
     std::fs::write(&file, &text).unwrap();
     let again = options(&format!("--from {} --page {}", file.display(), page.display()));
     assert_eq!(super::run(&again).unwrap().text(), large().text());
-    assert_eq!(std::fs::read_to_string(&page).unwrap(), page::of(&large()));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), pictures::of(&large()));
     for (from, to, why) in [
         ("percore/1", "percore/9", "percore/9"),
         ("1000.0", "-1000.0", "no positive number"),
@@ -106,7 +106,7 @@ proptest! {
         let kinds = vec![KindTimes { kind: "x".into(), units: 1, cpus }];
         let costs = vec![CpuCost { cpu: 0, cost_permille: [1000; 3] }];
         let report = PercoreReport { schema: SCHEMA.into(), kinds, costs };
-        let page = page::of(&report);
+        let page = pictures::of(&report);
         prop_assert!(["NaN", "\"inf", "-inf", ">inf"].iter().all(|wrong| !page.contains(wrong)));
         prop_assert!(Compared::of(&report.kinds[0]).unwrap().ratio >= 1.0);
         prop_assert!(!report.text().is_empty());

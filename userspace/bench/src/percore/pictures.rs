@@ -3,7 +3,7 @@
 //! A figure for each claim of \[Reif20\]: the distribution of each CPU (Figs 1 and 6), the slowest
 //! CPU over the fastest for each kind (Fig 3), cost against time (Fig 4b), and similarity (Fig 5).
 
-use super::figures::{Compared, alike, cost_order, costs_and_times, groups, quantiles};
+use super::likeness::{Compared, alike, cost_order, costs_and_times, groups, quantiles};
 use super::{CpuTimes, KindTimes, PercoreReport};
 use crate::spec::CpuList;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
