@@ -55,3 +55,25 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
     }
     expect.judge();
 }
+
+/// Section 5.2 of [Reif20]: a program that waits for memory is pinned to the fastest core.
+#[test]
+fn a_task_that_occupies_a_fast_cpu_for_nothing_is_named() {
+    let pinned = |kind: &str, cpu: u32| format!("$BENCH work {kind} --cpu {cpu} --seconds 5 >/dev/null &\n");
+    let text = format!(
+        "calibrate\nload $SCHED\n{}{}sleep 4\n$BIAS status --json >$OUT/status.json\n$BIAS status\nkill $LOADED\n",
+        pinned("chase", 0),
+        pinned("compute", 1)
+    );
+    let results = Scenario::emulated("6.12", "2F2S", 3).shell(&text);
+    let status = results.json("status");
+    let named: Vec<&str> = status["tasks"]["confined"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(named.len(), 1, "{:#}", status["tasks"]);
+    let gain = status["tasks"]["confined"][0]["speedup_permille"].as_u64().unwrap();
+    assert!(gain < 1100 && results.outcome.stdout.contains("may use fast CPUs only"), "{gain}");
+}

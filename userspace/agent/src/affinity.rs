@@ -17,17 +17,25 @@ const BITS: usize = c_ulong::BITS as usize;
 /// # Errors
 /// The kernel's, when it does not return the mask.
 pub fn allowed() -> Result<Vec<u32>, Errno> {
-    allowed_from(1024 / BITS)
+    allowed_to_thread(0)
 }
 
-/// Like [`allowed`], with a mask of `words` words at first.
-fn allowed_from(words: usize) -> Result<Vec<u32>, Errno> {
+/// Return the CPUs of the thread `tid`, as [`allowed`] does.
+///
+/// # Errors
+/// The kernel's, and ESRCH when the thread has ended.
+pub fn allowed_to_thread(tid: i32) -> Result<Vec<u32>, Errno> {
+    allowed_from(tid, 1024 / BITS)
+}
+
+/// Like [`allowed_to_thread`], with a mask of `words` words at first.
+fn allowed_from(tid: i32, words: usize) -> Result<Vec<u32>, Errno> {
     let mut mask: Vec<c_ulong> = vec![0; words];
     loop {
         // SAFETY: the kernel writes at most the given number of bytes, which is the size of `mask`.
         // A cpu_set_t is an array of these words.
         let result =
-            unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
+            unsafe { libc::sched_getaffinity(tid, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
         match Errno::result(result) {
             Ok(_) => return Ok(numbers(&mask)),
             Err(Errno::EINVAL) if mask.len() * BITS < cpulist::MAX_CPUS as usize => {
@@ -94,8 +102,8 @@ mod tests {
 
     #[test]
     fn the_mask_grows_until_it_holds_the_machine() {
-        assert_eq!(allowed_from(0), allowed());
-        assert_eq!(allowed_from(cpulist::MAX_CPUS as usize / BITS), allowed());
+        assert_eq!(allowed_from(0, 0), allowed());
+        assert_eq!(allowed_from(0, cpulist::MAX_CPUS as usize / BITS), allowed());
     }
 
     #[test]

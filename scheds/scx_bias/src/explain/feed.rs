@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::confined_among;
 use super::shares::Snapshot;
 use bias_agent::bpf::TaskReport;
 use bias_agent::control::Client;
 use bias_agent::failure::Failure;
+
+/// A task with a smaller share of a CPU is no burden where it runs [permille].
+const BUSY_PERMILLE: u32 = 50;
 
 /// The user's options.
 #[derive(Debug, Clone)]
@@ -41,7 +45,9 @@ impl Feed {
         let now = self.client.tasks()?;
         let at = Instant::now();
         let status = self.client.status()?;
-        let snapshot = Snapshot::new(status, &self.before, &now, at.duration_since(self.at));
+        let mut snapshot = Snapshot::new(status, &self.before, &now, at.duration_since(self.at));
+        let busy = snapshot.tasks.iter().filter(|row| row.share_permille >= BUSY_PERMILLE);
+        snapshot.confined = confined_among(busy.map(|row| &row.task), &snapshot.machine);
         (self.before, self.at) = (now, at);
         Ok(snapshot)
     }

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::confined::Confined;
 use bias_agent::bpf::{Bias, TaskReport};
 use bias_agent::control::{Machine, StatusReport};
 
@@ -65,6 +66,8 @@ pub struct Snapshot {
     pub biases: BiasCounts,
     /// The tasks that ran.
     pub tasks: Vec<TopRow>,
+    /// Those of them that occupy a fast CPU for next to nothing.
+    pub confined: Vec<Confined>,
 }
 
 impl BiasCounts {
@@ -102,6 +105,7 @@ impl Snapshot {
             average_permille: status.thresholds.average_permille,
             biases: BiasCounts::of(tasks.iter().map(|row| &row.task)),
             tasks,
+            confined: Vec::new(),
         }
     }
 }

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
 
+use super::TaskSummary;
 use super::cgroups;
+use super::confined;
 use super::recal;
-use super::shares::BiasCounts;
 use super::swaps;
 use super::top_table::biases;
 use super::words::wrap;
@@ -32,7 +33,7 @@ const INDENT: usize = 2;
 /// Return the status as text. `tasks` is an error when the tasks could not be listed. `ejections`
 /// are ends of earlier instances by the kernel.
 #[must_use]
-pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, ejections: &[Ejection]) -> String {
+pub fn text(report: &StatusReport, tasks: &Result<TaskSummary, Failure>, ejections: &[Ejection]) -> String {
     let mut out = Page::default();
     let scope = match report.scope {
         Scope::WholeSystem => "the whole system",
@@ -68,9 +69,11 @@ pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, ejection
     }
     out.title("Tasks that have run");
     out.item(&match tasks {
-        Ok(tasks) => biases(tasks),
+        Ok(tasks) => biases(&tasks.biases),
         Err(error) => format!("cannot be listed: {}", error.message),
     });
+    let confined = tasks.as_ref().ok().and_then(|tasks| confined::sentence(&tasks.confined, &report.machine));
+    confined.iter().for_each(|sentence| out.item(sentence));
     out.title("Since the start");
     statistics(&mut out, &report.statistics);
     out.item(&swaps::verdicts(&report.swaps));
@@ -83,14 +86,14 @@ pub fn text(report: &StatusReport, tasks: &Result<BiasCounts, Failure>, ejection
 /// Runtime failure when it cannot be written as JSON.
 pub fn json(
     report: &StatusReport,
-    tasks: &Result<BiasCounts, Failure>,
+    tasks: &Result<TaskSummary, Failure>,
     ejections: &[Ejection],
 ) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct StatusDocument<'a> {
         #[serde(flatten)]
         report: &'a StatusReport,
-        tasks: Option<&'a BiasCounts>,
+        tasks: Option<&'a TaskSummary>,
         ejections: &'a [Ejection],
     }
     let document = StatusDocument { report, tasks: tasks.as_ref().ok(), ejections };

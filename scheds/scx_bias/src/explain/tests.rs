@@ -2,6 +2,8 @@
 
 use bias_policy::table::Class;
 
+use super::TaskSummary;
+use super::confined::Confined;
 use super::shares::{BiasCounts, Snapshot, TopRow};
 use super::top_table::render;
 use bias_agent::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
@@ -53,7 +55,19 @@ pub(super) fn snapshot() -> Snapshot {
         row(9, "ksoftirqd/0", (1, 500), None, Reason::None),
     ];
     let biases = BiasCounts::of(tasks.iter().map(|row| &row.task));
-    Snapshot { interval_ms: 1000, machine: machine(), average_permille: Some(1790), biases, tasks }
+    Snapshot {
+        interval_ms: 1000,
+        machine: machine(),
+        average_permille: Some(1790),
+        biases,
+        tasks,
+        confined: Vec::new(),
+    }
+}
+
+/// A task that is confined to fast CPUs and gains little.
+fn chaser() -> Confined {
+    Confined { pid: 4713, name: "chase".into(), speedup_permille: 1071 }
 }
 
 fn text(snapshot: &Snapshot, width: usize) -> String {
@@ -195,6 +209,8 @@ Predicted speedup, slow to fast CPU
 
 Tasks that have run
   5 tasks: 1 fast-biased, 1 slow-biased, 1 unbiased, 2 unknown
+  chase (4713) may use fast CPUs only and gains 1.07x there; `taskset -pc 0-3
+    4713` lets it make way for others.
 
 Since the start
   ran tasks for 2 h 40 min of CPU time, 75% of it on fast CPUs
@@ -205,8 +221,9 @@ Since the start
   swaps by the agent: 9 asked for (2 more refused, 1 came to nothing); 7 paid, 1
     neutral, 0 regretted, 0 not judged
 ";
-    let biases = Ok(BiasCounts { fast_biased: 1, slow_biased: 1, unbiased: 1, unknown: 2 });
-    assert_eq!(format!("\n{}", super::status_text(&status(), &biases, &[])), expected);
+    let biases = BiasCounts { fast_biased: 1, slow_biased: 1, unbiased: 1, unknown: 2 };
+    let tasks = Ok(TaskSummary { biases, confined: vec![chaser()] });
+    assert_eq!(format!("\n{}", super::status_text(&status(), &tasks, &[])), expected);
 }
 
 #[test]
@@ -219,7 +236,7 @@ fn a_status_without_tasks_average_or_classes_is_one_too() {
     assert!(text.contains("unknown, no task has been counted yet"), "{text}");
     assert!(text.contains("cannot be listed: no iterator"), "{text}");
     bare.machine.classes.truncate(1);
-    let text = super::status_text(&bare, &Ok(BiasCounts::default()), &[]);
+    let text = super::status_text(&bare, &Ok(TaskSummary::default()), &[]);
     assert!(text.contains("all alike: CPU 0-1") && text.contains("equally fast"), "{text}");
 }
 
@@ -232,7 +249,7 @@ fn opted_in_cgroups_are_told_of() {
         waiting: vec!["/sys/fs/cgroup/c".to_owned()],
         notes: vec!["it starves".to_owned()],
     });
-    let text = super::status_text(&opted_in, &Ok(BiasCounts::default()), &[]);
+    let text = super::status_text(&opted_in, &Ok(TaskSummary::default()), &[]);
     let expected = "\
 scx_bias 0.1.0 has been running for 1 h 2 min, for opted-in cgroups.
 
@@ -252,7 +269,7 @@ fn stalled() -> Vec<Ejection> {
 
 #[test]
 fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
-    let text = super::status_text(&status(), &Ok(BiasCounts::default()), &stalled());
+    let text = super::status_text(&status(), &Ok(TaskSummary::default()), &stalled());
     assert!(text.contains("Ended by the kernel before\n  "), "{text}");
     assert!(text.contains(" s ago: runnable task stall\n\n"), "{text}");
     let none = Failure::kernel("scx_bias is not running");
@@ -264,15 +281,24 @@ fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
 
 #[test]
 fn machines_get_the_same_as_people() {
-    let biases = Ok(BiasCounts { fast_biased: 1, ..BiasCounts::default() });
-    let json = super::status_json(&status(), &biases, &stalled()).unwrap_or_default();
+    let biases = BiasCounts { fast_biased: 1, ..BiasCounts::default() };
+    let tasks = Ok(TaskSummary { biases, confined: vec![chaser()] });
+    let json = super::status_json(&status(), &tasks, &stalled()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
     assert_eq!(value["counters"][2]["source"], "unknown");
     assert_eq!(value["tasks"]["fast_biased"], 1);
+    assert_eq!(value["tasks"]["confined"][0]["pid"], 4713);
     assert_eq!(value["ejections"][0]["reason"], "runnable task stall");
     assert_eq!(value["machine"]["classes"][1]["cost_permille"][0], 2500);
     let line = serde_json::to_value(snapshot()).unwrap_or_default();
     assert_eq!(line["tasks"][2]["stack_permille"]["external"], 933);
     assert_eq!(line["tasks"][3]["speedup_permille"], serde_json::Value::Null);
     assert_eq!(line["tasks"][0]["share_permille"], 998);
+}
+
+#[test]
+fn top_names_a_task_that_should_make_way() {
+    let confined = Snapshot { confined: vec![chaser()], ..snapshot() };
+    assert!(text(&confined, 80).contains("chase (4713) may use fast CPUs only"), "{}", text(&confined, 80));
+    assert!(!text(&snapshot(), 80).contains("may use"));
 }

@@ -10,6 +10,7 @@
 
 use bias_policy::table::Class;
 
+use super::confined;
 use super::shares::{BiasCounts, Snapshot, TopRow};
 use super::words::{bias, cut, fit, reason, wrap};
 use bias_agent::figures::{count, percent, ratio};
@@ -144,7 +145,7 @@ pub(super) fn biases(biases: &BiasCounts) -> String {
     )
 }
 
-/// Return a note when tasks cannot be distinguished.
+/// Return a note when tasks cannot be distinguished, or when one should not be where it is.
 pub(super) fn note(snapshot: &Snapshot) -> Option<String> {
     if snapshot.tasks.is_empty() {
         return Some(format!("No task ran in {} ms.", snapshot.interval_ms));
@@ -152,7 +153,10 @@ pub(super) fn note(snapshot: &Snapshot) -> Option<String> {
     if snapshot.machine.count(Class::Slow) == 0 {
         return Some("All CPUs count as equally fast, so no task gains; see `scx_bias table`.".to_owned());
     }
-    let nothing_known = snapshot.biases.unknown == snapshot.biases.total();
-    nothing_known
-        .then(|| "No task's speedup is known; `scx_bias status` shows whether tasks are counted.".to_owned())
+    if snapshot.biases.unknown == snapshot.biases.total() {
+        return Some(
+            "No task's speedup is known; `scx_bias status` shows whether tasks are counted.".to_owned(),
+        );
+    }
+    confined::sentence(&snapshot.confined, &snapshot.machine)
 }
