@@ -59,9 +59,9 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
 /// Section 5.2 of [Reif20]: a program that waits for memory is pinned to the fastest core.
 #[test]
 fn a_task_that_occupies_a_fast_cpu_for_nothing_is_named() {
-    let pinned = |kind: &str, cpu: u32| format!("$BENCH work {kind} --cpu {cpu} --seconds 5 >/dev/null &\n");
+    let pinned = |kind: &str, cpu: u32| format!("$BENCH work {kind} --cpu {cpu} --seconds 9 >/dev/null &\n");
     let text = format!(
-        "calibrate\nload $SCHED\n{}{}sleep 4\n$BIAS status --json >$OUT/status.json\n$BIAS status\nkill $LOADED\n",
+        "calibrate\nload $SCHED\n{}{}sleep 6\n$BIAS status --json >$OUT/status.json\n$BIAS status\nkill $LOADED\n",
         pinned("chase", 0),
         pinned("compute", 1)
     );

@@ -4,6 +4,7 @@
 //! gains, if it mostly waits for memory (\[Reif20\], section 5.2). scx_bias may not migrate such a
 //! task, so it names it.
 
+use bias_agent::affinity;
 use bias_agent::bpf::TaskReport;
 use bias_agent::control::Machine;
 use bias_agent::cpulist;
@@ -17,6 +18,9 @@ use super::words::cut;
 const LITTLE_PERMILLE: u32 = 1100;
 /// A task that ran on fast CPUs for less than this is no burden [ms].
 const MIN_MS: f64 = 1000.0;
+/// Windows of its own after which a prediction counts. Whether it is stable does not matter: one
+/// window that interrupts disturb makes it unstable for some time.
+const MIN_WINDOWS: u32 = 8;
 /// Columns of a name at most.
 const NAME_MAX: usize = 15;
 
@@ -31,9 +35,14 @@ pub struct Confined {
     pub speedup_permille: u32,
 }
 
+/// Return the confined ones of `tasks`, which may run now.
+pub fn find_now<'a>(tasks: impl IntoIterator<Item = &'a TaskReport>, machine: &Machine) -> Vec<Confined> {
+    find(tasks, machine, |pid| affinity::allowed_to_thread(i32::try_from(pid).ok()?).ok())
+}
+
 /// Return the confined ones of `tasks`. `allowed` returns the CPUs that a thread may use, None if
 /// it has ended.
-pub fn find<'a>(
+fn find<'a>(
     tasks: impl IntoIterator<Item = &'a TaskReport>,
     machine: &Machine,
     allowed: impl Fn(u32) -> Option<Vec<u32>>,
@@ -41,7 +50,7 @@ pub fn find<'a>(
     let slow = cpus(machine, Some(Class::Slow));
     let judge = |task: &TaskReport| {
         let speedup_permille =
-            task.speedup_permille.filter(|gain| task.stable && *gain <= LITTLE_PERMILLE)?;
+            task.speedup_permille.filter(|gain| *gain <= LITTLE_PERMILLE && task.windows >= MIN_WINDOWS)?;
         if slow.is_empty() || task.fast_ms < MIN_MS || allowed(task.pid)?.iter().any(|cpu| slow.contains(cpu))
         {
             return None;
@@ -83,7 +92,7 @@ mod tests {
 
     fn task(pid: u32, speedup: u32, fast_ms: f64, slow_ms: f64) -> TaskReport {
         let speedup_permille = Some(speedup);
-        TaskReport { pid, speedup_permille, stable: true, fast_ms, slow_ms, ..TaskReport::default() }
+        TaskReport { pid, speedup_permille, windows: 8, fast_ms, slow_ms, ..TaskReport::default() }
     }
 
     fn found(tasks: &[TaskReport], allowed: &dyn Fn(u32) -> Option<Vec<u32>>) -> Vec<u32> {
@@ -102,7 +111,7 @@ mod tests {
         for other in [
             task(8, 1500, 5000.0, 0.0),
             task(8, 1020, 500.0, 9000.0),
-            TaskReport { stable: false, ..one.clone() },
+            TaskReport { windows: 7, ..one.clone() },
             TaskReport { speedup_permille: None, ..one.clone() },
         ] {
             assert!(found(std::slice::from_ref(&other), &confined).is_empty(), "{other:?}");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::confined_among;
+use super::confined;
 use super::shares::Snapshot;
 use bias_agent::bpf::TaskReport;
 use bias_agent::control::Client;
@@ -47,7 +47,7 @@ impl Feed {
         let status = self.client.status()?;
         let mut snapshot = Snapshot::new(status, &self.before, &now, at.duration_since(self.at));
         let busy = snapshot.tasks.iter().filter(|row| row.share_permille >= BUSY_PERMILLE);
-        snapshot.confined = confined_among(busy.map(|row| &row.task), &snapshot.machine);
+        snapshot.confined = confined::find_now(busy.map(|row| &row.task), &snapshot.machine);
         (self.before, self.at) = (now, at);
         Ok(snapshot)
     }

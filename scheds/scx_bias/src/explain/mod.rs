@@ -38,34 +38,14 @@ use bias_agent::failure::Failure;
 use bias_agent::figures;
 use bias_agent::optin::journal;
 
-use bias_agent::affinity;
-use bias_agent::bpf::TaskReport;
-use bias_agent::control::{Client, Machine};
+use bias_agent::control::Client;
 pub use cgroups::{cgroups, restored};
-use confined::Confined;
 pub use exporter::Exporter;
 pub use feed::TopOptions;
 pub use live::top;
-use serde::Serialize;
-use shares::BiasCounts;
+use shares::{BiasCounts, TaskSummary};
 pub use status::{json as status_json, text as status_text};
 pub use swaps::swaps;
-
-/// What `status` says of all tasks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct TaskSummary {
-    /// Number of tasks by bias.
-    #[serde(flatten)]
-    pub biases: BiasCounts,
-    /// Tasks that occupy a fast CPU for next to nothing.
-    pub confined: Vec<Confined>,
-}
-
-/// Return the tasks that are confined to fast CPUs for next to nothing.
-fn confined_among<'a>(tasks: impl IntoIterator<Item = &'a TaskReport>, machine: &Machine) -> Vec<Confined> {
-    let allowed = |pid: u32| affinity::allowed_to_thread(i32::try_from(pid).ok()?).ok();
-    confined::find(tasks, machine, allowed)
-}
 
 /// Return the status of the instance on the usual socket, or on `socket`, as text or JSON.
 ///
@@ -75,10 +55,7 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let ejections = ejections::last(Path::new(journal::DIRECTORY));
     let mut client = Client::connect(socket).map_err(|failure| with_last(failure, &ejections))?;
     let report = client.status()?;
-    let tasks = client.tasks().map(|tasks| TaskSummary {
-        biases: BiasCounts::of(&tasks),
-        confined: confined_among(&tasks, &report.machine),
-    });
+    let tasks = client.tasks().map(|tasks| TaskSummary::of(&tasks, &report.machine));
     if json { status_json(&report, &tasks, &ejections) } else { Ok(status_text(&report, &tasks, &ejections)) }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::confined::Confined;
+use super::confined::{self, Confined};
 use bias_agent::bpf::{Bias, TaskReport};
 use bias_agent::control::{Machine, StatusReport};
 
@@ -51,6 +51,16 @@ pub struct BiasCounts {
     pub unbiased: usize,
     /// Tasks without a profile.
     pub unknown: usize,
+}
+
+/// What `status` says of all tasks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TaskSummary {
+    /// Number of tasks by bias.
+    #[serde(flatten)]
+    pub biases: BiasCounts,
+    /// Tasks that occupy a fast CPU for next to nothing.
+    pub confined: Vec<Confined>,
 }
 
 /// Activity in an interval.
@@ -91,6 +101,14 @@ impl BiasCounts {
     #[must_use]
     pub fn total(&self) -> usize {
         self.fast_biased + self.slow_biased + self.unbiased + self.unknown
+    }
+}
+
+impl TaskSummary {
+    /// Summarise `tasks`.
+    #[must_use]
+    pub fn of(tasks: &[TaskReport], machine: &Machine) -> Self {
+        Self { biases: BiasCounts::of(tasks), confined: confined::find_now(tasks, machine) }
     }
 }
 

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use bias_policy::table::{Class, Component};
 use serde::Serialize;
 
-use super::TaskSummary;
 use super::cgroups;
 use super::confined;
 use super::recal;
+use super::shares::TaskSummary;
 use super::swaps;
 use super::top_table::biases;
 use super::words::wrap;

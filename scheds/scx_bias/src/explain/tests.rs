@@ -2,9 +2,8 @@
 
 use bias_policy::table::Class;
 
-use super::TaskSummary;
 use super::confined::Confined;
-use super::shares::{BiasCounts, Snapshot, TopRow};
+use super::shares::{BiasCounts, Snapshot, TaskSummary, TopRow};
 use super::top_table::render;
 use bias_agent::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
 use bias_agent::control::{CpuClass, Machine, Scope, StatusReport, Thresholds};

@@ -1,6 +1,6 @@
 //! Comparison of CPUs by their execution times.
 
-use super::{CpuCost, CpuTimes, KindTimes};
+use super::times::{CpuCost, CpuTimes, KindTimes};
 use crate::metrics::median;
 use bias_policy::classes::similarity;
 

@@ -20,6 +20,7 @@
 
 mod likeness;
 mod pictures;
+mod times;
 
 use crate::files::read_small_file;
 use crate::options::{Printable, seconds};
@@ -30,9 +31,10 @@ use crate::{Error, Result, cpus};
 use clap::Args;
 use comfy_table::{Table, presets};
 use likeness::{Compared, cost_order, groups};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+pub use times::{CpuCost, CpuTimes, KindTimes, PercoreReport};
 
 /// Format of the report.
 const SCHEMA: &str = "bias-bench.percore/1";
@@ -73,47 +75,6 @@ pub struct PercoreOptions {
     /// Measure nothing, and use the report in this file, which --json has printed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "warmups", "runs", "time"])]
     from: Option<PathBuf>,
-}
-
-/// Times of one CPU.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CpuTimes {
-    /// The CPU.
-    pub cpu: usize,
-    /// Wall time of each run [ns], in the order of the runs.
-    pub times_ns: Vec<f64>,
-}
-
-/// One kind of work on all CPUs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KindTimes {
-    /// Kind of work.
-    pub kind: String,
-    /// Units of work of a run.
-    pub units: u64,
-    /// Every CPU, in ascending order.
-    pub cpus: Vec<CpuTimes>,
-}
-
-/// Cost of a CPU in the capacity table.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CpuCost {
-    /// The CPU.
-    pub cpu: usize,
-    /// Cost of executing, of internal and of external stalls [permille of the cheapest].
-    pub cost_permille: [u32; 3],
-}
-
-/// All kinds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PercoreReport {
-    /// Format of this report.
-    pub schema: String,
-    /// Each kind, in the order of the options.
-    pub kinds: Vec<KindTimes>,
-    /// Costs of the CPUs. Empty without a table.
-    #[serde(default)]
-    pub costs: Vec<CpuCost>,
 }
 
 /// Measure, or read a report, and write the page if one is asked for.

@@ -4,7 +4,7 @@
 //! CPU over the fastest for each kind (Fig 3), cost against time (Fig 4b), and similarity (Fig 5).
 
 use super::likeness::{Compared, alike, cost_order, costs_and_times, groups, quantiles};
-use super::{CpuTimes, KindTimes, PercoreReport};
+use super::times::{CpuTimes, KindTimes, PercoreReport};
 use crate::spec::CpuList;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
