@@ -45,16 +45,8 @@ fn stored(machine: &FakeSysfs, topology: &Topology) -> PathBuf {
         (0..60).map(|i| f64::from(100_000 + cpu * weight + i % 7)).collect::<Vec<_>>()
     };
     let samples = (0..CPUS).map(|cpu| CpuSamples { cpu, times: [200, 100, 0].map(|by| times(cpu, by)) });
-    let conditions = Conditions {
-        rounds: 1,
-        visit_us: 1,
-        chunk_us: 1,
-        external_bytes: 1,
-        lanes: 1,
-        realtime: false,
-        took_ms: 1,
-    };
-    let calibration = evaluate(&topology.cpus, samples.collect(), conditions, SplitRule::default()).unwrap();
+    let calibration =
+        evaluate(&topology.cpus, samples.collect(), Conditions::made_up(), SplitRule::default()).unwrap();
     let path = machine.root().join("capacity.json");
     CapacityFile::of(&calibration, topology).write(&path).unwrap();
     path

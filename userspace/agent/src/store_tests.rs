@@ -27,17 +27,8 @@ fn smt(count: u32) -> Topology {
 
 fn calibration(count: u32, samples: u32) -> Calibration {
     let times = |factor: u32| (0..samples).map(|i| f64::from(factor * (100 + i % 7))).collect::<Vec<_>>();
-    let conditions = Conditions {
-        rounds: 1,
-        visit_us: 1,
-        chunk_us: 1,
-        external_bytes: 1,
-        lanes: 1,
-        realtime: false,
-        took_ms: 1,
-    };
     let cpus = (0..count).map(|cpu| CpuSamples { cpu, times: [times(1 + cpu % 2), times(1), times(1)] });
-    evaluate(&topology(count).cpus, cpus.collect(), conditions, SplitRule::default()).unwrap()
+    evaluate(&topology(count).cpus, cpus.collect(), Conditions::made_up(), SplitRule::default()).unwrap()
 }
 
 /// A calibration like [`calibration`], with a counter model of `count` CPUs.

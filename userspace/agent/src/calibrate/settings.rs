@@ -61,6 +61,14 @@ pub struct Conditions {
     pub took_ms: u64,
 }
 
+#[cfg(test)]
+impl Conditions {
+    /// Return conditions for samples that are made up.
+    pub(crate) const fn made_up() -> Self {
+        Self { rounds: 1, visit_us: 1, chunk_us: 1, external_bytes: 1, lanes: 1, realtime: false, took_ms: 1 }
+    }
+}
+
 /// Result of a calibration.
 #[derive(Debug, Clone)]
 pub struct Calibration {

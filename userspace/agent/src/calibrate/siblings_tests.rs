@@ -32,16 +32,7 @@ fn calibration(cores: &[u32]) -> Calibration {
         .iter()
         .map(|cpu| CpuSamples { cpu: cpu.cpu, times: [times(cpu.core), times(0), times(0)] })
         .collect();
-    let conditions = Conditions {
-        rounds: 1,
-        visit_us: 1,
-        chunk_us: 1,
-        external_bytes: 1,
-        lanes: 1,
-        realtime: false,
-        took_ms: 1,
-    };
-    evaluate(&cpus, samples, conditions, SplitRule::default()).unwrap()
+    evaluate(&cpus, samples, Conditions::made_up(), SplitRule::default()).unwrap()
 }
 
 #[test]

@@ -11,18 +11,6 @@ fn cpus(count: u32) -> Vec<Cpu> {
     (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 }).collect()
 }
 
-fn conditions() -> Conditions {
-    Conditions {
-        rounds: 1,
-        visit_us: 1,
-        chunk_us: 1,
-        external_bytes: 1,
-        lanes: 1,
-        realtime: false,
-        took_ms: 1,
-    }
-}
-
 #[test]
 fn samples_become_costs_spreads_and_classes() {
     let times = |factor: f64| (0..40).map(|i| factor * (100.0 + f64::from(i % 5))).collect::<Vec<_>>();
@@ -30,7 +18,8 @@ fn samples_become_costs_spreads_and_classes() {
         .iter()
         .zip(0..)
         .map(|(f, cpu)| CpuSamples { cpu, times: [times(*f), times(1.0), times(1.0)] });
-    let calibration = evaluate(&cpus(2), samples.collect(), conditions(), SplitRule::default()).unwrap();
+    let calibration =
+        evaluate(&cpus(2), samples.collect(), Conditions::made_up(), SplitRule::default()).unwrap();
     let slow = calibration.table.get(1).unwrap();
     assert_eq!((slow.cost_permille, slow.class), ([2500, 1000, 1000], Class::Slow));
     assert!(slow.spread_permille[0] > 0 && slow.spread_permille[0] < 50);
@@ -39,7 +28,7 @@ fn samples_become_costs_spreads_and_classes() {
 #[test]
 fn a_cpu_without_samples_is_an_error_not_a_guess() {
     let samples = vec![CpuSamples { cpu: 0, times: Default::default() }];
-    let failure = evaluate(&cpus(1), samples, conditions(), SplitRule::default()).unwrap_err();
+    let failure = evaluate(&cpus(1), samples, Conditions::made_up(), SplitRule::default()).unwrap_err();
     assert!(failure.message.contains("execute kernel"));
 }
 

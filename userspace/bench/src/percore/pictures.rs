@@ -5,10 +5,10 @@
 
 use super::likeness::{Compared, alike, cost_order, costs_and_times, groups, quantiles};
 use super::times::{CpuTimes, KindTimes, PercoreReport};
+use crate::html_page::page;
 use crate::spec::CpuList;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-const STYLE: &str = include_str!("../ab/report/style.css");
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 300.0;
 const MARGIN: f64 = 40.0;
@@ -21,33 +21,22 @@ const LEGEND: usize = 16;
 
 /// Return the complete page.
 pub(super) fn of(report: &PercoreReport) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Execution times of each CPU" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "Execution times of each CPU" }
-                p { "The same work, run again and again on each CPU. If all CPUs were equal, all curves of a kind would be one." }
-                h2 { "Slowest CPU over fastest" }
-                (ratios(report))
-                @for kind in &report.kinds {
-                    h2 { (kind.kind) }
-                    p { (sentence(kind)) }
-                    figure { figcaption { "Share of runs that took at most a time" } (distributions(kind)) }
-                    figure { figcaption { "Similarity: a filled square is a pair of CPUs that no test tells apart (Anderson-Darling, p = 0.01), or that differ by less than 1 %" } (matrix(kind)) }
-                    @if !report.costs.is_empty() {
-                        figure { figcaption { (costs_caption(kind, report)) } (costs(kind, report)) }
-                    }
-                }
+    let body = html! {
+        h1 { "Execution times of each CPU" }
+        p { "The same work, run again and again on each CPU. If all CPUs were equal, all curves of a kind would be one." }
+        h2 { "Slowest CPU over fastest" }
+        (ratios(report))
+        @for kind in &report.kinds {
+            h2 { (kind.kind) }
+            p { (sentence(kind)) }
+            figure { figcaption { "Share of runs that took at most a time" } (distributions(kind)) }
+            figure { figcaption { "Similarity: a filled square is a pair of CPUs that no test tells apart (Anderson-Darling, p = 0.01), or that differ by less than 1 %" } (matrix(kind)) }
+            @if !report.costs.is_empty() {
+                figure { figcaption { (costs_caption(kind, report)) } (costs(kind, report)) }
             }
         }
     };
-    page.into_string()
+    page("Execution times of each CPU", &body)
 }
 
 fn sentence(kind: &KindTimes) -> String {

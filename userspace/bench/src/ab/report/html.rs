@@ -13,43 +13,31 @@
 use super::{Report, Row, Series, format, rows, svg, text};
 use crate::ab::metric::{self, Direction};
 use crate::ab::stats::Verdict;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-const STYLE: &str = include_str!("style.css");
+use crate::html_page::page;
+use maud::{Markup, html};
 
 /// Return the complete page.
 pub(super) fn of(report: &Report) -> String {
     let title = format!("{} on {}", report.arms().join(", "), report.run.machine);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { (title) ", against " (report.run.baseline) }
-                @for warning in &report.warnings { p.warning { (warning) } }
-                p.summary { (text::summary(report)) "." }
-                div.outcomes {
-                    (outcome(report, "Worse", Verdict::Worse))
-                    (outcome(report, "Better", Verdict::Better))
-                }
-                h2 { "What it ran on" }
-                table.facts {
-                    @for (name, value) in report.facts() { tr { th { (name) } td { (value) } } }
-                }
-                (diversity(report))
-                (metrics(report))
-                h2 { "All comparisons" }
-                (table(report))
-                (how_to_read())
-            }
+    let body = html! {
+        h1 { (title) ", against " (report.run.baseline) }
+        @for warning in &report.warnings { p.warning { (warning) } }
+        p.summary { (text::summary(report)) "." }
+        div.outcomes {
+            (outcome(report, "Worse", Verdict::Worse))
+            (outcome(report, "Better", Verdict::Better))
         }
+        h2 { "What it ran on" }
+        table.facts {
+            @for (name, value) in report.facts() { tr { th { (name) } td { (value) } } }
+        }
+        (diversity(report))
+        (metrics(report))
+        h2 { "All comparisons" }
+        (table(report))
+        (how_to_read())
     };
-    page.into_string()
+    page(&title, &body)
 }
 
 fn how_to_read() -> Markup {
