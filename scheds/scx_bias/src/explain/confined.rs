@@ -3,6 +3,13 @@
 //! An administrator who pins a program to the fastest CPUs costs the others more than the program
 //! gains, if it mostly waits for memory (\[Reif20\], section 5.2). scx_bias may not migrate such a
 //! task, so it names it.
+//!
+//! A prediction is an average of few windows. A program that starts disturbs those of others for
+//! some tens of milliseconds, `status` as well. A task that would count if it gained a little less
+//! is therefore judged once more after [`SETTLE`].
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use bias_agent::affinity;
 use bias_agent::bpf::TaskReport;
@@ -16,6 +23,10 @@ use super::words::cut;
 
 /// A task up to this speedup takes a fast CPU for next to nothing [permille].
 const LITTLE_PERMILLE: u32 = 1100;
+/// A task above [`LITTLE_PERMILLE`], but not above this, may only be disturbed [permille].
+const DOUBTFUL_PERMILLE: u32 = 1300;
+/// Time in which the windows of a disturbed task are replaced.
+pub const SETTLE: Duration = Duration::from_millis(300);
 /// A task that ran on fast CPUs for less than this is no burden [ms].
 const MIN_MS: f64 = 1000.0;
 /// Windows of its own after which a prediction counts. Whether it is stable does not matter: one
@@ -37,20 +48,30 @@ pub struct Confined {
 
 /// Return the confined ones of `tasks`, which may run now.
 pub fn find_now<'a>(tasks: impl IntoIterator<Item = &'a TaskReport>, machine: &Machine) -> Vec<Confined> {
-    find(tasks, machine, |pid| affinity::allowed_to_thread(i32::try_from(pid).ok()?).ok())
+    find(tasks, machine, 0..=LITTLE_PERMILLE, allowed_now)
 }
 
-/// Return the confined ones of `tasks`. `allowed` returns the CPUs that a thread may use, None if
-/// it has ended.
+/// Return true if one of `tasks` may be confined, but was disturbed.
+pub fn are_doubtful(tasks: &[TaskReport], machine: &Machine) -> bool {
+    !find(tasks, machine, LITTLE_PERMILLE + 1..=DOUBTFUL_PERMILLE, allowed_now).is_empty()
+}
+
+fn allowed_now(pid: u32) -> Option<Vec<u32>> {
+    affinity::allowed_to_thread(i32::try_from(pid).ok()?).ok()
+}
+
+/// Return the confined ones of `tasks` with such gains [permille]. `allowed` returns the CPUs that
+/// a thread may use, None if it has ended.
 fn find<'a>(
     tasks: impl IntoIterator<Item = &'a TaskReport>,
     machine: &Machine,
+    gains: RangeInclusive<u32>,
     allowed: impl Fn(u32) -> Option<Vec<u32>>,
 ) -> Vec<Confined> {
     let slow = cpus(machine, Some(Class::Slow));
     let judge = |task: &TaskReport| {
         let speedup_permille =
-            task.speedup_permille.filter(|gain| *gain <= LITTLE_PERMILLE && task.windows >= MIN_WINDOWS)?;
+            task.speedup_permille.filter(|gain| gains.contains(gain) && task.windows >= MIN_WINDOWS)?;
         if slow.is_empty() || task.fast_ms < MIN_MS || allowed(task.pid)?.iter().any(|cpu| slow.contains(cpu))
         {
             return None;
@@ -96,7 +117,7 @@ mod tests {
     }
 
     fn found(tasks: &[TaskReport], allowed: &dyn Fn(u32) -> Option<Vec<u32>>) -> Vec<u32> {
-        find(tasks, &machine(), allowed).iter().map(|task| task.pid).collect()
+        find(tasks, &machine(), 0..=LITTLE_PERMILLE, allowed).iter().map(|task| task.pid).collect()
     }
 
     #[test]
@@ -116,7 +137,17 @@ mod tests {
         ] {
             assert!(found(std::slice::from_ref(&other), &confined).is_empty(), "{other:?}");
         }
-        assert!(find([&one], &Machine { classes: Vec::new() }, confined).is_empty());
+        assert!(find([&one], &Machine { classes: Vec::new() }, 0..=LITTLE_PERMILLE, confined).is_empty());
+    }
+
+    #[test]
+    fn a_disturbed_task_is_doubtful() {
+        // This thread runs on CPUs that the machine lists as fast only.
+        let mut machine = machine();
+        machine.classes[0].cpus = affinity::allowed().unwrap_or_default();
+        machine.classes[1].cpus = vec![9999];
+        let doubtful = |gain| are_doubtful(&[task(std::process::id(), gain, 5000.0, 0.0)], &machine);
+        assert_eq!([1100, 1101, 1300, 1301].map(doubtful), [false, true, true, false]);
     }
 
     #[test]

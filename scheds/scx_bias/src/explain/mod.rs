@@ -38,7 +38,7 @@ use bias_agent::failure::Failure;
 use bias_agent::figures;
 use bias_agent::optin::journal;
 
-use bias_agent::control::Client;
+use bias_agent::control::{Client, Machine};
 pub use cgroups::{cgroups, restored};
 pub use exporter::Exporter;
 pub use feed::TopOptions;
@@ -55,8 +55,18 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let ejections = ejections::last(Path::new(journal::DIRECTORY));
     let mut client = Client::connect(socket).map_err(|failure| with_last(failure, &ejections))?;
     let report = client.status()?;
-    let tasks = client.tasks().map(|tasks| TaskSummary::of(&tasks, &report.machine));
+    let tasks = summary(&mut client, &report.machine);
     if json { status_json(&report, &tasks, &ejections) } else { Ok(status_text(&report, &tasks, &ejections)) }
+}
+
+/// Summarise the tasks. Ask again if the start of this program may have disturbed them.
+fn summary(client: &mut Client, machine: &Machine) -> Result<TaskSummary, Failure> {
+    let mut tasks = client.tasks()?;
+    if confined::are_doubtful(&tasks, machine) {
+        std::thread::sleep(confined::SETTLE);
+        tasks = client.tasks()?;
+    }
+    Ok(TaskSummary::of(&tasks, machine))
 }
 
 /// Return the state of the instance on the usual socket, or on `socket`, in the OpenMetrics format.
