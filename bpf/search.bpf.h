@@ -18,14 +18,32 @@
  * Limits
  * A search visits MAX_VISITS CPUs of its node, in turn, and the first one
  * begins in its own LLC. A CPU that was woken for a task finds that one if no
- * other. A CPU publishes the first 64 CPUs of its task's affinity: a task that
- * is restricted to others does not migrate.
+ * other.
  */
 #ifndef BIAS_SEARCH_BPF_H
 #define BIAS_SEARCH_BPF_H
 
 #include "access.bpf.h"
 #include "queue.bpf.h"
+
+/*
+ * Return true if the affinity of the task with @pid allows @cpu. A CPU publishes
+ * the first 64 CPUs only, because most machines have no more. This function is
+ * global so that the verifier checks it once.
+ */
+__noinline int task_allows(s32 pid, s32 cpu)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	int allows;
+
+	if (!p)
+		return false;
+	bpf_rcu_read_lock();
+	allows = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	bpf_rcu_read_unlock();
+	bpf_task_release(p);
+	return allows;
+}
 
 /*
  * Return true if the task on the CPU of @cctx is worth a migration and may run
@@ -37,7 +55,11 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 		return false;
 	if (cctx->run_flags & RUN_ANYWHERE)
 		return true;
-	return (cctx->run_flags & RUN_MOVABLE) && cpu < 64 && (cctx->run_allowed & (1ull << cpu));
+	if (!(cctx->run_flags & RUN_MOVABLE))
+		return false;
+	if (cpu < 64)
+		return cctx->run_allowed & (1ull << cpu);
+	return task_allows(cctx->run_pid, cpu);
 }
 
 /*

@@ -89,9 +89,6 @@ int bias_task_query(struct bias_task_state *ctx)
 		look.flags |= BIAS_TASK_ANYWHERE;
 	if (tctx->swapped)
 		look.flags |= BIAS_TASK_SWAPPED;
-	bpf_rcu_read_lock();
-	look.allowed = p->cpus_ptr->bits[0];
-	bpf_rcu_read_unlock();
 	__builtin_memcpy(look.comm, p->comm, sizeof(look.comm));
 	bpf_task_release(p);
 	*ctx = look;

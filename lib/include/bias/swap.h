@@ -69,7 +69,6 @@ struct bias_task_state {
 	u64 start_ns; /* start since boot; with pid, its identity */
 	u64 moved_ns; /* when it last migrated by request; 0: never */
 	u64 lost_ns;  /* total time lost by such migrations */
-	u64 allowed;  /* first 64 CPUs of its affinity */
 	struct bias_work work;
 	struct bias_profile profile;
 	u32 pid;
@@ -80,7 +79,7 @@ struct bias_task_state {
 	u32 pad;
 };
 
-_Static_assert(sizeof(struct bias_task_state) == 128, "looks are handed over as they lie: without padding");
+_Static_assert(sizeof(struct bias_task_state) == 120, "looks are handed over as they lie: without padding");
 
 enum bias_look_flags {
 	BIAS_TASK_RUNNABLE = 1, /* it runs or waits for its CPU */

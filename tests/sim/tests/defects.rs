@@ -381,12 +381,24 @@ fn a_restricted_head_hides_no_task() {
 /// fast CPUs and slow ones have caches of their own, idle fast CPUs found no task to pull.
 #[test]
 fn a_fast_cpu_finds_the_tasks_of_its_node() {
+    fast_cpus_beyond_the_first_64_pull(busy().on(99));
+}
+
+/// A CPU published the first 64 CPUs of an affinity only. A task that may use others was not
+/// pulled, where the machine has more CPUs.
+#[test]
+fn a_restricted_task_is_pulled_to_any_cpu_that_it_may_use() {
+    fast_cpus_beyond_the_first_64_pull(busy().on(99).within([70, 99]));
+}
+
+/// Start `task` on the slow CPU 99 while tasks occupy all fast CPUs of its node, for 50 ms.
+fn fast_cpus_beyond_the_first_64_pull(task: TaskSpec) {
     let mut case = Case::new("66E+33P+33E,llcs=4,nodes=2", 1);
     case.duration_ns = 500_000_000;
     let work = Op::Run { stack: stacks::COMPUTE, work_ns: 50_000_000 };
     let short = Program { ops: vec![work], repeat: false };
     case.tasks = (66..99).map(|cpu| TaskSpec::new(short.clone()).on(cpu).within([cpu])).collect();
-    case.tasks.push(TaskSpec { start_ns: Some(10_000_000), ..busy().on(99) });
+    case.tasks.push(TaskSpec { start_ns: Some(10_000_000), ..task });
     let kernel = Kernel::new(case, Image::Plain).unwrap();
     assert_eq!(kernel.run(), Ok(()));
     let slow_ns = kernel.figures(33).slow_ns;

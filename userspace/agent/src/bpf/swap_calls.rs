@@ -7,12 +7,14 @@
 //! that follows detects that.
 
 use anyhow::{Context, Result, bail};
+use bias_policy::cpuset::CpuSet;
 use bias_policy::ffi;
 use bias_policy::swap::Resident;
 use libbpf_rs::{ProgramInput, ProgramMut};
 use nix::errno::Errno;
 use nix::sched::sched_getcpu;
 
+use crate::affinity;
 use crate::bpf::attach::Attached;
 use crate::skel::RUN_BUSY;
 use crate::swaps::{Refusal, SwapBackend, SwapRequest, Task};
@@ -40,7 +42,7 @@ impl SwapBackend for Attached<'_> {
         let mut query = ffi::bias_task_state { pid, ..ffi::bias_task_state::default() };
         let answer = call(&self.skel.progs.bias_task_query, &mut query).context("cannot look at a task")?;
         match Errno::from_raw(answer.wrapping_neg()) {
-            _ if answer == 0 => Ok(Some(Task::from(&query))),
+            _ if answer == 0 => Ok(Some(Task::new(&query, affinity_of))),
             Errno::ESRCH | Errno::ENOENT => Ok(None),
             other => bail!("cannot look at a task ({other})"),
         }
@@ -58,6 +60,12 @@ impl SwapBackend for Attached<'_> {
         let answer = call(&self.skel.progs.bias_swap_ask, &mut raw).context("cannot ask for a swap")?;
         Ok(Refusal::of(answer as u32).map_or(Ok(()), Err))
     }
+}
+
+/// Return the CPUs that a task may use. A task that has ended may use none, and is not swapped.
+fn affinity_of(pid: u32) -> CpuSet {
+    let tid = i32::try_from(pid).unwrap_or(-1);
+    affinity::allowed_to_thread(tid).unwrap_or_default().into_iter().collect()
 }
 
 /// Structure without padding that consists of integers only: any bytes are valid, and all are
@@ -85,6 +93,6 @@ mod tests {
         assert_eq!(size_of::<ffi::bias_swap_request>(), 2 * 8 + 4 * 4);
         assert_eq!(size_of::<ffi::bias_work>(), 2 * 2 * 8);
         let work = size_of::<ffi::bias_work>() + size_of::<ffi::bias_profile>();
-        assert_eq!(size_of::<ffi::bias_task_state>(), 4 * 8 + work + 4 * 4 + 16 + 4);
+        assert_eq!(size_of::<ffi::bias_task_state>(), 3 * 8 + work + 4 * 4 + 16 + 4);
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use bias_policy::audit::Rate;
+use bias_policy::cpuset::CpuSet;
 use bias_policy::ffi;
 use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, Class};
@@ -22,8 +23,8 @@ pub struct Task {
     pub runnable: bool,
     /// True if it may migrate.
     pub movable: bool,
-    /// The first 64 CPUs it may use; None for all CPUs of the machine.
-    pub allowed: Option<u64>,
+    /// The CPUs that it may use; None for all CPUs of the machine.
+    pub allowed: Option<CpuSet>,
     /// Time of its last migration while it ran [ns, monotonic].
     pub moved_ns: Option<u64>,
     /// True if that was a planned swap, false if the kernel side migrated it.
@@ -45,10 +46,9 @@ impl Task {
         let class = if class == Class::Fast { ffi::BIAS_FAST } else { ffi::BIAS_SLOW } as usize;
         Rate { instructions: self.work.instructions[class], ran_ns: self.work.ran_ns[class] }
     }
-}
 
-impl From<&ffi::bias_task_state> for Task {
-    fn from(raw: &ffi::bias_task_state) -> Self {
+    /// Return the task of an answer. `affinity` returns the CPUs that a pid may use.
+    pub(crate) fn new(raw: &ffi::bias_task_state, affinity: impl FnOnce(u32) -> CpuSet) -> Self {
         let name: Vec<u8> = raw.comm.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
         let has = |flag: u32| raw.flags & flag != 0;
         Self {
@@ -58,7 +58,7 @@ impl From<&ffi::bias_task_state> for Task {
             cpu: raw.cpu,
             runnable: has(ffi::BIAS_TASK_RUNNABLE),
             movable: has(ffi::BIAS_TASK_MOVABLE),
-            allowed: (!has(ffi::BIAS_TASK_ANYWHERE)).then_some(raw.allowed),
+            allowed: (!has(ffi::BIAS_TASK_ANYWHERE)).then(|| affinity(raw.pid)),
             moved_ns: Some(raw.moved_ns).filter(|at| *at != 0),
             swapped: has(ffi::BIAS_TASK_SWAPPED),
             lost_ns: raw.lost_ns,
@@ -172,10 +172,13 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_a_task_is_not_claimed() {
-        let mut raw = ffi::bias_task_state { pid: 7, allowed: 5, ..ffi::bias_task_state::default() };
+        let mut raw = ffi::bias_task_state { pid: 70, ..ffi::bias_task_state::default() };
         raw.profile.stack.permille = [1000, 0, 0];
-        let task = Task::from(&raw);
-        assert_eq!((task.stack_permille, task.moved_ns, task.allowed), (None, None, Some(5)));
+        let task = Task::new(&raw, |pid| [pid].into_iter().collect());
+        assert_eq!(
+            (task.stack_permille, task.moved_ns, task.allowed),
+            (None, None, Some(CpuSet::from_iter([70])))
+        );
         assert!(!task.runnable && !task.movable && !task.swapped && !task.stable);
         raw.profile.speedup_permille = 2500;
         (raw.moved_ns, raw.profile.stable) = (3, ffi::BIAS_STABLE_WINDOWS);
@@ -183,7 +186,7 @@ mod tests {
             | ffi::BIAS_TASK_MOVABLE
             | ffi::BIAS_TASK_RUNNABLE
             | ffi::BIAS_TASK_SWAPPED;
-        let task = Task::from(&raw);
+        let task = Task::new(&raw, |pid| [pid].into_iter().collect());
         assert_eq!((task.stack_permille, task.moved_ns, task.allowed), (Some([1000, 0, 0]), Some(3), None));
         assert!(task.runnable && task.movable && task.swapped && task.stable);
     }

@@ -171,7 +171,7 @@ impl FakeKernel {
             if task.cpu != side.cpu || !task.runnable {
                 return Err(Refusal::Elsewhere);
             }
-            if !task.movable || task.allowed.is_some_and(|cpus| cpus & (1 << to) == 0) {
+            if !task.movable || task.allowed.is_some_and(|cpus| !cpus.contains(to)) {
                 return Err(Refusal::Confined);
             }
         }

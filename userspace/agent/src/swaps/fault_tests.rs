@@ -55,7 +55,8 @@ fn happens(fake: &mut FakeKernel, chance: Chance) {
         Chance::Sleeps(pid) => fake.with(pid, |one| one.task.runnable = false),
         Chance::Wakes(pid) => fake.with(pid, |one| one.task.runnable = true),
         Chance::Changes(pid) => fake.changes(pid, if pid % 3 == 0 { CHASE } else { LOOP }),
-        Chance::Confined(pid, cpus) => fake.with(pid, |one| one.task.allowed = Some(cpus)),
+        Chance::Confined(pid, cpus) => fake
+            .with(pid, |one| one.task.allowed = Some((0..64).filter(|cpu| cpus >> cpu & 1 == 1).collect())),
         Chance::InjectedFault(fault) => fake.fault.set(fault),
         Chance::Back => fake.now_ns.set(fake.now_ns.get() / 2),
     }

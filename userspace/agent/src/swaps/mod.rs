@@ -46,8 +46,7 @@
 //!   `status` says so.
 //!
 //! # Limits
-//! Swaps of the kernel side are not judged. Instructions count as work. Weights are ignored. Tasks
-//! confined to CPUs beyond the first 64 are not swapped.
+//! Swaps of the kernel side are not judged. Instructions count as work. Weights are ignored.
 
 mod backend;
 #[cfg(test)]

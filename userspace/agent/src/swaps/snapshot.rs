@@ -79,9 +79,8 @@ impl Gathered {
         }
     }
 
-    /// Return the index of a set of the first 64 CPUs.
-    fn set(&mut self, cpus: u64) -> Allowed {
-        let set: CpuSet = (0..64).filter(|cpu| cpus & (1 << cpu) != 0).collect();
+    /// Return the index of a set of CPUs.
+    fn set(&mut self, set: CpuSet) -> Allowed {
         let at = self.sets.iter().position(|other| *other == set).unwrap_or_else(|| {
             self.sets.push(set);
             self.sets.len() - 1

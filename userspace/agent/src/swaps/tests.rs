@@ -8,6 +8,7 @@ use super::swap_loop::{FOREVER, MAX_FAILURES};
 use super::*;
 use crate::costs::Live;
 use bias_policy::audit::{Ending, Unjudged, Verdict};
+use bias_policy::cpuset::CpuSet;
 use bias_policy::table::CapacityTable;
 use bias_policy::table::Class;
 
@@ -185,7 +186,9 @@ fn refused_swaps_become_rare() {
 pub(super) fn released(swaps: &mut Loop) -> FakeKernel {
     let mut fake = FakeKernel::worst();
     for pid in 100..104 {
-        fake.with(pid, |one| one.task.allowed = Some(if pid < 102 { 0b0011 } else { 0b1100 }));
+        fake.with(pid, |one| {
+            one.task.allowed = Some(CpuSet::from_iter(if pid < 102 { [0, 1] } else { [2, 3] }))
+        });
     }
     run(swaps, &mut fake, 3000);
     assert!(fake.asked.borrow().is_empty());
@@ -303,7 +306,7 @@ fn limits_are_kept() {
     // Affinity, stable profile, permission to migrate, known stack: a swap needs all of them.
     type Change = fn(&mut super::fake::FakeTask);
     let changes: [Change; 4] = [
-        |one| one.task.allowed = Some(0b1100),
+        |one| one.task.allowed = Some(CpuSet::from_iter([2, 3])),
         |one| one.task.stable = false,
         |one| one.task.movable = false,
         |one| one.task.stack_permille = None,
