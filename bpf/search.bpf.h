@@ -27,15 +27,23 @@
 #include "queue.bpf.h"
 
 /*
- * Return true if the affinity of the task with @pid allows @cpu. A CPU publishes
- * the first 64 CPUs only, because most machines have no more. This function is
- * global so that the verifier checks it once.
+ * Return true if the running task with @pid and @run_flags may run on @cpu. A
+ * CPU publishes the first 64 CPUs of its affinity, @allowed, because most
+ * machines have no more. This function is global so that the verifier checks it
+ * once.
  */
-__noinline int task_allows(s32 pid, s32 cpu)
+__noinline int may_migrate(u32 run_flags, s32 pid, u64 allowed, s32 cpu)
 {
-	struct task_struct *p = bpf_task_from_pid(pid);
+	struct task_struct *p;
 	int allows;
 
+	if (run_flags & RUN_ANYWHERE)
+		return true;
+	if (!(run_flags & RUN_MOVABLE))
+		return false;
+	if (cpu < 64)
+		return allowed >> (cpu & 63) & 1;
+	p = bpf_task_from_pid(pid);
 	if (!p)
 		return false;
 	bpf_rcu_read_lock();
@@ -53,13 +61,7 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 {
 	if (cctx->move_to || !(cctx->run_flags & RUN_TICKED))
 		return false;
-	if (cctx->run_flags & RUN_ANYWHERE)
-		return true;
-	if (!(cctx->run_flags & RUN_MOVABLE))
-		return false;
-	if (cpu < 64)
-		return cctx->run_allowed & (1ull << cpu);
-	return task_allows(cctx->run_pid, cpu);
+	return may_migrate(cctx->run_flags, cctx->run_pid, cctx->run_allowed, cpu);
 }
 
 /*
