@@ -40,6 +40,16 @@ static s32 init_domain(u32 domain)
 	return err ?: init_mask(&d->mask[3]);
 }
 
+/*
+ * Create DSQ @dsq in the memory of @node, beside the CPUs that use it. A node
+ * beyond those that the agent counted may not exist. This function is global so
+ * that the verifier checks it once.
+ */
+__noinline int create_dsq_on(u64 dsq, u32 node)
+{
+	return scx_bpf_create_dsq(dsq, node < nr_nodes ? (s32)node : -1);
+}
+
 static s32 init_cpu(u32 cpu)
 {
 	u32 zero = 0;
@@ -49,7 +59,7 @@ static s32 init_cpu(u32 cpu)
 
 	if (scratch)
 		err = init_mask(&scratch->mask);
-	err = err ?: scx_bpf_create_dsq(bias_dsq_pinned(cpu), -1);
+	err = err ?: create_dsq_on(bias_dsq_pinned(cpu), cpu_info_of(cpu)->node);
 	if (!err)
 		mark_in_domains(cpu, tier, true);
 	return err;

@@ -377,8 +377,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
 	u32 i;
 
 	bpf_for(i, 0, nr_llcs) {
-		err = scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_FAST), -1);
-		err = err ?: scx_bpf_create_dsq(bias_dsq_shared(i, BIAS_SLOW), -1);
+		err = create_dsq_on(bias_dsq_shared(i, BIAS_FAST), llc_ctxs[bounded(i, BIAS_MAX_LLCS)].node);
+		err = err ?: create_dsq_on(bias_dsq_shared(i, BIAS_SLOW), llc_ctxs[bounded(i, BIAS_MAX_LLCS)].node);
 		if (err)
 			return err;
 	}
