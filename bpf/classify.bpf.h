@@ -76,15 +76,29 @@ static __always_inline void note_bias(struct task_ctx *tctx)
 }
 
 /*
+ * Return true if @cpu is of the tier of its class that is least like the other
+ * class, and the other tier of its class has CPUs too: the best of all CPUs, or
+ * the worst.
+ */
+static __always_inline bool is_outer_tier(s32 cpu)
+{
+	u32 tier = tier_of(cpu);
+
+	return tier == BIAS_NR_CLASSES * BIAS_CLASS_TIERS - 1 ||
+	       (!tier && tiers_used[READ_ONCE(table_seq) & 1] >> 1 & 1);
+}
+
+/*
  * Return the cross-class penalty [ns] that @cpu adds to the vtime of a task of
  * class @cpu_class. A task of the other class goes first only if its lag
- * exceeds the gap.
+ * exceeds the penalty. CPUs of an outer tier wait twice as long, so that those
+ * between them serve the tasks of both classes.
  */
 static __always_inline u64 cross_class_penalty_ns(s32 cpu, u32 cpu_class)
 {
-	u32 own = class_of(cpu);
-
-	return cpu_class == own ? 0 : steal_lag_ns;
+	if (cpu_class == class_of(cpu))
+		return 0;
+	return steal_lag_ns << is_outer_tier(cpu);
 }
 
 #endif
