@@ -19,10 +19,10 @@ use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, pipe, read};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time beyond its own that a workload may take before it counts as hung. If the host starves a VM,
@@ -158,6 +158,48 @@ impl Drop for Program {
         }
         let _ = self.0.wait();
     }
+}
+
+/// Run a command to its end, for at most `limit`. Return the output of both streams and its run
+/// time. `what` names it in errors.
+///
+/// # Errors
+/// The command does not start, fails or does not end. The error shows its last line.
+pub fn capture(command: &mut Command, what: &str, limit: Duration) -> Result<(String, Duration)> {
+    let failed = |e: &dyn std::fmt::Display| Error::failed(what, e);
+    let (output, input) = pipe().map_err(|e| failed(&e))?;
+    command.env("LC_ALL", "C").stdin(Stdio::null());
+    command.stdout(input.try_clone().map_err(|e| failed(&e))?).stderr(input);
+    die_with_parent(command);
+    let start = Instant::now();
+    let mut running = Program(command.spawn().map_err(|e| failed(&e))?);
+    // The command holds the write ends of the pipe. They must be closed here, or the end of the
+    // output is never seen.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if !readable(output.as_fd(), start + limit)? {
+            return Err(failed(&format!("did not end within {} s", limit.as_secs())));
+        }
+        match read(&output, &mut buffer).map_err(|e| failed(&e))? {
+            0 => break,
+            n => text.extend_from_slice(&buffer[..n]),
+        }
+    }
+    let status = running.0.wait().map_err(|e| failed(&e))?;
+    let time = start.elapsed();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match status.success() {
+        true => Ok((text, time)),
+        false => Err(failed(&format!("{status}, its last words were '{}'", last(&text)))),
+    }
+}
+
+/// Return the last line that is not empty, shortened.
+pub fn last(output: &str) -> String {
+    let line = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    line.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod forks;
 mod groups;
 mod interactive;
 mod mix;
+pub mod openmp;
 mod pingpong;
 mod series;
 mod shuffled;
@@ -53,6 +54,7 @@ pub fn list() -> Vec<Description> {
         forks::DESCRIPTION,
         barrier::DESCRIPTION,
         triad::DESCRIPTION,
+        openmp::DESCRIPTION,
     ];
     own.into_iter().chain(tool::descriptions()).collect()
 }
@@ -70,6 +72,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
         "forks" => forks::Forks::parse(rest).map(boxed),
         "barrier" => barrier::Barrier::parse(rest).map(boxed),
         "triad" => triad::Triad::parse(rest).map(boxed),
+        "omp" => openmp::Omp::parse(rest).map(boxed),
         "tool" => tool::Tool::parse(rest).map(boxed),
         _ => return mix::MixCell::parse(text).map(boxed).map_err(|why| unknown(text, &why)),
     };

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// One of each workload, as small as possible, without third-party programs.
-const SAMPLES: [&str; 12] = [
+const SAMPLES: [&str; 15] = [
     "1compute+1branchy",
     "shuffled:20+1compute+1branchy",
     "interactive:100+1compute",
@@ -23,6 +23,9 @@ const SAMPLES: [&str; 12] = [
     "barrier:2:static",
     "barrier:2:dynamic",
     "triad:2",
+    "omp:2:dynamic:16",
+    "omp:1:reduction",
+    "omp:2:triad@pinned",
 ];
 
 /// Return solo rates without measuring. Metrics are relative to them, and the tests check only
@@ -103,6 +106,7 @@ fn the_list_describes_what_parse_knows() {
             "groups" => "groups:1",
             "barrier" => "barrier:2",
             "triad" => "triad:2",
+            "omp" => "omp:2:guided",
             name => name,
         };
         assert_eq!(parse(text).unwrap().name(), text);
@@ -125,6 +129,9 @@ fn what_is_no_workload_is_refused_with_what_is_right() {
         ("wakeup:", "wakeup:WORKERS"),
         ("forks:1:2", "forks:FORKERS"),
         ("triad:2:1", "triad:THREADS[:SIZE]"),
+        ("omp:2", "omp:THREADS:BENCHMARK"),
+        ("omp:2:tuba", "omp:THREADS:BENCHMARK"),
+        ("omp:2:static@x", "@pinned"),
         ("shuffled", "shuffled+TASKS"),
         ("shuffled:5+compute", "20 to 10000"),
         ("interactive", "interactive+TASKS"),
@@ -161,6 +168,8 @@ proptest! {
             format!("barrier:{n}:static"),
             format!("barrier:{n}:dynamic"),
             format!("triad:{n}:{set}"),
+            format!("omp:{n}:guided:{us}"),
+            format!("omp:{n}:dot@pinned"),
             format!("{n}compute+{n}chase:{set}"),
             format!("interactive:{us}+{n}phases:{}", 50 + n),
             format!("shuffled:{}+{n}compute", 20 + n),
@@ -174,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "(wakeup|pingpong|groups|forks|barrier|triad|tool|shuffled|interactive)?[:@+]?\\PC{0,12}") {
+    fn no_text_panics(text in "(wakeup|pingpong|groups|forks|barrier|triad|omp|tool|shuffled|interactive)?[:@+]?\\PC{0,12}") {
         if let Ok(workload) = parse(&text) {
             prop_assert!(parse(&workload.name()).is_ok());
         }

@@ -20,15 +20,14 @@
 
 mod parse;
 
-use super::child::{Program, die_with_parent, readable};
+use super::child::{self, last};
 use super::{Description, Env, Measured, Workload, measured};
 use crate::{Error, Result, cpus, files, metrics};
-use nix::unistd::{AccessFlags, access, pipe, read};
+use nix::unistd::{AccessFlags, access};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Time beyond the window that a program may take. It includes rounding to whole seconds and slow
@@ -254,44 +253,11 @@ fn unreadable(program: &Path, output: &str) -> Error {
     Error::failed(program.display(), why)
 }
 
-/// Return the last line that is not empty, shortened.
-fn last(output: &str) -> String {
-    let line = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-    line.chars().filter(|c| !c.is_control()).take(120).collect()
-}
-
 /// Run a program to its end. Return its output and its run time.
 fn capture(program: &Path, arguments: &[String], limit: Duration) -> Result<(String, Duration)> {
-    let failed = |e: &dyn std::fmt::Display| Error::failed(program.display(), e);
-    let (output, input) = pipe().map_err(|e| failed(&e))?;
     let mut command = Command::new(program);
-    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
-    command.stdout(input.try_clone().map_err(|e| failed(&e))?).stderr(input);
-    die_with_parent(&mut command);
-    let start = Instant::now();
-    let mut running = Program(command.spawn().map_err(|e| failed(&e))?);
-    // The command holds the write ends of the pipe. They must be closed here, or the end of the
-    // output is never seen.
-    drop(command);
-    let mut text = Vec::new();
-    let mut buffer = [0; 4096];
-    let hung = || failed(&format!("did not end within {} s", limit.as_secs()));
-    loop {
-        if !readable(output.as_fd(), start + limit)? {
-            return Err(hung());
-        }
-        match read(&output, &mut buffer).map_err(|e| failed(&e))? {
-            0 => break,
-            n => text.extend_from_slice(&buffer[..n]),
-        }
-    }
-    let status = running.0.wait().map_err(|e| failed(&e))?;
-    let time = start.elapsed();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    match status.success() {
-        true => Ok((text, time)),
-        false => Err(failed(&format!("{status}, its last words were '{}'", last(&text)))),
-    }
+    command.args(arguments);
+    child::capture(&mut command, &program.to_string_lossy(), limit)
 }
 
 #[cfg(test)]
