@@ -56,6 +56,26 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
     expect.judge();
 }
 
+/// Loops of [Cui23] by the OpenMP runtime of the host: equal parts wait for the slow CPUs, and parts
+/// that are handed out do not. Pinned threads do the same in each repetition.
+#[test]
+fn a_pinned_team_waits_for_its_slowest_thread() {
+    let command =
+        "$BENCH omp --json --benchmarks static,dynamic --bind close --runs 3 --repetitions 4 --iterations 64";
+    let results = Scenario::emulated("6.12", "2F2S", 3).shell(&format!("{command} >$OUT/omp.json\n"));
+    let mean = |nth: usize| results.number("omp", &format!("/cases/{nth}/variation/mean_ns"));
+    let mut expect = Expectations::default();
+    // A slow CPU does a quarter of the loop, or all CPUs together do all of it.
+    let due = 24.0 * 4.0 / f64::from(60 + 60 + 24 + 24);
+    expect.within("time of a dynamic loop over a static one", mean(1) / mean(0), due, 0.06);
+    expect.at_most(
+        "CV of a static loop [permille]",
+        results.number("omp", "/cases/0/variation/cv_within_permille"),
+        30.0,
+    );
+    expect.judge();
+}
+
 /// Section 5.2 of [Reif20]: a program that waits for memory is pinned to the fastest core.
 #[test]
 fn a_task_that_occupies_a_fast_cpu_for_nothing_is_named() {

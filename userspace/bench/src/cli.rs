@@ -15,6 +15,7 @@ use crate::percore::PercoreOptions;
 use crate::pingpong::PingpongOptions;
 use crate::ratio::RatioOptions;
 use crate::sched::{self, SchedExt};
+use crate::teams::{self, TeamOptions};
 use crate::{Error, Result, cost, demo, mix, once, percore, pingpong, ratio};
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Ratio(Measurement<RatioOptions>),
     /// Compare all CPUs by the time that the same work takes on each, and draw it
     Percore(Measurement<PercoreOptions>),
+    /// Measure how much parallel programs of an OpenMP runtime vary, within and between runs
+    Omp(Measurement<TeamOptions>),
     /// Run tasks at the same time and report what each of them achieved
     Mix(Measurement<MixOptions>),
     /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
@@ -85,6 +88,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Work(options) => options.print(work::run).map(drop),
         Command::Ratio(options) => options.print(ratio::run).map(drop),
         Command::Percore(options) => options.print(percore::run).map(drop),
+        Command::Omp(options) => options.print(teams::run).map(drop),
         Command::Mix(options) => options.print(mix::run).map(drop),
         Command::Run(options) => options.print(once::run).map(drop),
         Command::Pingpong(options) => options.print(pingpong::run).map(drop),
@@ -125,9 +129,15 @@ mod tests {
     #[test]
     fn the_definition_is_consistent_and_all_defaults_parse() {
         Cli::command().debug_assert();
-        for line in
-            ["work compute", "ratio --cpus 0,1", "percore", "mix --tasks compute", "run groups:2", "pingpong"]
-        {
+        for line in [
+            "work compute",
+            "ratio --cpus 0,1",
+            "percore",
+            "omp",
+            "mix --tasks compute",
+            "run groups:2",
+            "pingpong",
+        ] {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());

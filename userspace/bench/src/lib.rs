@@ -8,8 +8,8 @@
 //! * the machine: [`cpus`] (online CPUs, pinning), [`counters`] (stall counters), [`shared`] and
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`pingpong`],
-//!   [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the
+//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`teams`],
+//!   [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the
 //!   command line fills, and returns a serialisable report. [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -37,6 +37,7 @@ pub mod shared;
 pub mod solo;
 pub mod spec;
 pub mod task;
+pub mod teams;
 pub mod work;
 
 pub use error::{Error, Result};
