@@ -1,0 +1,75 @@
+//! Marks in programs, after [Werling18]: measure sections of code, and announce them to scx_bias.
+//!
+//! # Problem
+//! Counters show what a section of code stalls on only after some time, so a thread that changes
+//! its behaviour runs on the wrong kind of core for tens of milliseconds. The program knows at once
+//! which section begins, but not which core suits it.
+//!
+//! # Approach
+//! A program marks where sections begin. One run in mode `measure` counts per section, and writes
+//! the control-flow graph and a profile. Later runs in mode `hint` announce each section's class.
+//! The thesis has three libraries of one interface, of which the loader takes one. Here one library
+//! has three modes, and the environment selects one: there is nothing to install in three versions
+//! or to preload. `include/bias_mark.h` describes the interface of C programs.
+//!
+//! # Invariants
+//! A mark never fails, blocks or changes what the program computes. Where something is missing, one
+//! line on standard error says so, and the program runs as if it had no marks. A program that runs
+//! with the privileges of another user ignores the environment.
+//!
+//! # Limits
+//! A section belongs to one thread, and ends with that thread's next mark. Sections do not nest.
+#![cfg_attr(test, allow(missing_docs))]
+
+pub mod build_id;
+pub mod drawing;
+pub mod graph;
+mod mode;
+pub mod profile;
+mod recording;
+mod say;
+mod section;
+mod thread_counters;
+pub mod threshold;
+
+use std::ffi::c_int;
+
+pub use section::Section;
+
+/// Begin the section of this name, a C string literal such as `c"scan"`.
+#[macro_export]
+macro_rules! mark {
+    ($name:literal) => {{
+        static SECTION: $crate::Section = $crate::Section::new($name);
+        $crate::mark(&SECTION)
+    }};
+}
+
+/// End the calling thread's section, and begin `section`.
+pub fn mark(section: &'static Section) {
+    mode::mark(section);
+}
+
+/// Write the graph and the profile of what was measured so far. Return false if the mode is not
+/// `measure` or a file cannot be written.
+pub fn write() -> bool {
+    mode::write()
+}
+
+/// C: begin a section.
+///
+/// # Safety
+/// `section` is null or points to a section that lives until the process ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bias_mark(section: *const Section) {
+    // SAFETY: as the function demands.
+    if let Some(section) = unsafe { section.as_ref() } {
+        mark(section);
+    }
+}
+
+/// C: write what was measured.
+#[unsafe(no_mangle)]
+pub extern "C" fn bias_mark_write() -> c_int {
+    if write() { 0 } else { -1 }
+}

@@ -1,0 +1,121 @@
+//! A marked C program in every mode that needs no scheduler: it must always run to its end.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A directory with the program, linked with the library or compiled without it.
+fn program(extra: &[&str]) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("marked");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall", "-Werror", "-pthread", "-Wl,--build-id", "-o"]).arg(&program);
+    cc.arg(format!("{HERE}/tests/marked.c")).arg(format!("-I{HERE}/include")).args(extra);
+    if extra.is_empty() {
+        // Cargo puts the library beside the test.
+        let test = std::env::current_exe().unwrap();
+        let libraries = test.parent().unwrap().display();
+        cc.args([format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"), "-lbias_mark".into()]);
+    }
+    assert!(cc.status().unwrap().success());
+    (directory, program)
+}
+
+fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment.iter().copied()).current_dir(program.parent().unwrap());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("done"), "{output:?}");
+    output
+}
+
+fn complaints(output: &Output) -> Vec<String> {
+    String::from_utf8_lossy(&output.stderr).lines().map(String::from).collect()
+}
+
+fn files(directory: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn sections(path: &Path) -> Vec<(String, i64)> {
+    let profile: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
+    assert!(profile["build_id"].as_str().unwrap().len() >= 16);
+    let sections = profile["section"].as_array().unwrap();
+    sections
+        .iter()
+        .map(|section| (section["name"].as_str().unwrap().into(), section["calls"].as_integer().unwrap()))
+        .collect()
+}
+
+#[test]
+fn without_a_mode_nothing_happens() {
+    let (directory, program) = program(&[]);
+    for environment in [&[][..], &[("BIAS_MARK", "none")], &[("BIAS_MARK", "")]] {
+        assert_eq!(complaints(&run(&program, &[], environment)), [""; 0]);
+    }
+    assert_eq!(files(&directory), ["marked"]);
+}
+
+#[test]
+fn marks_that_are_compiled_out_need_no_library() {
+    let (_directory, program) = program(&["-DBIAS_MARK_OFF"]);
+    run(&program, &[], &[("BIAS_MARK", "measure")]);
+}
+
+#[test]
+fn an_unknown_mode_is_one_line() {
+    let (directory, program) = program(&[]);
+    let said = complaints(&run(&program, &[], &[("BIAS_MARK", "meassure")]));
+    assert!(said.len() == 1 && said[0].contains("use measure, hint or none"), "{said:?}");
+    assert_eq!(files(&directory), ["marked"]);
+}
+
+#[test]
+fn measuring_writes_the_graph_and_the_profile_of_all_threads() {
+    let (directory, program) = program(&[]);
+    let said = complaints(&run(&program, &[], &[("BIAS_MARK", "measure")]));
+    // Without counters one line says so.
+    assert!(said.len() <= 1 && said.iter().all(|line| line.contains("perf_event_paranoid")), "{said:?}");
+    assert_eq!(files(&directory), ["marked", "marked.dot", "marked.svg", "marked.toml"]);
+    let path = |extension| directory.path().join("marked").with_extension(extension);
+    assert_eq!(sections(&path("toml")), [("even".into(), 100), ("odd \"<&>\"".into(), 100)]);
+    let dot = std::fs::read_to_string(path("dot")).unwrap();
+    assert!(dot.contains(r#""even" -> "odd \"<&>\"" [label="100 calls"#), "{dot}");
+    assert!(dot.contains(r#"-> "(outside)" [label="2 calls"#), "{dot}");
+    let svg = std::fs::read_to_string(path("svg")).unwrap();
+    assert!(svg.contains(">odd \"&lt;&amp;&gt;\"<"), "{svg}");
+}
+
+#[test]
+fn a_child_process_has_a_profile_of_its_own() {
+    let (directory, program) = program(&[]);
+    run(&program, &["fork"], &[("BIAS_MARK", "measure"), ("BIAS_MARK_OUT", "out")]);
+    let profiles: Vec<String> =
+        files(&directory).into_iter().filter(|name| name.ends_with(".toml")).collect();
+    assert_eq!(profiles.len(), 2, "{profiles:?}");
+    let calls: Vec<i64> = profiles
+        .iter()
+        .map(|name| sections(&directory.path().join(name)).iter().map(|(_, calls)| calls).sum())
+        .collect();
+    // That of the child has its pid in its name and comes first.
+    assert_eq!(calls, [100, 200]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_one_line() {
+    let (directory, program) = program(&[]);
+    let environment = [("BIAS_MARK", "measure"), ("BIAS_MARK_OUT", "/nowhere/out")];
+    let said = complaints(&run(&program, &[], &environment));
+    let about: Vec<_> = said.iter().filter(|line| line.contains("set BIAS_MARK_OUT")).collect();
+    assert_eq!(about.len(), 1, "{said:?}");
+    assert_eq!(files(&directory), ["marked"]);
+}
