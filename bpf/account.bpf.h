@@ -195,15 +195,14 @@ static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, co
 	u32 seq = READ_ONCE(table_seq);
 	const struct bias_speed *speed = speed_of(cpu);
 
+	cctx->run_speedup = tctx ? speedup_of(tctx) : 0;
 	/* Assume that an unknown task only executes. */
 	if (tctx && tctx->profile.speedup_permille) {
-		cctx->run_speedup = tctx->profile.speedup_permille;
 		cctx->run_rate = bias_time_permille(&tctx->profile.stack, &speed->cost);
 		if (smt_active)
 			cctx->run_shared_rate = bias_time_permille(&tctx->profile.stack, &speed->shared);
 		cctx->run_stable = bias_profile_stable(&tctx->profile);
 	} else {
-		cctx->run_speedup = 0;
 		cctx->run_rate = speed->cost.permille[BIAS_EXECUTE];
 		cctx->run_shared_rate = speed->shared.permille[BIAS_EXECUTE];
 	}

@@ -55,13 +55,21 @@ __noinline int average_tick(s32 cpu)
 	return 0;
 }
 
+/*
+ * Return the speedup of the task of @tctx [permille]: that of its hint, or else
+ * the predicted one, 0 if unknown.
+ */
+static __always_inline u32 speedup_of(const struct task_ctx *tctx)
+{
+	return tctx->hint_speedup ?: tctx->profile.speedup_permille;
+}
+
 /* Return the bias of the task of @tctx. */
 static __always_inline u32 bias_of(const struct task_ctx *tctx)
 {
 	if (!tctx)
 		return BIAS_UNBIASED;
-	return bias_classify(tctx->profile.bias, tctx->profile.speedup_permille, READ_ONCE(band_low),
-			     READ_ONCE(band_high));
+	return bias_classify(tctx->profile.bias, speedup_of(tctx), READ_ONCE(band_low), READ_ONCE(band_high));
 }
 
 /* Keep the bias of the task of @tctx, for hysteresis, after a full window. */

@@ -148,7 +148,7 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 	}
 	cctx->stats[BIAS_STAT_WINDOWS]++;
 	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
-		WRITE_ONCE(cctx->run_speedup, tctx->profile.speedup_permille);
+		WRITE_ONCE(cctx->run_speedup, speedup_of(tctx));
 		cctx->run_rate = bias_time_permille(&tctx->profile.stack, &speed->cost);
 		if (smt_active)
 			cctx->run_shared_rate = bias_time_permille(&tctx->profile.stack, &speed->shared);

@@ -40,6 +40,7 @@
 #include "dump.bpf.h"
 #include "enqueue.bpf.h"
 #include "group.bpf.h"
+#include "hint.bpf.h"
 #include "idle.bpf.h"
 #include "init.bpf.h"
 #include "limit.bpf.h"
@@ -221,11 +222,20 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		rotate(slow, cpu);
 }
 
-/* Let a waiting task run first after sched_yield(), once and at any lag. */
+/*
+ * Let a waiting task run first after sched_yield(), once and at any lag. A
+ * marked thread yields where it begins a section that suits another CPU.
+ */
 bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)
 {
-	cpu_ctx_of(scx_bpf_task_cpu(from))->yielded = 1;
+	s32 cpu = scx_bpf_task_cpu(from);
+
+	cpu_ctx_of(cpu)->yielded = 1;
 	scx_bpf_task_set_slice(from, 0);
+	if (two_classes && READ_ONCE(hints_epoch)) {
+		read_hint(from, cpu);
+		follow_hint(from, cpu);
+	}
 	return false;
 }
 
@@ -258,6 +268,8 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
+	if (two_classes && READ_ONCE(hints_epoch))
+		read_hint(p, cpu);
 	account_stop(p, cpu, cctx, runnable);
 	count_stop(cctx);
 }
@@ -283,6 +295,8 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	u64 now = bpf_jiffies64();
 
+	if (two_classes && READ_ONCE(hints_epoch))
+		read_hint(p, cpu);
 	account(p, cpu, cctx);
 	refresh_charge_rate(p, cpu, cctx);
 	refresh_affinity(cpu);

@@ -22,7 +22,8 @@
  *	gain swap	A fast CPU that ticks requests the task of a slow CPU
  *			that gains clearly more (gain_permille) than its own.
  *			So do CPUs of a better tier within a class, and they
- *			pull, too.
+ *			pull, too. A marked thread does so when it yields
+ *			(hint.bpf.h).
  *	rotation	A fast CPU whose slice ends requests the task of a
  *			slow CPU that lags more than rotate_gap_ns behind its
  *			own, so that all progress alike [VanCraeynest13]. A
@@ -182,8 +183,9 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
  * shares its core. The idle CPU finds @p when it searches for work.
  *
  * Do not send @p there instead. A CPU that is picked but gets no task stays
- * without its idle mark, and no wakeup would send work there again. Return 0.
- * This function is global so that the verifier checks it once.
+ * without its idle mark, and no wakeup would send work there again. Return true
+ * if a CPU was woken. This function is global so that the verifier checks it
+ * once.
  */
 __noinline int wake_better(struct task_struct *p __arg_trusted, s32 cpu)
 {
@@ -197,7 +199,7 @@ __noinline int wake_better(struct task_struct *p __arg_trusted, s32 cpu)
 		return 0;
 	WRITE_ONCE(cpu_ctx_of(better)->offered, cpu + 1);
 	scx_bpf_kick_cpu(better, SCX_KICK_IDLE);
-	return 0;
+	return 1;
 }
 
 /* Return why @request migrated its task. */

@@ -67,7 +67,7 @@ static __always_inline bool gains_less(struct task_struct *p, u32 running)
 	if (p->flags & PF_KTHREAD)
 		return true;
 	tctx = task_ctx_of(p);
-	return tctx && bias_gains_more(running, tctx->profile.speedup_permille, gain_permille);
+	return tctx && bias_gains_more(running, speedup_of(tctx), gain_permille);
 }
 
 /*

@@ -304,6 +304,10 @@ struct task_ctx {
 	u64 slept_ns;		   /* when its sleep began, or 0 */
 	u64 parked_ns;		   /* since when it is parked */
 	u32 parked;		   /* it waits for its quota */
+	u32 hint;		   /* enum bias_hint, see hint.bpf.h */
+	u32 hint_speedup;	   /* that of the hint [permille], or 0 */
+	u64 hint_table;		   /* address of its process's hints, or 0 */
+	u32 hint_epoch;		   /* hints_epoch of that field */
 };
 
 struct {
@@ -421,6 +425,19 @@ struct {
 u64 optin_lost;
 /* Count of changes to optin_cgroups, from 1 on. The agent writes it. */
 u32 cgroups_epoch;
+
+/*
+ * Addresses of the hints of marked processes by tgid, see hint.bpf.h. The agent
+ * writes the map, and counts its changes from 1 on.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BIAS_HINT_TABLES);
+	__type(key, u32);
+	__type(value, u64);
+} hint_tables SEC(".maps");
+
+u32 hints_epoch __attribute__((aligned(BIAS_CACHE_LINE)));
 
 UEI_DEFINE(uei);
 

@@ -130,7 +130,7 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 
 	if (!up_ctx || !down_ctx)
 		return BIAS_SWAP_UNTRACKED;
-	if (!bias_gains_more(up_ctx->profile.speedup_permille, down_ctx->profile.speedup_permille, 0))
+	if (!bias_gains_more(speedup_of(up_ctx), speedup_of(down_ctx), 0))
 		return BIAS_SWAP_BIAS;
 	if (bias_vtime_before(down->scx.dsq_vtime + unfair_gap_ns / 2, up->scx.dsq_vtime))
 		return BIAS_SWAP_LAG;

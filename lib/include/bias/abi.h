@@ -10,6 +10,7 @@
 #include "profile.h"
 #include "cost.h"
 #include "dsq.h"
+#include "hint.h"
 #include "swap.h"
 
 #define BIAS_MAX_CPUS	1024
@@ -167,6 +168,8 @@ enum bias_stat {
 	BIAS_STAT_RELEASED,
 	/* tasks held back because cpu.max of their cgroup is used up */
 	BIAS_STAT_THROTTLED,
+	BIAS_STAT_HINTS,     /* changes of class that programs announced */
+	BIAS_STAT_HINT_SWAP, /* swaps that tasks requested at a mark */
 	BIAS_NR_STATS,
 };
 

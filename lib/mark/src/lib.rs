@@ -24,6 +24,7 @@
 pub mod build_id;
 pub mod drawing;
 pub mod graph;
+mod hint;
 mod mode;
 pub mod profile;
 mod recording;
@@ -31,6 +32,7 @@ mod say;
 mod section;
 mod thread_counters;
 pub mod threshold;
+pub mod wire;
 
 use std::ffi::c_int;
 

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use nix::libc;
 
-use crate::recording;
 use crate::say::say;
 use crate::section::Section;
+use crate::{hint, recording};
 
 /// Modes. Nothing is known before the first mark.
 const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
 const MEASURE: u8 = 2;
+const HINT: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
@@ -21,6 +22,7 @@ static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 pub fn mark(section: &'static Section) {
     match MODE.load(Relaxed) {
         NONE => {}
+        HINT => hint::mark(section),
         MEASURE => recording::mark(section.name()),
         _ => begin(section),
     }
@@ -51,6 +53,13 @@ fn choose() -> u8 {
         Some("measure") => {
             recording::start();
             MEASURE
+        }
+        Some("hint") => {
+            if hint::start() {
+                HINT
+            } else {
+                NONE
+            }
         }
         _ => {
             say(&format!(

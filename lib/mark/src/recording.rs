@@ -11,7 +11,7 @@
 //!
 //! # Limits
 //! Sections that are open in other threads at the end of the process are not counted. A process
-//! that ends by a signal or by `_exit()` writes nothing, unless it calls `bias_mark_write()` before.
+//! that ends by a signal or by `_exit()` writes only what it asked for by `bias_mark_write()`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

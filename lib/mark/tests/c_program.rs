@@ -1,42 +1,12 @@
 //! A marked C program in every mode that needs no scheduler: it must always run to its end.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod program;
 
+use std::path::Path;
+
+use program::{compile, complaints, run};
 use tempfile::TempDir;
-
-const HERE: &str = env!("CARGO_MANIFEST_DIR");
-
-/// A directory with the program, linked with the library or compiled without it.
-fn program(extra: &[&str]) -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let program = directory.path().join("marked");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-Wall", "-Werror", "-pthread", "-Wl,--build-id", "-o"]).arg(&program);
-    cc.arg(format!("{HERE}/tests/marked.c")).arg(format!("-I{HERE}/include")).args(extra);
-    if extra.is_empty() {
-        // Cargo puts the library beside the test.
-        let test = std::env::current_exe().unwrap();
-        let libraries = test.parent().unwrap().display();
-        cc.args([format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"), "-lbias_mark".into()]);
-    }
-    assert!(cc.status().unwrap().success());
-    (directory, program)
-}
-
-fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().copied()).current_dir(program.parent().unwrap());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("done"), "{output:?}");
-    output
-}
-
-fn complaints(output: &Output) -> Vec<String> {
-    String::from_utf8_lossy(&output.stderr).lines().map(String::from).collect()
-}
 
 fn files(directory: &TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).unwrap();
@@ -58,7 +28,7 @@ fn sections(path: &Path) -> Vec<(String, i64)> {
 
 #[test]
 fn without_a_mode_nothing_happens() {
-    let (directory, program) = program(&[]);
+    let (directory, program) = compile(&[]);
     for environment in [&[][..], &[("BIAS_MARK", "none")], &[("BIAS_MARK", "")]] {
         assert_eq!(complaints(&run(&program, &[], environment)), [""; 0]);
     }
@@ -67,13 +37,13 @@ fn without_a_mode_nothing_happens() {
 
 #[test]
 fn marks_that_are_compiled_out_need_no_library() {
-    let (_directory, program) = program(&["-DBIAS_MARK_OFF"]);
+    let (_directory, program) = compile(&["-DBIAS_MARK_OFF"]);
     run(&program, &[], &[("BIAS_MARK", "measure")]);
 }
 
 #[test]
 fn an_unknown_mode_is_one_line() {
-    let (directory, program) = program(&[]);
+    let (directory, program) = compile(&[]);
     let said = complaints(&run(&program, &[], &[("BIAS_MARK", "meassure")]));
     assert!(said.len() == 1 && said[0].contains("use measure, hint or none"), "{said:?}");
     assert_eq!(files(&directory), ["marked"]);
@@ -81,7 +51,7 @@ fn an_unknown_mode_is_one_line() {
 
 #[test]
 fn measuring_writes_the_graph_and_the_profile_of_all_threads() {
-    let (directory, program) = program(&[]);
+    let (directory, program) = compile(&[]);
     let said = complaints(&run(&program, &[], &[("BIAS_MARK", "measure")]));
     // Without counters one line says so.
     assert!(said.len() <= 1 && said.iter().all(|line| line.contains("perf_event_paranoid")), "{said:?}");
@@ -97,7 +67,7 @@ fn measuring_writes_the_graph_and_the_profile_of_all_threads() {
 
 #[test]
 fn a_child_process_has_a_profile_of_its_own() {
-    let (directory, program) = program(&[]);
+    let (directory, program) = compile(&[]);
     run(&program, &["fork"], &[("BIAS_MARK", "measure"), ("BIAS_MARK_OUT", "out")]);
     let profiles: Vec<String> =
         files(&directory).into_iter().filter(|name| name.ends_with(".toml")).collect();
@@ -112,7 +82,7 @@ fn a_child_process_has_a_profile_of_its_own() {
 
 #[test]
 fn a_directory_that_cannot_be_written_is_one_line() {
-    let (directory, program) = program(&[]);
+    let (directory, program) = compile(&[]);
     let environment = [("BIAS_MARK", "measure"), ("BIAS_MARK_OUT", "/nowhere/out")];
     let said = complaints(&run(&program, &[], &environment));
     let about: Vec<_> = said.iter().filter(|line| line.contains("set BIAS_MARK_OUT")).collect();

@@ -309,6 +309,31 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Whatever a program writes, its hint predicts no more than the costs allow a task.
+    #[test]
+    fn any_hint_predicts_a_possible_speedup(
+        word in any::<u32>(), pid in 1u32..1 << 22, slow in sane_cost(), fast in sane_cost()
+    ) {
+        let hint = c!(bias_hint_of(word, pid));
+        let speedup = c!(bias_hinted_speedup(hint, &slow, &fast));
+        let pure = |component: u32| {
+            let mut stack = bias_stack { permille: [0; 3] };
+            stack.permille[component as usize] = BIAS_STACK_SUM;
+            c!(bias_speedup_permille(&stack, &slow, &fast))
+        };
+        prop_assert!([0, pure(BIAS_EXECUTE), pure(BIAS_EXTERNAL)].contains(&speedup));
+        prop_assert!(word >> 2 == pid || speedup == 0);
+    }
+
+    #[test]
+    fn a_thread_reads_its_own_hint_only(pid in 1u32..1 << 22, other in 1u32..1 << 22, hint in 0u32..4) {
+        let word = pid << 2 | hint;
+        prop_assert_eq!(c!(bias_hint_of(word, pid)), if hint == 3 { BIAS_HINT_NONE } else { hint });
+        prop_assert!(pid == other || c!(bias_hint_of(word, other)) == BIAS_HINT_NONE);
+    }
+}
+
 /// The BPF object, the agent and this crate agree on the size of a shared struct. A field that is
 /// added on one side only shows up here.
 #[test]

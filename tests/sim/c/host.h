@@ -62,6 +62,8 @@ struct sim_host {
 	void *(*ringbuf_reserve)(void *kernel, const void *map, size_t size);
 	void (*ringbuf_submit)(void *kernel, void *record);
 	s32 (*perf_read)(void *kernel, u64 index, struct bpf_perf_event_value *value);
+	/* Read a word of the current task's memory. */
+	s64 (*user_word)(void *kernel, u32 *word);
 	void (*seq_write)(void *kernel, const void *data, u32 size);
 	struct bpf_cpumask *(*mask_create)(void *kernel);
 	void (*mask_release)(void *kernel, struct bpf_cpumask *mask);

@@ -59,6 +59,7 @@ static struct sim_unit unit = {
     .fast_sibling_first = fast_sibling_first,
     .tiers_used = tiers_used,
     .table_seq = &table_seq,
+    .hints_epoch = &hints_epoch,
     .cpu_ctxs = cpu_ctxs,
     .llc_ctxs = llc_ctxs,
     .groups = groups,

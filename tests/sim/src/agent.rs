@@ -52,6 +52,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
         *unit.two_classes = table.cpus.len() > 1;
         *unit.counting = kernel.case.counters != CountersOf::None;
         *unit.moving = kernel.case.moving;
+        *unit.hints_epoch = kernel.case.hints.into();
         *unit.slice_ns = SLICE_NS;
         *unit.slice_min_ns = SLICE_MIN_NS;
         *unit.rotate_gap_ns = 40_000_000;

@@ -183,6 +183,9 @@ pub struct Case {
     pub memory_fails: bool,
     /// CPUs request migrations by themselves.
     pub moving: bool,
+    /// All tasks are marked programs, which announce sections at random.
+    #[serde(default)]
+    pub hints: bool,
     /// Write a trace.
     #[serde(skip)]
     pub trace: bool,
@@ -212,6 +215,7 @@ impl Case {
             counters: CountersOf::Good,
             memory_fails: false,
             moving: true,
+            hints: false,
             trace: false,
             record: false,
         }

@@ -54,6 +54,7 @@ pub fn table() -> ffi::sim_host {
         ringbuf_reserve: Some(ringbuf_reserve),
         ringbuf_submit: Some(ringbuf_submit),
         perf_read: Some(perf_read),
+        user_word: Some(user_word),
         seq_write: Some(seq_write),
         mask_create: Some(mask_create),
         mask_release: Some(mask_release),
@@ -298,7 +299,11 @@ unsafe extern "C" fn map_lookup(
     if kind != ffi::BPF_MAP_TYPE_HASH {
         kernel.broken("map", format!("the simulator does not know maps of type {kind}"));
     }
-    // The only hash map is that of opted-in cgroups, which no case fills.
+    // The map of hints has keys of this size. No case fills that of opted-in cgroups.
+    if key_size == 4 && kernel.case.hints {
+        static ADDRESS: u64 = 4096;
+        return std::ptr::from_ref(&ADDRESS).cast_mut().cast();
+    }
     std::ptr::null_mut()
 }
 
@@ -310,6 +315,21 @@ unsafe extern "C" fn ringbuf_submit(_k: *mut c_void, _record: *mut c_void) {}
 
 unsafe extern "C" fn perf_read(k: *mut c_void, index: u64, value: *mut ffi::bpf_perf_event_value) -> i32 {
     unsafe { kernel(k).read_counter(index, &mut *value) }
+}
+
+/// The memory of marked programs: any hint of the current task, any other word, or none.
+unsafe extern "C" fn user_word(k: *mut c_void, word: *mut u32) -> i64 {
+    const EFAULT: i64 = 14;
+    let pid = unsafe { (*current(k)).pid } as u32;
+    let kernel = unsafe { kernel(k) };
+    let random = kernel.random(1 << 32) as u32;
+    let content = match kernel.random(8) {
+        0 => return -EFAULT,
+        1 => random,
+        _ => pid << 2 | random & 3,
+    };
+    unsafe { *word = content };
+    0
 }
 
 unsafe extern "C" fn seq_write(_k: *mut c_void, _data: *const c_void, _size: u32) {}

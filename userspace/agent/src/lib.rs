@@ -19,7 +19,7 @@ pub mod failure;
 pub mod figures;
 mod kernel;
 pub mod loops;
-
+mod marks;
 pub mod optin;
 pub mod options;
 pub mod pmu;

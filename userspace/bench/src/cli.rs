@@ -15,8 +15,9 @@ use crate::percore::PercoreOptions;
 use crate::pingpong::PingpongOptions;
 use crate::ratio::RatioOptions;
 use crate::sched::{self, SchedExt};
+use crate::sections::SectionsOptions;
 use crate::teams::{self, TeamOptions};
-use crate::{Error, Result, cost, demo, mix, once, percore, pingpong, ratio};
+use crate::{Error, Result, cost, demo, mix, once, percore, pingpong, ratio, sections};
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -46,6 +47,8 @@ enum Command {
     Mix(Measurement<MixOptions>),
     /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
     Run(Measurement<OnceOptions>),
+    /// Alternate between marked sections of code, and report where each of them ran
+    Sections(Measurement<SectionsOptions>),
     /// Count the instructions that a context switch costs
     Pingpong(Measurement<PingpongOptions>),
     /// Count the instructions that all threads of a process execute, kernel included
@@ -91,6 +94,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Omp(options) => options.print(teams::run).map(drop),
         Command::Mix(options) => options.print(mix::run).map(drop),
         Command::Run(options) => options.print(once::run).map(drop),
+        Command::Sections(options) => options.print(sections::run).map(drop),
         Command::Pingpong(options) => options.print(pingpong::run).map(drop),
         Command::Cost(options) => options.print(cost::run).map(drop),
         Command::Demo(options) => options.print(demo::run).map(drop),
@@ -137,6 +141,7 @@ mod tests {
             "mix --tasks compute",
             "run groups:2",
             "pingpong",
+            "sections --fast-cpus 0",
         ] {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }

@@ -9,8 +9,9 @@
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
 //! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`teams`],
-//!   [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the
-//!   command line fills, and returns a serialisable report. [`cli`] is the command line.
+//!   [`sections`], [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each
+//!   takes options that the command line fills, and returns a serialisable report. [`cli`] is the
+//!   command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
@@ -33,6 +34,7 @@ pub mod pingpong;
 pub mod progress;
 pub mod ratio;
 pub mod sched;
+pub mod sections;
 pub mod shared;
 pub mod solo;
 pub mod spec;

@@ -180,12 +180,13 @@ static inline bool bpf_cpumask_empty(struct cpumask *mask)
 #define bpf_kptr_xchg(at, new)	  __atomic_exchange_n(at, new, __ATOMIC_SEQ_CST)
 
 /* Helpers. */
-#define bpf_get_smp_processor_id()	  sim_host->this_cpu(sim_kernel)
-#define bpf_get_current_task_btf()	  sim_host->current(sim_kernel)
-#define bpf_ktime_get_ns()		  sim_host->ktime_ns(sim_kernel)
-#define bpf_jiffies64()			  sim_host->jiffies(sim_kernel)
-#define CLOCK_MONOTONIC			  1
-#define bpf_timer_init(timer, map, clock) 0
+#define bpf_get_smp_processor_id()	    sim_host->this_cpu(sim_kernel)
+#define bpf_get_current_task_btf()	    sim_host->current(sim_kernel)
+#define bpf_probe_read_user(to, size, from) sim_host->user_word(sim_kernel, to)
+#define bpf_ktime_get_ns()		    sim_host->ktime_ns(sim_kernel)
+#define bpf_jiffies64()			    sim_host->jiffies(sim_kernel)
+#define CLOCK_MONOTONIC			    1
+#define bpf_timer_init(timer, map, clock)   0
 #define bpf_timer_set_callback(timer, callback)                                                              \
 	sim_host->timer_set(sim_kernel, timer, &unpark_timer, callback)
 #define bpf_timer_start(timer, ns, flags) sim_host->timer_start(sim_kernel, timer, ns)

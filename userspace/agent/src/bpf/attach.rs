@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::CapacityTable;
-use libbpf_rs::{Link, MapHandle, OpenObject};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
@@ -155,6 +155,22 @@ impl<'object> Attached<'object> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.cgroups_epoch = bss.cgroups_epoch.wrapping_add(1);
         }
+    }
+
+    /// Let the kernel side read the hints of process `pid` at this address, or none.
+    ///
+    /// # Errors
+    /// Fail when the kernel refuses, such as for lack of memory.
+    pub(crate) fn hint_table(&mut self, pid: u32, address: Option<u64>) -> Result<()> {
+        let (tables, key) = (&self.skel.maps.hint_tables, pid.to_ne_bytes());
+        match address {
+            Some(address) => tables.update(&key, &address.to_ne_bytes(), MapFlags::ANY)?,
+            None => tables.delete(&key)?,
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.hints_epoch = bss.hints_epoch.wrapping_add(1).max(1);
+        }
+        Ok(())
     }
 
     /// Return the number of events lost since the start.

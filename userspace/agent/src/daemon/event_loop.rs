@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use bias_mark::wire::Status;
 use bias_policy::table::{CapacityTable, Class};
 use nix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
@@ -25,6 +26,7 @@ use crate::daemon::sources::{POLL, Sources, Wakeup};
 use crate::daemon::systemd::Manager;
 use crate::ejections;
 use crate::failure::Failure;
+use crate::marks::{self, MarkEvent};
 use crate::optin::{CgroupRequest, CgroupsReport, journal};
 use crate::options::RunOptions;
 use crate::options::reload::{self, Config, ReloadReport};
@@ -81,6 +83,7 @@ impl Daemon<'_, '_, '_> {
                 (Wakeup::Asked(request), Some(server)) => server.answer(request, &mut self),
                 // The log shows the result of a reload by signal.
                 (Wakeup::Signal(Signal::Reload), _) => drop(self.reload()),
+                (Wakeup::Mark(event), _) => self.follow_marks(event),
                 _ => {}
             }
             self.print_if_due();
@@ -120,6 +123,23 @@ impl Daemon<'_, '_, '_> {
             self.chosen.notified();
         }
         self.chosen.tick(&mut self.attached);
+    }
+
+    /// Let the kernel side read the hints of a program, or forget them.
+    fn follow_marks(&mut self, event: MarkEvent) {
+        let (pid, table) = match &event {
+            MarkEvent::Began { pid, table, .. } => (*pid, Some(*table)),
+            MarkEvent::Ended { pid } => (*pid, None),
+        };
+        let result = self.attached.hint_table(pid, table);
+        if let Err(error) = &result {
+            warn!("marks of process {pid} announce nothing: {error:#}");
+        }
+        if let MarkEvent::Began { connection, .. } = event {
+            let cpus = &self.live.table().cpus;
+            let slow = cpus.iter().filter(|cpu| cpu.class == Class::Slow).map(|cpu| cpu.cpu);
+            marks::answer(&connection, if result.is_ok() { Status::Accepted } else { Status::Full }, slow);
+        }
     }
 
     fn print_if_due(&mut self) {

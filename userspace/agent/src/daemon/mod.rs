@@ -41,6 +41,7 @@ use crate::capacity::Capacity;
 use crate::control::Server;
 use crate::costs::Live;
 use crate::failure::{Exit, Failure};
+use crate::marks::MarkServer;
 use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
@@ -138,10 +139,15 @@ fn run_once(
     if let Err(error) = &server {
         warn!("status and commands are not available: {error:#}");
     }
+    let marked = MarkServer::launch(None);
+    if let Err(error) = &marked {
+        warn!("marked programs cannot announce sections: {error:#}");
+    }
     let mut sources = Sources {
         signals,
         requests: server.as_ref().map_or_else(|_| never(), |server| server.requests().clone()),
         notify: scope.notify(),
+        marks: marked.as_ref().map_or_else(|_| never(), |server| server.events().clone()),
         thermal: listener.as_ref().map_or_else(never, |listener| listener.events().clone()),
     };
     let running = Daemon {

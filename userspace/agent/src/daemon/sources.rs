@@ -6,6 +6,7 @@ use crossbeam::channel::{Receiver, RecvError, never, select};
 
 use crate::control::Request;
 use crate::daemon::signals::Signal;
+use crate::marks::MarkEvent;
 use crate::recal::thermal::ThermalEvent;
 
 /// Longest time between two checks for the end of the scheduler. Each check wakes this process,
@@ -13,7 +14,7 @@ use crate::recal::thermal::ThermalEvent;
 pub(crate) const POLL: Duration = Duration::from_millis(500);
 
 /// Reason for which the main thread wakes up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wakeup {
     Signal(Signal),
     Asked(Request),
@@ -21,6 +22,8 @@ pub(crate) enum Wakeup {
     CgroupEvent,
     /// A thermal event arrived.
     Thermal(ThermalEvent),
+    /// A marked program came or left.
+    Mark(MarkEvent),
     /// No event arrived in time, or a sender has ended.
     Quiet,
 }
@@ -31,6 +34,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) requests: Receiver<Request>,
     pub(crate) notify: Receiver<()>,
     pub(crate) thermal: Receiver<ThermalEvent>,
+    pub(crate) marks: Receiver<MarkEvent>,
 }
 
 impl Sources<'_> {
@@ -41,6 +45,7 @@ impl Sources<'_> {
             recv(self.signals) -> got => wakeup(got, self.signals, Wakeup::Signal),
             recv(self.notify) -> got => wakeup(got, &mut self.notify, |()| Wakeup::CgroupEvent),
             recv(self.thermal) -> got => wakeup(got, &mut self.thermal, Wakeup::Thermal),
+            recv(self.marks) -> got => wakeup(got, &mut self.marks, Wakeup::Mark),
             recv(self.requests) -> got => wakeup(got, &mut self.requests, Wakeup::Asked),
             default(time_left) => Wakeup::Quiet,
         }
@@ -72,7 +77,8 @@ mod tests {
         let (ask, requests) = unbounded();
         let (sender, notify) = unbounded();
         let (announce, thermal) = unbounded();
-        let mut sources = Sources { signals: &mut signals, requests, notify, thermal };
+        let (mark, marks) = unbounded();
+        let mut sources = Sources { signals: &mut signals, requests, notify, thermal, marks };
         assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
         assert!(ask.send(Request::Tasks).is_ok());
         assert_eq!(sources.wait(SHORT), Wakeup::Asked(Request::Tasks));
@@ -80,8 +86,10 @@ mod tests {
         assert_eq!(sources.wait(SHORT), Wakeup::CgroupEvent);
         assert!(announce.send(ThermalEvent::Somewhere).is_ok());
         assert_eq!(sources.wait(SHORT), Wakeup::Thermal(ThermalEvent::Somewhere));
-        drop((ask, sender, announce));
-        for _ in 0..3 {
+        assert!(mark.send(MarkEvent::Ended { pid: 7 }).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::Mark(MarkEvent::Ended { pid: 7 }));
+        drop((ask, sender, announce, mark));
+        for _ in 0..4 {
             assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
         }
         let quiet = Instant::now();

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hints of marked programs, see bias/hint.h.
+ *
+ * Problem
+ * A thread that begins another section of its code belongs on another class of
+ * CPUs at once, tens of milliseconds before counters show it.
+ *
+ * Approach
+ * The thread stores its hint in memory of its own process, whose address the
+ * agent has put into a map. If the thread is on the wrong class, it then calls
+ * sched_yield(). Yields, ticks and stops read the hint: at that time the thread
+ * is current, so its memory is mapped. A yield also migrates the thread:
+ *
+ *	to a fast CPU	An idle one pulls it. Else it swaps with a task that
+ *			gains clearly less.
+ *	to a slow CPU	It swaps with a task there that gains clearly more. A
+ *			fast CPU that no such task wants is never worse.
+ *
+ * A hint replaces the predicted speedup, so wakeups, DSQs and swaps follow it.
+ * The charge rate stays that of the counters. A thread that gives wrong hints
+ * gets CPUs that do not suit it, and no more work than its share.
+ *
+ * Invariants
+ * A read of user memory never faults in a page and never waits. Whatever it
+ * reads is one of three hints. A hint moves no task that is pinned, or that
+ * fairness keeps: a swap needs what a gain swap needs (move.bpf.h).
+ *
+ * Limits
+ * A yield lets a waiting task go first, once. Between a mark without a yield
+ * and the next tick, the last hint counts. A new table of costs takes effect
+ * with the next change of a hint. Threads in another pid namespace store other
+ * pids, so their hints do not count.
+ */
+#ifndef BIAS_HINT_BPF_H
+#define BIAS_HINT_BPF_H
+
+#include "access.bpf.h"
+#include "classify.bpf.h"
+#include "move.bpf.h"
+
+/*
+ * Return the address of the table of @p's process, or 0. The map is only read
+ * after the agent has changed it.
+ */
+static __always_inline u64 hint_table_of(const struct task_struct *p, struct task_ctx *tctx, u32 epoch)
+{
+	u32 tgid = p->tgid;
+	u64 *table;
+
+	if (tctx->hint_epoch != epoch) {
+		table = bpf_map_lookup_elem(&hint_tables, &tgid);
+		tctx->hint_table = table ? *table : 0;
+		tctx->hint_epoch = epoch;
+	}
+	return tctx->hint_table;
+}
+
+/*
+ * Read the hint of @p, which runs on @cpu. Do nothing if another task is
+ * current. Return 0. This function is global so that the verifier checks it
+ * once, as are those below.
+ */
+__noinline int read_hint(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	u32 epoch = READ_ONCE(hints_epoch), pid = p->pid, word = 0, hint = BIAS_HINT_NONE;
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	const struct bias_cost *costs;
+	struct task_ctx *tctx;
+	u64 table;
+
+	if (!epoch || (p->flags & PF_KTHREAD) || bpf_get_current_task_btf() != p)
+		return 0;
+	tctx = task_ctx_of(p);
+	if (!tctx)
+		return 0;
+	table = hint_table_of(p, tctx, epoch);
+	if (!table && !tctx->hint)
+		return 0;
+	if (table && (!limited || tctx->inside) &&
+	    !bpf_probe_read_user(&word, sizeof(word), (void *)(table + pid % BIAS_HINT_SLOTS * sizeof(word))))
+		hint = bias_hint_of(word, pid);
+	if (hint == tctx->hint)
+		return 0;
+	costs = class_costs[READ_ONCE(table_seq) & 1];
+	tctx->hint = hint;
+	tctx->hint_speedup = bias_hinted_speedup(hint, &costs[BIAS_SLOW], &costs[BIAS_FAST]);
+	stat_inc(BIAS_STAT_HINTS);
+	if (cctx->run_pid == pid)
+		WRITE_ONCE(cctx->run_speedup, speedup_of(tctx));
+	return 0;
+}
+
+/*
+ * Return a fast CPU whose task gains clearly less than that of the slow @cpu,
+ * and least of all, or -1.
+ */
+__noinline int search_to_hint(s32 cpu)
+{
+	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
+	u32 nr = nr_cpus, node = cpu_info_of(cpu)->node, speedup = mine->run_speedup, i;
+	s32 found = -1;
+
+	if (!nr || nr > BIAS_MAX_CPUS)
+		return -1;
+	bpf_for(i, 1, nr < MAX_SCAN ? nr : MAX_SCAN) {
+		s32 fast = bounded(((u32)cpu + i) % nr, BIAS_MAX_CPUS);
+		const struct cpu_ctx *cctx = cpu_ctx_of(fast);
+
+		if (cpu_is_slow(fast) || cpu_info_of(fast)->node != node || cctx->move_to ||
+		    !(cctx->run_flags & RUN_MOVABLE) || !cctx->run_speedup ||
+		    !is_sought(mine, SEARCH_GAIN, cctx, 0) || (found >= 0 && cctx->run_speedup >= speedup))
+			continue;
+		speedup = cctx->run_speedup;
+		found = fast;
+	}
+	return found;
+}
+
+/*
+ * Migrate @p, which yields on @cpu, to the class of CPUs that it announced.
+ * Return 0.
+ */
+__noinline int follow_hint(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	const struct task_ctx *tctx = task_ctx_of(p);
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	s32 to;
+
+	if (!tctx || !tctx->hint || !moving || cctx->run_pid != p->pid || !(cctx->run_flags & RUN_MOVABLE) ||
+	    cctx->move_to)
+		return 0;
+	/* The program says that the section is worth a migration. */
+	cctx->run_flags |= RUN_TICKED;
+	if (!cpu_is_slow(cpu)) {
+		if (tctx->hint == BIAS_HINT_SLOW)
+			swap_for_gain(cpu, cctx);
+		return 0;
+	}
+	if (tctx->hint != BIAS_HINT_FAST || wake_better(p, cpu))
+		return 0;
+	to = search_to_hint(cpu);
+	if (to < 0)
+		return 0;
+	/* No kick: @cpu is about to dispatch. */
+	WRITE_ONCE(cctx->move_to, (to + 1) | MOVE_SWAP | MOVE_GAIN);
+	stat_inc(BIAS_STAT_HINT_SWAP);
+	return 0;
+}
+
+#endif
