@@ -388,11 +388,12 @@ void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
 {
 	s32 err;
-	u32 i;
+	u32 i, node;
 
 	bpf_for(i, 0, nr_llcs) {
-		err = create_dsq_on(bias_dsq_shared(i, BIAS_FAST), llc_ctxs[bounded(i, BIAS_MAX_LLCS)].node);
-		err = err ?: create_dsq_on(bias_dsq_shared(i, BIAS_SLOW), llc_ctxs[bounded(i, BIAS_MAX_LLCS)].node);
+		node = llc_ctxs[bounded(i, BIAS_MAX_LLCS)].node;
+		err = create_dsq_on(bias_dsq_shared(i, BIAS_FAST), node);
+		err = err ?: create_dsq_on(bias_dsq_shared(i, BIAS_SLOW), node);
 		if (err)
 			return err;
 	}

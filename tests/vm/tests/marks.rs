@@ -12,7 +12,6 @@ fn figure(results: &Results, run: &str, nth: usize, name: &str) -> f64 {
 }
 
 #[test]
-#[ignore = "has not passed yet: one run of two lost throughput"]
 fn hints_bring_sections_to_the_right_cpus() {
     let results = Scenario::emulated("6.12", "2F2S", 6).run("marks", &[]);
     let mut expect = Expectations::default();

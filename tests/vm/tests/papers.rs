@@ -56,7 +56,7 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
     expect.judge();
 }
 
-/// Loops of [Cui23] by the OpenMP runtime of the host: equal parts wait for the slow CPUs, and parts
+/// Loops of [Cui23] by the host's OpenMP runtime: equal parts wait for the slow CPUs, and parts
 /// that are handed out do not. Pinned threads do the same in each repetition.
 #[test]
 fn a_pinned_team_waits_for_its_slowest_thread() {

@@ -9,9 +9,9 @@
  * Approach
  * The compiler turns the pragmas into calls of its runtime, which is libgomp
  * with gcc. The program repeats one benchmark and prints the wall time of each
- * repetition [ns], one a line. The names follow EPCC's syncbench and schedbench,
- * and BabelStream. The environment (OMP_NUM_THREADS, OMP_PLACES, ...) sets the
- * team.
+ * repetition [ns], one a line. The names follow EPCC's syncbench and
+ * schedbench, and BabelStream. The environment (OMP_NUM_THREADS, OMP_PLACES,
+ * ...) sets the size and the places of the team.
  *
  * Invariants
  * All repetitions do the same work. The results of a loop, a sum or an array
@@ -308,7 +308,7 @@ static void fill(void)
 	}
 }
 
-/* Return true if @repetitions of @of had the result that arithmetic predicts. */
+/* Return true if @repetitions of @of had the result that is due. */
 static int is_right(const struct benchmark *of, long repetitions)
 {
 	const double *due = of->result;
