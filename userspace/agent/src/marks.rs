@@ -14,6 +14,7 @@
 //!   for another one.
 //! * At most [`MAX_PROCESSES`] are connected, and [`MAX_PER_USER`] of one user. Further ones get an
 //!   answer that says so, and run without hints.
+//! * A loop of connections costs the main thread little: [`PACE`] passes between two.
 //! * No call waits for a client. Without clients nothing wakes the thread.
 //!
 //! # Limits
@@ -38,6 +39,8 @@ use tracing::{debug, warn};
 const MAX_PROCESSES: usize = bias_policy::ffi::BIAS_HINT_TABLES as usize;
 /// Of these, processes of one user.
 const MAX_PER_USER: usize = MAX_PROCESSES / 4;
+/// Pause after each connection. A program connects once.
+const PACE: Duration = Duration::from_millis(1);
 /// Pause after the system refused a connection.
 const RECOVERY: Duration = Duration::from_millis(100);
 
@@ -185,6 +188,7 @@ impl Connections {
                 if let Some(client) = self.admit(stream) {
                     self.clients.push(client);
                 }
+                std::thread::sleep(PACE);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => {

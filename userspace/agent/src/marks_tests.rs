@@ -98,3 +98,14 @@ fn every_user_can_reach_the_socket_and_its_end_removes_it() {
     drop(server);
     assert!(!directory.path().join("marks/socket").exists());
 }
+
+#[test]
+fn a_loop_of_connections_is_slowed_down() {
+    let fixture = Fixture::new();
+    let begun = std::time::Instant::now();
+    for _ in 0..20 {
+        drop(fixture.connect(&request(std::process::id())));
+        while fixture.event() != (MarkEvent::Ended { pid: std::process::id() }) {}
+    }
+    assert!(begun.elapsed() >= 19 * PACE, "{:?}", begun.elapsed());
+}
