@@ -20,10 +20,8 @@
 //! # Limits
 //! An address is not checked. The kernel side reads it with the rights of the process itself.
 
-use std::fs::{DirBuilder, Permissions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,6 +32,8 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use tracing::{debug, warn};
+
+use crate::control::{Reach, listen};
 
 /// Processes with hints at most, as the map has entries (`BIAS_HINT_TABLES`).
 const MAX_PROCESSES: usize = bias_policy::ffi::BIAS_HINT_TABLES as usize;
@@ -77,7 +77,7 @@ impl MarkServer {
     /// Serve on the default socket, or on `path`.
     pub(crate) fn launch(path: Option<&Path>) -> Result<Self> {
         let path = path.unwrap_or(Path::new(wire::PATH)).to_owned();
-        let listener = listen(&path)?;
+        let listener = listen(&path, Reach::All)?;
         let (_stop, stopped) = UnixStream::pair().context("cannot make a pair of sockets")?;
         let (sender, events) = unbounded();
         std::thread::Builder::new()
@@ -105,28 +105,6 @@ pub(crate) fn answer(mut connection: &UnixStream, status: Status, slow: impl Int
     if let Err(error) = connection.write_all(&wire::answer(status, slow)) {
         debug!("a marked program has left: {error}");
     }
-}
-
-/// Open a listening socket that every user can reach.
-fn listen(path: &Path) -> Result<UnixListener> {
-    if let Some(directory) = path.parent() {
-        let made = DirBuilder::new().recursive(true).mode(0o755).create(directory);
-        made.with_context(|| format!("cannot make the directory {}", directory.display()))?;
-        std::fs::set_permissions(directory, Permissions::from_mode(0o755))
-            .with_context(|| format!("cannot open {} to users", directory.display()))?;
-    }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-        }
-        _ => {}
-    }
-    let listener =
-        UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o666))
-        .with_context(|| format!("cannot open {} to users", path.display()))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 /// A connected process.

@@ -2,6 +2,7 @@
 
 use super::*;
 use bias_mark::wire::{ANSWER_BYTES, decode_answer};
+use std::os::unix::fs::PermissionsExt as _;
 
 const LONG: Duration = Duration::from_secs(20);
 

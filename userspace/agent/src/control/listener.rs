@@ -55,13 +55,26 @@ const RECOVERY: Duration = Duration::from_millis(100);
 /// Flags that show that the peer has gone.
 const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR).union(PollFlags::POLLNVAL);
 
-/// Open a listening socket that only its owner can reach.
-pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
+/// Users that can connect to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The owner only.
+    Owner,
+    /// All.
+    All,
+}
+
+/// Open a listening socket.
+pub(crate) fn listen(path: &Path, reach: Reach) -> Result<UnixListener> {
+    let (directory_mode, socket_mode) = match reach {
+        Reach::Owner => (0o700, 0o600),
+        Reach::All => (0o755, 0o666),
+    };
     if let Some(directory) = path.parent() {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        let made = DirBuilder::new().recursive(true).mode(directory_mode).create(directory);
         made.with_context(|| format!("cannot make the directory {}", directory.display()))?;
-        std::fs::set_permissions(directory, Permissions::from_mode(0o700))
-            .with_context(|| format!("cannot make {} private", directory.display()))?;
+        std::fs::set_permissions(directory, Permissions::from_mode(directory_mode))
+            .with_context(|| format!("cannot set the mode of {}", directory.display()))?;
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -71,8 +84,8 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
     }
     let listener =
         UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))
-        .with_context(|| format!("cannot make {} private", path.display()))?;
+    std::fs::set_permissions(path, Permissions::from_mode(socket_mode))
+        .with_context(|| format!("cannot set the mode of {}", path.display()))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

@@ -24,7 +24,7 @@ impl LineHandler for Echo {
 
 fn echo() -> (tempfile::TempDir, Service<Echo>) {
     let directory = tempfile::tempdir().unwrap();
-    let listener = listen(&directory.path().join("socket")).unwrap();
+    let listener = listen(&directory.path().join("socket"), Reach::Owner).unwrap();
     (directory, Service::new(listener, Echo(Vec::new())))
 }
 

@@ -15,6 +15,7 @@ mod server;
 mod status;
 
 pub use client::Client;
+pub(crate) use listener::{Reach, listen};
 pub(crate) use protocol::{Instance, Request};
 pub use reply::Reply;
 pub(crate) use server::Server;

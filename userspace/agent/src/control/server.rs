@@ -40,7 +40,7 @@ impl Server {
     /// Serve on the default socket, or on `path`.
     pub(crate) fn launch(path: Option<&Path>) -> Result<Self> {
         let path = path.unwrap_or(Path::new(PATH)).to_owned();
-        let socket = listener::listen(&path)?;
+        let socket = listener::listen(&path, listener::Reach::Owner)?;
         let (ask, requests) = unbounded();
         let (answers, receiver) = unbounded();
         let (_stop, stopped) = UnixStream::pair().context("cannot make a pair of sockets")?;
