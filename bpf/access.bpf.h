@@ -90,6 +90,12 @@ static __always_inline bool has_worse_tier(s32 cpu)
 	return two_classes && tiers_used[READ_ONCE(table_seq) & 1] >> (tier_of(cpu) + 1);
 }
 
+/* Return true if CPUs of @tier are only a few percent worse than others. */
+static __always_inline bool is_near_tier(u32 tier)
+{
+	return near_tiers[READ_ONCE(table_seq) & 1] >> tier & 1;
+}
+
 /* Return true if classes are cut into tiers. */
 static __always_inline bool has_tiers(void)
 {

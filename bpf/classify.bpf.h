@@ -93,7 +93,7 @@ static __always_inline bool is_outer_tier(s32 cpu)
 	u32 tier = tier_of(cpu);
 
 	return tier == BIAS_NR_CLASSES * BIAS_CLASS_TIERS - 1 ||
-	       (!tier && tiers_used[READ_ONCE(table_seq) & 1] >> 1 & 1);
+	       (!tier && tiers_used[READ_ONCE(table_seq) & 1] >> 1 & 1 && !is_near_tier(1));
 }
 
 /*

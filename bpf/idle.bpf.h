@@ -33,8 +33,10 @@
  * domain. While a task is on its way to an idle CPU, no second one is sent.
  *
  * Limits
- * The kernel chooses among equally good CPUs. A task wakes on a slow CPU of its
- * node though fast ones of another node idle: its memory stays behind.
+ * The kernel chooses among equally good CPUs. A wakee keeps its idle CPU if
+ * that is only a few percent slower than the best. A tick moves it up. A task
+ * wakes on a slow CPU of its node though fast ones of another node idle: its
+ * memory stays behind.
  */
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
@@ -287,7 +289,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	if (two_classes && counting && bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED)
 		first = BIAS_SLOW;
 	/* Most wakeups end here. */
-	if (first == BIAS_SLOW || !tier_of(prev)) {
+	if (first == BIAS_SLOW || !tier_of(prev) || is_near_tier(tier_of(prev))) {
 		cpu = claim_prev(p, prev, NEED_CORE);
 		if (cpu >= 0)
 			return announce_to(cpu, p->pid);

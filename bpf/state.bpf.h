@@ -116,6 +116,8 @@ struct slow_list slow_lists[BIAS_TABLE_COPIES];
 u32 fast_sibling_first[BIAS_TABLE_COPIES];
 /* Bit n: a CPU has tier n. */
 u32 tiers_used[BIAS_TABLE_COPIES];
+/* Bit n: CPUs of tier n are only a few percent worse than those before. */
+u32 near_tiers[BIAS_TABLE_COPIES];
 /* Count of tables so far. Its lowest bit selects the copy in force. */
 u32 table_seq __attribute__((aligned(BIAS_CACHE_LINE)));
 

@@ -9,20 +9,29 @@
 //! counts from [`MIN_PERMILLE`] on. The kernel side searches for idle CPUs and for work tier by
 //! tier (`bpf/idle.bpf.h`, `bpf/search.bpf.h`).
 //!
+//! Fast CPUs without such a cut may still have preferred cores, which are a few percent faster. They
+//! become a tier of their own where the costs of executing first differ by [`NEAR_PERMILLE`]. The
+//! rest are then *near* the best: a task that computes moves up, but a task that wakes keeps its
+//! last CPU. Only the cost of executing counts here, because physical pages change the others.
+//!
 //! # Invariants
 //! * The tier of a CPU decides its class: fast is 0 or 1, slow is 2 or 3.
-//! * No CPU of a tier has a lower mean cost than a CPU of a better tier of its class.
+//! * No CPU of a tier has a lower cost than a CPU of a better tier of its class: a lower mean cost, or
+//!   of a near tier a lower cost of executing.
 //! * The better tier of a class with CPUs is never empty.
 //!
 //! # Limits
-//! A class has two tiers at most. Smaller differences than [`MIN_PERMILLE`] make no tier: a task
-//! that wakes prefers its last CPU to one that is a few percent faster.
+//! A class has two tiers at most. CPUs of several last-level caches have no preferred cores: a
+//! migration to another cache costs more than a few percent.
 
 use crate::ffi;
-use crate::table::{COMPONENTS, CapacityTable, Class};
+use crate::table::{CapacityTable, Class, Component, CpuCapacity};
 
 /// Least difference of mean costs between tiers of a class [permille].
 pub const MIN_PERMILLE: u64 = 100;
+
+/// Least difference of the costs of executing between preferred and other fast CPUs [permille].
+pub const NEAR_PERMILLE: u64 = 25;
 
 /// Tier of each CPU and the tiers that exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,41 +40,64 @@ pub struct Tiers {
     pub of: Vec<u32>,
     /// Bit n: a CPU has tier n.
     pub used: u32,
+    /// Bit n: CPUs of tier n are near those of the tier before.
+    pub near: u32,
 }
 
 impl Tiers {
-    /// Cut the classes of `table` into tiers. A table of one class has one tier.
+    /// Cut the classes of `table` into tiers.
     #[must_use]
     pub fn new(table: &CapacityTable) -> Self {
-        if table.nr_classes() < 2 {
-            return Self { of: vec![0; table.cpus.len()], used: 1 };
-        }
-        let cuts = [Class::Fast, Class::Slow].map(|class| {
-            let of_class = table.cpus.iter().filter(|entry| entry.class == class);
-            cut(of_class.map(|entry| total(entry.cost_permille)).collect())
-        });
-        let tier = |class: Class, cost: u64| {
-            let slow = usize::from(class == Class::Slow);
-            let worse = cuts[slow].is_some_and(|cut| cost >= cut);
-            slow as u32 * ffi::BIAS_CLASS_TIERS + u32::from(worse)
+        let cuts = [Class::Fast, Class::Slow].map(|class| widest(of_class(table, class).map(total)));
+        let preferred = if cuts[0].is_none() { preferred(table) } else { None };
+        let tier = |entry: &CpuCapacity| match entry.class {
+            Class::Fast => u32::from(
+                cuts[0].is_some_and(|cut| total(entry) >= cut)
+                    || preferred.is_some_and(|cut| execute(entry) >= cut),
+            ),
+            Class::Slow => ffi::BIAS_CLASS_TIERS + u32::from(cuts[1].is_some_and(|cut| total(entry) >= cut)),
         };
-        let of: Vec<u32> =
-            table.cpus.iter().map(|entry| tier(entry.class, total(entry.cost_permille))).collect();
+        let of: Vec<u32> = table.cpus.iter().map(tier).collect();
         let used = of.iter().fold(0, |used, tier| used | 1 << tier);
-        Self { of, used }
+        Self { of, used, near: u32::from(preferred.is_some()) << 1 }
     }
 }
 
-fn total(cost_permille: [u32; COMPONENTS]) -> u64 {
-    cost_permille.iter().copied().map(u64::from).sum()
+fn of_class(table: &CapacityTable, class: Class) -> impl Iterator<Item = &CpuCapacity> {
+    table.cpus.iter().filter(move |entry| entry.class == class)
 }
 
-/// Return the least cost of the worse tier, or None if there is one tier.
-fn cut(mut costs: Vec<u64>) -> Option<u64> {
+fn total(entry: &CpuCapacity) -> u64 {
+    entry.cost_permille.iter().copied().map(u64::from).sum()
+}
+
+fn execute(entry: &CpuCapacity) -> u64 {
+    entry.cost_permille[Component::Execute.index()].into()
+}
+
+/// Return the ratio of neighbours [permille].
+fn ratio(pair: &[u64]) -> u64 {
+    pair[1] * 1000 / pair[0].max(1)
+}
+
+/// Return the least of `costs` of the worse tier, or None if no cut is wide enough.
+fn widest(costs: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut costs: Vec<u64> = costs.collect();
     costs.sort_unstable();
-    let ratio = |pair: &&[u64]| pair[1] * 1000 / pair[0].max(1);
-    let widest = costs.windows(2).max_by_key(ratio)?;
-    (ratio(&widest) >= 1000 + MIN_PERMILLE).then(|| widest[1])
+    let pair = costs.windows(2).max_by_key(|pair| ratio(pair))?;
+    (ratio(pair) >= 1000 + MIN_PERMILLE).then(|| pair[1])
+}
+
+/// Return the least cost of executing of the fast CPUs that are not preferred, or None if none is.
+fn preferred(table: &CapacityTable) -> Option<u64> {
+    let mut llcs = of_class(table, Class::Fast).map(|entry| entry.llc);
+    let first = llcs.next()?;
+    if llcs.any(|llc| llc != first) {
+        return None;
+    }
+    let mut costs: Vec<u64> = of_class(table, Class::Fast).map(execute).collect();
+    costs.sort_unstable();
+    costs.windows(2).find(|pair| ratio(pair) >= 1000 + NEAR_PERMILLE).map(|pair| pair[1])
 }
 
 #[cfg(test)]
@@ -73,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::table::{CpuCapacity, SHARED_NONE};
+    use crate::table::{COMPONENTS, SHARED_NONE};
 
     fn table(cpus: &[(bool, u32)]) -> CapacityTable {
         let entry = |(cpu, (slow, cost)): (usize, &(bool, u32))| CpuCapacity {
@@ -92,10 +124,29 @@ mod tests {
     #[test]
     fn three_types_of_cores_have_three_tiers() {
         let laptop = [(false, 1000), (true, 1667), (true, 2500), (true, 1680), (false, 1020)];
-        assert_eq!(Tiers::new(&table(&laptop)), Tiers { of: vec![0, 2, 3, 2, 0], used: 0b1101 });
+        assert_eq!(Tiers::new(&table(&laptop)), Tiers { of: vec![0, 2, 3, 2, 0], used: 0b1101, near: 0 });
         let phone = [(false, 1000), (false, 1300), (true, 2500)];
-        assert_eq!(Tiers::new(&table(&phone)), Tiers { of: vec![0, 1, 2], used: 0b111 });
-        assert_eq!(Tiers::new(&table(&[(false, 1000), (false, 1300)])).used, 1);
+        assert_eq!(Tiers::new(&table(&phone)), Tiers { of: vec![0, 1, 2], used: 0b111, near: 0 });
+    }
+
+    #[test]
+    fn cores_that_are_a_few_percent_faster_are_preferred() {
+        let near = [(false, 1000), (false, 1034), (false, 1071), (false, 1111)];
+        assert_eq!(Tiers::new(&table(&near)), Tiers { of: vec![0, 1, 1, 1], used: 0b11, near: 0b10 });
+        let hybrid = [(false, 1035), (false, 1000), (true, 2500), (true, 2600)];
+        assert_eq!(Tiers::new(&table(&hybrid)), Tiers { of: vec![1, 0, 2, 2], used: 0b111, near: 0b10 });
+        let equal = [(false, 1000), (false, 1010), (false, 1020), (false, 1024)];
+        assert_eq!(Tiers::new(&table(&equal)), Tiers { of: vec![0; 4], used: 1, near: 0 });
+    }
+
+    #[test]
+    fn pages_and_other_caches_make_no_core_preferred() {
+        let mut memory = table(&[(false, 1000), (false, 1000)]);
+        memory.cpus[0].cost_permille[Component::External.index()] = 1200;
+        assert_eq!(Tiers::new(&memory).used, 1);
+        let mut caches = table(&[(false, 1000), (false, 1040)]);
+        caches.cpus[1].llc = 1;
+        assert_eq!(Tiers::new(&caches).used, 1);
     }
 
     proptest! {

@@ -58,6 +58,7 @@ static struct sim_unit unit = {
     .slow_lists = slow_lists,
     .fast_sibling_first = fast_sibling_first,
     .tiers_used = tiers_used,
+    .near_tiers = near_tiers,
     .table_seq = &table_seq,
     .hints_epoch = &hints_epoch,
     .cpu_ctxs = cpu_ctxs,

@@ -39,7 +39,7 @@ struct sim_unit {
 	struct bias_speed *speeds;
 	struct bias_cost (*class_costs)[BIAS_NR_CLASSES];
 	struct slow_list *slow_lists;
-	u32 *fast_sibling_first, *tiers_used, *table_seq, *hints_epoch;
+	u32 *fast_sibling_first, *tiers_used, *near_tiers, *table_seq, *hints_epoch;
 	/* state, to observe */
 	struct cpu_ctx *cpu_ctxs;
 	struct llc_ctx *llc_ctxs;

@@ -113,6 +113,7 @@ fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
             cost.permille = table.class_cost_permille(class);
         }
         *unit.tiers_used.add(copy) = tiers.used;
+        *unit.near_tiers.add(copy) = tiers.near;
         *unit.fast_sibling_first.add(copy) = u32::from(table.fast_sibling_first());
     }
 }

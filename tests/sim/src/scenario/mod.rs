@@ -16,6 +16,7 @@ pub fn all() -> Vec<Scenario> {
         shares::nice(),
         shares::cgroups(),
         shares::group_weight(),
+        shares::preferred(),
         shares::three_on_four(),
         shares::eight_on_four(),
         shares::mix(),

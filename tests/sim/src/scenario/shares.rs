@@ -55,6 +55,13 @@ pub(super) fn group_weight() -> Scenario {
     }
 }
 
+/// A task that begins on the slowest of nearly equal CPUs, alone.
+pub(super) fn preferred() -> Scenario {
+    let mut case = busy("NEAR", &[stacks::COMPUTE], 10);
+    case.tasks[0].start_cpu = 3;
+    Scenario { name: "preferred", case, check: |kernel| expect("STP", kernel.stp(), 0.98, 1.0) }
+}
+
 /// Equal tasks on unequal CPUs, fewer than CPUs.
 pub(super) fn three_on_four() -> Scenario {
     Scenario {

@@ -53,6 +53,9 @@ pub(crate) fn write(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
     if let Some(used) = bss.tiers_used.get_mut(copy) {
         *used = tiers.used;
     }
+    if let Some(near) = bss.near_tiers.get_mut(copy) {
+        *near = tiers.near;
+    }
     if let Some(first) = bss.fast_sibling_first.get_mut(copy) {
         *first = u32::from(table.fast_sibling_first());
     }
