@@ -22,6 +22,11 @@
  * CPU counts the changes that it makes, and only the sum over all CPUs is
  * meaningful (account.bpf.h).
  *
+ * A task that wakes another one of its group and then sleeps changes nothing.
+ * Therefore a busy CPU owes its changes to one group until its task sleeps or
+ * ticks, or until it counts for another group. Otherwise every switch on every
+ * CPU would write the group's sum twice.
+ *
  * The kernel does not report a changed group weight. So each charge of a task
  * compares what its groups count in their parents with the groups' weights, and
  * corrects the parents' sums. It charges their quotas as well (quota.bpf.h).
@@ -29,13 +34,14 @@
  * Invariants
  * Tasks of the root group cost no atomics. A group's active weight returns to
  * zero with its last runnable task. Neither a deep hierarchy nor many groups
- * gain weight.
+ * gain weight. A CPU without a SCHED_EXT task owes nothing.
  *
  * Limits
  * Groups beyond MAX_GROUPS share the weight of one group (statistics:
  * groups_ignored). A task more than MAX_LEVELS levels deep has the least
  * possible weight. Sums are read without a lock, so a share is off during a
- * race, but not longer.
+ * race, but not longer. It is also off by what busy CPUs owe, MOST_OWED each,
+ * until they tick.
  */
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
@@ -88,94 +94,127 @@ static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 	return id == OTHER_GROUPS ? BIAS_WEIGHT_NICE_0 : group_weight(tg);
 }
 
-/* A walk from a task's group up to the root. */
-struct group_walk {
-	struct task_group *tg; /* next level; NULL above the root's children */
-	u64 weight;	       /* weight from below, in @tg */
-};
-
-static __always_inline void step_up(struct group_walk *walk, u32 id)
-{
-	walk->tg = id == OTHER_GROUPS ? NULL : walk->tg->parent;
-}
-
 /*
- * Add the walk's weight to its level, or subtract it. Go up if the level
- * becomes active or idle by that. Return false if the levels above stay as they
- * are.
+ * Note parent and weight of @tg, which has index @id, and of ancestors that are
+ * new. The kernel gives the id of a removed cgroup to a new one.
  */
-static __always_inline bool count_level(struct group_walk *walk, bool joins)
+static __always_inline void note_group(struct task_group *tg, u32 id)
 {
-	struct group_ctx *group;
-	s64 others;
-	u32 id;
-
-	if (!walk->tg || !(id = group_id(walk->tg))) {
-		cpu_ctx_of(bpf_get_smp_processor_id())->weight += joins ? walk->weight : -walk->weight;
-		return false;
-	}
-	group = &groups[bounded(id, MAX_GROUPS)];
-	if (joins)
-		others = __sync_fetch_and_add(&group->active, walk->weight);
-	else
-		others = __sync_fetch_and_add(&group->active, -walk->weight) - walk->weight;
-	if (others > 0)
-		return false;
-	/* Subtract later what was added, even if the group's weight changes. */
-	if (joins)
-		group->counted = weight_above(walk->tg, id);
-	walk->weight = group->counted;
-	step_up(walk, id);
-	return true;
-}
-
-static __noinline void count_far_levels(struct task_group *tg, u64 weight, bool joins)
-{
-	struct group_walk walk = {.tg = tg, .weight = weight};
 	u32 level;
 
-	bpf_for(level, NEAR_LEVELS, MAX_LEVELS) {
-		if (!count_level(&walk, joins))
+	bpf_for(level, 0, MAX_LEVELS) {
+		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
+		u64 weight = weight_above(tg, id);
+
+		if (READ_ONCE(group->weight) != weight)
+			WRITE_ONCE(group->weight, weight);
+		if (id == OTHER_GROUPS || READ_ONCE(group->serial) == tg->css.serial_nr)
+			break;
+		WRITE_ONCE(group->serial, tg->css.serial_nr);
+		tg = tg->parent;
+		id = tg ? group_id(tg) : 0;
+		WRITE_ONCE(group->parent, id);
+		if (!id)
 			break;
 	}
 }
 
 /*
- * Add @p's weight to its group, and add the group to its parent if @p is its
- * first task, and so on. If not @joins, subtract them instead, a group with its
- * last task.
+ * Add @weight to the active weight of the group with index @id. If that makes
+ * the group active or idle, add its own weight to its parent's or subtract it,
+ * and so on. Return 0. This function is global so that the verifier checks it
+ * once.
  */
-static __always_inline void group_count(const struct task_struct *p, const bool joins)
+__noinline int add_to_group(u32 id, s64 weight)
 {
-	struct group_walk walk = {.tg = group_of(p), .weight = (u64)p->scx.weight << BIAS_WEIGHT_SHIFT};
+	u32 level;
 
-#pragma unroll
-	for (int level = 0; level < NEAR_LEVELS; level++) {
-		if (!count_level(&walk, joins))
-			return;
+	bpf_for(level, 0, MAX_LEVELS) {
+		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
+		s64 before;
+
+		if (!id) {
+			cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight;
+			break;
+		}
+		before = __sync_fetch_and_add(&group->active, weight);
+		if ((before > 0) == (before + weight > 0))
+			break;
+		/* Subtract later what was added, even if the weight changes. */
+		if (before <= 0)
+			WRITE_ONCE(group->counted, READ_ONCE(group->weight));
+		weight = before <= 0 ? (s64)group->counted : -(s64)group->counted;
+		id = READ_ONCE(group->parent);
 	}
-	count_far_levels(walk.tg, walk.weight, joins);
+	return 0;
+}
+
+/* Weight that a CPU owes to a group at most. */
+#define MOST_OWED (2ll * BIAS_WEIGHT_NICE_0)
+
+/* Add to its group what the CPU of @cctx owes. */
+static __always_inline void settle_weight(struct cpu_ctx *cctx)
+{
+	s64 owed = cctx->owed_weight;
+
+	if (!owed)
+		return;
+	cctx->owed_weight = 0;
+	add_to_group(cctx->owed_group, owed);
 }
 
 /*
- * Correct the parent's sum for the busy @group, of @tg, which counts as
- * @counted there but now weighs @weight. If CPUs race, one of them corrects it.
- * The group stays busy meanwhile, because a task of it runs.
+ * Add @p's weight to its group if it @joins, else subtract it. This CPU may owe
+ * it to the group for a while.
  */
-static __always_inline void count_again(struct group_ctx *group, struct task_group *tg, u64 counted,
-					u64 weight)
+static __always_inline void group_count(const struct task_struct *p, const bool joins)
 {
-	u32 above;
+	struct cpu_ctx *cctx = cpu_ctx_of(bpf_get_smp_processor_id());
+	s64 weight = (s64)p->scx.weight << BIAS_WEIGHT_SHIFT;
+	struct task_group *tg = group_of(p);
+	u32 id = tg ? group_id(tg) : 0;
 
-	if (__sync_val_compare_and_swap(&group->counted, counted, weight) != counted)
+	if (!joins)
+		weight = -weight;
+	if (id) {
+		note_group(tg, id);
+		if (cctx->owed_group != id) {
+			settle_weight(cctx);
+			cctx->owed_group = id;
+		}
+		cctx->owed_weight += weight;
+	} else {
+		cctx->weight += weight;
+	}
+	if (!(cctx->run_flags & RUN_BUSY) || cctx->owed_weight > MOST_OWED || cctx->owed_weight < -MOST_OWED)
+		settle_weight(cctx);
+}
+
+/*
+ * Correct the parent's sum for the busy @group, which counts as @counted there
+ * but now weighs @weight. If CPUs race, one of them corrects it. The group
+ * stays busy meanwhile, because a task of it runs.
+ */
+static __always_inline void count_again(struct group_ctx *group, u64 counted, u64 weight)
+{
+	u32 above = READ_ONCE(group->parent);
+
+	if (READ_ONCE(group->weight) != weight)
+		WRITE_ONCE(group->weight, weight);
+	if (READ_ONCE(group->active) <= 0 ||
+	    __sync_val_compare_and_swap(&group->counted, counted, weight) != counted)
 		return;
-	tg = tg->parent;
-	above = tg ? group_id(tg) : 0;
 	if (above)
 		__sync_fetch_and_add(&groups[bounded(above, MAX_GROUPS)].active, weight - counted);
 	else
 		cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight - counted;
 }
+
+/* A walk from a task's group up to the root. */
+struct group_walk {
+	struct task_group *tg; /* next level; NULL above the root's children */
+	u64 weight;	       /* weight from below, in @tg */
+};
 
 /*
  * Scale the walk's weight by its level and go up. Return false at the top. If
@@ -186,6 +225,7 @@ static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 	struct group_ctx *group;
 	u32 id, weight;
 	u64 counted;
+	s64 active;
 
 	if (!walk->tg || !(id = group_id(walk->tg)))
 		return false;
@@ -194,12 +234,13 @@ static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 	counted = READ_ONCE(group->counted);
 	if (ran_ns && id != OTHER_GROUPS) {
 		if (counted != weight)
-			count_again(group, walk->tg, counted, weight);
+			count_again(group, counted, weight);
 		if (has_quota(walk->tg))
 			charge_quota(group, walk->tg, ran_ns);
 	}
-	walk->weight = bias_group_weight(walk->weight, weight, group->active);
-	step_up(walk, id);
+	active = READ_ONCE(group->active);
+	walk->weight = bias_group_weight(walk->weight, weight, active > 0 ? active : 0);
+	walk->tg = id == OTHER_GROUPS ? NULL : walk->tg->parent;
 	return true;
 }
 

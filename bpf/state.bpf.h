@@ -226,6 +226,9 @@ struct cpu_ctx {
 	 * the sum over all CPUs is meaningful.
 	 */
 	s64 weight;
+	/* The same of one cgroup, not yet added to its sum (group.bpf.h). */
+	s64 owed_weight;
+	u32 owed_group; /* index of that cgroup */
 
 	u64 stats[BIAS_NR_STATS];
 } __attribute__((aligned(BIAS_CACHE_LINE)));
@@ -376,11 +379,14 @@ struct partition partitions[NR_PARTITIONS];
 struct group_ctx {
 	s64 active;  /* weights of its runnable tasks and active children */
 	u64 counted; /* its own weight in the parent's active sum */
+	u64 weight;  /* the weight that it counts when it becomes active */
+	u64 serial;  /* the kernel's number of the cgroup; ids are reused */
+	u32 parent;  /* index of its parent, 0 for the root */
 
 	u64 period_start_ns;	/* when the current period began */
 	s64 used_ns;		/* run time minus what was granted */
 	u64 throttled_until_ns; /* it must not run before */
-};
+} __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct group_ctx groups[MAX_GROUPS];
 

@@ -52,6 +52,7 @@ struct sched_ext_entity {
 
 struct cgroup_subsys_state {
 	int id;
+	u64 serial_nr;
 	struct cgroup_subsys_state *parent;
 };
 

@@ -85,6 +85,18 @@ impl Kernel {
         self.audit_fast(&bounds);
         self.audit_requests(&bounds);
         self.audit_quotas();
+        self.audit_owed();
+    }
+
+    /// A CPU that idles owes no weight to a cgroup.
+    fn audit_owed(&self) {
+        for cpu in (0..self.cpus.len()).filter(|cpu| self.idles(*cpu)) {
+            // SAFETY: a global of this type and length.
+            let owed = unsafe { (*self.unit().cpu_ctxs.add(cpu)).owed_weight };
+            if owed != 0 {
+                self.broken("owed", format!("CPU {cpu} idles and owes weight {owed} to a cgroup"));
+            }
+        }
     }
 
     /// Return true if `cpu` idles and has no interrupt under way that ends it.
@@ -295,6 +307,10 @@ impl Kernel {
                 self.dequeue(cpu, task, crate::flags::DEQUEUE_SLEEP, false);
                 self.unlock(cpu);
             }
+        }
+        // A CPU that leaves adds what it owes to the sums of cgroups.
+        for cpu in 0..self.cpus.len() {
+            self.op_cpu_online(cpu, false);
         }
         let unit = self.unit();
         // SAFETY: globals of these types and lengths; no BPF code runs now.

@@ -21,6 +21,7 @@ impl Groups {
             // SAFETY: the structure has integers and pointers only, for which zero is valid.
             let mut raw: ffi::task_group = unsafe { std::mem::zeroed() };
             raw.css.id = ROOT_ID + id as i32;
+            raw.css.serial_nr = 1 + id as u64;
             raw.shares = shares(weight);
             raw.parent = parent;
             raw.cfs_bandwidth = bandwidth(max_us);
