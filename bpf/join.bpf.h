@@ -111,10 +111,23 @@ __noinline u32 queue_from(struct task_struct *p __arg_trusted, s32 cpu)
 	return queue_of(p, task_ctx_of(p), llc_of(cpu));
 }
 
+/* Return the word of waiting_llcs that has the bit of @llc. */
+static __always_inline u64 *waiting_word(u32 llc)
+{
+	return &waiting_llcs[bounded(llc / 64, BIAS_MAX_LLCS / 64)];
+}
+
 /* Return true if a task waits in any shared DSQ, approximately. */
 static __always_inline bool any_waiting(void)
 {
-	return nr_llcs == 1 ? shared_waiting(0) : READ_ONCE(waiting_llcs) > 0;
+	u64 waiting = 0;
+
+	if (nr_llcs == 1)
+		return shared_waiting(0);
+#pragma unroll
+	for (int i = 0; i < BIAS_MAX_LLCS / 64; i++)
+		waiting |= READ_ONCE(waiting_llcs[i]);
+	return waiting;
 }
 
 /* Advance the clock of DSQ @queue to a task of @vtime, which starts to run. */

@@ -25,8 +25,8 @@
  *
  * The field `waiting` serves decisions in which a wrong answer costs fairness
  * or time for a moment only. enqueue sets it. A dispatch that finds nothing and
- * each tick set it to what the DSQs' lengths show. dispatch asks for the DSQs
- * of other LLCs only if the field is set in any.
+ * each tick set it to what the DSQs' lengths show. dispatch asks only for those
+ * DSQs of other LLCs that have it set, near ones first.
  *
  * A pinned task must not always go to the local DSQ. The kernel runs local
  * tasks before it calls ops.dispatch, so a CPU whose pinned tasks keep waking
@@ -55,17 +55,21 @@
 /* Tasks of other affinities that a search for a DSQ's head passes over. */
 #define MAX_PASSED 32
 
-/* Set shared_waiting() of @llc to @waiting, and count the LLCs that have it. */
-static __always_inline void set_waiting(u32 llc, u32 waiting)
+/*
+ * Set shared_waiting() of @llc to @waiting, and its bit in waiting_llcs. If CPUs
+ * race, the two may differ until the next call for @llc.
+ */
+static __always_inline void set_waiting(u32 llc, bool waiting)
 {
-	u32 *word = &llc_ctx_of(llc)->waiting;
+	u64 *word = waiting_word(llc), bit = 1ull << (llc % 64);
 
-	if (READ_ONCE(*word) == waiting)
+	write_if_changed(&llc_ctx_of(llc)->waiting, waiting);
+	if (nr_llcs == 1 || !!(READ_ONCE(*word) & bit) == waiting)
 		return;
-	if (nr_llcs == 1)
-		WRITE_ONCE(*word, waiting);
-	else if (__sync_lock_test_and_set(word, waiting) != waiting)
-		__sync_fetch_and_add(&waiting_llcs, waiting ? 1 : -1);
+	if (waiting)
+		__sync_fetch_and_or(word, bit);
+	else
+		__sync_fetch_and_and(word, ~bit);
 }
 
 /* Set shared_waiting() of @llc to what the kernel reports. */
@@ -151,7 +155,7 @@ static __always_inline s32 note_joins(u32 queue, u64 vtime)
 	s32 waiting = shared_waiting(llc) ? scx_bpf_dsq_nr_queued(queue_dsq(queue)) : 0;
 
 	write_if_changed(&llc_ctx_of(llc)->used[queue_class(queue)], 1);
-	set_waiting(llc, 1);
+	set_waiting(llc, true);
 	if (waiting <= 0)
 		WRITE_ONCE(*taken_vtime_of(queue), vtime);
 	return waiting > 0 ? waiting : 0;
@@ -375,13 +379,37 @@ static __always_inline bool take_pinned(s32 cpu)
 }
 
 /*
+ * Take a task from another LLC's DSQs, of the same node if possible. This
+ * function is global for the verifier.
+ */
+__noinline int take_elsewhere(s32 cpu)
+{
+	u32 own = llc_of(cpu), node = cpu_info_of(cpu)->node, i;
+
+	bpf_for(i, 1, nr_nodes > 1 ? 2 * nr_llcs : nr_llcs) {
+		u32 llc = (own + i) % nr_llcs;
+		bool far = i >= nr_llcs;
+
+		if (llc == own || !(READ_ONCE(*waiting_word(llc)) >> (llc % 64) & 1))
+			continue;
+		if (nr_nodes > 1 && (llc_ctx_of(llc)->node != node) != far)
+			continue;
+		if (take_from_llc(cpu, llc)) {
+			stat_inc(BIAS_STAT_DISPATCH_REMOTE);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
  * Take the task that @cpu runs next: from its own DSQ or its LLC's, else from
  * another LLC's.
  */
 static __always_inline bool take_next(s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	u32 llc = llc_of(cpu), i;
+	u32 llc = llc_of(cpu);
 
 	if (pinned_waiting(cpu, cctx)) {
 		if ((!shared_waiting(llc) || pinned_first(cpu)) && take_pinned(cpu))
@@ -391,15 +419,7 @@ static __always_inline bool take_next(s32 cpu)
 	} else if (take_from_llc(cpu, llc)) {
 		return true;
 	}
-	if (nr_llcs == 1 || !READ_ONCE(waiting_llcs))
-		return false;
-	bpf_for(i, 1, nr_llcs) {
-		if (take_from_llc(cpu, (llc + i) % nr_llcs)) {
-			stat_inc(BIAS_STAT_DISPATCH_REMOTE);
-			return true;
-		}
-	}
-	return false;
+	return nr_llcs > 1 && any_waiting() && take_elsewhere(cpu);
 }
 
 #endif

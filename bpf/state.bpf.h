@@ -255,8 +255,12 @@ struct llc_ctx {
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
 
-/* LLCs whose field `waiting` is set, if there are several. */
-u64 waiting_llcs __attribute__((aligned(BIAS_CACHE_LINE)));
+/*
+ * Bit n: the field `waiting` of LLC n is set. Kept if there are several LLCs. In
+ * one line, so that a CPU which is about to idle reads those of others only if
+ * tasks wait there.
+ */
+u64 waiting_llcs[BIAS_MAX_LLCS / 64] __attribute__((aligned(BIAS_CACHE_LINE)));
 
 /* Global vtime, see account.bpf.h. */
 u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));

@@ -72,9 +72,12 @@ mutants! {
     stale_affinity
     clock_goes_back
     weight_never_subtracted
+    owed_weight_kept
+    owed_weight_to_another_group
     nice_ignored
     time_charged_as_work
     other_caches_ignored
+    mark_of_cache_lost
     other_class_ignored
     pinned_ignored
     use_not_noted
