@@ -14,7 +14,7 @@
 //! options of its origin.
 
 use crate::cli::{RunSettings, Source};
-use crate::output::complain;
+use crate::output::{complain, renamed};
 use bias_agent::failure::Failure;
 use bias_agent::options::RunOptions;
 use bias_agent::options::setting::Setting;
@@ -134,17 +134,21 @@ fn parse(text: &str) -> Result<(RunSettings, BTreeMap<String, usize>), (usize, S
     };
     let spans = DeTable::parse(text).map_err(wrong)?.into_inner();
     let keys = spans.keys().map(|key| (key.get_ref().to_string(), line(text, key.span().start)));
-    let lines: BTreeMap<String, usize> = keys.collect();
+    let mut lines: BTreeMap<String, usize> = keys.collect();
     let mut settings = RunSettings::default();
     for (key, value) in toml::from_str::<toml::Table>(text).map_err(wrong)? {
         let wrong = |why| (lines.get(&key).copied().unwrap_or(1), why);
         let option = Setting::find(&key).ok_or_else(|| wrong(unknown(&key)))?;
         let value = to_json(&value);
         option.set(&mut RunOptions::default(), &value).map_err(wrong)?;
-        if option.key != key {
-            complain(&format!("configuration file: {key} is now {}", option.key));
+        if settings.0.insert(option.key, value).is_some() {
+            return Err(wrong(format!("{} is given twice, also by an earlier name; remove one", option.key)));
         }
-        settings.0.insert(option.key, value);
+        if option.key != key {
+            complain(&format!("configuration file: {}", renamed(&key, option.key)));
+            let line = lines.remove(&key).map(|line| (option.key.to_owned(), line));
+            lines.extend(line);
+        }
     }
     Ok((settings, lines))
 }

@@ -62,6 +62,11 @@ fn an_earlier_key_sets_the_option_that_replaced_it() {
     assert_eq!(settings, given(&["--borrow-gap-us", "50000"]));
     assert_eq!(settings.options().unwrap().knobs.steal_lag_us, 50_000);
     assert!(refusal("borrow_gap_us = 1").contains("steal_lag_us is 1"));
+    assert_eq!(options("whole_system = true\ncgroups = ['/a']"), given(&["--limit-bias", "--cgroup", "/a"]));
+    assert_eq!(given(&["--no-pull", "--whole-system=false"]), options("no_moves = true\nlimit_bias = false"));
+    for both in ["no_pull = true\n\nno_moves = true", "no_moves = true\n\nno_pull = true"] {
+        assert!(refusal(both).contains("no_moves is given twice, also by an earlier name; remove one"));
+    }
 }
 
 #[test]

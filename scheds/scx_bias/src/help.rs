@@ -69,7 +69,7 @@ narrow terminal shows fewer columns.
   BIAS         fast: fast-biased, it belongs on fast CPUs. slow: slow-biased,
                on slow ones, because it gains little. -: unbiased. ?: not
                counted yet, or outside the cgroups that bias is limited to
-               (--whole-system).
+               (--limit-bias).
   GAIN         Predicted time on a slow CPU over that on a fast one. 1.00x: it
                does not matter where it runs.
   EXE INT EXT  What its time on the best CPU consists of [%]: execution, stalls
@@ -233,7 +233,7 @@ mod tests {
             assert!(words.contains(&key), "{key} is not in\n{text}");
         }
         let restart = text.find("restart only").unwrap_or_default();
-        for key in ["no_recalibrate", "no_swap", "swap_interval_ms", "no_pull"] {
+        for key in ["no_recalibrate", "no_swap", "swap_interval_ms", "no_moves"] {
             assert!(text.find(&format!(" {key},")).is_some_and(|at| at > restart), "{key}");
         }
     }

@@ -22,6 +22,11 @@ pub fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "scx_bias: {message}");
 }
 
+/// Return the warning about an option that has another name than before.
+pub fn renamed(old: &str, new: &str) -> String {
+    format!("{old} is now {new}; only this release still accepts the old name")
+}
+
 /// Function that sets the log level from now on.
 pub type SetLevel = Box<dyn Fn(Level)>;
 

@@ -3,7 +3,7 @@
 
 use crate::cli::RunArgs;
 use crate::help;
-use crate::output::{complain, log, print, usual_level};
+use crate::output::{complain, log, print, renamed, usual_level};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::bpf::Stats;
@@ -27,6 +27,9 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     if args.help_stats {
         return print(&format!("{}\n", help::statistics()));
     }
+    if args.recalibrate {
+        complain(&renamed("--recalibrate", "--new-table"));
+    }
     let set_level = log(usual_level().max(args.level()));
     if let Some(seconds) = args.monitor {
         monitor(settings::interval("monitor", seconds)?)?;
@@ -36,7 +39,7 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     set_level(options.log_level);
     let source = TableSource {
         capacity_file: options.capacity_file.clone(),
-        force: args.recalibrate,
+        force: args.new_table || args.recalibrate,
         ..TableSource::default()
     };
     // Read the user's table first, because the user has to correct its errors. Then check the

@@ -95,11 +95,11 @@ impl RunSettings {
     /// Check values that may contradict each other.
     fn check_together(&self) -> Result<(), Wrong> {
         let options = self.options()?;
-        if options.whole_system && options.cgroups.is_empty() {
+        if options.limit_bias && options.cgroups.is_empty() {
             let failure = Failure::usage(
-                "whole_system says what cgroups are for, and there are none: name one with --cgroup, or leave it out to schedule everything by bias",
+                "limit_bias needs cgroups to limit bias to, and there are none: name one with --cgroup, or leave limit_bias out to place all tasks by bias",
             );
-            return Err(Wrong { keys: vec!["whole_system", "cgroups"], failure });
+            return Err(Wrong { keys: vec!["limit_bias", "cgroups"], failure });
         }
         options.knobs.check().map_err(|why| {
             // The cause names each knob that it concerns by its key.
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn the_whole_system_with_bias_in_cgroups_needs_cgroups() {
-        let options = resolve("cgroups = ['/a']", &["--whole-system"]).unwrap();
+        let options = resolve("cgroups = ['/a']", &["--limit-bias"]).unwrap();
         let options = options.options().unwrap();
         assert!(options.schedules_everything() && options.limits_bias());
-        let refused = resolve("whole_system = true", &[]).unwrap_err().message;
+        let refused = resolve("limit_bias = true", &[]).unwrap_err().message;
         assert!(refused.contains("configuration file") && refused.contains("--cgroup"), "{refused}");
-        assert!(resolve("whole_system = true", &["--whole-system=false"]).is_ok());
+        assert!(resolve("limit_bias = true", &["--limit-bias=false"]).is_ok());
     }
 
     #[test]
@@ -247,8 +247,9 @@ mod tests {
             ("#\nstats = 0.01", &[][..], ", line 2: stats is 0.01: give"),
             ("no_bias = true\n\nswap_interval_ms = 1", &[], ", line 3: swap_interval_ms is 1: give"),
             ("no_bias = true\nevents = ['external']", &[], ", line 2: "),
-            ("#\nwhole_system = true", &[], ", line 2: whole_system says"),
-            ("cgroups = []\nwhole_system = true", &[], ", lines 1 and 2: whole_system says"),
+            ("#\nlimit_bias = true", &[], ", line 2: limit_bias needs"),
+            ("#\nwhole_system = true", &[], ", line 2: limit_bias needs"),
+            ("cgroups = []\nlimit_bias = true", &[], ", lines 1 and 2: limit_bias needs"),
             ("slice_min_us = 9000\n\nslice_us = 5000", &[], ", lines 1 and 3: slice_min_us is 9000"),
             ("slice_min_us = 9000\nslice_us = 5000", &["--slice-us=6000"], ", line 1: slice_min_us is 9000"),
             ("#\nslice_us = 99", &[], ", line 2: slice_us is 99"),

@@ -36,6 +36,30 @@ fn unknown_flags_are_usage_errors() {
 }
 
 #[test]
+fn an_earlier_name_of_an_option_works_and_says_so_in_one_line() {
+    for (old, new, key) in [
+        ("--no-pull", "--no-moves", "no_moves"),
+        ("--borrow-gap-us=50000", "--steal-lag-us", "steal_lag_us"),
+        ("--whole-system=false", "--limit-bias", "limit_bias"),
+    ] {
+        let output = scx_bias(&["config", "--no-config", old]).assert().code(0).get_output().clone();
+        let warning = String::from_utf8(output.stderr).unwrap();
+        let name = old.split('=').next().unwrap();
+        assert_eq!(
+            warning,
+            format!("scx_bias: {name} is now {new}; only this release still accepts the old name\n")
+        );
+        assert!(String::from_utf8(output.stdout).unwrap().contains(&format!("\n{key} = ")), "{key}");
+    }
+    let output = scx_bias(&["--recalibrate", "--slice-us", "1"]).assert().code(2).get_output().clone();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("scx_bias: --recalibrate is now --new-table; "), "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    scx_bias(&["--recalibrate", "--new-table"]).assert().code(2);
+    scx_bias(&["--no-pull", "--no-moves"]).assert().code(2);
+}
+
+#[test]
 fn options_out_of_range_are_refused_with_the_range() {
     assert!(refused(&["--slice-us", "1"], 2).contains("give a value from 100 to 100000"));
     assert!(refused(&["--stats", "0"], 2).contains("from 0.1 to 86400"));

@@ -1,7 +1,7 @@
 //! Swaps that the agent plans. They correct the worst placement, and each gets a verdict. A task
 //! that ends before its planned swap does no harm.
 //!
-//! Pulls, rotations and gain swaps of the CPUs are off (`--no-pull`) where the effect of planned
+//! Pulls, rotations and gain swaps of the CPUs are off (`--no-moves`) where the effect of planned
 //! swaps alone is measured. The assertions do not hold without swaps.
 #![allow(missing_docs)]
 

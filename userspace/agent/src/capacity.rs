@@ -65,7 +65,7 @@ impl Capacity {
         let nominal = counters.groups().filter(|group| !covered(group)).count();
         if nominal > 0 {
             info!(
-                "counters of {nominal} CPUs are taken at their nominal scale; --recalibrate finds the true one"
+                "counters of {nominal} CPUs are taken at their nominal scale; --new-table finds the true one"
             );
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Flags of the options that a configuration file may hold, generated from their definitions.
 
-use crate::output::complain;
+use crate::output::{complain, renamed};
 use bias_agent::options::setting::{Form, Setting};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint, value_parser};
@@ -78,6 +78,7 @@ fn value(matches: &ArgMatches, form: Form, key: &str) -> Option<Value> {
 /// Return the value of an earlier key of a setting, and tell its present one.
 fn earlier(matches: &ArgMatches, setting: &Setting, key: &str) -> Option<Value> {
     let value = value(matches, setting.form, key)?;
-    complain(&format!("--{} is now --{}", with_dashes(key), with_dashes(setting.key)));
+    let flag = |key| format!("--{}", with_dashes(key));
+    complain(&renamed(&flag(key), &flag(setting.flag)));
     Some(value)
 }

@@ -17,10 +17,14 @@ pub struct RunArgs {
 
     /// Measure the CPUs again even if the stored table is still good. Takes up to three seconds
     #[arg(long)]
+    pub new_table: bool,
+
+    /// Earlier name of `--new-table`.
+    #[arg(long, hide = true, conflicts_with = "new_table")]
     pub recalibrate: bool,
 
     /// Print statistics of the running scx_bias at this interval, and do not schedule
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stats", "recalibrate", "config"])]
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stats", "new_table", "recalibrate", "config"])]
     pub monitor: Option<f64>,
 
     /// Print more: each reuse and measurement with its reason, and the verifier's log if loading

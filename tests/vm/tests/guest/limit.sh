@@ -15,7 +15,7 @@ work="$BENCH work --seconds 300"
 at inside in $work compute
 at below in/below $work chase
 at outside out $work compute
-$BIAS --capacity-file /run/capacity.json --whole-system --cgroup $cg/in >$OUT/bias.log 2>&1 & bias=$!
+$BIAS --capacity-file /run/capacity.json --limit-bias --cgroup $cg/in >$OUT/bias.log 2>&1 & bias=$!
 wait_state enabled
 wait_answer
 sleep 3; look begun; policies begun

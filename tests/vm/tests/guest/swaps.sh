@@ -45,26 +45,26 @@ worst() {
 
 case $1 in
 alone)
-	load $SCHED --no-pull
+	load $SCHED --no-moves
 	worst alone "$2"
 	unload alone
 	;;
 beside)
 	# A shell starts a program ten times a second, which takes a fifth of a CPU at this pace. A
 	# part without swaps follows.
-	load $SCHED --no-pull
+	load $SCHED --no-moves
 	(while :; do sleep 0.1; done) & shell=$!
 	worst beside "$2"
 	kill $shell
 	unload beside
-	load $SCHED --no-pull --no-swap
+	load $SCHED --no-moves --no-swap
 	worst none 1
 	unload none
 	;;
 short)
 	# Tasks of both kinds live for a fraction of a second, so the agent plans for tasks that
 	# end. This measures no time, so it runs unpaced.
-	load $SCHED --no-pull --swap-interval-ms 20 --window-instructions 10000
+	load $SCHED --no-moves --swap-interval-ms 20 --window-instructions 10000
 	"$AMPCTL" stop
 	for lane in 1 2 3 4; do
 		(i=0; while [ $i -lt 25 ]; do $BENCH work compute --seconds 0.3 >/dev/null; $BENCH work chase --seconds 0.3 >/dev/null; i=$((i + 1)); done) &

@@ -100,7 +100,7 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
     let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
     if flag == 0 {
         return Err(Failure::kernel(
-            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup, or with --whole-system",
+            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup, or with --limit-bias",
         )
         .into());
     }

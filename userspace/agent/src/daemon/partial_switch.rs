@@ -36,7 +36,7 @@ const MAX_ENDS: usize = 32;
 /// Warning about the ext deadline server, which kernels before about 7.2 lack.
 const NO_SERVER: &str = "this kernel gives sched_ext no share of a CPU that the default scheduler's threads keep busy (it has no ext \
 deadline server): opted-in threads can starve behind them, and after 30 s of that the kernel ends scx_bias. Leave CPUs to them, or \
-add --whole-system to schedule everything and limit only bias to these cgroups";
+add --limit-bias to schedule everything and limit only bias to these cgroups";
 
 /// Follower of the opted-in cgroups.
 pub(crate) struct PartialSwitch<'a> {

@@ -174,7 +174,7 @@ mod tests {
         let with =
             |paths: &[&str]| RunOptions { cgroups: paths.iter().map(Into::into).collect(), ..options() };
         assert_eq!(differences(&with(&["/a"]), &with(&["/a", "/b"])).changed.len(), 1);
-        let biased = RunOptions { whole_system: true, ..with(&["/a"]) };
+        let biased = RunOptions { limit_bias: true, ..with(&["/a"]) };
         for (old, new) in [(with(&[]), with(&["/a"])), (with(&["/a"]), with(&[])), (with(&["/a"]), biased)] {
             let report = differences(&old, &new);
             assert_eq!((report.changed.len(), report.needs_restart.len()), (0, 1));

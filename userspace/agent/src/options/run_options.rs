@@ -41,7 +41,7 @@ pub struct RunOptions {
     pub cgroups: Vec<PathBuf>,
     /// True if the whole system is scheduled all the same, and only bias is limited to these
     /// cgroups.
-    pub whole_system: bool,
+    pub limit_bias: bool,
     /// File of the table, if the user named one.
     pub capacity_file: Option<PathBuf>,
 }
@@ -56,13 +56,13 @@ impl RunOptions {
     /// Return true if the whole system is scheduled.
     #[must_use]
     pub fn schedules_everything(&self) -> bool {
-        self.cgroups.is_empty() || self.whole_system
+        self.cgroups.is_empty() || self.limit_bias
     }
 
     /// Return true if the whole system is scheduled and bias is limited to some cgroups.
     #[must_use]
     pub fn limits_bias(&self) -> bool {
-        !self.cgroups.is_empty() && self.whole_system
+        !self.cgroups.is_empty() && self.limit_bias
     }
 }
 
@@ -81,7 +81,7 @@ impl Default for RunOptions {
             log_level: Level::INFO,
             verbose: false,
             cgroups: Vec::new(),
-            whole_system: false,
+            limit_bias: false,
             capacity_file: None,
         }
     }

@@ -130,13 +130,14 @@ impl Setting {
             )
         },
         Self {
-            help: "With --cgroup: schedule everything, and place only the tasks of these cgroups by their \
-                   stalls. Their tasks then do not wait behind the default scheduler, and no thread's policy \
-                   changes. All tasks share the CPUs by scx_bias's rules",
+            formerly: &["whole_system"],
+            help: "With --cgroup: schedule everything, and limit only bias to these cgroups: their tasks are \
+                   placed by their stalls. They then do not wait behind the default scheduler, and no thread's \
+                   policy changes. All tasks share the CPUs by scx_bias's rules",
             ..setting(
-                "whole_system",
-                |options| json!(options.whole_system),
-                |options, value| switch(value).map(|on| options.whole_system = on),
+                "limit_bias",
+                |options| json!(options.limit_bias),
+                |options, value| switch(value).map(|on| options.limit_bias = on),
             )
         },
         Self {
@@ -199,10 +200,11 @@ impl Setting {
             )
         },
         Self {
+            formerly: &["no_pull"],
             help: "Let no CPU migrate running tasks by itself: no idle pull, no gain swaps, no rotation. This \
                    is an ablation that shows the effect of the agent's swaps alone",
             ..setting(
-                "no_pull",
+                "no_moves",
                 |options| json!(!options.moving),
                 |options, value| switch(value).map(|on| options.moving = !on),
             )
