@@ -240,10 +240,17 @@ impl CapacityFile {
         }
         let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
         file.write_all(self.to_text()?.as_bytes()).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
+        file.as_file().sync_all().or_else(unless_forbidden).map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
+}
+
+/// Accept that the file is not synced where a sandbox forbids it, as that of scx_loader does. The
+/// table can be measured again after a crash.
+fn unless_forbidden(error: std::io::Error) -> std::io::Result<()> {
+    let forbidden = [nix::libc::EPERM, nix::libc::ENOSYS, nix::libc::EINVAL];
+    if error.raw_os_error().is_some_and(|code| forbidden.contains(&code)) { Ok(()) } else { Err(error) }
 }
 
 /// Return the default path of the table: below `/var/lib/scx_bias` for root, below the XDG state

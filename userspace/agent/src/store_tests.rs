@@ -150,3 +150,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_sandbox_that_forbids_syncing_keeps_the_table() {
+    let error = std::io::Error::from_raw_os_error;
+    assert!(unless_forbidden(error(nix::libc::EPERM)).is_ok());
+    assert!(unless_forbidden(error(nix::libc::ENOSPC)).is_err());
+}
