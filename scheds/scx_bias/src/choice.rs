@@ -175,7 +175,7 @@ impl Choice {
             cpus: &self.cpus,
             next: self.next.as_ref(),
         };
-        figures::json(&document, "choice")
+        figures::json(&document, "exec")
     }
 
     /// Replace this process by a program, followed by its arguments, on the chosen CPUs.

@@ -91,7 +91,7 @@ fn cgroup(args: CgroupArgs) -> Result<Exit> {
         Some(request) => explain::cgroups(args.socket.as_deref(), request, args.json)?,
         None => {
             let _ = log(Level::WARN);
-            explain::restored(optin::restore()?, args.json)
+            explain::restored(optin::restore()?, args.json)?
         }
     };
     print(&text)

@@ -2,21 +2,19 @@
 //! reads the file again on reload.
 
 use crate::cli::RunArgs;
+use crate::explain;
 use crate::help;
 use crate::output::{complain, log, print, renamed, usual_level};
 use crate::settings;
 use anyhow::Result;
-use bias_agent::bpf::Stats;
 use bias_agent::capacity::{self, TableSource};
 use bias_agent::check;
 use bias_agent::daemon;
-use bias_agent::failure::Exit;
+use bias_agent::failure::{Exit, Failure};
 use bias_agent::options::{Config, RunOptions};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
-use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 /// Schedule until a signal or the kernel ends the scheduler. With `--monitor`, print statistics
 /// instead.
@@ -32,7 +30,9 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     }
     let set_level = log(usual_level().max(args.level()));
     if let Some(seconds) = args.monitor {
-        monitor(settings::interval("monitor", seconds)?)?;
+        let interval = settings::interval("monitor", seconds)?;
+        let json = args.options.options().map_err(Failure::from)?.stats_as_json;
+        explain::monitor(args.socket.as_deref(), interval, json)?;
         return Ok(Exit::Clean);
     }
     let options = args.run_options()?;
@@ -56,11 +56,4 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let report = daemon::run(options, &capacity, counters, &config)?;
     complain(&report.text());
     Ok(Exit::Clean)
-}
-
-/// Print the statistics of the running instance every `interval` until it ends or standard output
-/// is closed.
-fn monitor(interval: Duration) -> Result<()> {
-    let print = |stats: Stats| Ok(writeln!(std::io::stdout(), "{}", stats.line())?);
-    scx_utils::monitor_stats::<Stats>(&[], interval, || false, print)
 }

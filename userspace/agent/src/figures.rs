@@ -1,16 +1,47 @@
-//! Texts for figures.
+//! Texts for figures, and documents for machines.
+//!
+//! # Invariants
+//!
+//! Every JSON object that a command prints has the key `schema` first, such as `scx_bias.status/1`.
+//! It names the form and its version. Within a version keys are only added.
 
 use crate::failure::Failure;
 use serde::Serialize;
 
-/// Format a document as JSON. `what` names it in the failure.
+/// A document with the name of its form.
+#[derive(Serialize)]
+struct Tagged<'a, T> {
+    schema: String,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+impl<'a, T: Serialize> Tagged<'a, T> {
+    fn new(document: &'a T, name: &str) -> Self {
+        Self { schema: format!("scx_bias.{name}/1"), document }
+    }
+}
+
+/// Format a structure as a JSON document of the form `name`.
 ///
 /// # Errors
 /// Runtime failure when it cannot be written as JSON.
-pub fn json(document: &impl Serialize, what: &str) -> Result<String, Failure> {
-    serde_json::to_string_pretty(document)
+pub fn json(document: &impl Serialize, name: &str) -> Result<String, Failure> {
+    serde_json::to_string_pretty(&Tagged::new(document, name))
         .map(|text| text + "\n")
-        .map_err(|error| Failure::runtime(format!("cannot write the {what} as JSON ({error})")))
+        .map_err(|error| no_json(name, &error))
+}
+
+/// Format a structure as a JSON object of the form `name`, on one line without its end.
+///
+/// # Errors
+/// Runtime failure when it cannot be written as JSON.
+pub fn json_line(document: &impl Serialize, name: &str) -> Result<String, Failure> {
+    serde_json::to_string(&Tagged::new(document, name)).map_err(|error| no_json(name, &error))
+}
+
+fn no_json(name: &str, error: &serde_json::Error) -> Failure {
+    Failure::runtime(format!("cannot write scx_bias.{name} as JSON ({error})"))
 }
 
 /// Format a speedup or cost of 1000 as `1.00`.
@@ -49,6 +80,19 @@ pub fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_begin_with_the_name_of_their_form() {
+        let document = serde_json::json!({"cpus": [1]});
+        assert!(
+            json_line(&document, "x").is_ok_and(|line| line == r#"{"schema":"scx_bias.x/1","cpus":[1]}"#)
+        );
+        assert!(
+            json(&document, "x").is_ok_and(|text| text.starts_with("{\n  \"schema\": \"scx_bias.x/1\",\n"))
+        );
+        // Only objects have keys.
+        assert!(json(&[1], "x").is_err_and(|failure| failure.message.contains("scx_bias.x as JSON")));
+    }
 
     #[test]
     fn figures_are_short() {

@@ -27,6 +27,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stats", "new_table", "recalibrate", "config"])]
     pub monitor: Option<f64>,
 
+    /// Connect to this socket
+    #[arg(long, value_name = "FILE", hide = true, requires = "monitor")]
+    pub socket: Option<PathBuf>,
+
     /// Print more: each reuse and measurement with its reason, and the verifier's log if loading
     /// fails. Twice: every step as well
     #[arg(short, long, action = ArgAction::Count)]

@@ -27,23 +27,27 @@ pub fn cgroups(socket: Option<&Path>, request: CgroupRequest, json: bool) -> Res
     };
     let report = Client::connect(socket)?.cgroups(&request)?;
     if json {
-        return figures::json(&report, "cgroups");
+        return figures::json(&report, "cgroup");
     }
     Ok(lines(&report).into_iter().map(|line| line + "\n").collect())
 }
 
 /// Return the text to print after the policies of `threads` threads were restored: none if there
 /// were none, unless JSON is requested.
-#[must_use]
-pub fn restored(threads: usize, json: bool) -> String {
-    match threads {
-        _ if json => format!("{{\"restored\": {threads}}}\n"),
+///
+/// # Errors
+/// Runtime failure when it cannot be written as JSON.
+pub fn restored(threads: usize, json: bool) -> Result<String, Failure> {
+    if json {
+        return figures::json(&serde_json::json!({ "restored": threads }), "restored");
+    }
+    Ok(match threads {
         0 => String::new(),
         _ => format!(
             "{} of a scx_bias that was killed: the policies from before are restored\n",
             count(threads, "thread")
         ),
-    }
+    })
 }
 
 /// Return a line for each cgroup and each note.
@@ -74,8 +78,9 @@ mod tests {
 
     #[test]
     fn where_there_was_nothing_to_restore_only_machines_are_told() {
-        assert_eq!([restored(0, false), restored(0, true)], ["", "{\"restored\": 0}\n"]);
-        assert!(restored(1, false).starts_with("1 thread of a scx_bias"));
+        assert_eq!(restored(0, false).unwrap(), "");
+        assert!(restored(0, true).unwrap().ends_with("\"restored\": 0\n}\n"));
+        assert!(restored(1, false).unwrap().starts_with("1 thread of a scx_bias"));
     }
 
     #[test]

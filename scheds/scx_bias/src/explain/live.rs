@@ -13,6 +13,7 @@ use super::feed::{Feed, TopOptions};
 use super::screen;
 use super::top_table::render;
 use bias_agent::failure::Failure;
+use bias_agent::figures;
 use ratatui::crossterm::terminal;
 
 /// Columns where there is no terminal.
@@ -52,9 +53,7 @@ fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> R
         sleep(options.interval);
         let snapshot = feed.next()?;
         if options.json {
-            let line = serde_json::to_string(&snapshot)
-                .map_err(|error| Failure::runtime(format!("cannot write the table as JSON ({error})")))?;
-            writeln!(out, "{line}")?;
+            writeln!(out, "{}", figures::json_line(&snapshot, "top")?)?;
         } else {
             let gap = if printed == 0 { "" } else { "\n" };
             let width = if io::stdout().is_terminal() { width() } else { WIDTH };

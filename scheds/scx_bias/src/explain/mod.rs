@@ -21,6 +21,7 @@ mod exporter;
 mod feed;
 mod live;
 mod metrics;
+mod monitor;
 mod recal;
 mod screen;
 mod shares;
@@ -43,6 +44,7 @@ pub use cgroups::{cgroups, restored};
 pub use exporter::Exporter;
 pub use feed::TopOptions;
 pub use live::top;
+pub use monitor::monitor;
 use shares::{BiasCounts, TaskSummary};
 pub use status::{json as status_json, text as status_text};
 pub use swaps::swaps;
@@ -97,7 +99,7 @@ fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
 pub fn reload(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
     let report = Client::connect(socket)?.reload()?;
     if json {
-        return figures::json(&report, "changes");
+        return figures::json(&report, "reload");
     }
     Ok(report.lines().into_iter().map(|line| line + "\n").collect())
 }

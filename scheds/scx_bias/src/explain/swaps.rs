@@ -15,7 +15,7 @@ use bias_policy::table::Component;
 use super::words::{cut, fit, wrap};
 use bias_agent::control::Client;
 use bias_agent::failure::Failure;
-use bias_agent::figures::duration;
+use bias_agent::figures::{self, duration};
 use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
 
 /// Width of the output [columns].
@@ -35,7 +35,7 @@ pub fn swaps(socket: Option<&Path>, follow: bool, json: bool) -> Result<(), Fail
     let mut text = match (json, follow) {
         (false, _) => text(&report),
         (true, true) => lines(&report)?,
-        (true, false) => serde_json::to_string_pretty(&report).map_err(unwritable)? + "\n",
+        (true, false) => figures::json(&report, "swaps")?,
     };
     loop {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -63,7 +63,7 @@ fn unwritable(error: impl std::fmt::Display) -> Failure {
 fn lines(report: &SwapsReport) -> Result<String, Failure> {
     let mut text = String::new();
     for swap in &report.swaps {
-        text += &serde_json::to_string(swap).map_err(unwritable)?;
+        text += &figures::json_line(swap, "swap")?;
         text.push('\n');
     }
     Ok(text)

@@ -3,6 +3,7 @@
 use bias_agent::bpf::{Bias, Stats, TaskReport};
 use bias_agent::control::{Reply, Scope, StatusReport, Thresholds};
 use bias_agent::optin::{CgroupReport, CgroupsReport};
+use bias_agent::options::ReloadReport;
 use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
 use bias_policy::audit::{Ending, Record, Unjudged};
 use bias_policy::swap::{Move, Swap};
@@ -25,6 +26,10 @@ pub fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
                 serde_json::to_value(opted_in(&question))
             } else if question.contains("\"swaps\"") {
                 serde_json::to_value(swapped(at as u64, question.contains(&format!("\"from\":\"{at}\""))))
+            } else if question.contains("\"top\"") {
+                serde_json::to_value(Stats { moved: at as u64, ..Stats::default() })
+            } else if question.contains("\"reload\"") {
+                serde_json::to_value(Reply::Done(ReloadReport::default()))
             } else {
                 serde_json::to_value(running())
             };

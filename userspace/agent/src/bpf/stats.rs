@@ -3,6 +3,7 @@
 use scx_stats_derive::{Stats as StatsMacro, stat_doc};
 use serde::{Deserialize, Serialize};
 
+use crate::figures;
 use crate::swaps::SwapSummary;
 use bias_policy::ffi;
 
@@ -64,6 +65,14 @@ impl Stats {
             *now = now.saturating_sub(*earlier);
         }
         now
+    }
+
+    /// Format the statistics as one line: text, or a JSON object with every counter.
+    #[must_use]
+    pub fn shown(&self, json: bool) -> String {
+        // Numbers under fixed keys are always JSON.
+        let object = || figures::json_line(self, "stats").unwrap_or_default();
+        if json { object() } else { self.line() }
     }
 
     /// Format the statistics as one line of text: the run time, and each counter above zero.

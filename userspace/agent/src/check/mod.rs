@@ -110,7 +110,7 @@ impl CheckReport {
             #[serde(flatten)]
             report: &'a CheckReport,
         }
-        figures::json(&Document { version: 1, exit_code: self.exit() as u8, report: self }, "report")
+        figures::json(&Document { version: 1, exit_code: self.exit() as u8, report: self }, "check")
     }
 
     /// Return the first finding that keeps the scheduler from running, as an error.

@@ -146,7 +146,7 @@ impl Daemon<'_, '_, '_> {
         let now = Instant::now();
         if self.printing.due(self.options.stats_interval).is_some_and(|at| now >= at) {
             let stats = self.top();
-            self.printing.print(now, stats);
+            self.printing.print(now, stats, self.options.stats_as_json);
         }
     }
 

@@ -37,9 +37,9 @@ impl<W: Write> Printing<W> {
         interval.filter(|_| !self.closed).map(|interval| self.at + interval)
     }
 
-    /// Print one line.
-    pub(crate) fn print(&mut self, now: Instant, stats: Stats) {
-        let line = stats.since(&self.printed).line();
+    /// Print one line, as text or as JSON.
+    pub(crate) fn print(&mut self, now: Instant, stats: Stats, json: bool) {
+        let line = stats.since(&self.printed).shown(json);
         if let Err(error) = writeln!(self.out, "{line}").and_then(|()| self.out.flush())
             && error.kind() == ErrorKind::BrokenPipe
         {
@@ -61,11 +61,11 @@ mod tests {
         let Ok((reader, writer)) = std::io::pipe() else { return };
         let mut printing = Printing::on(writer);
         let now = Instant::now();
-        printing.print(now, Stats::default());
+        printing.print(now, Stats::default(), false);
         assert_eq!(printing.due(INTERVAL), Some(now + Duration::from_secs(2)));
         assert_eq!(printing.due(None), None);
         drop(reader);
-        printing.print(now, Stats::default());
+        printing.print(now, Stats::default(), true);
         assert_eq!(printing.due(INTERVAL), None);
     }
 
@@ -73,7 +73,7 @@ mod tests {
     fn a_full_disk_costs_a_line() {
         let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else { return };
         let mut printing = Printing::on(full);
-        printing.print(Instant::now(), Stats::default());
+        printing.print(Instant::now(), Stats::default(), false);
         assert!(printing.due(INTERVAL).is_some());
     }
 
@@ -81,10 +81,13 @@ mod tests {
     fn lines_tell_what_came_since_the_last() {
         let mut printing = Printing::on(Vec::new());
         for moved in [3, 5] {
-            printing.print(Instant::now(), Stats { moved, ..Stats::default() });
+            printing.print(Instant::now(), Stats { moved, ..Stats::default() }, false);
         }
+        printing.print(Instant::now(), Stats { moved: 6, ..Stats::default() }, true);
         let first = Stats { moved: 3, ..Stats::default() }.line();
         let second = Stats { moved: 2, ..Stats::default() }.line();
-        assert_eq!(String::from_utf8_lossy(&printing.out), format!("{first}\n{second}\n"));
+        let third = Stats { moved: 1, ..Stats::default() }.shown(true);
+        assert!(third.starts_with("{\"schema\":\"scx_bias.stats/1\",") && third.contains("\"moved\":1,"));
+        assert_eq!(String::from_utf8_lossy(&printing.out), format!("{first}\n{second}\n{third}\n"));
     }
 }

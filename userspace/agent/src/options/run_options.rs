@@ -33,6 +33,8 @@ pub struct RunOptions {
     pub model: Option<CounterModel>,
     /// Interval at which statistics are printed, None for never.
     pub stats_interval: Option<Duration>,
+    /// True if statistics are printed as JSON.
+    pub stats_as_json: bool,
     /// Log level. The code that installed the subscriber applies it.
     pub log_level: Level,
     /// True if libbpf's messages are printed, with the verifier's log.
@@ -78,6 +80,7 @@ impl Default for RunOptions {
             events: Vec::new(),
             model: None,
             stats_interval: None,
+            stats_as_json: false,
             log_level: Level::INFO,
             verbose: false,
             cgroups: Vec::new(),

@@ -252,6 +252,24 @@ impl Setting {
         },
         Self {
             form: Form::Text,
+            value_name: "FORMAT",
+            help: "Print the statistics of --stats and --monitor in this format [default: text]. json is one \
+                   object per line, with all counters of the interval",
+            example: "\"text\"",
+            words: FORMATS,
+            live: true,
+            ..setting(
+                "stats_format",
+                |options| json!(if options.stats_as_json { "json" } else { "text" }),
+                |options, value| {
+                    let word = text(value).ok().filter(|word| FORMATS.contains(&word.as_str()));
+                    options.stats_as_json = word.ok_or_else(|| one_of(FORMATS))? == "json";
+                    Ok(())
+                },
+            )
+        },
+        Self {
+            form: Form::Text,
             value_name: "LEVEL",
             help: "Log messages of this level on standard error [default: that in RUST_LOG, else info]. Each \
                    level includes those before it: errors that end scx_bias, conditions that need attention, \
@@ -265,7 +283,7 @@ impl Setting {
                 |options, value| {
                     let word = text(value).ok().filter(|word| LEVELS.contains(&word.as_str()));
                     let level = word.and_then(|word| word.parse::<Level>().ok());
-                    options.log_level = level.ok_or_else(|| format!("give one of {}", LEVELS.join(", ")))?;
+                    options.log_level = level.ok_or_else(|| one_of(LEVELS))?;
                     Ok(())
                 },
             )
@@ -299,6 +317,11 @@ macro_rules! settings {
 with_knobs!(settings);
 
 const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+const FORMATS: &[&str] = &["text", "json"];
+
+fn one_of(words: &[&str]) -> String {
+    format!("give one of {}", words.join(", "))
+}
 
 /// Return a switch that is off by default and needs a restart.
 const fn setting(

@@ -27,7 +27,7 @@ fn each_setting_sets_itself_only() {
             Form::Number => json!(77),
             Form::Whole => json!(setting.of(&RunOptions::default()).as_u64().unwrap() + 1),
             Form::Text if setting.words.is_empty() => json!("1100,1300"),
-            Form::Text => json!("trace"),
+            Form::Text => json!(setting.words.last().unwrap()),
             Form::List => json!(["external=software/config=1/"]),
         };
         let mut options = RunOptions::default();
