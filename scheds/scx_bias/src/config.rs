@@ -189,8 +189,9 @@ pub fn template(settings: &RunSettings) -> String {
             "Configuration of scx_bias, {USUAL} unless --config names another file. Flags go before it. After a change: `scx_bias reload`."
         ),
     );
-    wrap(&mut text, "Options with a # in front have their defaults, or none.");
+    wrap(&mut text, "Options with a # in front have their defaults, which `profile` decides, or none.");
     let flags = RunSettings::augment_args(Command::new("keys"));
+    let defaults = RunOptions::of(settings.profile());
     for argument in flags.get_arguments().filter(|argument| !argument.is_hide_set()) {
         let key = argument.get_id().as_str();
         text.push('\n');
@@ -198,10 +199,16 @@ pub fn template(settings: &RunSettings) -> String {
         text += &match (settings.0.get(key), Setting::find(key)) {
             // JSON has the notation of TOML for all types that options have.
             (Some(value), _) => format!("{key} = {value}\n"),
+            (None, Some(knob)) if is_knob(knob) => format!("# {key} = {}\n", knob.of(&defaults)),
             (None, option) => format!("# {key} = {}\n", option.map_or("", |option| option.example)),
         };
     }
     text
+}
+
+/// Return true if the option always has a value, which the profile decides.
+fn is_knob(option: &Setting) -> bool {
+    Setting::KNOBS.iter().any(|knob| knob.key == option.key)
 }
 
 /// Append `comment` to `text` as comment lines of at most [`WIDTH`] columns.

@@ -7,8 +7,8 @@ use bias_agent::calibrate::Settings;
 use bias_agent::capacity::TableSource;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
-use bias_agent::options::RunOptions;
 use bias_agent::options::setting::{self, Setting};
+use bias_agent::options::{Profile, RunOptions};
 use bias_agent::pmu;
 use bias_policy::classes::SplitRule;
 use serde_json::{Value, json};
@@ -95,6 +95,11 @@ impl RunSettings {
     /// Check values that may contradict each other.
     fn check_together(&self) -> Result<(), Wrong> {
         let options = self.options()?;
+        if options.limit_bias && options.partial {
+            let failure =
+                Failure::usage("limit_bias schedules everything and partial does not: leave one of them out");
+            return Err(Wrong { keys: vec!["limit_bias", "partial"], failure });
+        }
         if options.limit_bias && options.cgroups.is_empty() {
             let failure = Failure::usage(
                 "limit_bias needs cgroups to limit bias to, and there are none: name one with --cgroup, or leave limit_bias out to place all tasks by bias",
@@ -114,7 +119,7 @@ impl RunSettings {
     /// # Errors
     /// Usage failure for the first value that is not valid.
     pub fn options(&self) -> Result<RunOptions, Wrong> {
-        let mut options = RunOptions::default();
+        let mut options = RunOptions::of(self.profile());
         for (key, value) in &self.0 {
             let set = |option: &Setting| option.set(&mut options, value);
             Setting::find(key)
@@ -122,6 +127,12 @@ impl RunSettings {
                 .map_err(|why| Wrong { keys: vec![*key], failure: Failure::usage(why) })?;
         }
         Ok(options)
+    }
+
+    /// Return the profile, which decides the defaults. One that does not exist is refused later.
+    pub fn profile(&self) -> Profile {
+        let word = self.0.get("profile").and_then(Value::as_str);
+        word.and_then(Profile::named).unwrap_or_default()
     }
 }
 
@@ -227,6 +238,32 @@ mod tests {
         let refused = resolve("limit_bias = true", &[]).unwrap_err().message;
         assert!(refused.contains("configuration file") && refused.contains("--cgroup"), "{refused}");
         assert!(resolve("limit_bias = true", &["--limit-bias=false"]).is_ok());
+    }
+
+    #[test]
+    fn a_profile_changes_defaults_only() {
+        let slices = |config: &str, flags: &[&str]| {
+            let knobs = resolve(config, flags).unwrap().options().unwrap().knobs;
+            (knobs.slice_us, knobs.slice_min_us)
+        };
+        assert_eq!(slices("", &["--profile", "gaming"]), (4000, 500));
+        assert_eq!(slices("profile = 'server'\nslice_us = 9000", &[]), (9000, 3000));
+        assert_eq!(slices("slice_us = 9000", &["--profile=lowlatency", "--slice-min-us=400"]), (9000, 400));
+        // A contradiction of a value with its profile is found, too.
+        assert!(resolve("slice_us = 1000", &["--profile=server"]).is_err());
+        assert!(resolve("profile = 'turbo'", &[]).unwrap_err().message.contains("give one of auto, gaming"));
+        assert!(!resolve("profile = 'powersave'", &[]).unwrap().options().unwrap().swaps.enabled);
+    }
+
+    #[test]
+    fn what_is_scheduled_is_decided_by_cgroups_and_partial() {
+        let everything =
+            |flags: &[&str]| resolve("", flags).unwrap().options().unwrap().schedules_everything();
+        assert!(everything(&[]) && everything(&["--cgroup=/a", "--limit-bias"]));
+        assert!(!everything(&["--partial"]) && !everything(&["--cgroup=/a"]));
+        assert!(!everything(&["--cgroup=/a", "--partial"]));
+        let both = resolve("limit_bias = true\ncgroups = ['/a']", &["--partial"]).unwrap_err().message;
+        assert!(both.contains(", line 1: ") && both.contains("leave one of them out"), "{both}");
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub enum Command {
     /// costs of CPUs, tasks by bias. A textfile collector takes the output
     #[command(after_help = help::exit_codes())]
     Metrics(MetricsArgs),
-    /// Opt cgroups in to a running scx_bias that was started with --cgroup, or remove them
+    /// Opt cgroups in to a running scx_bias that was started with --cgroup or --partial, or
+    /// remove them
     #[command(after_help = help::exit_codes(), after_long_help = help::long(help::CGROUP))]
     Cgroup(CgroupArgs),
     /// Make the running scx_bias read its configuration again, and show which options changed and

@@ -37,6 +37,7 @@ pub fn text(report: &StatusReport, tasks: &Result<TaskSummary, Failure>, ejectio
     let mut out = Page::default();
     let scope = match report.scope {
         Scope::WholeSystem => "the whole system",
+        Scope::Cgroups(ref cgroups) if cgroups.cgroups.is_empty() => "tasks that ask for SCHED_EXT",
         Scope::Cgroups(_) => "opted-in cgroups",
         Scope::BiasInCgroups(_) => "the whole system, with bias in opted-in cgroups only",
     };

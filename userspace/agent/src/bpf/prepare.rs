@@ -35,7 +35,7 @@ pub(super) fn all(
     }
     describe_machine(open, options, table, nr_cpus)?;
     prepare_counting(open, counting, nr_cpus)?;
-    prepare_cgroups(open, options)
+    prepare_scope(open, options)
 }
 
 /// Write every knob in the kernel side's unit.
@@ -71,9 +71,9 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
 /// kernel accepts no more.
 const PARTIAL_TIMEOUT_MS: u32 = 30_000;
 
-/// Set the scope: only opted-in cgroups, the whole system, or the whole system with bias limited to
+/// Set the scope: only SCHED_EXT tasks, the whole system, or the whole system with bias limited to
 /// some cgroups. Leave out the programs and maps that the scope does not need.
-fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
+fn prepare_scope(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
     let (partial, limited) = (!options.schedules_everything(), options.limits_bias());
     let events = partial && cgroup_events::require().is_ok();
     for program in [&mut open.progs.bias_optin_move, &mut open.progs.bias_optin_fork] {
@@ -86,6 +86,7 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
     (ro.partial, ro.limited) = (partial, limited);
     ro.agent_tgid = std::process::id();
     let ops = open.struct_ops.bias_ops_mut();
+    ops.exit_dump_len = options.exit_dump_len;
     // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
     // from the scheduler unless the flag is set.
     ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
@@ -100,7 +101,7 @@ fn prepare_cgroups(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<(
     let flag = *scx_utils::compat::SCX_OPS_SWITCH_PARTIAL;
     if flag == 0 {
         return Err(Failure::kernel(
-            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup, or with --limit-bias",
+            "this kernel's sched_ext schedules the whole system or nothing; start scx_bias without --cgroup and --partial, or with --limit-bias",
         )
         .into());
     }

@@ -247,6 +247,7 @@ pub(crate) fn describe(options: &RunOptions, table: &CapacityTable) -> String {
         _ => format!("{fast} fast and {slow} slow CPUs"),
     };
     let scope = match (options.schedules_everything(), options.limits_bias()) {
+        (false, _) if options.partial => ", for SCHED_EXT tasks",
         (false, _) => ", for opted-in cgroups",
         (true, true) => ", with bias in opted-in cgroups only",
         (true, false) => "",

@@ -79,7 +79,7 @@ pub fn run(
     config: &Config<'_>,
 ) -> Result<ExitReport> {
     refuse_if_active()?;
-    let mut optin = opt_in(if options.schedules_everything() { &[] } else { &options.cgroups })?;
+    let mut optin = opt_in(&options)?;
     if matches!(scx_utils::compat::struct_has_field("task_group", "cfs_bandwidth"), Ok(false)) {
         warn!("cpu.max does not hold: scx_bias enforces it on kernels with CONFIG_CFS_BANDWIDTH=y");
     }
@@ -96,17 +96,19 @@ pub fn run(
     }
 }
 
-/// Restore the policies that a killed scx_bias has changed, and opt these cgroups in. Return None
-/// if there are no cgroups, which means that the whole system is scheduled.
-fn opt_in(cgroups: &[PathBuf]) -> Result<Option<OptIn<Linux>>, Failure> {
+/// Restore the policies that a killed scx_bias has changed, and opt the cgroups in. Return None if
+/// the whole system is scheduled.
+fn opt_in(options: &RunOptions) -> Result<Option<OptIn<Linux>>, Failure> {
     let directory = Path::new(journal::DIRECTORY);
-    if cgroups.is_empty() && !Store::exists(directory).unwrap_or(false) {
+    let everything = options.schedules_everything();
+    if everything && !Store::exists(directory).unwrap_or(false) {
         return Ok(None);
     }
+    let cgroups = if everything { &[][..] } else { &options.cgroups };
     let system = Linux::new(PathBuf::from("/"));
     let store = Store::open(directory, &system.boot())?;
     let mut optin = OptIn::start(system, store, cgroups)?;
-    if cgroups.is_empty() {
+    if everything {
         optin.finish();
         return Ok(None);
     }

@@ -20,7 +20,7 @@ use crate::options::RunOptions;
 pub(crate) enum CgroupScope<'a> {
     /// There are none: the whole system is scheduled alike.
     Nothing,
-    /// Only the threads of these cgroups are scheduled.
+    /// Only the threads of these cgroups, and others that ask for SCHED_EXT, are scheduled.
     Scheduled(PartialSwitch<'a>),
     /// The whole system is scheduled, but only threads of these cgroups have a bias.
     Biased(BiasFilter),
@@ -85,7 +85,7 @@ impl<'a> CgroupScope<'a> {
     ) -> Result<CgroupsReport, Failure> {
         match self {
             Self::Nothing => Err(Failure::usage(
-                "this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH to limit it",
+                "this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH or --partial to limit it",
             )),
             Self::Scheduled(follow) => follow.answer(request),
             Self::Biased(limit) => limit.answer(request, attached),

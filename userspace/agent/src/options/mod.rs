@@ -1,9 +1,11 @@
 //! Options of a run: their definitions, their values, and what a reload changes.
 
 pub mod knobs;
+pub mod profile;
 pub mod reload;
 mod run_options;
 pub mod setting;
 
+pub use profile::Profile;
 pub use reload::{Config, ReloadReport};
 pub use run_options::RunOptions;

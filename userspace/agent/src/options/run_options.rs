@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::Level;
 
 use super::knobs::Knobs;
+use super::profile::Profile;
 use crate::counter_model::CounterModel;
 use crate::pmu::{self, Override};
 use crate::swaps::SwapOptions;
@@ -13,6 +14,8 @@ use crate::swaps::SwapOptions;
 /// Options of a run that the user can choose.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
+    /// Kind of use, which decides the defaults of other options.
+    pub profile: Profile,
     /// Numeric options.
     pub knobs: Knobs,
     /// Fixed thresholds of the predicted speedup [permille], low and high. None adapts them to the
@@ -39,8 +42,12 @@ pub struct RunOptions {
     pub log_level: Level,
     /// True if libbpf's messages are printed, with the verifier's log.
     pub verbose: bool,
+    /// Length of the kernel's dump after an error [bytes].
+    pub exit_dump_len: u32,
     /// Cgroups whose threads are scheduled. If there are none, the whole system is scheduled.
     pub cgroups: Vec<PathBuf>,
+    /// True if only tasks that ask for SCHED_EXT are scheduled, even without cgroups.
+    pub partial: bool,
     /// True if the whole system is scheduled all the same, and only bias is limited to these
     /// cgroups.
     pub limit_bias: bool,
@@ -49,6 +56,34 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// Return the options of a run with this profile and nothing else.
+    #[must_use]
+    pub fn of(profile: Profile) -> Self {
+        let mut options = Self { profile, ..Self::default() };
+        let knobs = &mut options.knobs;
+        match profile {
+            Profile::Auto => {}
+            Profile::Gaming => {
+                (knobs.slice_us, knobs.slice_min_us) = (4_000, 500);
+                knobs.rotate_gap_us = 80_000;
+            }
+            Profile::LowLatency => {
+                (knobs.slice_us, knobs.slice_min_us) = (2_000, 300);
+                knobs.steal_lag_us = 20_000;
+            }
+            Profile::PowerSave => {
+                knobs.slice_us = 20_000;
+                knobs.sample_every = 16;
+                knobs.gain_permille = 200;
+                options.swaps.enabled = false;
+            }
+            Profile::Server => {
+                (knobs.slice_us, knobs.slice_min_us) = (20_000, 3_000);
+            }
+        }
+        options
+    }
+
     /// Return the options with which the counters are opened.
     #[must_use]
     pub fn counting(&self) -> pmu::Options {
@@ -58,7 +93,7 @@ impl RunOptions {
     /// Return true if the whole system is scheduled.
     #[must_use]
     pub fn schedules_everything(&self) -> bool {
-        self.cgroups.is_empty() || self.limit_bias
+        !self.partial && (self.cgroups.is_empty() || self.limit_bias)
     }
 
     /// Return true if the whole system is scheduled and bias is limited to some cgroups.
@@ -71,6 +106,7 @@ impl RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
+            profile: Profile::Auto,
             knobs: Knobs::default(),
             thresholds_permille: None,
             bias: true,
@@ -84,6 +120,8 @@ impl Default for RunOptions {
             log_level: Level::INFO,
             verbose: false,
             cgroups: Vec::new(),
+            exit_dump_len: 32_768,
+            partial: false,
             limit_bias: false,
             capacity_file: None,
         }

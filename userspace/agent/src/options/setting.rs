@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tracing::Level;
 
 use super::knobs::with_knobs;
+use super::profile::Profile;
 use super::run_options::RunOptions;
 use crate::pmu::Override;
 
@@ -72,6 +73,8 @@ pub struct Setting {
 const STATS_S: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
 /// Valid intervals of the agent's snapshots [ms].
 const SWAP_MS: std::ops::RangeInclusive<u64> = 20..=10_000;
+/// Valid lengths of the kernel's dump [bytes].
+const DUMP_BYTES: std::ops::RangeInclusive<u64> = 1024..=16_777_216;
 /// Valid thresholds [permille].
 const THRESHOLDS: std::ops::RangeInclusive<u32> = 1000..=64_000;
 
@@ -112,6 +115,25 @@ impl Setting {
     /// Settings other than knobs.
     pub const PLAIN: &[Self] = &[
         Self {
+            form: Form::Text,
+            value_name: "PROFILE",
+            help: "Use the defaults for a kind of use [default: auto]. gaming and lowlatency: shorter slices. \
+                   server: longer slices. powersave: less work of the scheduler itself. Options that are given \
+                   take precedence over the profile",
+            example: "\"auto\"",
+            words: Profile::WORDS,
+            live: true,
+            ..setting(
+                "profile",
+                |options| json!(options.profile.word()),
+                |options, value| {
+                    let profile = text(value).ok().and_then(|word| Profile::named(&word));
+                    options.profile = profile.ok_or_else(|| one_of(Profile::WORDS))?;
+                    Ok(())
+                },
+            )
+        },
+        Self {
             flag: "cgroup",
             form: Form::List,
             value_name: "PATH",
@@ -127,6 +149,16 @@ impl Setting {
                     options.cgroups = texts(value)?.into_iter().map(PathBuf::from).collect();
                     Ok(())
                 },
+            )
+        },
+        Self {
+            help: "Schedule only tasks that ask for the policy SCHED_EXT, such as those of `chrt --ext 0 PROGRAM`, \
+                   and threads of opted-in cgroups. All other tasks stay on the default scheduler, which goes \
+                   first",
+            ..setting(
+                "partial",
+                |options| json!(options.partial),
+                |options, value| switch(value).map(|on| options.partial = on),
             )
         },
         Self {
@@ -265,6 +297,21 @@ impl Setting {
                     let word = text(value).ok().filter(|word| FORMATS.contains(&word.as_str()));
                     options.stats_as_json = word.ok_or_else(|| one_of(FORMATS))? == "json";
                     Ok(())
+                },
+            )
+        },
+        Self {
+            form: Form::Whole,
+            value_name: "BYTES",
+            help: "Length of the dump of tasks and queues that the kernel makes when it ends the scheduler with \
+                   an error [1024 to 16777216; default 32768]. Longer keeps the dump of a large machine whole",
+            example: "32768",
+            ..setting(
+                "exit_dump_len",
+                |options| json!(options.exit_dump_len),
+                |options, value| {
+                    // The range fits.
+                    whole(value, "BYTES", DUMP_BYTES).map(|bytes| options.exit_dump_len = bytes as u32)
                 },
             )
         },

@@ -62,3 +62,32 @@ fn keys_and_earlier_keys_find_one_option() {
     keys.dedup();
     assert_eq!(keys.len(), count);
 }
+
+#[test]
+fn each_profile_has_one_word_and_valid_options() {
+    for word in Profile::WORDS {
+        let profile = Profile::named(word).unwrap();
+        assert_eq!(profile.word(), *word);
+        let options = RunOptions::of(profile);
+        assert_eq!(options.knobs.check(), Ok(()));
+        for setting in Setting::all() {
+            // A value beyond the range of its option would be refused here.
+            setting.set(&mut RunOptions::default(), &setting.of(&options)).unwrap();
+        }
+    }
+    assert_eq!(Profile::named("turbo"), None);
+}
+
+#[test]
+fn the_guide_lists_what_each_profile_changes() {
+    let guide = include_str!("../../../../docs/guides/configuration.md");
+    for word in Profile::WORDS {
+        let row = guide.lines().find(|line| line.starts_with(&format!("| `{word}` |"))).unwrap();
+        let (options, usual) = (RunOptions::of(Profile::named(word).unwrap()), RunOptions::default());
+        for setting in Setting::all().filter(|setting| setting.key != "profile") {
+            let (value, usual) = (setting.of(&options), setting.of(&usual));
+            let entry = format!("`{} = {value}`", setting.key);
+            assert_eq!(row.contains(&entry), value != usual, "{entry} in {row}");
+        }
+    }
+}
