@@ -8,6 +8,7 @@ mod cli;
 mod config;
 mod explain;
 mod help;
+mod manual;
 mod output;
 mod run;
 mod settings;
@@ -65,16 +66,13 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             clap_complete::generate(shell, &mut Cli::command(), "scx_bias", &mut text);
             print(&String::from_utf8_lossy(&text))
         }
-        Some(Command::Man { to: Some(directory) }) => {
-            clap_mangen::generate_to(Cli::command(), &directory)
+        Some(Command::Man { to: Some(directory), .. }) => {
+            manual::every_command(&directory)
                 .with_context(|| format!("cannot write man pages to {}", directory.display()))?;
             Ok(Exit::Clean)
         }
-        Some(Command::Man { to: None }) => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
-            print(&String::from_utf8_lossy(&text))
-        }
+        Some(Command::Man { toml: true, .. }) => print(&manual::configuration()),
+        Some(Command::Man { .. }) => print(&manual::program()?),
     }
 }
 

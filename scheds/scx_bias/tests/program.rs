@@ -242,6 +242,7 @@ fn every_command_has_a_man_page() {
         let text = std::fs::read_to_string(directory.path().join(page)).unwrap();
         assert!(text.contains(".SH SYNOPSIS"), "{page}: {text}");
     }
+    assert!(printed(&["man", "--toml"]).contains(".TH scx_bias.toml 5"));
     assert!(refused(&["man", "--to", "/nonexistent/man"], 1).contains("/nonexistent/man"));
 }
 

@@ -91,8 +91,12 @@ pub enum Command {
         /// Shell to complete for
         shell: Shell,
     },
-    /// Print the man page, or write a page for every command
+    /// Print the man page, or that of the configuration file, or write a page for every command
     Man {
+        /// Print scx_bias.toml(5), the page of the configuration file
+        #[arg(long, conflicts_with = "to")]
+        toml: bool,
+
         /// Directory for the pages: scx_bias.1, scx_bias-check.1 and so on
         #[arg(long, value_name = "DIRECTORY")]
         to: Option<PathBuf>,
