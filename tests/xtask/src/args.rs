@@ -46,6 +46,27 @@ pub enum Command {
     Machines,
     /// Check formats, lints, prose and licences.
     Lint,
+    /// Build a .deb and an .rpm of this tree, and print their paths.
+    ///
+    /// The packages have all files of `meson install`, and depend on the libraries of this system.
+    /// DEBFULLNAME and DEBEMAIL name the maintainer.
+    Package(PackageArgs),
+}
+
+/// Options of `cargo xtask package`.
+#[derive(ClapArgs)]
+pub struct PackageArgs {
+    /// Kinds of package, by default both.
+    pub kinds: Vec<PackageKind>,
+}
+
+/// Kinds of package.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum PackageKind {
+    /// For Debian and its descendants; needs dpkg-dev.
+    Deb,
+    /// For Fedora, openSUSE and others; needs rpmbuild.
+    Rpm,
 }
 
 /// Options of `cargo xtask vm`.

@@ -1,8 +1,10 @@
-//! The README commands: demo, test, vm.
+//! The commands of the README and of developers: demo, test, vm, lint, package.
 
 mod args;
 mod demo_vm;
 mod lint;
+mod package;
+mod packagers_build;
 mod prose;
 mod test;
 mod vm;
@@ -27,6 +29,7 @@ fn main() {
         args::Command::Kernel(args) => kernel(&args.names, consent),
         args::Command::Machines => machines(),
         args::Command::Lint => lint::run(),
+        args::Command::Package(args) => package::run(&args.kinds),
     };
     exit(code.unwrap_or_else(|error| {
         // Ctrl-C also ends the programs of a step, and the step then reports a failure of them.

@@ -7,10 +7,11 @@ use bias_vm::build::{self, cargo, target_directory, workspace};
 use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent};
-use bias_vm::steps::{Step, run_logged};
+use bias_vm::steps::Step;
 use bias_vm::tools;
 
 use crate::args::TestArgs;
+use crate::packagers_build::PackagersBuild;
 
 /// Filter of the tests that boot the VM: the integration tests of `bias_vm`. The configuration of
 /// nextest has the same filter.
@@ -94,54 +95,13 @@ fn must(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Files that the packagers' build installs below its prefix.
-const INSTALLED: [&str; 10] = [
-    "bin/scx_bias",
-    "bin/bias-bench",
-    "bin/bias-bench-sim",
-    "lib/systemd/system/scx_bias.service",
-    "share/man/man1/scx_bias.1",
-    "share/bash-completion/completions/scx_bias.bash",
-    "share/zsh/site-functions/_scx_bias",
-    "share/fish/vendor_completions.d/scx_bias.fish",
-    "share/doc/scx_bias/scx_bias.toml",
-    "share/licenses/scx_bias/LICENSE",
-];
-
 /// Check that the packagers' build configures and defines tests and, with `install`, that it
 /// compiles and installs its files.
 fn meson(install: bool) -> Result<()> {
     let mut step = Step::new("checking meson.build");
-    let directory = target_directory().join("meson");
-    let log = target_directory().join("meson.log");
-    let mut setup = Command::new("meson");
-    run_logged(&mut step, setup.args(["setup", "--wipe"]).arg(&directory).current_dir(workspace()), &log)
-        .or_else(|_| {
-            // The first run has no directory to wipe.
-            let mut setup = Command::new("meson");
-            run_logged(&mut step, setup.arg("setup").arg(&directory).current_dir(workspace()), &log)
-        })
-        .context("meson.build does not configure")?;
-    let mut introspect = Command::new("meson");
-    let tests =
-        introspect.args(["introspect", "--tests"]).arg(&directory).output().context("cannot run meson")?;
-    let tests: Vec<serde_json::Value> =
-        serde_json::from_slice(&tests.stdout).context("meson's list of tests is not JSON")?;
-    if tests.is_empty() {
-        bail!("meson.build defines no test");
-    }
+    let build = PackagersBuild::configure(&mut step, "meson", &[])?;
     if install {
-        let root = target_directory().join("meson-root");
-        let mut compile = Command::new("meson");
-        compile.args(["compile", "-C"]).arg(&directory).env("CARGO_TARGET_DIR", target_directory());
-        run_logged(&mut step, &mut compile, &log).context("meson.build does not compile")?;
-        let mut into = Command::new("meson");
-        into.args(["install", "--no-rebuild", "--destdir"]).arg(&root).arg("-C").arg(&directory);
-        run_logged(&mut step, &mut into, &log).context("meson.build does not install")?;
-        let missing = INSTALLED.iter().find(|file| !root.join("usr/local").join(file).is_file());
-        if let Some(file) = missing {
-            bail!("`meson install` does not install {file}");
-        }
+        build.install(&mut step, &target_directory().join("meson-root"), "usr/local")?;
     }
     step.done("");
     Ok(())

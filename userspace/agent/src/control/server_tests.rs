@@ -32,7 +32,11 @@ impl Instance for FakeInstance {
     }
 
     fn status(&mut self) -> StatusReport {
-        StatusReport { version: "0.1.0".into(), statistics: self.top(), ..StatusReport::default() }
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            statistics: self.top(),
+            ..StatusReport::default()
+        }
     }
 
     fn swaps(&mut self, from: Option<u64>) -> SwapsReport {

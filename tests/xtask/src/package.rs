@@ -1,0 +1,244 @@
+//! `cargo xtask package`: a .deb and an .rpm with the files of `meson install`.
+//!
+//! # Approach
+//!
+//! The packagers' build installs to a directory below cargo's, and the tools of the distribution
+//! make packages of it. `packaging/` has what they need to know. The packages depend on the
+//! libraries of the system that builds them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use bias_vm::build::{target_directory, workspace};
+use bias_vm::exit::{KERNEL_OR_PERMISSION, coded};
+use bias_vm::programs::find_program;
+use bias_vm::steps::Step;
+
+use crate::args::PackageKind;
+use crate::packagers_build::PackagersBuild;
+
+/// Version of this tree.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Prefix of the packages.
+const PREFIX: &str = "usr";
+/// Programs below the prefix, which are stripped and searched for libraries.
+const PROGRAMS: [&str; 3] = ["bin/scx_bias", "bin/bias-bench", "bin/bias-bench-sim"];
+
+/// Build the packages, by default both, and print their paths.
+pub fn run(kinds: &[PackageKind]) -> Result<i32> {
+    let kinds = if kinds.is_empty() { &[PackageKind::Deb, PackageKind::Rpm][..] } else { kinds };
+    for kind in kinds {
+        let tools: &[&str] = match kind {
+            PackageKind::Deb => &["meson", "strip", "dpkg-deb", "dpkg-shlibdeps", "gzip"],
+            PackageKind::Rpm => &["meson", "strip", "rpmbuild", "gzip"],
+        };
+        if let Some(tool) = tools.iter().find(|tool| find_program(tool).is_none()) {
+            return Err(coded(
+                KERNEL_OR_PERMISSION,
+                format!(
+                    "there is no {tool}; install meson, binutils, and dpkg-dev for a .deb or rpm-build (Debian: rpm) for an .rpm"
+                ),
+            ));
+        }
+        let package = match kind {
+            PackageKind::Deb => deb()?,
+            PackageKind::Rpm => rpm()?,
+        };
+        println!("{}", package.display());
+    }
+    Ok(0)
+}
+
+/// Install the stripped programs and compressed man pages to `name` below the packages' directory.
+fn stage(step: &mut Step, name: &str, options: &[&str]) -> Result<PathBuf> {
+    let root = packages().join(name);
+    let options = [&["--prefix=/usr", "--buildtype=plain"], options].concat();
+    let build = PackagersBuild::configure(step, &format!("meson-{name}"), &options)?;
+    build.install(step, &root, PREFIX)?;
+    let usr = root.join(PREFIX);
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-unneeded").args(PROGRAMS.map(|program| usr.join(program))).args(libraries(&usr)?);
+    must(&mut strip)?;
+    for section in ["man1", "man5"] {
+        must(Command::new("gzip").args(["-9", "-n", "-r"]).arg(usr.join("share/man").join(section)))?;
+    }
+    Ok(root)
+}
+
+/// Return the shared libraries below `usr`.
+fn libraries(usr: &Path) -> Result<Vec<PathBuf>> {
+    let files = files(usr)?.into_iter().map(|file| usr.join(file));
+    Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "so")).collect())
+}
+
+fn deb() -> Result<PathBuf> {
+    let mut step = Step::new("building the .deb");
+    let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
+    // dpkg names the directory of libraries, as Debian's own packages have it.
+    let triplet = output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
+    let root = stage(&mut step, "deb", &[&format!("--libdir=lib/{triplet}")])?;
+    let (usr, templates) = (root.join(PREFIX), workspace().join("packaging/debian"));
+    // Debian names a package's documents by the package, and has the text of the licence.
+    fs::remove_dir_all(usr.join("share/licenses"))?;
+    let doc = usr.join("share/doc/scx-bias");
+    fs::rename(usr.join("share/doc/scx_bias"), &doc).context("the documents are not where they belong")?;
+    fs::rename(doc.join("CHANGELOG.md"), doc.join("changelog"))?;
+    must(Command::new("gzip").args(["-9", "-n"]).arg(doc.join("changelog")))?;
+    fs::copy(templates.join("copyright"), doc.join("copyright"))?;
+    let control = root.join("DEBIAN");
+    fs::create_dir(&control)?;
+    for script in ["postinst", "prerm", "postrm"] {
+        fs::copy(templates.join(script), control.join(script))?;
+        fs::set_permissions(control.join(script), fs::Permissions::from_mode(0o755))?;
+    }
+    fs::write(control.join("triggers"), "activate-noawait ldconfig\n")?;
+    let text = fs::read_to_string(templates.join("control"))?
+        .replace("@VERSION@", VERSION)
+        .replace("@ARCHITECTURE@", &architecture)
+        .replace("@MAINTAINER@", &maintainer()?)
+        .replace("@KIB@", &(size(&usr)? / 1024).to_string())
+        .replace("@DEPENDS@", &shared_libraries(&usr)?);
+    fs::write(control.join("control"), text)?;
+    let package = packages().join(format!("scx-bias_{VERSION}-1_{architecture}.deb"));
+    must(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(&package))?;
+    step.done("");
+    Ok(package)
+}
+
+/// Return the name and address of the package's maintainer, as Debian's tools find them.
+fn maintainer() -> Result<String> {
+    let of = |variable: &str, key: &str| match std::env::var(variable) {
+        Ok(value) if !value.is_empty() => Ok(value),
+        _ => output(Command::new("git").args(["config", key]).current_dir(workspace())),
+    };
+    let name = of("DEBFULLNAME", "user.name").context("set DEBFULLNAME to the maintainer's name")?;
+    let address = of("DEBEMAIL", "user.email").context("set DEBEMAIL to the maintainer's address")?;
+    Ok(format!("{name} <{address}>"))
+}
+
+/// Return the packages that hold the programs' libraries, as a list of dependencies.
+fn shared_libraries(usr: &Path) -> Result<String> {
+    // The tool reads the control file of a source package.
+    let source = packages().join("shlibdeps");
+    fs::create_dir_all(source.join("debian"))?;
+    fs::write(source.join("debian/control"), "Source: scx-bias\n\nPackage: scx-bias\nArchitecture: any\n")?;
+    let mut tool = Command::new("dpkg-shlibdeps");
+    tool.arg("-O").args(PROGRAMS.map(|program| usr.join(program))).args(libraries(usr)?);
+    let text = output(tool.current_dir(&source))?;
+    let depends = text.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
+    Ok(depends.context("dpkg-shlibdeps names no library")?.to_owned())
+}
+
+fn rpm() -> Result<PathBuf> {
+    let mut step = Step::new("building the .rpm");
+    let root = stage(&mut step, "rpm", &["--libdir=lib64"])?;
+    let list = packages().join("rpm.files");
+    let paths = files(&root)?.into_iter().map(|file| format!("/{}\n", file.display()));
+    fs::write(&list, paths.collect::<String>())?;
+    let top = packages().join("rpmbuild");
+    let mut build = Command::new("rpmbuild");
+    build.arg("-bb").arg("--quiet").arg(workspace().join("packaging/rpm/scx-bias.spec"));
+    for (name, value) in [
+        ("_topdir", top.display().to_string()),
+        ("version_of_tree", VERSION.to_owned()),
+        ("staged", root.display().to_string()),
+        ("file_list", list.display().to_string()),
+    ] {
+        build.arg("--define").arg(format!("{name} {value}"));
+    }
+    must(&mut build)?;
+    let built = files(&top.join("RPMS"))?;
+    let built = built.iter().find(|file| file.to_string_lossy().contains(VERSION));
+    let built = top.join("RPMS").join(built.context("rpmbuild has written no package")?);
+    let package = packages().join(built.file_name().unwrap_or_default());
+    fs::copy(&built, &package).context("cannot copy the package")?;
+    step.done("");
+    Ok(package)
+}
+
+/// Directory of packages.
+fn packages() -> PathBuf {
+    target_directory().join("package")
+}
+
+/// Return the files below `root`, relative to it, in order.
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut directories = vec![PathBuf::new()];
+    while let Some(directory) = directories.pop() {
+        let path = root.join(&directory);
+        let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let name = directory.join(entry.file_name());
+            if entry.file_type()?.is_dir() { directories.push(name) } else { found.push(name) }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Return the size of all files below `root` [bytes].
+fn size(root: &Path) -> Result<u64> {
+    files(root)?.iter().map(|file| Ok(root.join(file).symlink_metadata()?.len())).sum()
+}
+
+fn must(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+/// Run a command, and return what it prints, without the end of the last line.
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
+    if !output.status.success() {
+        bail!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_names_agree_in_all_packages() {
+        let text = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
+        assert!(text("packaging/arch/PKGBUILD").contains(&format!("\npkgver={VERSION}\n")));
+        assert!(text("meson.build").contains(&format!("version: '{VERSION}'")));
+        assert!(text("CHANGELOG.md").contains(&format!("\n## {VERSION} - ")));
+        for path in ["packaging/arch/PKGBUILD", "packaging/debian/control", "packaging/rpm/scx-bias.spec"] {
+            let summary = "CPU scheduler for machines with cores of unequal speed";
+            assert!(text(path).contains("scx-bias") && text(path).contains(summary), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_services_of_every_package_are_those_that_are_installed() {
+        let units = crate::packagers_build::INSTALLED.iter().filter_map(|file| {
+            let (_, unit) = file.split_once("systemd/system/")?;
+            Some(unit)
+        });
+        for unit in units {
+            for path in ["debian/postinst", "debian/prerm", "rpm/scx-bias.spec"] {
+                let text = fs::read_to_string(workspace().join("packaging").join(path)).unwrap();
+                assert!(text.contains(unit), "{path} does not know {unit}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_are_found_in_all_directories() {
+        let directory = std::env::temp_dir().join(format!("xtask-files-{}", std::process::id()));
+        fs::create_dir_all(directory.join("a/b")).unwrap();
+        fs::write(directory.join("a/b/c"), "12").unwrap();
+        fs::write(directory.join("d"), "345").unwrap();
+        assert_eq!(files(&directory).unwrap(), [PathBuf::from("a/b/c"), PathBuf::from("d")]);
+        assert_eq!(size(&directory).unwrap(), 5);
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
