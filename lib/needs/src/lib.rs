@@ -132,7 +132,8 @@ fn runs(program: &OsStr) -> bool {
 
 /// Return true if the C compiler finds this header. Return true without a compiler as well, because
 /// Rust reports that itself.
-fn has_header(header: &str) -> bool {
+#[must_use]
+pub fn has_header(header: &str) -> bool {
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let flags = env::var("CFLAGS").unwrap_or_default();
     let mut command = Command::new(compiler);
@@ -147,7 +148,8 @@ fn has_header(header: &str) -> bool {
 }
 
 /// Return true if there is a libclang where clang-sys searches for one.
-fn has_libclang() -> bool {
+#[must_use]
+pub fn has_libclang() -> bool {
     if let Some(path) = env::var_os("LIBCLANG_PATH").map(PathBuf::from) {
         return path.is_file() || holds_libclang(&path, 0);
     }

@@ -1,13 +1,15 @@
 //! The packages that the project needs from the distribution: their reasons and their installation.
 //!
 //! # Approach
-//! One table lists them. On Debian 12, [`ensure`] lists missing packages with their reasons. Unless
-//! the user refuses, it installs them with a private apt configuration ([`crate::apt`]). On other
-//! distributions it lists the packages and ends with code 3: a clear list is better than an
-//! untested installation.
+//! One table lists them, each with a test of its function, which holds on every distribution. On
+//! Debian 12, [`ensure`] lists missing packages with their reasons. Unless the user refuses, it
+//! installs them with a private apt configuration ([`crate::apt`]). On other distributions it lists
+//! the packages and ends with code 3: a clear list is better than an untested installation. The
+//! container of `packaging/Containerfile` is a Debian 12.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
@@ -15,41 +17,87 @@ use crate::apt::{Apt, Suites, supported};
 use crate::exit::{KERNEL_OR_PERMISSION, coded};
 use crate::programs::find_program;
 
-/// The packages: name in Debian 12, a file that proves the presence under any package name (a
-/// program or an absolute path), and the reason why the project needs it.
-const PACKAGES: &[(&str, &str, &str)] = &[
-    (
-        "qemu-system-x86",
-        "qemu-system-x86_64",
-        "runs the virtual machine (10.0 to 11.1, for its plugin interface)",
-    ),
-    (
+// As a dependency, its build script would refuse to build this crate where clang is missing.
+#[allow(dead_code)]
+#[path = "../../../lib/needs/src/lib.rs"]
+mod needs;
+
+/// Test of a package's function.
+#[derive(Clone, Copy)]
+enum Proof {
+    /// A program in the search path.
+    Program(&'static str),
+    /// A header that the C compiler finds.
+    Header(&'static str),
+    /// Modules that Python imports.
+    Python(&'static str),
+    /// A clang that compiles for BPF, under any name.
+    BpfCompiler,
+    /// A libclang where bindgen searches for one.
+    Libclang,
+    /// A QEMU that supports the plugin.
+    Qemu,
+}
+use Proof::{BpfCompiler, Header, Libclang, Program, Python};
+
+/// What a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Builds, and tests that need no VM.
+    Host,
+    /// Also the VM, its kernels and the lints.
+    All,
+}
+
+/// A package.
+struct Package {
+    /// Name in Debian 12.
+    name: &'static str,
+    proof: Proof,
+    /// Purposes that need it.
+    purpose: Purpose,
+    /// The reason why the project needs it.
+    why: &'static str,
+}
+
+const fn host(name: &'static str, proof: Proof, why: &'static str) -> Package {
+    Package { name, proof, purpose: Purpose::Host, why }
+}
+
+const fn all(name: &'static str, proof: Proof, why: &'static str) -> Package {
+    Package { name, proof, purpose: Purpose::All, why }
+}
+
+/// The packages.
+const PACKAGES: &[Package] = &[
+    all(QEMU, Proof::Qemu, "runs the virtual machine (10.0 to 11.1, for its plugin interface)"),
+    all(
         "python3-venv",
-        "/usr/lib/python3.11/ensurepip",
+        Python("ensurepip, venv"),
         "holds virtme-ng, which boots kernels on the host's files",
     ),
-    ("file", "file", "virtme-ng reads a kernel's version with it"),
-    ("busybox-static", "busybox", "first program of kernels that need an initial RAM disk"),
-    ("kmod", "depmod", "kernel modules"),
-    ("iproute2", "ip", "virtme-ng brings up the guest's loopback with it"),
-    ("gcc", "gcc", "builds the guest's kernel and module"),
-    ("make", "make", "builds the guest's kernel and module"),
-    ("flex", "flex", "the kernel's build"),
-    ("bison", "bison", "the kernel's build"),
-    ("bc", "bc", "the kernel's build"),
-    ("dwarves", "pahole", "writes the kernel's type information (BTF)"),
-    ("libssl-dev", "/usr/include/openssl/ssl.h", "the kernel's build"),
-    ("libelf-dev", "/usr/include/libelf.h", "the kernel's build, and loading BPF programs"),
-    ("zlib1g-dev", "/usr/include/zlib.h", "loading BPF programs"),
-    ("pkg-config", "pkg-config", "the build of libbpf"),
-    ("xz-utils", "xz", "unpacks kernel sources and modules"),
-    ("libcap-ng-dev", "/usr/include/cap-ng.h", "the build of virtiofsd"),
-    ("libseccomp-dev", "/usr/include/seccomp.h", "the build of virtiofsd"),
-    ("clang-19", "clang-19", "compiles the scheduler for BPF"),
-    ("libclang1-19", "/usr/lib/llvm-19/lib/libclang-19.so.1", "reads the C headers for Rust"),
-    ("stress-ng", "stress-ng", "load in the stress scenarios"),
-    ("meson", "meson", "the packagers' build, tested like everything else"),
-    ("shellcheck", "shellcheck", "checks the scripts of the scenarios"),
+    all("file", Program("file"), "virtme-ng reads a kernel's version with it"),
+    all("busybox-static", Program("busybox"), "first program of kernels that need an initial RAM disk"),
+    all("kmod", Program("depmod"), "kernel modules"),
+    all("iproute2", Program("ip"), "virtme-ng brings up the guest's loopback with it"),
+    host("gcc", Program("gcc"), "builds libbpf, the guest's kernel and module"),
+    host("make", Program("make"), "builds libbpf, the guest's kernel and module"),
+    all("flex", Program("flex"), "the kernel's build"),
+    all("bison", Program("bison"), "the kernel's build"),
+    all("bc", Program("bc"), "the kernel's build"),
+    all("dwarves", Program("pahole"), "writes the kernel's type information (BTF)"),
+    all("libssl-dev", Header("openssl/ssl.h"), "the kernel's build"),
+    host("libelf-dev", Header("libelf.h"), "the kernel's build, and loading BPF programs"),
+    host("zlib1g-dev", Header("zlib.h"), "loading BPF programs"),
+    host("pkg-config", Program("pkg-config"), "the build of libbpf"),
+    all("xz-utils", Program("xz"), "unpacks kernel sources and modules"),
+    all("libcap-ng-dev", Header("cap-ng.h"), "the build of virtiofsd"),
+    all("libseccomp-dev", Header("seccomp.h"), "the build of virtiofsd"),
+    host("clang-19", BpfCompiler, "compiles the scheduler for BPF"),
+    host("libclang1-19", Libclang, "reads the C headers for Rust"),
+    all("stress-ng", Program("stress-ng"), "load in the stress scenarios"),
+    host("meson", Program("meson"), "the packagers' build, tested like everything else"),
+    all("shellcheck", Program("shellcheck"), "checks the scripts of the scenarios"),
 ];
 /// The package that is new enough only in bookworm-backports, and the parts that apt takes from
 /// there only on request.
@@ -75,32 +123,47 @@ impl Consent {
     }
 }
 
-fn is_present((name, shows, _): &(&str, &str, &str)) -> bool {
-    let there =
-        if shows.starts_with('/') { Path::new(shows).exists() } else { find_program(shows).is_some() };
-    there && (*name != QEMU || crate::qemu::version().and_then(crate::qemu::plugin_api).is_some())
+impl Proof {
+    fn holds(self) -> bool {
+        match self {
+            Program(name) => find_program(name).is_some(),
+            Header(name) => needs::has_header(name),
+            Python(modules) => {
+                let mut python = Command::new("python3");
+                python.args(["-c", &format!("import {modules}")]).stderr(Stdio::null());
+                python.status().is_ok_and(|status| status.success())
+            }
+            BpfCompiler => {
+                let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lib/needs");
+                needs::compiler(&here).is_ok()
+            }
+            Libclang => needs::has_libclang(),
+            Self::Qemu => crate::qemu::version().and_then(crate::qemu::plugin_api).is_some(),
+        }
+    }
 }
 
-/// Install the missing packages.
+/// Install the missing packages that `purpose` needs.
 ///
 /// # Errors
 /// Code 3 if a package is missing and must not or cannot be installed. The message names the
 /// packages.
-pub fn ensure(consent: Consent) -> Result<()> {
-    let missing: Vec<_> = PACKAGES.iter().filter(|package| !is_present(package)).collect();
+pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
+    let needed = PACKAGES.iter().filter(|package| purpose == Purpose::All || package.purpose == purpose);
+    let missing: Vec<&Package> = needed.filter(|package| !package.proof.holds()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     eprintln!("xtask: this machine lacks:");
-    for (name, _, why) in &missing {
-        eprintln!("  {name:<18} {why}");
+    for package in &missing {
+        eprintln!("  {:<18} {}", package.name, package.why);
     }
-    let missing: Vec<_> = missing.iter().map(|(name, ..)| *name).collect();
+    let missing: Vec<_> = missing.iter().map(|package| package.name).collect();
     let names = missing.join(" ");
     let refuse = |message: String| Err(coded(KERNEL_OR_PERMISSION, message));
     if !supported() {
         return refuse(format!(
-            "installing is only automatic on Debian 12 (amd64); install what provides these, then try again: {names}"
+            "installing is only automatic on Debian 12 (amd64); install what provides these ({names}), or use the container of packaging/Containerfile"
         ));
     }
     if consent == Consent::Ask && !ask("Install these Debian packages now?")? {
@@ -134,6 +197,28 @@ fn ask(question: &str) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_tested_under_any_name_and_path() {
+        assert!(Program("sh").holds() && !Program("no-such-program").holds());
+        assert!(Header("stdio.h").holds() && !Header("no/such/header.h").holds());
+        // Without Python there is nothing to import.
+        assert_eq!(Python("sys").holds(), find_program("python3").is_some());
+        assert!(!Python("no_such_module").holds());
+        for Package { proof, name, .. } in PACKAGES {
+            if let Program(path) | Header(path) = proof {
+                assert!(!path.starts_with('/'), "{name}: the path holds on one distribution only");
+            }
+        }
+    }
+
+    #[test]
+    fn the_build_needs_neither_the_vm_nor_lints() {
+        let host = PACKAGES.iter().filter(|package| package.purpose == Purpose::Host);
+        let host: Vec<_> = host.map(|package| package.name).collect();
+        assert!(host.contains(&"clang-19") && host.contains(&"libelf-dev"), "{host:?}");
+        assert!(!host.contains(&QEMU) && !host.contains(&"flex") && !host.contains(&"shellcheck"));
+    }
 
     #[test]
     fn qemus_parts_come_from_the_same_suite() {

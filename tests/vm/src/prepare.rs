@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 
 use crate::build::{self, Emulator};
 use crate::kernels::{self, Kernel};
-use crate::packages::{self, Consent};
+use crate::packages::{self, Consent, Purpose};
 use crate::qemu::{self, Qemu};
 use crate::tools;
 
@@ -65,7 +65,7 @@ pub fn vm(
     out: Option<PathBuf>,
 ) -> Result<Vm> {
     kernels::check(kernel)?;
-    packages::ensure(consent)?;
+    packages::ensure(Purpose::All, consent)?;
     let kernel = kernels::ensure(kernel)?;
     Ok(Vm {
         python: tools::virtme_python()?,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use bias_vm::Machine;
 use bias_vm::build::target_directory;
 use bias_vm::guest::quote;
-use bias_vm::packages::Consent;
+use bias_vm::packages::{Consent, Purpose};
 use bias_vm::prepare;
 
 use crate::args::DemoArgs;
@@ -24,7 +24,7 @@ const HOST_MIPS: [u64; 2] = [60, 100];
 
 /// Set up, build, boot and compare. Return the exit code.
 pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
-    bias_vm::packages::ensure(consent)?;
+    bias_vm::packages::ensure(Purpose::All, consent)?;
     test::programs()?;
     let mut vm = prepare::vm(&args.kernel, args.machine.clone(), true, consent, None)?;
     vm.timeout = TIME_LIMIT;

@@ -13,7 +13,7 @@ use std::process::exit;
 
 use anyhow::Result;
 use bias_vm::kernels::{self, Headers, Origin, Table};
-use bias_vm::packages::{self, Consent};
+use bias_vm::packages::{self, Consent, Purpose};
 use bias_vm::tools;
 use clap::Parser as _;
 
@@ -58,7 +58,7 @@ fn refuse(error: &clap::Error) -> ! {
 }
 
 fn set_up(consent: Consent) -> Result<i32> {
-    packages::ensure(consent)?;
+    packages::ensure(Purpose::All, consent)?;
     bias_vm::qemu::find()?;
     tools::virtme_python()?;
     tools::virtiofsd_directory()?;
@@ -88,7 +88,7 @@ fn kernel(names: &[String], consent: Consent) -> Result<i32> {
         return Ok(0);
     }
     names.iter().try_for_each(|name| kernels::check(name))?;
-    packages::ensure(consent)?;
+    packages::ensure(Purpose::All, consent)?;
     let all: Vec<_> = table.kernels.iter().map(|entry| entry.name.clone()).collect();
     for name in if names.is_empty() { &all } else { names } {
         let kernel = kernels::ensure(name)?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use bias_vm::build::{self, cargo, target_directory, workspace};
 use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
-use bias_vm::packages::{self, Consent};
+use bias_vm::packages::{self, Consent, Purpose};
 use bias_vm::steps::Step;
 use bias_vm::tools;
 
@@ -23,7 +23,7 @@ const NEXTEST_FAILED: i32 = 100;
 
 /// Set up, build and test. Return the exit code.
 pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
-    packages::ensure(consent)?;
+    packages::ensure(if args.no_vm { Purpose::Host } else { Purpose::All }, consent)?;
     let nextest = tools::nextest()?;
     let nextest = || {
         let mut command = cargo_subcommand(&nextest);
