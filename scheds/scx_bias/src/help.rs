@@ -160,6 +160,19 @@ Examples:
   scx_bias exec --class slow -- backup.sh
   taskset -pc $(scx_bias exec -n 2 --dry-run --json | jq -r .list) PID";
 
+/// Explains the file of `trace`.
+pub const TRACE: &str = "\
+The file has the JSON trace format: open it in ui.perfetto.dev, which keeps it
+on your machine, or in another viewer of that format.
+  Tracks       One for each CPU, fast ones first. A slice is the time that a
+               task ran in a tenth of a second. It has the pid, the bias, the
+               gain and the CPI stack.
+  Events       A task runs on another CPU than a tenth of a second before. The
+               name has the reason, as in scx_bias top.
+  Counters     The average gain, and the number of tasks that ran.
+Within a tenth of a second the order of slices is not that of the tasks, and a
+task's whole time is on its last CPU. scxtop and perf record each switch.";
+
 /// Explains the effects of `cgroup`.
 pub const CGROUP: &str = "\
 Each prints the opted-in cgroups as they are then. Real-time threads keep their
@@ -204,7 +217,7 @@ mod tests {
     #[test]
     fn the_tables_fit_the_width() {
         let (statistics, reload) = (statistics(), reload());
-        for text in [STATUS, TOP, EXEC, CGROUP, &reload, SWAPS, &statistics] {
+        for text in [STATUS, TOP, TRACE, EXEC, CGROUP, &reload, SWAPS, &statistics] {
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         }
     }

@@ -55,6 +55,11 @@ fn dispatch(cli: Cli) -> Result<Exit> {
             explain::swaps(args.socket.as_deref(), args.follow, args.json)?;
             Ok(Exit::Clean)
         }
+        Some(Command::Trace(args)) => {
+            let length = settings::interval("seconds", args.seconds)?;
+            explain::trace(args.socket.as_deref(), &args.perfetto, length)?;
+            Ok(Exit::Clean)
+        }
         Some(Command::Metrics(args)) => metrics(&args),
         Some(Command::Cgroup(args)) => cgroup(args),
         Some(Command::Reload(args)) => print(&explain::reload(args.socket.as_deref(), args.json)?),

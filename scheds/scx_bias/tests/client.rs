@@ -166,6 +166,27 @@ fn the_running_instance_is_asked() {
 }
 
 #[test]
+fn a_trace_that_cannot_be_written_or_ends_early_is_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = |name: &str, file: &Path, asked: usize, code: i32| {
+        let path = directory.path().join(name);
+        let server = instance(&path, asked);
+        let text = printed(&["trace", "--perfetto", file.to_str().unwrap(), "--seconds", "0.3"], &path, code);
+        server.join().unwrap();
+        text
+    };
+    let text = to("nowhere", Path::new("/nonexistent/file"), 1, 1);
+    assert!(text.contains("/nonexistent/file") && text.contains("give --perfetto another file"), "{text}");
+    assert_eq!(text.lines().count(), 1);
+    assert!(to("full", Path::new("/dev/full"), 99, 1).contains("No space left"));
+    // The instance ends after the first interval, which is in the file.
+    let file = directory.path().join("file");
+    assert!(to("ends", &file, 3, 3).contains("scx_bias is not running"));
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 3, "{trace}");
+}
+
+#[test]
 fn reload_tells_what_changed_and_what_was_refused() {
     let directory = tempfile::tempdir().unwrap();
     let change = |key: &str| Change { key: key.into(), from: "1".into(), to: "2".into() };

@@ -260,6 +260,7 @@ fn without_a_running_instance_there_is_one_line() {
         &["reload"],
         &["swaps"],
         &["metrics"],
+        &["trace", "--perfetto", "/nonexistent/file"],
         &["cgroup", "list"],
         &["cgroup", "add", "/a"],
     ] {
@@ -268,6 +269,7 @@ fn without_a_running_instance_there_is_one_line() {
     }
     assert!(refused(&["top", "--interval", "0"], 2).contains("from 0.1 to 86400"));
     scx_bias(&["top", "--count", "0"]).assert().code(2);
+    scx_bias(&["trace"]).assert().code(2);
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn every_command_prints_the_published_keys() {
         first(&["cgroup", "restore", "--json"], &[]),
         ask(2, &["status", "--json"]),
         ask(9, &["top", "-i", "0.1", "-n", "1", "--json"]),
+        ask(5, &["trace", "--perfetto", "-", "--seconds", "0.1"]),
         ask(1, &["swaps", "--json"]),
         ask(2, &["swaps", "--follow", "--json"]),
         ask(1, &["cgroup", "list", "--json"]),

@@ -55,6 +55,22 @@ pub struct TopArgs {
     pub socket: Option<PathBuf>,
 }
 
+/// Options of `trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Write the trace to this file, or to standard output for -
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: PathBuf,
+
+    /// Length of the recording [0.1 to 86400]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub seconds: f64,
+
+    /// Connect to this socket
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub socket: Option<PathBuf>,
+}
+
 /// Options of `swaps`.
 #[derive(Debug, Args)]
 pub struct SwapsArgs {

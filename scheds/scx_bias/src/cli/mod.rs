@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-pub use ask::{AskArgs, CgroupArgs, MetricsArgs, SwapsArgs, TopArgs};
+pub use ask::{AskArgs, CgroupArgs, MetricsArgs, SwapsArgs, TopArgs, TraceArgs};
 pub use exec::ExecArgs;
 #[cfg(test)]
 pub use exec::{ClassName, RankName};
@@ -70,6 +70,10 @@ pub enum Command {
     /// Show the swaps of the agent, each with its predicted and its measured gain
     #[command(after_help = help::exit_codes(), after_long_help = help::long(help::SWAPS))]
     Swaps(SwapsArgs),
+    /// Record the placement of tasks for Perfetto: a track for each CPU, with bias and gain of each
+    /// task and the reasons of migrations
+    #[command(after_help = help::exit_codes(), after_long_help = help::long(help::TRACE))]
+    Trace(TraceArgs),
     /// Print the state of the running scx_bias in the OpenMetrics format, for Prometheus: totals,
     /// costs of CPUs, tasks by bias. A textfile collector takes the output
     #[command(after_help = help::exit_codes())]

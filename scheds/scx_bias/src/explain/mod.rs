@@ -30,6 +30,7 @@ mod swaps;
 #[cfg(test)]
 mod tests;
 mod top_table;
+mod trace;
 pub mod words;
 
 use std::path::Path;
@@ -48,6 +49,7 @@ pub use monitor::monitor;
 use shares::{BiasCounts, TaskSummary};
 pub use status::{json as status_json, text as status_text};
 pub use swaps::swaps;
+pub use trace::trace;
 
 /// Return the status of the instance on the usual socket, or on `socket`, as text or JSON.
 ///
