@@ -23,7 +23,7 @@ use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use clap::{CommandFactory, Parser};
 use cli::{CalibrateArgs, CgroupArgs, Cli, Command, ExecArgs, MetricsArgs, TableArgs, TopArgs};
-use output::{complain, log, print};
+use output::{complain, complain_of_end, log, print};
 use std::process::ExitCode;
 use tracing::Level;
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             let (exit, message) = describe(&error);
-            complain(&message);
+            complain_of_end(&message);
             exit.into()
         }
     }

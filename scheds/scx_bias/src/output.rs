@@ -2,9 +2,16 @@
 
 use anyhow::Result;
 use bias_agent::failure::Exit;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
-use tracing::Level;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Full, Writer};
+use tracing_subscriber::fmt::{FmtContext, format};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Print `text`. A closed pipe is no error.
 ///
@@ -17,9 +24,65 @@ pub fn print(text: &str) -> Result<Exit> {
     }
 }
 
-/// Print an error or a warning on standard error. Failures of that output are ignored.
+/// Print a warning or a note on standard error. Failures of that output are ignored.
 pub fn complain(message: &str) {
-    let _ = writeln!(std::io::stderr(), "scx_bias: {message}");
+    report(Level::WARN, message);
+}
+
+/// Print the error that ends the program, as [`complain`] does.
+pub fn complain_of_end(message: &str) {
+    report(Level::ERROR, message);
+}
+
+fn report(level: Level, message: &str) {
+    let priority = if feeds_journal() { priority(level) } else { "" };
+    let _ = writeln!(std::io::stderr(), "{priority}scx_bias: {message}");
+}
+
+/// Return true if standard error is the journal.
+fn feeds_journal() -> bool {
+    let stream = std::env::var_os("JOURNAL_STREAM");
+    let error = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    stream.zip(error.ok()).is_some_and(|(stream, error)| is_stream(&error, &stream))
+}
+
+/// Return true if `stream` names the file: systemd sets the device and the inode of its journal.
+fn is_stream(file: &File, stream: &OsStr) -> bool {
+    file.metadata().is_ok_and(|data| *stream == *format!("{}:{}", data.dev(), data.ino()))
+}
+
+/// Return the prefix that gives a line of the journal this priority, see sd-daemon(3).
+const fn priority(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        _ => "<7>",
+    }
+}
+
+/// Lines of the log, with their priorities if they go to the journal.
+struct Lines {
+    with_priority: bool,
+    format: Format<Full, ()>,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        if self.with_priority {
+            writer.write_str(priority(*event.metadata().level()))?;
+        }
+        self.format.format_event(context, writer, event)
+    }
 }
 
 /// Return the warning about an option that has another name than before.
@@ -47,11 +110,13 @@ pub fn log(level: Level) -> SetLevel {
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && allows_colour())
-        .with_target(false)
-        .without_time()
         // Otherwise the subscriber reports a failed write on standard error, which also fails: it
         // panics.
         .log_internal_errors(false)
+        .event_format(Lines {
+            with_priority: feeds_journal(),
+            format: format().with_target(false).without_time(),
+        })
         .with_env_filter(filter(level))
         .with_filter_reloading();
     let handle = subscriber.reload_handle();
@@ -60,4 +125,21 @@ pub fn log(level: Level) -> SetLevel {
         // This fails only if the subscriber is gone.
         let _ = handle.reload(filter(level));
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_known_by_device_and_inode() {
+        let file = tempfile::tempfile().unwrap();
+        let data = file.metadata().unwrap();
+        let name = format!("{}:{}", data.dev(), data.ino());
+        assert!(is_stream(&file, OsStr::new(&name)));
+        assert!(!is_stream(&file, OsStr::new("1:2")) && !is_stream(&file, OsStr::new("")));
+        let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+        assert_eq!(levels.map(priority), ["<3>", "<4>", "<6>", "<7>", "<7>"]);
+    }
 }

@@ -15,6 +15,31 @@ fn code(args: &[&str]) -> Option<i32> {
     command.args(args).stdin(Stdio::null()).stdout(closed()).stderr(closed()).status().unwrap().code()
 }
 
+/// Lines on the journal's own file get priorities, and only there.
+#[test]
+fn lines_for_the_journal_have_priorities() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let file = std::fs::File::create(&path).unwrap();
+    let data = file.metadata().unwrap();
+    let said = |stream: String, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+        command.args(args).env("JOURNAL_STREAM", stream).stdin(Stdio::null());
+        command.stderr(file.try_clone().unwrap()).status().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.lines().last().unwrap().to_owned()
+    };
+    let journal = || format!("{}:{}", data.dev(), data.ino());
+    let refused = ["status", "--socket", "/nonexistent"];
+    assert!(said(journal(), &refused).starts_with("<3>scx_bias: scx_bias is not running"));
+    assert!(said("1:1".to_owned(), &refused).starts_with("scx_bias: scx_bias is not running"));
+    let table = directory.path().join("table");
+    let quick = ["calibrate", "--rounds", "1", "--visit-ms", "5", "--external-kib", "64", "--output"];
+    let line = said(journal(), &[&quick[..], &[table.to_str().unwrap()]].concat());
+    assert!(line.starts_with("<6>") || line.starts_with("<4>"), "{line}");
+}
+
 #[test]
 fn an_error_keeps_its_exit_code() {
     assert_eq!(code(&["table", "--capacity-file", "/nonexistent"]), Some(2));
