@@ -122,6 +122,9 @@ fn opted_in(kernel: &str, crowd: usize) {
         ("ended", &[], 0),
         ("again", &["/in"], 5),
         ("restored", &[], 0),
+        ("partial", &[], 0),
+        ("partial_added", &["/in"], 5),
+        ("partial_ended", &[], 0),
     ] {
         expect_policies(&results, &mut expect, name, inside, least);
     }
@@ -164,6 +167,8 @@ fn opted_in(kernel: &str, crowd: usize) {
     expect.holds("once", results.text("nothing") == "0\n");
     let leftover = results.text("leftover");
     expect.holds(&format!("nothing is left to be restored: {leftover:?}"), !leftover.contains("opted-in"));
+    let partial = results.text("partial.status");
+    expect.holds("a partial start schedules nothing", partial.contains("for tasks that ask for SCHED_EXT"));
     let complaints = results.text("complaints");
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
     expect_budget(&results, &mut expect);

@@ -86,6 +86,14 @@ wait_state disabled
 $BIAS cgroup restore >$OUT/restore; echo $? >>$OUT/restore
 look restored
 $BIAS cgroup restore >$OUT/nothing; echo $? >>$OUT/nothing
+
+# Nothing at first, then a cgroup.
+load --partial --exit-dump-len 65536
+look partial
+$BIAS status >$OUT/partial.status
+$BIAS cgroup add $cg/in >/dev/null; look partial_added
+kill -INT $bias; wait $bias
+look partial_ended
 cat /sys/kernel/sched_ext/state >$OUT/state
 ls -A /run/scx_bias >$OUT/leftover
 complaints 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall'

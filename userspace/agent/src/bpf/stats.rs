@@ -17,7 +17,7 @@ macro_rules! stats {
         #[stat_doc]
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, StatsMacro)]
         #[serde(default)]
-        #[stat(top)]
+        #[stat(top, _om_prefix = "scx_bias_")]
         pub struct Stats {
             $(#[stat(desc = $text)] pub $name: u64,)+
             $(#[stat(desc = $own_text)] pub $own: u64,)+
@@ -96,6 +96,8 @@ mod tests {
     #[test]
     fn every_statistic_is_named_described_and_in_each_output() {
         let meta = serde_json::to_value(<Stats as scx_stats::Meta>::meta()).unwrap();
+        // Exporters of scx put it before each name.
+        assert_eq!(meta["user"]["_om_prefix"], "scx_bias_", "{meta}");
         for (at, (name, text)) in Stats::ALL.iter().enumerate() {
             assert!(text.len() > 10, "{name} has no text");
             assert_eq!(meta["fields"][name]["desc"], *text, "{meta}");
