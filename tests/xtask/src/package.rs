@@ -59,9 +59,13 @@ fn stage(step: &mut Step, name: &str, options: &[&str]) -> Result<PathBuf> {
     let build = PackagersBuild::configure(step, &format!("meson-{name}"), &options)?;
     build.install(step, &root, PREFIX)?;
     let usr = root.join(PREFIX);
+    let libraries = libraries(&usr)?;
     let mut strip = Command::new("strip");
-    strip.arg("--strip-unneeded").args(PROGRAMS.map(|program| usr.join(program))).args(libraries(&usr)?);
+    strip.arg("--strip-unneeded").args(PROGRAMS.map(|program| usr.join(program))).args(&libraries);
     must(&mut strip)?;
+    for library in libraries {
+        fs::set_permissions(library, fs::Permissions::from_mode(0o644))?;
+    }
     for section in ["man1", "man5"] {
         must(Command::new("gzip").args(["-9", "-n", "-r"]).arg(usr.join("share/man").join(section)))?;
     }
@@ -86,7 +90,10 @@ fn deb() -> Result<PathBuf> {
     let doc = usr.join("share/doc/scx-bias");
     fs::rename(usr.join("share/doc/scx_bias"), &doc).context("the documents are not where they belong")?;
     fs::rename(doc.join("CHANGELOG.md"), doc.join("changelog"))?;
-    must(Command::new("gzip").args(["-9", "-n"]).arg(doc.join("changelog")))?;
+    fs::write(doc.join("changelog.Debian"), debian_changelog()?)?;
+    for name in ["changelog", "changelog.Debian"] {
+        must(Command::new("gzip").args(["-9", "-n"]).arg(doc.join(name)))?;
+    }
     fs::copy(templates.join("copyright"), doc.join("copyright"))?;
     let control = root.join("DEBIAN");
     fs::create_dir(&control)?;
@@ -106,6 +113,18 @@ fn deb() -> Result<PathBuf> {
     must(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(&package))?;
     step.done("");
     Ok(package)
+}
+
+/// Return the packaging's own changelog. Its date is that of the last commit, so that equal trees
+/// make equal packages.
+fn debian_changelog() -> Result<String> {
+    let date = output(Command::new("git").args(["log", "-1", "--format=%aD"]).current_dir(workspace()));
+    // Outside git there is only today.
+    let date = date.or_else(|_| output(Command::new("date").arg("-R")))?;
+    let by = maintainer()?;
+    Ok(format!(
+        "scx-bias ({VERSION}-1) unstable; urgency=medium\n\n  * Version {VERSION}.\n\n -- {by}  {date}\n"
+    ))
 }
 
 /// Return the name and address of the package's maintainer, as Debian's tools find them.

@@ -1,0 +1,7 @@
+//! Names the library of C programs, so that they find it by this name and not by the path that they
+//! were linked with.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libbias_mark.so");
+}

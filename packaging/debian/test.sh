@@ -1,0 +1,52 @@
+#!/bin/sh
+# test.sh PACKAGE [SUITE [MIRROR]]: install, upgrade, remove and purge the .deb in a clean root of
+# Debian, by default of trixie. Needs root and mmdebstrap. Prints "passed" if all is right.
+set -eu
+
+package=$(realpath "$1")
+suite=${2:-trixie}
+mirror=${3:-}
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+fail() { echo "test.sh: $*" >&2; exit 1; }
+inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive chroot "$root/d" "$@"; }
+files() { (cd "$root/d" && find . -xdev \( -path ./proc -o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./etc/ld.so.cache -o -path ./tmp \) -prune -o -print) | sort; }
+
+# shellcheck disable=SC2086
+mmdebstrap --quiet --variant=minbase --mode=root --include=init-system-helpers,libelf1,zlib1g,libgcc-s1 "$suite" "$root/d" $mirror >/dev/null
+files >"$root/before"
+cp "$package" "$root/d/tmp/scx-bias.deb"
+
+inside dpkg -i /tmp/scx-bias.deb >/dev/null || fail "it does not install"
+inside scx_bias --version | grep -q '^scx_bias ' || fail "the program does not run"
+inside scx_bias config --no-config >/dev/null || fail "it prints no configuration"
+code=0
+inside scx_bias status >/dev/null 2>&1 || code=$?
+[ "$code" = 3 ] || fail "status without an instance ends with $code"
+for file in lib/systemd/system/scx_bias.service lib/systemd/system/scx_bias-metrics.service \
+	share/man/man1/scx_bias.1.gz share/man/man1/scx_bias-top.1.gz share/man/man5/scx_bias.toml.5.gz \
+	share/bash-completion/completions/scx_bias.bash share/doc/scx-bias/copyright; do
+	# Minimal roots may leave out documents.
+	case $file in share/man/* | share/doc/*) dpkg-deb -c "$package" | grep -q "/usr/$file" ;; *) [ -e "$root/d/usr/$file" ] ;; esac ||
+		fail "/usr/$file is missing"
+done
+[ ! -e "$root/d/etc/systemd/system/multi-user.target.wants/scx_bias.service" ] || fail "the service was enabled"
+
+# What an administrator and the program make.
+mkdir -p "$root/d/etc/systemd/system/multi-user.target.wants" "$root/d/var/lib/scx_bias"
+ln -s /usr/lib/systemd/system/scx_bias.service "$root/d/etc/systemd/system/multi-user.target.wants/"
+echo 'slice_us = 5000' >"$root/d/etc/scx_bias.toml"
+echo '{}' >"$root/d/var/lib/scx_bias/capacity.json"
+
+inside dpkg -i /tmp/scx-bias.deb >/dev/null || fail "it does not upgrade"
+[ -L "$root/d/etc/systemd/system/multi-user.target.wants/scx_bias.service" ] || fail "an upgrade disabled the service"
+inside dpkg -r scx-bias >/dev/null || fail "it is not removed"
+[ -e "$root/d/var/lib/scx_bias/capacity.json" ] || fail "a removal took the table"
+inside dpkg -P scx-bias >/dev/null || fail "it is not purged"
+
+files >"$root/after"
+remains=$(diff "$root/before" "$root/after" | grep '^[<>]' | grep -v '^> ./etc/scx_bias.toml$' |
+	grep -v '^> ./etc/systemd/system/multi-user.target.wants$' || true)
+[ -z "$remains" ] || fail "it leaves or takes: $remains"
+echo "passed on $suite"
