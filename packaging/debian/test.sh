@@ -16,6 +16,7 @@ files() { (cd "$root/d" && find . -xdev \( -path ./proc -o -path ./var/cache -o 
 # shellcheck disable=SC2086
 mmdebstrap --quiet --variant=minbase --mode=root --include=init-system-helpers,libelf1,zlib1g,libgcc-s1 "$suite" "$root/d" $mirror >/dev/null
 files >"$root/before"
+dpkg-deb -c "$package" >"$root/list"
 cp "$package" "$root/d/tmp/scx-bias.deb"
 
 inside dpkg -i /tmp/scx-bias.deb >/dev/null || fail "it does not install"
@@ -28,7 +29,7 @@ for file in lib/systemd/system/scx_bias.service lib/systemd/system/scx_bias-metr
 	share/man/man1/scx_bias.1.gz share/man/man1/scx_bias-top.1.gz share/man/man5/scx_bias.toml.5.gz \
 	share/bash-completion/completions/scx_bias.bash share/doc/scx-bias/copyright; do
 	# Minimal roots may leave out documents.
-	case $file in share/man/* | share/doc/*) dpkg-deb -c "$package" | grep -q "/usr/$file" ;; *) [ -e "$root/d/usr/$file" ] ;; esac ||
+	case $file in share/man/* | share/doc/*) grep -q "/usr/$file\$" "$root/list" ;; *) [ -e "$root/d/usr/$file" ] ;; esac ||
 		fail "/usr/$file is missing"
 done
 [ ! -e "$root/d/etc/systemd/system/multi-user.target.wants/scx_bias.service" ] || fail "the service was enabled"
