@@ -53,3 +53,18 @@ fn the_exporter_is_a_service_of_its_own() {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
     command.args(&words[1..]).arg("--help").assert().code(0);
 }
+
+/// The patch for scx_loader starts the program by flags that it has, with a profile for each mode.
+#[test]
+fn scx_loader_gives_flags_that_exist() {
+    let patch = include_str!("../../../packaging/scx_loader.patch");
+    let modes: Vec<&str> = patch.lines().filter(|line| line.contains("SchedMode::")).collect();
+    assert_eq!(modes.len(), 5);
+    for mode in modes {
+        let words: Vec<&str> = mode.split('"').skip(1).step_by(2).collect();
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+        command.args(["config", "--no-config"]).args(&words).assert().code(0);
+        let name = mode.split("SchedMode::").nth(1).unwrap().split(' ').next().unwrap();
+        assert_eq!(words, ["--profile", &name.to_lowercase()], "{mode}");
+    }
+}
