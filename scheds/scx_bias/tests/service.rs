@@ -57,7 +57,7 @@ fn the_exporter_is_a_service_of_its_own() {
 /// The patch for scx_loader starts the program by flags that it has, with a profile for each mode.
 #[test]
 fn scx_loader_gives_flags_that_exist() {
-    let patch = include_str!("../../../packaging/scx_loader.patch");
+    let patch = include_str!("../../packaging/scx_loader.patch");
     let modes: Vec<&str> = patch.lines().filter(|line| line.contains("SchedMode::")).collect();
     assert_eq!(modes.len(), 5);
     for mode in modes {

@@ -5,7 +5,7 @@
 //! Debian 12, [`ensure`] lists missing packages with their reasons. Unless the user refuses, it
 //! installs them with a private apt configuration ([`crate::apt`]). On other distributions it lists
 //! the packages and ends with code 3: a clear list is better than an untested installation. The
-//! container of `packaging/Containerfile` is a Debian 12.
+//! container of `scheds/packaging/Containerfile` is a Debian 12.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -163,7 +163,7 @@ pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
     let refuse = |message: String| Err(coded(KERNEL_OR_PERMISSION, message));
     if !supported() {
         return refuse(format!(
-            "installing is only automatic on Debian 12 (amd64); install what provides these ({names}), or use the container of packaging/Containerfile"
+            "installing is only automatic on Debian 12 (amd64); install what provides these ({names}), or use the container of scheds/packaging/Containerfile"
         ));
     }
     if consent == Consent::Ask && !ask("Install these Debian packages now?")? {

@@ -3,7 +3,7 @@
 //! # Approach
 //!
 //! The packagers' build installs to a directory below cargo's, and the tools of the distribution
-//! make packages of it. `packaging/` has what they need to know. The packages depend on the
+//! make packages of it. `scheds/packaging/` has what they need to know. The packages depend on the
 //! libraries of the system that builds them.
 
 use std::fs;
@@ -84,7 +84,7 @@ fn deb() -> Result<PathBuf> {
     // dpkg names the directory of libraries, as Debian's own packages have it.
     let triplet = output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
     let root = stage(&mut step, "deb", &[&format!("--libdir=lib/{triplet}")])?;
-    let (usr, templates) = (root.join(PREFIX), workspace().join("packaging/debian"));
+    let (usr, templates) = (root.join(PREFIX), workspace().join("scheds/packaging/debian"));
     // Debian names a package's documents by the package, and has the text of the licence.
     fs::remove_dir_all(usr.join("share/licenses"))?;
     let doc = usr.join("share/doc/scx-bias");
@@ -159,7 +159,7 @@ fn rpm() -> Result<PathBuf> {
     fs::write(&list, paths.collect::<String>())?;
     let top = packages().join("rpmbuild");
     let mut build = Command::new("rpmbuild");
-    build.arg("-bb").arg("--quiet").arg(workspace().join("packaging/rpm/scx-bias.spec"));
+    build.arg("-bb").arg("--quiet").arg(workspace().join("scheds/packaging/rpm/scx-bias.spec"));
     for (name, value) in [
         ("_topdir", top.display().to_string()),
         ("version_of_tree", VERSION.to_owned()),
@@ -227,10 +227,10 @@ mod tests {
     #[test]
     fn versions_and_names_agree_in_all_packages() {
         let text = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
-        assert!(text("packaging/arch/PKGBUILD").contains(&format!("\npkgver={VERSION}\n")));
+        assert!(text("scheds/packaging/arch/PKGBUILD").contains(&format!("\npkgver={VERSION}\n")));
         assert!(text("meson.build").contains(&format!("version: '{VERSION}'")));
         assert!(text("CHANGELOG.md").contains(&format!("\n## {VERSION} - ")));
-        for path in ["packaging/arch/PKGBUILD", "packaging/debian/control", "packaging/rpm/scx-bias.spec"] {
+        for path in ["scheds/packaging/arch/PKGBUILD", "scheds/packaging/debian/control", "scheds/packaging/rpm/scx-bias.spec"] {
             let summary = "CPU scheduler for machines with cores of unequal speed";
             assert!(text(path).contains("scx-bias") && text(path).contains(summary), "{path}");
         }
@@ -244,7 +244,7 @@ mod tests {
         });
         for unit in units {
             for path in ["debian/postinst", "debian/prerm", "rpm/scx-bias.spec"] {
-                let text = fs::read_to_string(workspace().join("packaging").join(path)).unwrap();
+                let text = fs::read_to_string(workspace().join("scheds/packaging").join(path)).unwrap();
                 assert!(text.contains(unit), "{path} does not know {unit}");
             }
         }
