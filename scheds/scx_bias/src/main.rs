@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use bias_agent::capacity::{self, Capacity};
 use bias_agent::check;
 use bias_agent::failure::{Exit, describe};
+use bias_agent::housekeeping;
 use bias_agent::optin;
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
@@ -94,6 +95,7 @@ fn cgroup(args: CgroupArgs) -> Result<Exit> {
         Some(request) => explain::cgroups(args.socket.as_deref(), request, args.json)?,
         None => {
             let _ = log(Level::WARN);
+            housekeeping::restore()?;
             explain::restored(optin::restore()?, args.json)?
         }
     };

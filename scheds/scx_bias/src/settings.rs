@@ -106,6 +106,12 @@ impl RunSettings {
             );
             return Err(Wrong { keys: vec!["limit_bias", "cgroups"], failure });
         }
+        if options.housekeeping.is_some() && options.cgroups.is_empty() {
+            let failure = Failure::usage(
+                "housekeeping says where all threads outside of cgroups run, and there are none: name one with --cgroup, or leave it out",
+            );
+            return Err(Wrong { keys: vec!["housekeeping", "cgroups"], failure });
+        }
         options.knobs.check().map_err(|why| {
             // The cause names each knob that it concerns by its key.
             let words: Vec<&str> = why.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
@@ -264,6 +270,19 @@ mod tests {
         assert!(!everything(&["--cgroup=/a", "--partial"]));
         let both = resolve("limit_bias = true\ncgroups = ['/a']", &["--partial"]).unwrap_err().message;
         assert!(both.contains(", line 1: ") && both.contains("leave one of them out"), "{both}");
+    }
+
+    #[test]
+    fn a_housekeeping_cpu_needs_cgroups() {
+        for (file, flags) in
+            [("housekeeping = 3", &["--cgroup", "/a"][..]), ("cgroups = ['/a']", &["--housekeeping=slow"])]
+        {
+            assert!(resolve(file, flags).unwrap().options().unwrap().housekeeping.is_some(), "{file}");
+        }
+        let refused = resolve("", &["--housekeeping", "slow"]).unwrap_err().message;
+        assert!(refused.contains("--cgroup"), "{refused}");
+        let refused = resolve("cgroups = ['/a']\nhousekeeping = 'big'", &[]).unwrap_err().message;
+        assert!(refused.contains("line 2: housekeeping is \"big\": give slow, fast"), "{refused}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod daemon;
 pub mod ejections;
 pub mod failure;
 pub mod figures;
+pub mod housekeeping;
 mod kernel;
 pub mod loops;
 mod marks;

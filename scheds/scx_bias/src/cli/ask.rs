@@ -118,8 +118,8 @@ pub enum CgroupAction {
     },
     /// Show the opted-in cgroups, each with the count of its threads under scx_bias
     List,
-    /// Restore the policies of threads after scx_bias was killed. No instance needs to run. Prints
-    /// nothing if there is nothing to do
+    /// Restore the policies and affinities of threads after scx_bias was killed. No instance needs
+    /// to run. Prints nothing if there is nothing to do
     Restore,
 }
 

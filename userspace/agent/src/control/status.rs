@@ -55,6 +55,15 @@ pub enum Scope {
     BiasInCgroups(CgroupsReport),
 }
 
+impl Scope {
+    /// Add a note on the cgroups of the run.
+    pub(crate) fn note(&mut self, note: String) {
+        if let Self::Cgroups(report) | Self::BiasInCgroups(report) = self {
+            report.notes.push(note);
+        }
+    }
+}
+
 /// CPUs by class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {

@@ -134,6 +134,11 @@ impl BiasFilter {
         }
     }
 
+    /// Return the selected cgroups that exist.
+    pub(crate) fn cgroups(&self) -> &[Cgroup] {
+        &self.chosen
+    }
+
     /// Return the state of the selected cgroups.
     pub(crate) fn report(&self) -> CgroupsReport {
         let ours = |of| of == policy::EXT || policy::is_switched(of);

@@ -26,6 +26,7 @@ use crate::daemon::sources::{POLL, Sources, Wakeup};
 use crate::daemon::systemd::Manager;
 use crate::ejections;
 use crate::failure::Failure;
+use crate::housekeeping::Housekeeper;
 use crate::marks::{self, MarkEvent};
 use crate::optin::{CgroupRequest, CgroupsReport, journal};
 use crate::options::RunOptions;
@@ -39,6 +40,8 @@ pub(crate) struct Daemon<'a, 'object, 'optin> {
     /// Dropped before `attached`, whose ring buffer it reads.
     pub(crate) chosen: CgroupScope<'optin>,
     pub(crate) attached: Attached<'object>,
+    /// None without a housekeeping CPU.
+    pub(crate) housekeeper: Option<Housekeeper>,
     pub(crate) options: &'a mut RunOptions,
     pub(crate) config: &'a Config<'a>,
     pub(crate) manager: Manager,
@@ -62,13 +65,13 @@ impl Daemon<'_, '_, '_> {
             self.rt_guard.raise();
             let pause = self.swaps.step(monotonic_ns(), &self.attached, &mut self.live);
             let event = sources.wait(self.time_left().min(pause));
-            if event != Wakeup::Quiet || self.options.stats_interval.is_some() || self.chosen.scans_threads()
-            {
+            if event != Wakeup::Quiet || self.options.stats_interval.is_some() || self.scans_threads() {
                 self.rt_guard.lower();
             }
             if event == Wakeup::Signal(Signal::Stop) {
                 self.manager.stopping();
                 self.chosen.finish();
+                self.housekeeper.iter_mut().for_each(Housekeeper::finish);
                 return Ok(self.attached.detach());
             }
             if self.attached.has_ended() {
@@ -103,7 +106,13 @@ impl Daemon<'_, '_, '_> {
         let now = Instant::now();
         let due = self.printing.due(self.options.stats_interval);
         let time_left = due.map_or(self.quiet, |at| at.saturating_duration_since(now).min(self.quiet));
-        time_left.min(self.chosen.time_left())
+        let sweep = self.housekeeper.as_ref().map_or(Duration::MAX, Housekeeper::time_left);
+        time_left.min(self.chosen.time_left()).min(sweep)
+    }
+
+    /// Return true if a step may look at many threads, which can take long.
+    const fn scans_threads(&self) -> bool {
+        self.chosen.scans_threads() || self.housekeeper.is_some()
     }
 
     /// Follow hotplug, CPU speeds and opted-in cgroups, and feed the service manager's watchdog.
@@ -121,8 +130,12 @@ impl Daemon<'_, '_, '_> {
         }
         if *event == Wakeup::CgroupEvent {
             self.chosen.notified();
+            self.housekeeper.iter_mut().for_each(Housekeeper::notified);
         }
         self.chosen.tick(&mut self.attached);
+        if let Some(housekeeper) = &mut self.housekeeper {
+            housekeeper.tick(self.chosen.cgroups());
+        }
     }
 
     /// Let the kernel side read the hints of a program, or forget them.
@@ -197,11 +210,15 @@ impl Instance for Daemon<'_, '_, '_> {
     fn status(&mut self) -> StatusReport {
         let statistics = self.top();
         let (options, attached) = (&*self.options, &self.attached);
+        let mut scope = self.chosen.scope(attached);
+        if let Some(housekeeper) = &self.housekeeper {
+            scope.note(housekeeper.note());
+        }
         let knob = |knob: &Setting| Some((knob.key.to_owned(), knob.of(options).as_u64()?));
         StatusReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: self.started.elapsed().as_secs(),
-            scope: self.chosen.scope(attached),
+            scope,
             machine: Machine::of(self.live.table()),
             recalibration: self.recal.report(&self.live),
             thresholds: Thresholds::of(options.thresholds_permille, attached.band()),

@@ -41,6 +41,7 @@ use crate::capacity::Capacity;
 use crate::control::Server;
 use crate::costs::Live;
 use crate::failure::{Exit, Failure};
+use crate::housekeeping::{self, Housekeeper};
 use crate::marks::MarkServer;
 use crate::optin::OptIn;
 use crate::optin::journal::{self, Store};
@@ -61,8 +62,8 @@ use systemd::Manager;
 /// Load the scheduler with this table and these counters, and block until a signal stops it or
 /// the kernel ends it. A reload of `config`, by request or by SIGHUP, changes `options`.
 ///
-/// First restore the policies that a killed scx_bias has changed. With opted-in cgroups, also
-/// restore at the end the policies that this run has changed.
+/// First restore the policies and affinities that a killed scx_bias has changed. At the end restore
+/// those that this run has changed.
 ///
 /// When the kernel asks for a restart, load the scheduler again, with the counters of the CPUs that
 /// are online then. The kernel asks for one when CPUs change while the scheduler is being loaded.
@@ -79,6 +80,7 @@ pub fn run(
     config: &Config<'_>,
 ) -> Result<ExitReport> {
     refuse_if_active()?;
+    housekeeping::restore()?;
     let mut optin = opt_in(&options)?;
     if matches!(scx_utils::compat::struct_has_field("task_group", "cfs_bandwidth"), Ok(false)) {
         warn!("cpu.max does not hold: scx_bias enforces it on kernels with CONFIG_CFS_BANDWIDTH=y");
@@ -132,6 +134,9 @@ fn run_once(
     }
     let signals = signals.listen()?;
     let scope = CgroupScope::start(optin, options, &mut attached)?;
+    let housekeeper =
+        options.housekeeping.map(|choice| Housekeeper::start(choice, &capacity.table, scope.cgroups()));
+    let housekeeper = housekeeper.transpose()?;
     let live = Live::new(capacity.table.clone());
     let swaps = Swaps::new(&live, attached.counts(), &options.swaps);
     let references = recal::references(&capacity.file);
@@ -154,6 +159,7 @@ fn run_once(
     };
     let running = Daemon {
         chosen: scope,
+        housekeeper,
         attached,
         options,
         config,

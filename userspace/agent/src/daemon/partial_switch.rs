@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use crate::bpf::{Attached, CgroupEvents};
 use crate::failure::Failure;
+use crate::optin::cgroup::Cgroup;
 use crate::optin::system::Linux;
 use crate::optin::{CgroupRequest, CgroupsReport, OptIn};
 
@@ -100,6 +101,11 @@ impl<'a> PartialSwitch<'a> {
         }
         self.scan();
         Ok(self.report())
+    }
+
+    /// Return the opted-in cgroups that exist.
+    pub(crate) fn cgroups(&self) -> &[Cgroup] {
+        self.optin.cgroups()
     }
 
     /// Return the state of the opted-in cgroups.

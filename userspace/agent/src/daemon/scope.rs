@@ -12,6 +12,7 @@ use crate::control::Scope;
 use crate::daemon::bias_filter::BiasFilter;
 use crate::daemon::partial_switch::PartialSwitch;
 use crate::failure::Failure;
+use crate::optin::cgroup::Cgroup;
 use crate::optin::system::Linux;
 use crate::optin::{CgroupRequest, CgroupsReport, OptIn};
 use crate::options::RunOptions;
@@ -126,6 +127,15 @@ impl<'a> CgroupScope<'a> {
                 }
                 Scope::Cgroups(report)
             }
+        }
+    }
+
+    /// Return the cgroups of the run that exist.
+    pub(crate) fn cgroups(&self) -> &[Cgroup] {
+        match self {
+            Self::Nothing => &[],
+            Self::Scheduled(follow) => follow.cgroups(),
+            Self::Biased(limit) => limit.cgroups(),
         }
     }
 

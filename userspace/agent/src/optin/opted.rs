@@ -141,6 +141,12 @@ impl<S: System> OptIn<S> {
         Ok(())
     }
 
+    /// Return the opted-in cgroups that exist.
+    #[must_use]
+    pub fn cgroups(&self) -> &[Cgroup] {
+        &self.inside
+    }
+
     /// Release all cgroups.
     pub fn remove_all(&mut self) {
         self.released.append(&mut self.inside);

@@ -61,7 +61,7 @@ impl<S: System> OptIn<S> {
         if entry.is_none() && policy != policy::EXT && !(listed && policy::is_switched(policy)) {
             return None;
         }
-        let Stat { start, dead, kernel } = self.system.stat(tid)?;
+        let Stat { start, dead, kernel, .. } = self.system.stat(tid)?;
         if dead || kernel {
             return None;
         }

@@ -44,7 +44,7 @@ impl System for SharedSim {
         // policy.
         let sim = self.borrow();
         let thread = sim.threads.get(&tid)?;
-        Some(Stat { start: thread.start, dead: false, kernel: thread.kernel })
+        Some(Stat { start: thread.start, dead: false, kernel: thread.kernel, pinned: false })
     }
 
     fn cgroup_of(&self, tid: Tid) -> Option<String> {

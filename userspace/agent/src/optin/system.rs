@@ -59,6 +59,8 @@ pub struct Stat {
     pub dead: bool,
     /// True for a kernel thread.
     pub kernel: bool,
+    /// True if the kernel lets no other thread change its affinity.
+    pub pinned: bool,
 }
 
 /// Ancestry of a thread.
@@ -113,6 +115,11 @@ impl Linux {
         // Read the thread's own directory: figures in the other one are sums over the process.
         let bytes = fs::read(self.root.join(format!("proc/{tid}/task/{tid}/{file}"))).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Return the name of a thread, None if the thread is gone.
+    pub(crate) fn name(&self, tid: Tid) -> Option<String> {
+        Some(self.text(tid, "comm")?.trim_end().to_owned())
     }
 
     fn tasks(&self, process: &str) -> Vec<Tid> {
@@ -220,6 +227,7 @@ fn get_attr(tid: Tid) -> Option<libc::sched_attr> {
 /// so that fields are counted from its end.
 fn parse_stat(text: &str) -> Option<Stat> {
     const KTHREAD: u64 = 0x0020_0000;
+    const NO_SETAFFINITY: u64 = 0x0400_0000;
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
@@ -227,6 +235,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         start: number(19)?,
         dead: matches!(*fields.first()?, "Z" | "X" | "x"),
         kernel: number(6)? & KTHREAD != 0,
+        pinned: number(6)? & NO_SETAFFINITY != 0,
     })
 }
 
@@ -256,9 +265,9 @@ mod tests {
             format!("7 (a) b\u{fffd}) {state} 1 7 7 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 4242 0")
         };
         made_up(root.path(), 7, "stat", stat("R", "4194560").replace('\u{fffd}', "\n").as_bytes());
-        assert_eq!(system.stat(7), Some(Stat { start: 4242, dead: false, kernel: false }));
-        made_up(root.path(), 7, "stat", stat("Z", "2129984").as_bytes());
-        assert_eq!(system.stat(7), Some(Stat { start: 4242, dead: true, kernel: true }));
+        assert_eq!(system.stat(7), Some(Stat { start: 4242, dead: false, kernel: false, pinned: false }));
+        made_up(root.path(), 7, "stat", stat("Z", "69238848").as_bytes());
+        assert_eq!(system.stat(7), Some(Stat { start: 4242, dead: true, kernel: true, pinned: true }));
         made_up(root.path(), 7, "cgroup", b"2:cpu:/old\n1:name=systemd:/\xff\n0::/a/b c\n");
         assert_eq!(system.cgroup_of(7).as_deref(), Some("/a/b c"));
         made_up(root.path(), 7, "cgroup", b"2:cpu:/old\n");

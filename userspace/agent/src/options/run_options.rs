@@ -8,6 +8,7 @@ use tracing::Level;
 use super::knobs::Knobs;
 use super::profile::Profile;
 use crate::counter_model::CounterModel;
+use crate::housekeeping::HousekeepingCpu;
 use crate::pmu::{self, Override};
 use crate::swaps::SwapOptions;
 
@@ -51,6 +52,8 @@ pub struct RunOptions {
     /// True if the whole system is scheduled all the same, and only bias is limited to these
     /// cgroups.
     pub limit_bias: bool,
+    /// CPU of all threads outside these cgroups, None if they run anywhere.
+    pub housekeeping: Option<HousekeepingCpu>,
     /// File of the table, if the user named one.
     pub capacity_file: Option<PathBuf>,
 }
@@ -123,6 +126,7 @@ impl Default for RunOptions {
             exit_dump_len: 32_768,
             partial: false,
             limit_bias: false,
+            housekeeping: None,
             capacity_file: None,
         }
     }

@@ -24,6 +24,7 @@ use tracing::Level;
 use super::knobs::with_knobs;
 use super::profile::Profile;
 use super::run_options::RunOptions;
+use crate::housekeeping::HousekeepingCpu;
 use crate::pmu::Override;
 
 /// Form of a setting's value.
@@ -170,6 +171,21 @@ impl Setting {
                 "limit_bias",
                 |options| json!(options.limit_bias),
                 |options, value| switch(value).map(|on| options.limit_bias = on),
+            )
+        },
+        Self {
+            form: Form::Text,
+            value_name: "slow|fast|CPU",
+            help: "With --cgroup: run all threads outside these cgroups on one CPU, and none of the threads \
+                   inside. The value is the slowest CPU, the fastest one, or a number. This covers kernel \
+                   threads that the kernel does not pin. Affinities are set, and restored at the end",
+            example: "\"slow\"",
+            ..setting(
+                "housekeeping",
+                |options| json!(options.housekeeping.map(|cpu| cpu.to_string())),
+                |options, value| {
+                    optional(value, HousekeepingCpu::read).map(|given| options.housekeeping = given)
+                },
             )
         },
         Self {

@@ -26,7 +26,10 @@ fn each_setting_sets_itself_only() {
             Form::Switch => json!(!setting.of(&RunOptions::default()).as_bool().unwrap()),
             Form::Number => json!(77),
             Form::Whole => json!(setting.of(&RunOptions::default()).as_u64().unwrap() + 1),
-            Form::Text if setting.words.is_empty() => json!("1100,1300"),
+            Form::Text if setting.words.is_empty() => {
+                let example: toml::Table = toml::from_str(&format!("x = {}", setting.example)).unwrap();
+                serde_json::to_value(&example["x"]).unwrap()
+            }
             Form::Text => json!(setting.words.last().unwrap()),
             Form::List => json!(["external=software/config=1/"]),
         };

@@ -97,6 +97,9 @@ struct UnderWay {
     tid: Arc<AtomicI32>,
 }
 
+/// Name of the threads that run a check. They limit themselves to its CPU.
+pub const SPOT_THREAD: &str = "scx_bias-spot";
+
 impl Default for Threads {
     fn default() -> Self {
         let (sender, results) = unbounded();
@@ -112,7 +115,7 @@ impl Threads {
         let sender = self.sender.clone();
         let check_of = UnderWay { cpu, since: Instant::now(), tid: Arc::default() };
         let tid = Arc::clone(&check_of.tid);
-        let thread = std::thread::Builder::new().name("scx_bias-spot".to_owned());
+        let thread = std::thread::Builder::new().name(SPOT_THREAD.to_owned());
         let begun = thread.spawn(move || {
             tid.store(gettid().as_raw(), Relaxed);
             let result = check();
