@@ -102,8 +102,26 @@ fn loads(kernel: &str) {
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
+fn loads_on_6_16() {
+    loads("6.16");
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn loads_on_6_17() {
+    loads("6.17");
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn loads_on_6_18() {
     loads("6.18");
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn loads_on_6_19() {
+    loads("6.19");
 }
 
 #[test]

@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn the_projects_table_has_the_kernels_the_project_promises() {
         let table = Table::load().unwrap();
-        for name in ["6.12", "6.18", "7.0", "7.2", "7.3"] {
+        for name in ["6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.2", "7.3"] {
             assert!(table.find(name).is_some(), "{name}");
         }
         assert!(table.find("5.0").is_none());
