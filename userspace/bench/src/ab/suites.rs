@@ -25,7 +25,7 @@ pub struct Suite {
 }
 
 /// All built-in plans.
-pub const SUITES: [Suite; 7] = [
+pub const SUITES: [Suite; 9] = [
     Suite {
         name: "quick",
         about: "Is anything broken, or clearly better? Throughput and fairness of two mixes, one from every start",
@@ -46,6 +46,20 @@ pub const SUITES: [Suite; 7] = [
         minutes: 90,
         machines: &["1F3S", "1F2S"],
         plan: koufaty,
+    },
+    Suite {
+        name: "phases",
+        about: "Are tasks that change faster than under any fixed placement? Two machines, three lengths of phases (seed 001)",
+        minutes: 40,
+        machines: &["2F2S", "1F3S"],
+        plan: phases,
+    },
+    Suite {
+        name: "windows",
+        about: "How long should a window of a task's profile be? Four lengths, in phases and in steady mixes (seed 001)",
+        minutes: 60,
+        machines: &["2F2S"],
+        plan: windows,
     },
     Suite {
         name: "homogeneous",
@@ -152,6 +166,30 @@ fn koufaty() -> Plan {
     };
     let all = [on("1F3S", 3), on("1F2S", 2)].concat();
     Plan { boots: 1, blocks: 4, window_s: 1.0, cells: all, ..base("koufaty", &[]) }
+}
+
+/// Equal tasks that compute and wait for memory in turn. A fixed placement is right half of the
+/// time, or never more often than chance on one fast CPU.
+fn phases() -> Plan {
+    let on = |machine: &str, list: &[&str]| {
+        let own = |text: &&str| Cell { machine: Some(machine.into()), ..Cell::of(text) };
+        list.iter().map(own).collect::<Vec<_>>()
+    };
+    let all = [on("2F2S", &["4phases:4000", "4phases:1000", "4phases:500"]), on("1F3S", &["4phases:4000"])];
+    let arms = ["default", "best-static", "scx_bias"].map(String::from).to_vec();
+    Plan { arms, boots: 1, blocks: 8, window_s: 8.0, cells: all.concat(), ..base("phases", &[]) }
+}
+
+/// Lengths of the window [instructions]: the shortest that can be set, the default, and those of
+/// [Koufaty10], slide 17, which last as long at 60 MIPS as 256 million and 4 billion instructions
+/// on hardware that is fifty times as fast.
+const WINDOWS: [u32; 4] = [10_000, 500_000, 5_100_000, 80_000_000];
+
+fn windows() -> Plan {
+    let arm = |length: u32| format!("w{length}=scx_bias --no-config --window-instructions {length}");
+    let arms = [vec!["default".into()], WINDOWS.map(arm).to_vec()].concat();
+    let cells = ["4phases:500", "4phases:2000", "4phases:5000", "2compute+2chase", "2mixed:50+2branchy"];
+    Plan { arms, boots: 1, blocks: 4, window_s: 5.0, ..base("windows", &cells) }
 }
 
 fn homogeneous() -> Plan {
