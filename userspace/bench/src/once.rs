@@ -3,10 +3,11 @@
 //! The comparison (`ab`) answers which scheduler is better. This module shows the figures of one
 //! workload under the present scheduler, in a scenario or while a change is under test.
 
+use crate::ab::energy::EnergyMeter;
 use crate::ab::metric;
 use crate::ab::report::format::sig;
 use crate::ab::sample::Measured;
-use crate::ab::workload::{self, Env};
+use crate::ab::workload::{self, Env, Workload};
 use crate::options::{Printable, factor, rounds, seconds};
 use crate::sched::SchedExt;
 use crate::{Error, Result, metrics, solo};
@@ -14,7 +15,7 @@ use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Workload, times and repetitions of a run.
@@ -38,6 +39,10 @@ pub struct OnceOptions {
     /// File of solo rates, as for `mix`
     #[arg(long)]
     pub solo: Option<PathBuf>,
+    /// Report energy and energy-delay of a unit of work: energy_j where RAPL counters exist and are
+    /// readable, else energy_model_j, a model (see docs/guides/ab.md)
+    #[arg(long)]
+    pub energy: bool,
 }
 
 /// All rounds.
@@ -74,9 +79,13 @@ pub fn run(options: &OnceOptions) -> Result<OnceReport> {
         stretch: options.stretch,
         pins: None,
     };
+    let meter = options.energy.then(|| EnergyMeter::find(Path::new("/"), &solo));
+    if let Some(note) = meter.as_ref().and_then(|meter| meter.note.as_ref()) {
+        eprintln!("bias-bench: {note}");
+    }
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
-        rounds.push(workload.run(&env)?);
+        rounds.push(round(workload.as_ref(), &env, meter.as_ref())?);
     }
     Ok(OnceReport {
         schema: "bias-bench.run/1",
@@ -86,6 +95,16 @@ pub fn run(options: &OnceOptions) -> Result<OnceReport> {
         metrics: medians(&rounds),
         rounds,
     })
+}
+
+/// Run the workload once, with its energy if there is a meter.
+fn round(workload: &dyn Workload, env: &Env<'_>, meter: Option<&EnergyMeter>) -> Result<Measured> {
+    let Some(meter) = meter else { return workload.run(env) };
+    let before = meter.read()?;
+    let mut measured = workload.run(env)?;
+    let energy = meter.metrics(&before, &meter.read()?, &measured.metrics);
+    measured.metrics.extend(energy);
+    Ok(measured)
 }
 
 /// Return the median of every metric that every round has.
@@ -128,7 +147,17 @@ mod tests {
             rounds: 3,
             stretch: 1.0,
             solo: None,
+            energy: false,
         }
+    }
+
+    #[test]
+    fn energy_is_reported_on_request() {
+        let energy = |energy| {
+            let report = run(&OnceOptions { energy, rounds: 1, ..options("wakeup") }).unwrap();
+            report.metrics.keys().any(|name| name.starts_with("energy"))
+        };
+        assert!(energy(true) && !energy(false));
     }
 
     #[test]
