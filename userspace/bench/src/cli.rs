@@ -11,13 +11,14 @@ use crate::demo::DemoOptions;
 use crate::mix::MixOptions;
 use crate::once::OnceOptions;
 use crate::options::{Measurement, SchedulerOptions, end};
+use crate::papers::PapersOptions;
 use crate::percore::PercoreOptions;
 use crate::pingpong::PingpongOptions;
 use crate::ratio::RatioOptions;
 use crate::sched::{self, SchedExt};
 use crate::sections::SectionsOptions;
 use crate::teams::{self, TeamOptions};
-use crate::{Error, Result, cost, demo, mix, once, percore, pingpong, ratio, sections};
+use crate::{Error, Result, cost, demo, mix, once, papers, percore, pingpong, ratio, sections};
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -55,6 +56,8 @@ enum Command {
     Cost(Measurement<CostOptions>),
     /// Show the same mixes under the default scheduler and under another one
     Demo(Measurement<DemoOptions>),
+    /// Print the comparison with five papers, item by item, as the page docs/papers.md
+    Papers(Measurement<PapersOptions>),
     /// Run any other command while a scheduler is loaded
     Under(UnderArgs),
     Ab(ab::AbArgs),
@@ -97,6 +100,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Sections(options) => options.print(sections::run).map(drop),
         Command::Pingpong(options) => options.print(pingpong::run).map(drop),
         Command::Cost(options) => options.print(cost::run).map(drop),
+        Command::Papers(options) => options.print(papers::run).map(drop),
         Command::Demo(options) => options.print(demo::run).map(drop),
         Command::Report(args) => args.run(),
         Command::Compare(args) => args.run(),
@@ -137,6 +141,7 @@ mod tests {
             "work compute",
             "ratio --cpus 0,1",
             "percore",
+            "papers",
             "omp",
             "mix --tasks compute",
             "run groups:2",

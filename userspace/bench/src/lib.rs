@@ -10,8 +10,8 @@
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
 //! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`teams`],
 //!   [`sections`], [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each
-//!   takes options that the command line fills, and returns a serialisable report. [`cli`] is the
-//!   command line.
+//!   takes options that the command line fills, and returns a serialisable report. [`papers`] makes
+//!   the page of recorded values, [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod mix;
 pub mod once;
 pub mod options;
+pub mod papers;
 pub mod percore;
 pub mod pingpong;
 pub mod progress;

@@ -1,0 +1,168 @@
+//! `bias-bench papers`: the page that compares five papers with this project, item by item.
+//!
+//! # Problem
+//! Readers of the papers ask which of their mechanisms, tables and figures the project has, and how
+//! its figures compare. A page that is written by hand repeats figures, and its counts go stale.
+//!
+//! # Approach
+//! One file, `docs/papers.toml`, holds an entry for each item, with the recorded values. A text
+//! shows a value where its name stands in braces. The page is made from the file.
+//!
+//! # Invariants
+//! A test compares `docs/papers.md` with the page. Each value is shown, and each name in braces has
+//! a value. An item that does not work names what it needs.
+
+mod record;
+
+pub use record::{Paper, PaperRow, PaperState, PapersFile};
+
+use crate::options::Printable;
+use crate::{Error, Result, files};
+use clap::Args;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Largest file that is read [bytes].
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Options of `papers`.
+#[derive(Debug, Clone, Args)]
+pub struct PapersOptions {
+    /// File with the items and the recorded values
+    #[arg(default_value = "docs/papers.toml")]
+    file: PathBuf,
+}
+
+/// The page and the items behind it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PapersPage {
+    /// Format of this document.
+    pub schema: &'static str,
+    /// Number of items that work.
+    pub working: usize,
+    /// Number of all items.
+    pub all: usize,
+    /// Content of the file.
+    #[serde(flatten)]
+    pub content: PapersFile,
+}
+
+/// Read the file and check it.
+pub fn run(options: &PapersOptions) -> Result<PapersPage> {
+    let text = files::read_small_file(&options.file, MAX_FILE_BYTES)?;
+    PapersPage::of(&text).map_err(|why| Error::Usage(format!("{}: {why}", options.file.display())))
+}
+
+impl PapersPage {
+    /// Make the page from the text of the file.
+    pub fn of(text: &str) -> std::result::Result<Self, String> {
+        let content: PapersFile =
+            toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', "; "))?;
+        content.check()?;
+        let rows = || content.paper.iter().flat_map(|paper| &paper.row);
+        let working = rows().filter(|row| row.state == PaperState::Works).count();
+        Ok(PapersPage { schema: "bias-bench.papers/1", working, all: rows().count(), content })
+    }
+}
+
+const HEAD: &str = "\
+# The five papers, item by item
+
+scx_bias takes in five works ([references](references.md)). This page lists their mechanisms, tables
+and figures, and what the project has of each. `bias-bench papers` writes it from
+[papers.toml](papers.toml), which holds the recorded values. Figures of the project come from the
+emulated machine; [evaluation.md](evaluation.md) has their targets, machines and commits.
+
+* **works**: a command or a test shows it. That does not mean that the figures are equal.
+* **partly**: a part works, or nothing measures it.
+* **missing**: nothing of it exists.
+* **hardware**: the emulated machine cannot show it.
+* **replaced**: the design has something else in its place.
+
+`ab` stands for `bias-bench ab --out DIR`, `vm M` for `cargo xtask vm --machine M -- bias-bench`,
+and `scenario NAME` for `cargo xtask test -- --run-ignored all -E 'binary(NAME)'`.
+";
+
+impl Printable for PapersPage {
+    /// Return the page as Markdown.
+    fn text(&self) -> String {
+        let mut out = format!("{HEAD}\n**{} of {} items work.**", self.working, self.all);
+        for state in PaperState::ALL.into_iter().filter(|state| *state != PaperState::Works) {
+            let rows = self.content.paper.iter().flat_map(|paper| &paper.row);
+            let count = rows.filter(|row| row.state == state).count();
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(out, " {}: {count}.", state.name());
+        }
+        out.push('\n');
+        for paper in &self.content.paper {
+            let _ = write!(
+                out,
+                "\n## [{}], {}\n\n| item | paper | scx_bias | command | difference, or what is needed | state |\n|---|---|---|---|---|---|\n",
+                paper.key, paper.title
+            );
+            for row in &paper.row {
+                let ours = row.ours().unwrap_or_default();
+                let cell = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+                let _ = writeln!(
+                    out,
+                    "| {} | {} | {} | {} | {} | {} |",
+                    row.item,
+                    cell(&row.published),
+                    cell(&ours),
+                    cell(&row.command),
+                    cell(&row.why),
+                    row.state.name()
+                );
+            }
+        }
+        // The caller ends the last line.
+        out.truncate(out.trim_end().len());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn docs(name: &str) -> String {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn the_page_in_the_tree_is_up_to_date() {
+        let page = PapersPage::of(&docs("papers.toml")).unwrap();
+        assert_eq!(page.all, 82, "each item has one entry");
+        let (made, shown) = (page.text(), docs("papers.md"));
+        let differs = made.lines().zip(shown.lines()).find(|(made, shown)| made != shown);
+        assert_eq!(differs, None, "run: bias-bench papers > docs/papers.md");
+        assert_eq!(made.trim_end(), shown.trim_end());
+    }
+
+    const GOOD: &str = "[[paper]]\nkey = 'A'\ntitle = 't'\n[[paper.row]]\nitem = 'i'\nstate = 'works'\n\
+        command = 'c'\nours = '{gain} % more'\nvalues = { gain = 7.4 }\n";
+
+    #[test]
+    fn values_appear_where_their_names_stand() {
+        let page = PapersPage::of(GOOD).unwrap();
+        assert_eq!((page.working, page.all), (1, 1));
+        assert!(page.text().contains("| i | - | 7.4 % more | c | - | works |"), "{}", page.text());
+    }
+
+    #[test]
+    fn contradictions_are_named_in_one_line() {
+        for (from, to, why) in [
+            ("gain = 7.4", "other = 7.4", "gain"),
+            ("{gain} % more", "more", "is not shown"),
+            ("'works'", "'missing'", "what is needed"),
+            ("command = 'c'\n", "", "no command"),
+            ("'works'", "'great'", "unknown variant"),
+            ("'i'", "'a | b'", "has a line break or a bar"),
+        ] {
+            let error = PapersPage::of(&GOOD.replace(from, to)).unwrap_err();
+            assert!(error.contains(why) && !error.contains('\n'), "{to}: {error}");
+        }
+    }
+}
