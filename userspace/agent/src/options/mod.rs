@@ -5,6 +5,7 @@ pub mod profile;
 pub mod reload;
 mod run_options;
 pub mod setting;
+mod value;
 
 pub use profile::Profile;
 pub use reload::{Config, ReloadReport};

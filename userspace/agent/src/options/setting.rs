@@ -24,8 +24,11 @@ use tracing::Level;
 use super::knobs::with_knobs;
 use super::profile::Profile;
 use super::run_options::RunOptions;
+use super::value::{between, one_of, optional, switch, text, texts, thresholds, whole};
 use crate::housekeeping::HousekeepingCpu;
 use crate::pmu::Override;
+
+pub use super::value::interval;
 
 /// Form of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,14 +73,10 @@ pub struct Setting {
     set: fn(&mut RunOptions, &Value) -> Result<(), String>,
 }
 
-/// Valid intervals of statistics [s].
-const STATS_S: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
 /// Valid intervals of the agent's snapshots [ms].
 const SWAP_MS: std::ops::RangeInclusive<u64> = 20..=10_000;
 /// Valid lengths of the kernel's dump [bytes].
 const DUMP_BYTES: std::ops::RangeInclusive<u64> = 1024..=16_777_216;
-/// Valid thresholds [permille].
-const THRESHOLDS: std::ops::RangeInclusive<u32> = 1000..=64_000;
 
 impl Setting {
     /// Return all settings.
@@ -382,10 +381,6 @@ with_knobs!(settings);
 const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
 const FORMATS: &[&str] = &["text", "json"];
 
-fn one_of(words: &[&str]) -> String {
-    format!("give one of {}", words.join(", "))
-}
-
 /// Return a switch that is off by default and needs a restart.
 const fn setting(
     key: &'static str,
@@ -408,65 +403,8 @@ const fn setting(
     }
 }
 
-fn between<T: std::fmt::Display>(range: &std::ops::RangeInclusive<T>) -> String {
-    format!("give a value from {} to {}", range.start(), range.end())
-}
-
-fn switch(value: &Value) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| "give true or false".into())
-}
-
-/// Read the value of a knob, which has this unit and range.
-fn whole(value: &Value, unit: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
-    let number = value.as_u64().ok_or_else(|| {
-        let of = if unit == "N" { String::new() } else { format!(" of {}", unit.to_lowercase()) };
-        format!("give a whole number{of} from {} to {}", range.start(), range.end())
-    })?;
-    if range.contains(&number) { Ok(number) } else { Err(between(&range)) }
-}
-
-fn text(value: &Value) -> Result<String, String> {
-    value.as_str().map(Into::into).ok_or_else(|| "give a text in quotes".into())
-}
-
-fn texts(value: &Value) -> Result<Vec<String>, String> {
-    let list = value.as_array().and_then(|list| list.iter().map(|item| text(item).ok()).collect());
-    list.ok_or_else(|| "give a list of texts, such as [\"...\"]".into())
-}
-
-fn optional<T>(value: &Value, read: fn(&Value) -> Result<T, String>) -> Result<Option<T>, String> {
-    if value.is_null() { Ok(None) } else { read(value).map(Some) }
-}
-
 fn events(options: &RunOptions) -> Value {
     options.events.iter().map(ToString::to_string).collect()
-}
-
-/// Read thresholds as a list of two numbers, or as the text of the flag.
-fn thresholds(value: &Value) -> Result<(u32, u32), String> {
-    let parts: Option<Vec<u32>> = match value {
-        Value::String(text) => text.split(',').map(|part| part.trim().parse().ok()).collect(),
-        Value::Array(list) => list.iter().map(|part| part.as_u64()?.try_into().ok()).collect(),
-        _ => None,
-    };
-    match parts.unwrap_or_default()[..] {
-        [low, high] if low <= high && THRESHOLDS.contains(&low) && THRESHOLDS.contains(&high) => {
-            Ok((low, high))
-        }
-        _ => Err(
-            "give two speedups from 1000 to 64000, the lower first, e.g. [1200, 1800] (1200,1800 as a flag)"
-                .into(),
-        ),
-    }
-}
-
-/// Read an interval of statistics [s].
-///
-/// # Errors
-/// Fail with the remedy if it is out of range.
-pub fn interval(value: &Value) -> Result<Duration, String> {
-    let seconds = value.as_f64().filter(|seconds| STATS_S.contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| between(&STATS_S))
 }
 
 #[cfg(test)]
