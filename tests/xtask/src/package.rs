@@ -230,7 +230,11 @@ mod tests {
         assert!(text("scheds/packaging/arch/PKGBUILD").contains(&format!("\npkgver={VERSION}\n")));
         assert!(text("meson.build").contains(&format!("version: '{VERSION}'")));
         assert!(text("CHANGELOG.md").contains(&format!("\n## {VERSION} - ")));
-        for path in ["scheds/packaging/arch/PKGBUILD", "scheds/packaging/debian/control", "scheds/packaging/rpm/scx-bias.spec"] {
+        for path in [
+            "scheds/packaging/arch/PKGBUILD",
+            "scheds/packaging/debian/control",
+            "scheds/packaging/rpm/scx-bias.spec",
+        ] {
             let summary = "CPU scheduler for machines with cores of unequal speed";
             assert!(text(path).contains("scx-bias") && text(path).contains(summary), "{path}");
         }
