@@ -56,8 +56,8 @@
 #define MAX_PASSED 32
 
 /*
- * Set shared_waiting() of @llc to @waiting, and its bit in waiting_llcs. If CPUs
- * race, the two may differ until the next call for @llc.
+ * Set shared_waiting() of @llc to @waiting, and its bit in waiting_llcs. If
+ * CPUs race, the two may differ until the next call for @llc.
  */
 static __always_inline void set_waiting(u32 llc, bool waiting)
 {

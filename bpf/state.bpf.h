@@ -256,9 +256,9 @@ struct llc_ctx {
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
 
 /*
- * Bit n: the field `waiting` of LLC n is set. Kept if there are several LLCs. In
- * one line, so that a CPU which is about to idle reads those of others only if
- * tasks wait there.
+ * Bit n: the field `waiting` of LLC n is set. Kept if there are several LLCs.
+ * In one line, so that a CPU which is about to idle reads those of others only
+ * if tasks wait there.
  */
 u64 waiting_llcs[BIAS_MAX_LLCS / 64] __attribute__((aligned(BIAS_CACHE_LINE)));
 

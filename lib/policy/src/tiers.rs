@@ -9,15 +9,15 @@
 //! counts from [`MIN_PERMILLE`] on. The kernel side searches for idle CPUs and for work tier by
 //! tier (`bpf/idle.bpf.h`, `bpf/search.bpf.h`).
 //!
-//! Fast CPUs without such a cut may still have preferred cores, which are a few percent faster. They
-//! become a tier of their own where the costs of executing first differ by [`NEAR_PERMILLE`]. The
-//! rest are then *near* the best: a task that computes moves up, but a task that wakes keeps its
+//! Fast CPUs without such a cut may still have preferred cores, which are a few percent faster.
+//! They become a tier of their own where the costs of executing first differ by [`NEAR_PERMILLE`].
+//! The rest are then *near* the best: a task that computes moves up, but one that wakes keeps its
 //! last CPU. Only the cost of executing counts here, because physical pages change the others.
 //!
 //! # Invariants
 //! * The tier of a CPU decides its class: fast is 0 or 1, slow is 2 or 3.
-//! * No CPU of a tier has a lower cost than a CPU of a better tier of its class: a lower mean cost, or
-//!   of a near tier a lower cost of executing.
+//! * No CPU of a tier has a lower cost than a CPU of a better tier of its class: a lower mean cost,
+//!   or of a near tier a lower cost of executing.
 //! * The better tier of a class with CPUs is never empty.
 //!
 //! # Limits

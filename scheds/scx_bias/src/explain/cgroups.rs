@@ -74,6 +74,7 @@ fn line(cgroup: &CgroupReport) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -173,7 +173,7 @@ fn migration(row: &TopRow, process: u32, from: u32, at_us: u64) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::super::tests::snapshot;
     use super::*;
