@@ -119,10 +119,14 @@ __noinline s32 find_furthest_ahead(struct task_struct *p __arg_trusted, s32 prev
 		return prev;
 	bpf_for(i, 1, nr < MAX_VICTIMS ? nr : MAX_VICTIMS) {
 		s32 cpu = bounded(((u32)prev + i) % nr, BIAS_MAX_CPUS);
-		u64 running = cpu_ctx_of(cpu)->run_vtime;
+		u64 running;
 
-		if (llc_of(cpu) != llc_of(prev) || !bias_vtime_before(most, running) ||
-		    !should_preempt(vtime, cpu) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		/* Other LLCs' CPUs write what they publish under their own. */
+		if (llc_of(cpu) != llc_of(prev))
+			continue;
+		running = cpu_ctx_of(cpu)->run_vtime;
+		if (!bias_vtime_before(most, running) || !should_preempt(vtime, cpu) ||
+		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		most = running;
 		found = cpu;
