@@ -104,7 +104,7 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 
 	bpf_for(level, 0, MAX_LEVELS) {
 		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
-		u64 weight = weight_above(tg, id);
+		s64 weight = weight_above(tg, id);
 
 		if (READ_ONCE(group->weight) != weight)
 			WRITE_ONCE(group->weight, weight);
@@ -119,11 +119,33 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 	}
 }
 
+/* Changes by other CPUs after which one leaves the rest to the next change. */
+#define MAX_RACES 8
+
 /*
- * Add @weight to the active weight of the group with index @id. If that makes
- * the group active or idle, add its own weight to its parent's or subtract it,
- * and so on. Return 0. This function is global so that the verifier checks it
- * once.
+ * Bring up to date what @group counts in its parent: its weight while it is
+ * active, else nothing. Return the change. Of CPUs that race, the last one that
+ * exchanges the count sees what the others have changed.
+ */
+static __always_inline s64 count_above(struct group_ctx *group)
+{
+	s64 change = 0;
+	u32 race;
+
+	bpf_for(race, 0, MAX_RACES) {
+		s64 due = READ_ONCE(group->active) > 0 ? READ_ONCE(group->weight) : 0;
+
+		if (READ_ONCE(group->counted) == due)
+			break;
+		change += due - __sync_lock_test_and_set(&group->counted, due);
+	}
+	return change;
+}
+
+/*
+ * Add @weight to the active weight of the group with index @id. If that changes
+ * what the group counts in its parent, change the parent's, and so on. Return
+ * 0. This function is global so that the verifier checks it once.
  */
 __noinline int add_to_group(u32 id, s64 weight)
 {
@@ -131,19 +153,15 @@ __noinline int add_to_group(u32 id, s64 weight)
 
 	bpf_for(level, 0, MAX_LEVELS) {
 		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
-		s64 before;
 
 		if (!id) {
 			cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight;
 			break;
 		}
-		before = __sync_fetch_and_add(&group->active, weight);
-		if ((before > 0) == (before + weight > 0))
+		__sync_fetch_and_add(&group->active, weight);
+		weight = count_above(group);
+		if (!weight)
 			break;
-		/* Subtract later what was added, even if the weight changes. */
-		if (before <= 0)
-			WRITE_ONCE(group->counted, READ_ONCE(group->weight));
-		weight = before <= 0 ? (s64)group->counted : -(s64)group->counted;
 		id = READ_ONCE(group->parent);
 	}
 	return 0;
@@ -190,26 +208,6 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 		settle_weight(cctx);
 }
 
-/*
- * Correct the parent's sum for the busy @group, which counts as @counted there
- * but now weighs @weight. If CPUs race, one of them corrects it. The group
- * stays busy meanwhile, because a task of it runs.
- */
-static __always_inline void count_again(struct group_ctx *group, u64 counted, u64 weight)
-{
-	u32 above = READ_ONCE(group->parent);
-
-	if (READ_ONCE(group->weight) != weight)
-		WRITE_ONCE(group->weight, weight);
-	if (READ_ONCE(group->active) <= 0 ||
-	    __sync_val_compare_and_swap(&group->counted, counted, weight) != counted)
-		return;
-	if (above)
-		__sync_fetch_and_add(&groups[bounded(above, MAX_GROUPS)].active, weight - counted);
-	else
-		cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight - counted;
-}
-
 /* A walk from a task's group up to the root. */
 struct group_walk {
 	struct task_group *tg; /* next level; NULL above the root's children */
@@ -224,21 +222,22 @@ static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 {
 	struct group_ctx *group;
 	u32 id, weight;
-	u64 counted;
 	s64 active;
 
 	if (!walk->tg || !(id = group_id(walk->tg)))
 		return false;
 	group = &groups[bounded(id, MAX_GROUPS)];
 	weight = weight_above(walk->tg, id);
-	counted = READ_ONCE(group->counted);
+	active = READ_ONCE(group->active);
 	if (ran_ns && id != OTHER_GROUPS) {
-		if (counted != weight)
-			count_again(group, counted, weight);
+		/* cpu.weight has changed. */
+		if (active > 0 && READ_ONCE(group->counted) != weight) {
+			WRITE_ONCE(group->weight, weight);
+			add_to_group(id, 0);
+		}
 		if (has_quota(walk->tg))
 			charge_quota(group, walk->tg, ran_ns);
 	}
-	active = READ_ONCE(group->active);
 	walk->weight = bias_group_weight(walk->weight, weight, active > 0 ? active : 0);
 	walk->tg = id == OTHER_GROUPS ? NULL : walk->tg->parent;
 	return true;

@@ -382,8 +382,8 @@ struct partition partitions[NR_PARTITIONS];
 
 struct group_ctx {
 	s64 active;  /* weights of its runnable tasks and active children */
-	u64 counted; /* its own weight in the parent's active sum */
-	u64 weight;  /* the weight that it counts when it becomes active */
+	s64 counted; /* its own weight in the parent's active sum, or 0 */
+	s64 weight;  /* what it counts there while it is active */
 	u64 serial;  /* the kernel's number of the cgroup; ids are reused */
 	u32 parent;  /* index of its parent, 0 for the root */
 
