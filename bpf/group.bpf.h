@@ -170,15 +170,16 @@ __noinline int add_to_group(u32 id, s64 weight)
 /* Weight that a CPU owes to a group at most. */
 #define MOST_OWED (2ll * BIAS_WEIGHT_NICE_0)
 
-/* Add to its group what the CPU of @cctx owes. */
-static __always_inline void settle_weight(struct cpu_ctx *cctx)
+/* Add to its group what @cpu owes. Return 0. A global function, as above. */
+__noinline int settle_weight(s32 cpu)
 {
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	s64 owed = cctx->owed_weight;
 
 	if (!owed)
-		return;
+		return 0;
 	cctx->owed_weight = 0;
-	add_to_group(cctx->owed_group, owed);
+	return add_to_group(cctx->owed_group, owed);
 }
 
 /*
@@ -187,7 +188,8 @@ static __always_inline void settle_weight(struct cpu_ctx *cctx)
  */
 static __always_inline void group_count(const struct task_struct *p, const bool joins)
 {
-	struct cpu_ctx *cctx = cpu_ctx_of(bpf_get_smp_processor_id());
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	s64 weight = (s64)p->scx.weight << BIAS_WEIGHT_SHIFT;
 	struct task_group *tg = group_of(p);
 	u32 id = tg ? group_id(tg) : 0;
@@ -197,7 +199,7 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 	if (id) {
 		note_group(tg, id);
 		if (cctx->owed_group != id) {
-			settle_weight(cctx);
+			settle_weight(cpu);
 			cctx->owed_group = id;
 		}
 		cctx->owed_weight += weight;
@@ -205,7 +207,7 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 		cctx->weight += weight;
 	}
 	if (!(cctx->run_flags & RUN_BUSY) || cctx->owed_weight > MOST_OWED || cctx->owed_weight < -MOST_OWED)
-		settle_weight(cctx);
+		settle_weight(cpu);
 }
 
 /* A walk from a task's group up to the root. */
@@ -258,9 +260,9 @@ static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, u64 ra
 /*
  * Return the weight of @p seen from the top of the tree, in units of 1 /
  * 2^BIAS_WEIGHT_SHIFT. If @p ran for @ran_ns, correct the sums above its groups
- * and charge their quotas.
+ * and charge their quotas. This function is global for the verifier.
  */
-static __always_inline u32 effective_weight(const struct task_struct *p, u64 ran_ns)
+__noinline u32 effective_weight(struct task_struct *p __arg_trusted, u64 ran_ns)
 {
 	struct group_walk walk = {.tg = group_of(p), .weight = p->scx.weight << BIAS_WEIGHT_SHIFT};
 

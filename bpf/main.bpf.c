@@ -271,10 +271,10 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 	if (two_classes && READ_ONCE(hints_epoch))
 		read_hint(p, cpu);
 	account_stop(p, cpu, cctx, runnable);
+	count_stop(cctx);
 	/* If @p sleeps, ops.quiescent follows. */
 	if (runnable)
-		settle_weight(cctx);
-	count_stop(cctx);
+		settle_weight(cpu);
 }
 
 /*
@@ -301,7 +301,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	if (two_classes && READ_ONCE(hints_epoch))
 		read_hint(p, cpu);
 	account(p, cpu, cctx);
-	settle_weight(cctx);
+	settle_weight(cpu);
 	refresh_charge_rate(p, cpu, cctx);
 	refresh_affinity(cpu);
 	refresh_waiting(llc_of(cpu));
@@ -387,7 +387,7 @@ void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 	WRITE_ONCE(cctx->is_offline, 1);
 	cctx->run_flags = 0;
 	cctx->ticked_at = 0;
-	settle_weight(cctx);
+	settle_weight(cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)

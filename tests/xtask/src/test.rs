@@ -33,8 +33,9 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     if !args.no_vm {
         prepare_kernels(args.full)?;
     }
+    let ci = std::env::var_os("CI").is_some();
     programs()?;
-    meson(args.full)?;
+    meson(args.full || ci)?;
     must(
         "the examples in the documentation",
         cargo().args(["test", "--quiet", "--doc", "--locked", "--workspace"]),
@@ -46,7 +47,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     command.arg("--workspace");
     if args.no_vm {
         command.arg("-E").arg(format!("not ({VM_TESTS})"));
-    } else if std::env::var_os("CI").is_some() {
+    } else if ci {
         command.arg("--no-fail-fast");
     }
     if args.full {
