@@ -27,9 +27,10 @@
  * ticks, or until it counts for another group. Otherwise every switch on every
  * CPU would write the group's sum twice.
  *
- * The kernel does not report a changed group weight. So each charge of a task
- * compares what its groups count in their parents with the groups' weights, and
- * corrects the parents' sums. It charges their quotas as well (quota.bpf.h).
+ * The kernel does not report a changed group weight. So a tick compares the
+ * weights of its task's groups with those that were noted, and corrects the
+ * sums of their parents. Each charge of a task charges the quotas of its groups
+ * as well (quota.bpf.h).
  *
  * Invariants
  * Tasks of the root group cost no atomics. A group's active weight returns to
@@ -95,8 +96,9 @@ static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 }
 
 /*
- * Note parent and weight of @tg, which has index @id, and of ancestors that are
- * new. The kernel gives the id of a removed cgroup to a new one.
+ * Note parent and weight of @tg, which has index @id, and of its ancestors, as
+ * far as they are new. The kernel gives the id of a removed cgroup to a new
+ * one.
  */
 static __always_inline void note_group(struct task_group *tg, u32 id)
 {
@@ -104,12 +106,12 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 
 	bpf_for(level, 0, MAX_LEVELS) {
 		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
-		s64 weight = weight_above(tg, id);
 
-		if (READ_ONCE(group->weight) != weight)
-			WRITE_ONCE(group->weight, weight);
+		if (id == OTHER_GROUPS)
+			group->weight = BIAS_WEIGHT_NICE_0;
 		if (id == OTHER_GROUPS || READ_ONCE(group->serial) == tg->css.serial_nr)
 			break;
+		WRITE_ONCE(group->weight, group_weight(tg));
 		WRITE_ONCE(group->serial, tg->css.serial_nr);
 		tg = tg->parent;
 		id = tg ? group_id(tg) : 0;
@@ -119,49 +121,38 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 	}
 }
 
-/* Changes by other CPUs after which one leaves the rest to the next change. */
-#define MAX_RACES 8
-
 /*
- * Bring up to date what @group counts in its parent: its weight while it is
- * active, else nothing. Return the change. Of CPUs that race, the last one that
- * exchanges the count sees what the others have changed.
- */
-static __always_inline s64 count_above(struct group_ctx *group)
-{
-	s64 change = 0;
-	u32 race;
-
-	bpf_for(race, 0, MAX_RACES) {
-		s64 due = READ_ONCE(group->active) > 0 ? READ_ONCE(group->weight) : 0;
-
-		if (READ_ONCE(group->counted) == due)
-			break;
-		change += due - __sync_lock_test_and_set(&group->counted, due);
-	}
-	return change;
-}
-
-/*
- * Add @weight to the active weight of the group with index @id. If that changes
- * what the group counts in its parent, change the parent's, and so on. Return
+ * Add @weight to the active weight of the group with index @id. Bring up to
+ * date what the group counts in its parent: its weight while it is active, else
+ * nothing. If that changes, change the parent's, and so on. Of CPUs that race,
+ * the last one that exchanges a count sees what the others have changed. Return
  * 0. This function is global so that the verifier checks it once.
  */
 __noinline int add_to_group(u32 id, s64 weight)
 {
-	u32 level;
+	s64 change = 0, due;
+	u32 step;
 
-	bpf_for(level, 0, MAX_LEVELS) {
+	/* Each level takes two steps, and one more for each race. */
+	bpf_for(step, 0, 4 * MAX_LEVELS) {
 		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
 
 		if (!id) {
 			cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight;
 			break;
 		}
-		__sync_fetch_and_add(&group->active, weight);
-		weight = count_above(group);
-		if (!weight)
+		if (weight)
+			__sync_fetch_and_add(&group->active, weight);
+		weight = 0;
+		due = READ_ONCE(group->active) > 0 ? READ_ONCE(group->weight) : 0;
+		if (READ_ONCE(group->counted) != due) {
+			change += due - __sync_lock_test_and_set(&group->counted, due);
+			continue;
+		}
+		if (!change)
 			break;
+		weight = change;
+		change = 0;
 		id = READ_ONCE(group->parent);
 	}
 	return 0;
@@ -210,6 +201,31 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 		settle_weight(cpu);
 }
 
+/*
+ * Note changed weights of the groups of @p, which ticks, and count them in
+ * their parents. Return 0. This function is global for the verifier.
+ */
+__noinline int follow_weights(struct task_struct *p __arg_trusted)
+{
+	struct task_group *tg = group_of(p);
+	u32 level;
+
+	bpf_for(level, 0, MAX_LEVELS) {
+		u32 id = tg ? group_id(tg) : 0;
+		s64 *weight = &groups[bounded(id, MAX_GROUPS)].weight, now;
+
+		if (!id || id == OTHER_GROUPS)
+			break;
+		now = group_weight(tg);
+		if (READ_ONCE(*weight) != now) {
+			WRITE_ONCE(*weight, now);
+			add_to_group(id, 0);
+		}
+		tg = tg->parent;
+	}
+	return 0;
+}
+
 /* A walk from a task's group up to the root. */
 struct group_walk {
 	struct task_group *tg; /* next level; NULL above the root's children */
@@ -224,23 +240,14 @@ static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 {
 	struct group_ctx *group;
 	u32 id, weight;
-	s64 active;
 
 	if (!walk->tg || !(id = group_id(walk->tg)))
 		return false;
 	group = &groups[bounded(id, MAX_GROUPS)];
 	weight = weight_above(walk->tg, id);
-	active = READ_ONCE(group->active);
-	if (ran_ns && id != OTHER_GROUPS) {
-		/* cpu.weight has changed. */
-		if (active > 0 && READ_ONCE(group->counted) != weight) {
-			WRITE_ONCE(group->weight, weight);
-			add_to_group(id, 0);
-		}
-		if (has_quota(walk->tg))
-			charge_quota(group, walk->tg, ran_ns);
-	}
-	walk->weight = bias_group_weight(walk->weight, weight, active > 0 ? active : 0);
+	if (ran_ns && id != OTHER_GROUPS && has_quota(walk->tg))
+		charge_quota(group, walk->tg, ran_ns);
+	walk->weight = bias_group_weight(walk->weight, weight, READ_ONCE(group->active));
 	walk->tg = id == OTHER_GROUPS ? NULL : walk->tg->parent;
 	return true;
 }
@@ -259,10 +266,9 @@ static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, u64 ra
 
 /*
  * Return the weight of @p seen from the top of the tree, in units of 1 /
- * 2^BIAS_WEIGHT_SHIFT. If @p ran for @ran_ns, correct the sums above its groups
- * and charge their quotas. This function is global for the verifier.
+ * 2^BIAS_WEIGHT_SHIFT. If @p ran for @ran_ns, charge the quotas of its groups.
  */
-__noinline u32 effective_weight(struct task_struct *p __arg_trusted, u64 ran_ns)
+static __always_inline u32 effective_weight(const struct task_struct *p, u64 ran_ns)
 {
 	struct group_walk walk = {.tg = group_of(p), .weight = p->scx.weight << BIAS_WEIGHT_SHIFT};
 

@@ -302,6 +302,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 		read_hint(p, cpu);
 	account(p, cpu, cctx);
 	settle_weight(cpu);
+	follow_weights(p);
 	refresh_charge_rate(p, cpu, cctx);
 	refresh_affinity(cpu);
 	refresh_waiting(llc_of(cpu));
@@ -387,7 +388,6 @@ void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 	WRITE_ONCE(cctx->is_offline, 1);
 	cctx->run_flags = 0;
 	cctx->ticked_at = 0;
-	settle_weight(cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)

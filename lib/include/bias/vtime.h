@@ -127,17 +127,18 @@ static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting, u32 cpus)
 /*
  * Return the weight of a task as seen from the top of the cgroup tree. At each
  * level it is the part @weight of the level's active weight @active, times the
- * weight @group of the whole level. It is never zero.
+ * weight @group of the whole level. It is never zero. @active may be less than
+ * @weight, even negative, while CPUs owe parts of it.
  */
-static inline u32 bias_group_weight(u32 weight, u32 group, u64 active)
+static inline u32 bias_group_weight(u32 weight, u32 group, s64 active)
 {
 	u64 share;
 
-	if (active < weight)
+	if (active < (s64)weight)
 		active = weight;
 	if (!active)
 		return 1;
-	share = (u64)weight * group / active;
+	share = (u64)weight * group / (u64)active;
 	return share ? share : 1; /* share <= group, so it fits */
 }
 

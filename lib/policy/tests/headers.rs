@@ -289,11 +289,20 @@ proptest! {
     #[test]
     fn a_groups_tasks_share_its_weight(weights in prop::collection::vec(1u32..=10_000, 1..50), group in 1u32..=10_000) {
         let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
-        let active: u64 = shifted.iter().map(|w| u64::from(*w)).sum();
+        let active: i64 = shifted.iter().map(|w| i64::from(*w)).sum();
         let group = group << BIAS_WEIGHT_SHIFT;
         let sum: u64 = shifted.iter().map(|w| u64::from(c!(bias_group_weight(*w, group, active)))).sum();
         prop_assert!(sum <= u64::from(group) + weights.len() as u64);
         prop_assert!(sum + weights.len() as u64 >= u64::from(group));
+    }
+
+    /// The sum of a group may lack what CPUs owe to it.
+    #[test]
+    fn a_task_never_weighs_more_than_its_group(weight in 1u32..=10_000, group in 1u32..=10_000, active in -1i64 << 40..1 << 40) {
+        let (weight, group) = (weight << BIAS_WEIGHT_SHIFT, group << BIAS_WEIGHT_SHIFT);
+        let scaled = c!(bias_group_weight(weight, group, active));
+        prop_assert!((1..=group).contains(&scaled));
+        prop_assert!(active > i64::from(weight) || scaled == group);
     }
 
     #[test]

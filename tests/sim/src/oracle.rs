@@ -303,14 +303,12 @@ impl Kernel {
         for task in 0..self.tasks.len() {
             if self.tasks[task].queued() {
                 let cpu = self.tasks[task].cpu();
+                // There its CPU adds what it owes to the sums of cgroups.
+                self.here.set(cpu);
                 self.lock(cpu);
                 self.dequeue(cpu, task, crate::flags::DEQUEUE_SLEEP, false);
                 self.unlock(cpu);
             }
-        }
-        // A CPU that leaves adds what it owes to the sums of cgroups.
-        for cpu in 0..self.cpus.len() {
-            self.op_cpu_online(cpu, false);
         }
         let unit = self.unit();
         // SAFETY: globals of these types and lengths; no BPF code runs now.
