@@ -91,7 +91,7 @@ mutants! {
     yield_ignored
     stale_table
     use_of_pinned_dsq_not_noted
-    weight_change_not_propagated
+    counted_weight_kept
     kthread_waits
     caches_apart
     wakee_waits_behind_hog
