@@ -49,14 +49,14 @@ pub const SUITES: [Suite; 9] = [
     },
     Suite {
         name: "phases",
-        about: "Are tasks that change faster than under any fixed placement? Two machines, three lengths of phases (seed 001)",
+        about: "Does scx_bias beat every fixed placement if tasks change? Two machines, three lengths of phases (seed 001)",
         minutes: 40,
         machines: &["2F2S", "1F3S"],
         plan: phases,
     },
     Suite {
         name: "windows",
-        about: "How long should a window of a task's profile be? Four lengths, in phases and in steady mixes (seed 001)",
+        about: "Which window length suits the profile of a task? Four lengths, with phases and with steady mixes (seed 001)",
         minutes: 60,
         machines: &["2F2S"],
         plan: windows,
