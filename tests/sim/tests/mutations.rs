@@ -92,6 +92,7 @@ mutants! {
     stale_table
     use_of_pinned_dsq_not_noted
     counted_weight_kept
+    weight_change_not_propagated
     kthread_waits
     caches_apart
     wakee_waits_behind_hog

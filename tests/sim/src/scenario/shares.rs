@@ -39,11 +39,13 @@ pub(super) fn cgroups() -> Scenario {
     }
 }
 
-/// The weight of a busy cgroup changes.
+/// The weight of one of two busy cgroups in a third changes.
 pub(super) fn group_weight() -> Scenario {
     let mut case = cgroups().case;
+    case.groups = vec![GroupSpec::new(0, 100), GroupSpec::new(1, 100), GroupSpec::new(1, 100)];
+    case.tasks.iter_mut().for_each(|task| task.group += 1);
     case.disturbances =
-        vec![Disturb { at_ns: 1_000_000, what: Disturbance::GroupWeight { group: 2, weight: 300 } }];
+        vec![Disturb { at_ns: 1_000_000, what: Disturbance::GroupWeight { group: 3, weight: 300 } }];
     Scenario {
         name: "group-weight",
         case,
