@@ -171,6 +171,17 @@ static __always_inline bool core_is_shared(s32 cpu)
 	return false;
 }
 
+/*
+ * Return the flags of a kick for a task that waits for the busy or idle @cpu. A
+ * CPU without a tick would not notice the task (nohz.bpf.h).
+ */
+static __always_inline u64 kick_for_waiting(s32 cpu)
+{
+	if (nohz_full && (READ_ONCE(cpu_ctx_of(cpu)->run_flags) & RUN_UNTICKED))
+		return SCX_KICK_PREEMPT;
+	return SCX_KICK_IDLE;
+}
+
 /* Add @n to a statistic of this CPU. */
 static __always_inline void stat_add(enum bias_stat stat, u64 n)
 {

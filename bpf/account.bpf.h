@@ -27,8 +27,8 @@
  * CPUs.
  *
  * Invariants
- * Every nanosecond of run time is charged once, on the CPU that ran it.
- * vtime_now never goes back.
+ * Every nanosecond of run time is charged once, on the CPU that ran it, but for
+ * a task that runs alone without ticks (nohz.bpf.h). vtime_now never goes back.
  */
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H
@@ -104,8 +104,9 @@ static __always_inline void forget_tick(struct cpu_ctx *self)
 
 /*
  * Add up at a tick the weight of all runnable tasks and how far running tasks
- * are from the global vtime. Correct the global vtime by that. Do nothing if a
- * CPU did so recently. Return 0. This function is global so that the verifier
+ * are from the global vtime. Correct the global vtime by that. Kick CPUs without
+ * a tick that tasks wait for (nohz.bpf.h). Do nothing if a CPU did so recently.
+ * Return 0. This function is global so that the verifier
  * checks it once.
  */
 __noinline int refresh_clock(u64 now)
@@ -125,6 +126,9 @@ __noinline int refresh_clock(u64 now)
 		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES)
 			bias_clock_add(&scan, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
 				       slice_ns, READ_ONCE(cctx->contended_mask));
+		if (nohz_full && (cctx->run_flags & RUN_UNTICKED) &&
+		    (shared_waiting(llc_of(i)) || pinned_waiting(i, cctx)))
+			scx_bpf_kick_cpu(i, SCX_KICK_PREEMPT);
 	}
 	/*
 	 * CPUs change their counts meanwhile: for a moment the sum is off by a
@@ -176,9 +180,17 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 		return;
 	cctx->start_exec_ns = exec_ns;
 	work_ns = bias_reference_ns(ran_ns, core_is_shared(cpu) ? cctx->run_shared_rate : cctx->run_rate);
-	share_work(cpu, work_ns);
 	weight = effective_weight(p, ran_ns);
-	vtime = p->scx.dsq_vtime + bias_charge(work_ns, weight);
+	vtime = p->scx.dsq_vtime;
+	if (nohz_full && (cctx->run_flags & RUN_UNTICKED)) {
+		/* No task waited: its lead is what others will have to wait. */
+		if (work_ns > slice_ns)
+			work_ns = slice_ns;
+		if (bias_vtime_before(vtime, vtime_now))
+			vtime = vtime_now;
+	}
+	share_work(cpu, work_ns);
+	vtime += bias_charge(work_ns, weight);
 	scx_bpf_task_set_dsq_vtime(p, vtime);
 	cctx->run_vtime = vtime;
 	cctx->run_weight = weight;
@@ -214,8 +226,8 @@ static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, co
 }
 
 /*
- * Return where @p, which runs on the CPU of @cctx, may migrate: RUN_MOVABLE and
- * RUN_ANYWHERE, or 0. Publish the affinity of a restricted task.
+ * Return where @p, which runs on the CPU of @cctx, may migrate: RUN_MOVABLE,
+ * RUN_ANYWHERE and RUN_ROAMS, or 0. Publish the affinity of a restricted task.
  */
 static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx)
 {
@@ -228,17 +240,16 @@ static __always_inline u32 publish_affinity(const struct task_struct *p, struct 
 }
 
 /*
- * Publish the affinity of @cpu's running task again at a tick. The task may
- * have been preempted with migration disabled, and would count as pinned until
- * it stops. Return 0. This function is global so that the verifier checks it
- * once.
+ * Publish the affinity of @p again, which ticks on @cpu. It may have been
+ * preempted with migration disabled, and would count as pinned until it stops.
+ * Return 0. This function is global so that the verifier checks it once.
  */
-__noinline int refresh_affinity(s32 cpu)
+__noinline int refresh_affinity(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	u32 flags = publish_affinity(bpf_get_current_task_btf(), cctx);
+	u32 flags = publish_affinity(p, cctx);
 
-	cctx->run_flags = flags | (cctx->run_flags & (RUN_BUSY | RUN_TICKED));
+	cctx->run_flags = flags | (cctx->run_flags & (RUN_BUSY | RUN_TICKED | RUN_UNTICKED));
 	return 0;
 }
 

@@ -145,6 +145,8 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 		stay(p, cpu, enq_flags);
 	} else if (wakeup && may_go_first(p, cpu, cctx)) {
 		enqueue_local(p, enq_flags);
+		if (nohz_full)
+			scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));
 	} else {
 		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
 	}

@@ -52,6 +52,12 @@ static __always_inline bool shared_waiting(u32 llc)
 	return READ_ONCE(llc_ctx_of(llc)->waiting);
 }
 
+/* Return true if a task that is pinned to @cpu waits in its DSQ. */
+static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
+{
+	return READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0;
+}
+
 /* A shared DSQ's index: two for each LLC. */
 static __always_inline u32 queue_index(u32 llc, u32 cpu_class)
 {

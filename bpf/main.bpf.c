@@ -45,6 +45,7 @@
 #include "init.bpf.h"
 #include "limit.bpf.h"
 #include "move.bpf.h"
+#include "nohz.bpf.h"
 #include "optin.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -148,7 +149,10 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 {
 	bool waited_for = shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx);
 
-	scx_bpf_task_set_slice(p, waited_for ? slice_for(1, 1) : slice_ns);
+	if (!(cctx->run_flags & RUN_UNTICKED))
+		scx_bpf_task_set_slice(p, waited_for ? slice_for(1, 1) : slice_ns);
+	else
+		scx_bpf_task_set_slice(p, SCX_SLICE_INF);
 	cctx->yielded = 0;
 	cctx->began_vtime = p->scx.dsq_vtime;
 	stat_inc(BIAS_STAT_KEEP);
@@ -217,6 +221,8 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		if (moves)
 			return; /* no slice: ops.enqueue migrates it */
 	}
+	if (change_ticking(prev, cpu, cctx))
+		return; /* no slice: ops.enqueue keeps it */
 	keep_running(prev, cpu, cctx);
 	if (slow >= 0)
 		rotate(slow, cpu);
@@ -249,6 +255,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 	if (tctx)
 		has_bias(p, tctx);
 	account_start(p, cpu, cctx, tctx);
+	start_unticked(p, cctx);
 	if (tctx) {
 		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
@@ -304,7 +311,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	settle_weight(cpu);
 	follow_weights(p);
 	refresh_charge_rate(p, cpu, cctx);
-	refresh_affinity(cpu);
+	refresh_affinity(p, cpu);
 	refresh_waiting(llc_of(cpu));
 	note_waiting(llc_of(cpu));
 	wake_for_waiting(llc_of(cpu));
@@ -319,7 +326,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 		wake_better(p, cpu);
 	note_resident(cctx);
 	cctx->run_flags |= RUN_TICKED;
-	if (is_throttled(p) || makes_way(p, cpu, cctx))
+	if (is_throttled(p) || must_tick(p, cpu, cctx) || makes_way(p, cpu, cctx))
 		scx_bpf_task_set_slice(p, 0);
 }
 

@@ -216,7 +216,7 @@ static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
 	return cctx->burst_ns < sync_burst_ns && cctx->after_ns < sync_burst_ns / SYNC_AFTER_PART &&
-	       !(cctx->run_flags & RUN_TICKED) &&
+	       !(cctx->run_flags & (RUN_TICKED | RUN_UNTICKED)) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
 	       !due_before(cpu, cctx,

@@ -133,12 +133,6 @@ static __always_inline void wake_for_waiting(u32 llc)
 		wake_for_dsq(bias_dsq_shared(llc, BIAS_SLOW), MAX_PASSED);
 }
 
-/* Return true if a task that is pinned to @cpu waits in its DSQ. */
-static __always_inline bool pinned_waiting(s32 cpu, const struct cpu_ctx *cctx)
-{
-	return READ_ONCE(cctx->pinned_used) && scx_bpf_dsq_nr_queued(bias_dsq_pinned(cpu)) > 0;
-}
-
 /* Return the slice while @waiting tasks wait in a DSQ that @cpus CPUs serve. */
 static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 {
@@ -193,7 +187,9 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	 * busy, it dispatches again when its task stops.
 	 */
 	idle = pick_any_idle(p);
-	scx_bpf_kick_cpu(idle >= 0 ? idle : cpu, SCX_KICK_IDLE);
+	if (idle < 0)
+		idle = cpu;
+	scx_bpf_kick_cpu(idle, kick_for_waiting(idle));
 }
 
 /* Insert @p, which can run on @cpu only, by vtime into that CPU's own DSQ. */
@@ -202,7 +198,7 @@ static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vti
 	write_if_changed(&cpu_ctx_of(cpu)->pinned_used, 1);
 	scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1, 1), vtime, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_PINNED);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));
 }
 
 /*

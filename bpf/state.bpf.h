@@ -41,6 +41,9 @@ const volatile bool limited = false;
 /* The agent's process. */
 const volatile u32 agent_tgid = 0;
 
+/* Some CPU is one of nohz_full, see nohz.bpf.h. */
+const volatile bool nohz_full = false;
+
 /* CPUs request migrations of running tasks by themselves, see move.bpf.h. */
 const volatile bool moving = true;
 
@@ -133,6 +136,7 @@ enum run_flags {
 	RUN_ANYWHERE = 1 << 1, /* on every CPU; else on those in run_allowed */
 	RUN_TICKED = 1 << 2,   /* the last tick saw it: worth a migration */
 	RUN_BUSY = 1 << 3,     /* a SCHED_EXT task runs */
+	RUN_UNTICKED = 1 << 4, /* without a tick, see nohz.bpf.h */
 };
 
 /*
@@ -194,6 +198,7 @@ struct cpu_ctx {
 	u32 yielded;	      /* the running task called sched_yield() */
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
+	u32 untick_pid;	      /* task that starts without a tick, or 0 */
 
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
 	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */

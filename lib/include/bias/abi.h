@@ -42,6 +42,7 @@ struct bias_cpu_info {
 	 * start. A CPU without siblings names itself.
 	 */
 	u32 sibling;
+	u32 nohz_full; /* 1 if the kernel stops its tick for a single task */
 };
 
 /* A CPU's entry in the capacity table. */
@@ -170,6 +171,7 @@ enum bias_stat {
 	BIAS_STAT_THROTTLED,
 	BIAS_STAT_HINTS,     /* changes of class that programs announced */
 	BIAS_STAT_HINT_SWAP, /* swaps that tasks requested at a mark */
+	BIAS_STAT_UNTICKED,  /* starts without a tick on CPUs of nohz_full */
 	BIAS_NR_STATS,
 };
 

@@ -181,6 +181,7 @@ struct bpf_perf_event_value {
 
 #define SCX_TASK_QUEUED 1u
 #define SCX_SLICE_DFL	20000000ull
+#define SCX_SLICE_INF	(~0ull)
 
 /* The callbacks of a scheduler. */
 struct sched_ext_ops {

@@ -36,6 +36,7 @@ static struct sim_unit unit = {
     .nr_nodes = &nr_nodes,
     .agent_tgid = &agent_tgid,
     .smt_active = &smt_active,
+    .nohz_full = &nohz_full,
     .two_classes = &two_classes,
     .counting = &counting,
     .partial = &partial,

@@ -29,7 +29,7 @@ struct sim_unit {
 
 	/* constants */
 	volatile u32 *nr_cpus, *nr_llcs, *nr_nodes, *agent_tgid;
-	volatile bool *smt_active, *two_classes, *counting, *partial, *limited, *moving;
+	volatile bool *smt_active, *nohz_full, *two_classes, *counting, *partial, *limited, *moving;
 	/* knobs */
 	volatile u64 *slice_ns, *slice_min_ns, *rotate_gap_ns, *sync_burst_ns, *window_instructions,
 	    *steal_lag_ns, *unfair_gap_ns;

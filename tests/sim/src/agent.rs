@@ -48,6 +48,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
         *unit.nr_nodes = table.nr_nodes();
         *unit.agent_tgid = 1;
         *unit.smt_active = kernel.machine.smt();
+        *unit.nohz_full = !kernel.case.nohz_full.is_empty();
         // Recalibration is on, so that the table may get a slow class later.
         *unit.two_classes = table.cpus.len() > 1;
         *unit.counting = kernel.case.counters != CountersOf::None;
@@ -73,6 +74,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
             info.counters = if kernel.case.counters == CountersOf::None { 0 } else { 0b1111 };
             (info.external_permille, info.internal_permille) = (1000, 1000);
             info.sibling = table.next_sibling(entry);
+            info.nohz_full = kernel.case.nohz_full.contains(&(entry.cpu as usize)).into();
             (*unit.llc_ctxs.add(info.llc as usize)).node = entry.node;
         }
     }

@@ -72,7 +72,15 @@ impl TaskSpec {
     /// A task of nice 0 in the root cgroup that starts at once, on any CPU.
     #[must_use]
     pub fn new(program: Program) -> Self {
-        Self { program, start_ns: Some(0), start_cpu: 0, cpus: None, weight: 100, group: 0, kthread: false }
+        Self {
+            program,
+            start_ns: Some(0),
+            start_cpu: 0,
+            cpus: None,
+            weight: 100,
+            group: 0,
+            kthread: false,
+        }
     }
 
     /// The same, forked on `cpu`.
@@ -186,6 +194,9 @@ pub struct Case {
     /// All tasks are marked programs, which announce sections at random.
     #[serde(default)]
     pub hints: bool,
+    /// CPUs whose tick the kernel stops for a single task.
+    #[serde(default)]
+    pub nohz_full: Vec<usize>,
     /// Write a trace.
     #[serde(skip)]
     pub trace: bool,
@@ -216,6 +227,7 @@ impl Case {
             memory_fails: false,
             moving: true,
             hints: false,
+            nohz_full: Vec::new(),
             trace: false,
             record: false,
         }

@@ -43,6 +43,8 @@ words! {
     PICK_IDLE_CORE = SCX_PICK_IDLE_CORE;
     /// Slice that the kernel gives [ns].
     SLICE_DFL = SCX_SLICE_DFL;
+    /// A slice that does not end; the kernel may stop the tick.
+    SLICE_INF = SCX_SLICE_INF;
     /// Create task storage.
     STORAGE_CREATE = BPF_LOCAL_STORAGE_GET_F_CREATE;
 }

@@ -131,6 +131,13 @@ fn cpu_models(cpuinfo: &str) -> Vec<String> {
     models
 }
 
+/// Return the CPUs whose tick the kernel stops while they run a single task (boot option
+/// `nohz_full=`). The kernel shows `(null)` if there are none.
+#[must_use]
+pub fn nohz_full(sysfs: &Path) -> Vec<u32> {
+    read_list(&sysfs.join("devices/system/cpu/nohz_full")).unwrap_or_default()
+}
+
 fn read_list(path: &Path) -> Option<Vec<u32>> {
     cpulist::parse(&fs::read_to_string(path).ok()?)
 }
@@ -206,6 +213,16 @@ mod tests {
         assert_eq!(topology.cpus[1], Cpu { cpu: 1, core: 0, llc: 0, node: 1 });
         assert_eq!(topology.cpus[2], Cpu { cpu: 3, core: 3, llc: 3, node: 1 });
         assert_eq!((topology.llc_bytes, topology.possible.len()), (16 << 20, 8));
+    }
+
+    #[test]
+    fn reads_the_cpus_without_a_tick() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(nohz_full(root.path()).is_empty());
+        for (text, cpus) in [("(null)\n", vec![]), ("\n", vec![]), ("1-2,5\n", vec![1, 2, 5])] {
+            write(root.path(), "nohz_full", text);
+            assert_eq!(nohz_full(root.path()), cpus);
+        }
     }
 
     #[test]

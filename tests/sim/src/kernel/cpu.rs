@@ -84,6 +84,9 @@ pub struct Cpu {
     pub kicks: RefCell<Vec<(usize, u64)>>,
     /// An interrupt for the kicks is on its way.
     pub kick_queued: Cell<bool>,
+    /// Its tick is stopped, and when it or the remote one came last [ns].
+    pub tick_stopped: Cell<bool>,
+    pub ticked_ns: Cell<u64>,
     /// Time that a real-time task still wants [ns].
     pub realtime_ns: Cell<u64>,
     /// Number of the stay of a higher class; events of older ones are void.
@@ -139,6 +142,8 @@ impl Cpu {
             online: Cell::new(true),
             kicks: RefCell::default(),
             kick_queued: Cell::new(false),
+            tick_stopped: Cell::new(false),
+            ticked_ns: Cell::new(0),
             realtime_ns: Cell::new(0),
             higher_stay: Cell::new(0),
             stops: RefCell::default(),

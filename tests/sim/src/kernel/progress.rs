@@ -11,6 +11,7 @@ use super::cpu::Curr;
 use super::events::Event;
 use crate::case::CountersOf;
 use crate::ffi;
+use crate::flags::SLICE_INF;
 
 /// Work that takes a second of the reference CPU is this many instructions, if it only executes.
 const INSTRUCTIONS_PER_US: u64 = 2_000;
@@ -30,7 +31,9 @@ impl Kernel {
         let task = &self.tasks[task];
         task.raw.change(|raw| {
             raw.se.sum_exec_runtime += ran_ns;
-            raw.scx.slice -= raw.scx.slice.min(ran_ns);
+            if raw.scx.slice != SLICE_INF {
+                raw.scx.slice -= raw.scx.slice.min(ran_ns);
+            }
         });
         task.stats.ran_ns.set(task.stats.ran_ns.get() + ran_ns);
         if self.machine.cpus[cpu].slow {

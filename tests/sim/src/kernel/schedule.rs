@@ -4,7 +4,7 @@ use super::Kernel;
 use super::cpu::Curr;
 use super::events::Event;
 use super::task::{Blocking, Life, RawTask, TaskId};
-use crate::flags::{self, DEQUEUE_SLEEP, ENQ_NONE, SLICE_DFL};
+use crate::flags::{self, DEQUEUE_SLEEP, ENQ_NONE, SLICE_DFL, SLICE_INF};
 
 /// Time that the stopper needs to push a task away [ns].
 const STOPPER_NS: u64 = 3_000;
@@ -187,6 +187,9 @@ impl Kernel {
         if queued {
             self.op_running(task);
         }
+        // Only here does the kernel check whether the tick may stop (scx_can_stop_tick()).
+        let stops = this.slice() == SLICE_INF && self.case.nohz_full.contains(&cpu);
+        self.cpus[cpu].tick_stopped.set(stops);
     }
 
     /// Change the context of `cpu` (context_switch()).

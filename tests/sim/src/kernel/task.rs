@@ -162,6 +162,8 @@ pub struct TaskStats {
     pub waits_ns: RefCell<Vec<u64>>,
     /// Times that it was switched in.
     pub switches: Cell<u64>,
+    /// Ticks that interrupted it.
+    pub ticks: Cell<u64>,
     /// Times that it changed its CPU.
     pub migrations: Cell<u64>,
 }

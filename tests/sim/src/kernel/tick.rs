@@ -4,18 +4,50 @@ use super::Kernel;
 use super::cpu::Curr;
 use super::events::Event;
 
+/// Time between two remote ticks [ns].
+const REMOTE_TICK_NS: u64 = 1_000_000_000;
+
 impl Kernel {
-    /// The timer of `cpu` ticks. An idle CPU has stopped its tick.
+    /// The timer of `cpu` ticks. An idle CPU has stopped its tick, and so has one of nohz_full with
+    /// a single task.
     pub(crate) fn tick(&self, cpu: usize) {
         self.push(self.now() + self.case.tick_ns, Event::Tick(cpu));
+        self.remote_ticks(cpu);
         let this = &self.cpus[cpu];
-        if this.curr.get() == Curr::Idle || !self.online.get().has(cpu) {
+        if this.curr.get() == Curr::Idle || !self.online.get().has(cpu) || self.tick_is_stopped(cpu) {
             return;
         }
         self.sync(cpu);
         self.fentry_tick();
+        self.task_tick(cpu);
+    }
+
+    fn tick_is_stopped(&self, cpu: usize) -> bool {
+        self.cpus[cpu].tick_stopped.get() && matches!(self.cpus[cpu].curr.get(), Curr::Task(_))
+    }
+
+    /// A CPU outside of nohz_full ticks once a second for those without a tick
+    /// (sched_tick_remote()).
+    fn remote_ticks(&self, cpu: usize) {
+        if self.case.nohz_full.contains(&cpu) {
+            return;
+        }
+        for other in &self.case.nohz_full {
+            if self.tick_is_stopped(*other)
+                && self.now() - self.cpus[*other].ticked_ns.get() >= REMOTE_TICK_NS
+            {
+                self.task_tick(*other);
+            }
+        }
+    }
+
+    fn task_tick(&self, cpu: usize) {
+        let this = &self.cpus[cpu];
+        this.ticked_ns.set(self.now());
         self.lock(cpu);
         if let Curr::Task(task) = this.curr.get() {
+            let ticks = &self.tasks[task].stats.ticks;
+            ticks.set(ticks.get() + 1);
             self.update_curr(cpu);
             self.op_tick(task);
             if self.tasks[task].slice() == 0 {

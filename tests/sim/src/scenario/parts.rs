@@ -33,6 +33,8 @@ pub struct Figures {
     pub waited_ns: u64,
     /// Times that it was switched in.
     pub switches: u64,
+    /// Ticks that interrupted it, remote ones included.
+    pub ticks: u64,
     /// Times that it changed its CPU.
     pub migrations: u64,
     /// Rounds of its program.
@@ -52,6 +54,7 @@ impl Kernel {
             longest_wait_ns: stats.longest_wait_ns.get(),
             waited_ns: stats.waited_ns.get(),
             switches: stats.switches.get(),
+            ticks: stats.ticks.get(),
             migrations: stats.migrations.get(),
             rounds: task.rounds.get(),
         }

@@ -81,6 +81,11 @@ impl Scenario {
         }
     }
 
+    /// Add words to the guest kernel's command line.
+    pub fn kernel_args(&mut self, words: &[&str]) {
+        self.vm.kernel_args.extend(words.iter().map(ToString::to_string));
+    }
+
     /// Measure these figures of `tests/ampvm/figures`. Each leaves a document of its name.
     pub fn figures(&self, names: &[&str]) -> Results {
         let sources = build::ampvm_directory().join("figures");

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::kernel;
 use crate::options::RunOptions;
 use crate::skel::{OpenBpfSkel, types};
+use crate::topology;
 use scx_utils::compat::read_enum;
 
 /// Write all of it. `counting` is true if any counter is read.
@@ -136,9 +137,11 @@ fn describe_machine(
         ))
         .into());
     }
+    let nohz_full = topology::nohz_full(Path::new("/sys"));
     for (cpu, info) in (0u32..).zip(bss.cpu_info.iter_mut().take(nr_cpus)) {
         (info.external_permille, info.internal_permille) = (1000, 1000);
         info.sibling = cpu;
+        info.nohz_full = nohz_full.contains(&cpu).into();
     }
     for cpu in &table.cpus {
         let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
@@ -160,6 +163,7 @@ fn describe_machine(
     ro.nr_nodes = table.nr_nodes();
     ro.two_classes = two_classes;
     ro.smt_active = smt;
+    ro.nohz_full = !nohz_full.is_empty();
     Ok(())
 }
 
