@@ -238,4 +238,23 @@ static __always_inline bool is_restricted(const struct task_struct *p)
 	return p->nr_cpus_allowed < nr_cpus;
 }
 
+/* Memory policies that spread pages, from include/uapi/linux/mempolicy.h. */
+#define POLICY_INTERLEAVE	   3
+#define POLICY_WEIGHTED_INTERLEAVE 6
+
+/*
+ * Return true if the memory policy of @p spreads its pages over NUMA nodes: no
+ * node is nearer to its memory than another. A policy that ends meanwhile is
+ * read as garbage, which costs a migration.
+ */
+static __always_inline bool roams(const struct task_struct *p)
+{
+	const struct mempolicy *policy;
+
+	if (nr_nodes < 2 || !bpf_core_field_exists(p->mempolicy))
+		return false;
+	policy = p->mempolicy;
+	return policy && (policy->mode == POLICY_INTERLEAVE || policy->mode == POLICY_WEIGHTED_INTERLEAVE);
+}
+
 #endif

@@ -231,12 +231,16 @@ static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, co
  */
 static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx)
 {
+	u32 flags = RUN_MOVABLE;
+
 	if (is_pinned(p))
 		return 0;
+	if (roams(p))
+		flags |= RUN_ROAMS;
 	if (!is_restricted(p))
-		return RUN_MOVABLE | RUN_ANYWHERE;
+		return flags | RUN_ANYWHERE;
 	cctx->run_allowed = p->cpus_ptr->bits[0];
-	return RUN_MOVABLE;
+	return flags;
 }
 
 /*

@@ -21,7 +21,8 @@
  *	whole fast core, fast thread, whole slow core, slow thread
  *
  * Without SMT each CPU is a whole core. Whole cores of other nodes go before
- * threads of busy cores of the node, and after everything else. A slow-biased
+ * threads of busy cores of the node, and after everything else. For a task
+ * whose memory is on all nodes, a better core of another node goes first. A slow-biased
  * task takes its previous CPU if that is a whole idle core, and else searches
  * slow CPUs before fast ones. A per-CPU scratch mask intersects the CPUs of a
  * class with the affinity of a restricted task.
@@ -243,8 +244,15 @@ static __always_inline s32 find_thread(struct task_struct *p, s32 prev, u32 firs
  */
 static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 first)
 {
-	s32 cpu = find_core(p, prev, first, WHERE_NEAR);
+	s32 cpu = -1;
 
+	if (two_classes && roams(p)) {
+		cpu = find_in_class(p, prev, first, WHERE_NEAR, NEED_CORE);
+		if (cpu < 0)
+			cpu = find_in_class(p, prev, first, WHERE_FAR, NEED_CORE);
+	}
+	if (cpu < 0)
+		cpu = find_core(p, prev, first, WHERE_NEAR);
 	if (cpu < 0 && nr_nodes > 1)
 		cpu = find_core(p, prev, first, WHERE_FAR);
 	if (cpu < 0 && smt_active)

@@ -48,7 +48,7 @@
  * starts. The CPU that carries out a request first checks the target against
  * the task's affinity. A CPU takes at most one pulled task: that of the CPU
  * that it asked last, and none after a wakeup has claimed it. No task leaves
- * its NUMA node here. Code that takes a CPU's idle mark wakes that CPU.
+ * its NUMA node here, unless its memory is on all nodes. Code that takes a CPU's idle mark wakes that CPU.
  *
  * Limits
  * Requests race, and the last store wins.
@@ -172,6 +172,8 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 		if (!(used & 1u << tier) || (tier >= mine && !shared) || (to_slow && !slow && fast_first))
 			continue;
 		better = pick_near(p, cpu, tier, slow && !to_slow && fast_first ? NEED_THREAD : NEED_CORE);
+		if (better < 0 && !to_slow && roams(p))
+			better = pick_idle_in(p, nr_llcs, tier, NEED_CORE);
 		if (better >= 0)
 			break;
 	}

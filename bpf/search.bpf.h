@@ -11,8 +11,12 @@
  * affinity, and whether a tick has seen it. A search reads that and nothing
  * else, so it takes no lock.
  *
+ * Every second search visits another node. It finds only tasks whose memory is
+ * on all nodes, for a CPU that runs such a task or none.
+ *
  * Invariants
- * A search returns only a CPU of the same node without a pending request. What
+ * A search returns only a CPU without a pending request. A task leaves its node
+ * only if its memory is on all nodes. What
  * it has read may be old: the CPU that carries out a request checks again.
  *
  * Limits
@@ -121,6 +125,20 @@ static __always_inline u64 rotation_gap_ns(s32 cpu, const struct cpu_ctx *cctx)
 }
 
 /*
+ * Return the LLC whose CPUs @cpu searches next: its own, which stands for its
+ * node, or by turns that of another node.
+ */
+static __always_inline u32 searched_llc(s32 cpu, struct cpu_ctx *mine)
+{
+	u32 own = llc_of(cpu);
+
+	if (nr_nodes < 2 || ((mine->run_flags & RUN_BUSY) && !(mine->run_flags & RUN_ROAMS)) ||
+	    ++mine->looked_far % 2)
+		return own;
+	return (own + mine->looked_far / 2) % nr_llcs;
+}
+
+/*
  * Return the CPU of a worse tier whose task is the best that @search finds for
  * @cpu, or -1. The task that gains most is best, and among about equal ones the
  * one with the largest lag.
@@ -128,10 +146,10 @@ static __always_inline u64 rotation_gap_ns(s32 cpu, const struct cpu_ctx *cctx)
 static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
 	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
-	const struct slow_group *group = &list->groups[bounded(llc_of(cpu), BIAS_MAX_LLCS)];
-	u32 nr = group->worse[bounded(tier_of(cpu), BIAS_NR_TIERS)], start = group->start;
-	u32 speedup = 0, most, i;
 	struct cpu_ctx *mine = cpu_ctx_of(cpu);
+	const struct slow_group *group = &list->groups[bounded(searched_llc(cpu, mine), BIAS_MAX_LLCS)];
+	u32 nr = group->worse[bounded(tier_of(cpu), BIAS_NR_TIERS)], start = group->start;
+	u32 speedup = 0, most, i, node = cpu_info_of(cpu)->node;
 	u64 gap_ns = rotation_gap_ns(cpu, mine);
 	s32 found = -1;
 	u64 vtime = 0;
@@ -148,6 +166,8 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
 		if (!could_move(cctx, cpu) || !is_sought(cctx, search, mine, gap_ns))
+			continue;
+		if (nr_nodes > 1 && !(cctx->run_flags & RUN_ROAMS) && cpu_info_of(slow)->node != node)
 			continue;
 		if (found >= 0 && !bias_gains_more(cctx->run_speedup, speedup, gain_permille) &&
 		    (bias_gains_more(speedup, cctx->run_speedup, gain_permille) ||

@@ -137,6 +137,7 @@ enum run_flags {
 	RUN_TICKED = 1 << 2,   /* the last tick saw it: worth a migration */
 	RUN_BUSY = 1 << 3,     /* a SCHED_EXT task runs */
 	RUN_UNTICKED = 1 << 4, /* without a tick, see nohz.bpf.h */
+	RUN_ROAMS = 1 << 5,    /* its memory is on all nodes, see roams() */
 };
 
 /*
@@ -207,6 +208,7 @@ struct cpu_ctx {
 	u64 burst_ns;	   /* average run time of tasks that slept here */
 	u32 sync_wakeups;  /* synchronous wakeups made here */
 	u32 looked_slow;   /* where the next search for a task begins */
+	u32 looked_far;	   /* LLC of the last search of other nodes */
 	u64 looked_ns;	   /* run time here at the last search for a rotation */
 	u64 woke_ns;	   /* when the timed one was made; 0: none */
 	u64 after_ns;	   /* average reference time from then to the stop */

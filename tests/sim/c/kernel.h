@@ -93,6 +93,10 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct mempolicy {
+	u16 mode;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	u32 __state;
@@ -108,6 +112,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct css_set *cgroups;
 	struct task_group *sched_task_group;
+	struct mempolicy *mempolicy;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	char comm[16];

@@ -66,6 +66,9 @@ pub struct TaskSpec {
     pub group: usize,
     /// It is a kernel thread.
     pub kthread: bool,
+    /// Its memory is spread over all nodes.
+    #[serde(default)]
+    pub interleaved: bool,
 }
 
 impl TaskSpec {
@@ -80,6 +83,7 @@ impl TaskSpec {
             weight: 100,
             group: 0,
             kthread: false,
+            interleaved: false,
         }
     }
 

@@ -27,6 +27,15 @@ use crate::oracle::AUDIT_NS;
 use crate::rng::Rng;
 use crate::unit::{Image, Unit};
 
+/// A memory policy. Tasks only read it.
+struct Policy(ffi::mempolicy);
+
+// SAFETY: nothing writes it.
+unsafe impl Sync for Policy {}
+
+/// The policy of tasks whose memory is spread over all nodes (`MPOL_INTERLEAVE`).
+static INTERLEAVED: Policy = Policy(ffi::mempolicy { mode: 3 });
+
 /// Return the task that the kernel sees.
 fn task(spec: &TaskSpec, id: usize, nr_cpus: usize, groups: &Groups) -> Task {
     let raw = RawTask::new(&format!("task{id}"), (FIRST_PID + id) as i32);
@@ -37,6 +46,9 @@ fn task(spec: &TaskSpec, id: usize, nr_cpus: usize, groups: &Groups) -> Task {
         raw.policy = 7;
         if spec.kthread {
             raw.flags |= ffi::PF_KTHREAD;
+        }
+        if spec.interleaved {
+            raw.mempolicy = (&raw const INTERLEAVED.0).cast_mut();
         }
     });
     let task = Task::new(raw);

@@ -405,6 +405,39 @@ fn fast_cpus_beyond_the_first_64_pull(task: TaskSpec) {
     assert!((30_000_000..100_000_000).contains(&slow_ns), "{slow_ns} ns on slow CPUs");
 }
 
+/// Two nodes, one of fast CPUs and one of slow ones. A task stays where its memory is, unless that
+/// is spread over both.
+#[test]
+fn a_task_with_interleaved_memory_leaves_its_node() {
+    for (interleaved, slow) in [(true, 0..50), (false, 950..1001)] {
+        let mut case = Case::new("2P+2E,nodes=2", 1);
+        case.duration_ns = 1_000_000_000;
+        case.tasks = vec![TaskSpec { interleaved, ..busy().on(2) }];
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()));
+        let slow_ms = kernel.figures(0).slow_ns / 1_000_000;
+        assert!(slow.contains(&slow_ms), "interleaved {interleaved}: {slow_ms} ms on slow CPUs");
+    }
+}
+
+/// The same with a task on each CPU: the ones that gain most have the fast CPUs.
+#[test]
+fn tasks_with_interleaved_memory_swap_across_nodes() {
+    for (interleaved, slow) in [(true, 0..500), (false, 1900..2001)] {
+        let mut case = Case::new("2P+2E,nodes=2", 1);
+        case.duration_ns = 2_000_000_000;
+        let memory = TaskSpec::new(Program::busy(stacks::MEMORY));
+        let tasks = [memory.clone().on(0), memory.on(1), busy().on(2), busy().on(3)];
+        case.tasks = tasks.map(|task| TaskSpec { interleaved, ..task }).to_vec();
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()));
+        for task in 2..4 {
+            let slow_ms = kernel.figures(task).slow_ns / 1_000_000;
+            assert!(slow.contains(&slow_ms), "interleaved {interleaved}, task {task}: {slow_ms} ms");
+        }
+    }
+}
+
 /// A node is 5 % slower than the other one. Its tasks woke on the faster one, beside their memory's
 /// node that idled.
 #[test]

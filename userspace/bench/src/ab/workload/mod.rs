@@ -26,6 +26,7 @@ mod child;
 mod forks;
 mod groups;
 mod interactive;
+mod interleaved;
 mod mix;
 pub mod openmp;
 mod pingpong;
@@ -47,6 +48,7 @@ pub fn list() -> Vec<Description> {
     let own = [
         mix::DESCRIPTION,
         shuffled::DESCRIPTION,
+        interleaved::DESCRIPTION,
         interactive::DESCRIPTION,
         wakeup::DESCRIPTION,
         pingpong::DESCRIPTION,
@@ -65,6 +67,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
     let (head, rest) = text.split_at(end);
     let parsed: Option<Box<dyn Workload>> = match head {
         "shuffled" => return Ok(Box::new(shuffled::Shuffled::parse(rest)?)),
+        "interleaved" => return interleaved::Interleaved::parse(rest).map(boxed),
         "interactive" => return Ok(Box::new(interactive::Interactive::parse(rest)?)),
         "wakeup" => wakeup::Wakeup::parse(rest).map(boxed),
         "pingpong" => pingpong::Pingpong::parse(rest).map(boxed),

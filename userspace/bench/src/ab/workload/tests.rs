@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// One of each workload, as small as possible, without third-party programs.
-const SAMPLES: [&str; 15] = [
+const SAMPLES: [&str; 16] = [
     "1compute+1branchy",
     "shuffled:20+1compute+1branchy",
+    "interleaved+1compute+1chase:64K",
     "interactive:100+1compute",
     "wakeup:2",
     "pingpong",
@@ -102,6 +103,7 @@ fn the_list_describes_what_parse_knows() {
         let text = match description.name {
             "mix" => "1compute",
             "shuffled" => "shuffled+1compute",
+            "interleaved" => "interleaved+1compute",
             "interactive" => "interactive+1compute",
             "groups" => "groups:1",
             "barrier" => "barrier:2",
@@ -134,6 +136,7 @@ fn what_is_no_workload_is_refused_with_what_is_right() {
         ("omp:2:static@x", "@pinned"),
         ("shuffled", "shuffled+TASKS"),
         ("shuffled:5+compute", "20 to 10000"),
+        ("interleaved", "interleaved+TASKS"),
         ("interactive", "interactive+TASKS"),
         ("interactive:5+compute", "100 to 1000000"),
         ("interactive+computer", "known are compute"),
