@@ -62,6 +62,17 @@ static __always_inline void advance_vtime_now(u64 vtime)
 }
 
 /*
+ * Return true if @every jiffies have passed at @now since @at, for one CPU of
+ * all that ask: it does the work of the whole machine.
+ */
+static __always_inline bool is_elected(u64 *at, u64 now, u64 every)
+{
+	u64 last = READ_ONCE(*at);
+
+	return now - last >= every && __sync_val_compare_and_swap(at, last, now) == last;
+}
+
+/*
  * Move vtime_now up to the lowest vtime of the running tasks, while no DSQ
  * fills. One CPU does so per jiffy, and visits MAX_SCAN CPUs at most.
  */
@@ -70,9 +81,8 @@ static __always_inline void follow_running(s32 cpu)
 	u64 least = cpu_ctx_of(cpu)->run_vtime, now = bpf_jiffies64();
 	u32 i;
 
-	if (READ_ONCE(followed_at) == now)
+	if (!is_elected(&followed_at, now, 1))
 		return;
-	WRITE_ONCE(followed_at, now);
 	bpf_for(i, 0, nr_cpus < MAX_SCAN ? nr_cpus : MAX_SCAN) {
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
@@ -116,9 +126,8 @@ __noinline int refresh_clock(u64 now)
 	s64 sum = 0;
 	u32 i;
 
-	if (now - READ_ONCE(total_weight_at) < 1 + nr_cpus / MAX_SCAN)
+	if (!is_elected(&total_weight_at, now, 1 + nr_cpus / MAX_SCAN))
 		return 0;
-	WRITE_ONCE(total_weight_at, now);
 	bpf_for(i, 0, nr_cpus) {
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
