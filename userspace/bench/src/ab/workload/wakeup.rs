@@ -9,7 +9,8 @@
 //! time from the wakeup to its first instruction, does one step of work, and waits again.
 //!
 //! Where the amp PMU exists, the instructions of the whole machine per wakeup are also counted.
-//! Those of the idle machine and of the work itself are subtracted.
+//! Those of the idle machine and of the work itself are subtracted. The detail has the cache lines
+//! that came from another CPU for each wakeup, on machines that track them (`transfer_ns=`).
 //!
 //! # Invariants
 //! A latency begins just before the wakeup is sent, and one clock measures it. Workers and message
@@ -22,6 +23,7 @@ use super::child::{Child, Fault};
 use super::pingpong::InstructionMeter;
 use super::series::{self, SharedSeries};
 use super::{Description, Env, Measured, Workload, measured, optional_count};
+use crate::counters::MachineEvent;
 use crate::measure::{self, Until};
 use crate::shared::Shared;
 use crate::spec::WorkKind;
@@ -114,15 +116,19 @@ impl Workload for Wakeup {
         let board = Board { cells: Shared::new(3)?, latencies };
         let mut meter = InstructionMeter::open()?;
         let per_step = instructions_per_step()?;
+        let mut transfers = MachineEvent::transfers(&cpus::online()?.0)?;
+        let mut transferred = || transfers.as_mut().map(MachineEvent::read).transpose();
         let period = env.stretched(PERIOD);
         let child = Child::start(|| message(&board, period))?;
         thread::sleep(env.warmup);
         board.phase().store(MEASURE, Relaxed);
         meter.start()?;
+        let transferred_before = transferred()?;
         let sent_before = board.sent().load(Relaxed);
         thread::sleep(env.window);
         board.await_sample();
         let instructions = meter.stop()?;
+        let transferred = transferred()?.zip(transferred_before).map(|(after, before)| after - before);
         let sent = board.sent().load(Relaxed) - sent_before;
         board.phase().store(STOP, Relaxed);
         child.wait(period)?;
@@ -135,6 +141,7 @@ impl Workload for Wakeup {
             let per_wakeup = (all / sent.max(1) as f64 - per_step).max(1.0);
             metrics.insert("instructions_per_wakeup".into(), per_wakeup);
         }
+        detail["transfers_per_wakeup"] = json!(transferred.map(|lines| lines as f64 / sent.max(1) as f64));
         detail["workers"] = json!(workers);
         detail["sent"] = json!(sent);
         detail["busy"] = json!(board.busy().load(Relaxed));
