@@ -26,11 +26,22 @@ use std::sync::{Mutex, PoisonError};
 /// Size of the set that fits every first-level cache [bytes].
 pub const NEAR_BYTES: usize = 2 << 10;
 
-/// The near and the far set of some CPUs.
+/// Sizes of the sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The middle set [bytes], None if no size was found.
+    pub middle: Option<usize>,
+    /// The far set [bytes].
+    pub far: usize,
+}
+
+/// The sets of some CPUs.
 #[derive(Debug)]
 pub struct Memory {
     /// A set that fits every first-level cache.
     pub near: Chase,
+    /// A set that fits second-level caches only.
+    pub middle: Option<Chase>,
     /// A set beyond the caches, from the memory of the CPUs' node.
     pub far: Chase,
     /// Lock held while a CPU follows `far`. Its value is the line where that ended last, 0 before
@@ -39,12 +50,17 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Allocate both sets from the calling thread's node. `bytes` is the size of the far set.
+    /// Allocate the sets from the calling thread's node.
     ///
     /// # Errors
     /// Runtime failure when there is too little memory.
-    pub fn new(bytes: usize) -> Result<Self, Failure> {
-        Ok(Self { near: Chase::new(NEAR_BYTES)?, far: Chase::new(bytes)?, place: Mutex::new(0) })
+    pub fn new(sizes: Sizes) -> Result<Self, Failure> {
+        Ok(Self {
+            near: Chase::new(NEAR_BYTES)?,
+            middle: sizes.middle.map(Chase::new).transpose()?,
+            far: Chase::new(sizes.far)?,
+            place: Mutex::new(0),
+        })
     }
 
     /// Wait until no other CPU follows the far set, then call `follow` with the line to continue
@@ -57,23 +73,23 @@ impl Memory {
 /// The memory of all CPUs.
 #[derive(Debug)]
 pub struct Sets {
-    bytes: usize,
+    sizes: Sizes,
     of: BTreeMap<u32, Memory>,
 }
 
 impl Sets {
-    /// Build sets of `bytes` for `cpus`. The first CPU that uses a set builds it, so that the
+    /// Build the sets for `cpus`. The first CPU that uses a set builds it, so that the
     /// memory is its node's.
     ///
     /// # Errors
     /// Runtime failure when a CPU is offline or forbidden, or when there is too little memory.
     /// Kernel failure for a CPU number that does not exist.
-    pub fn build(cpus: &[Cpu], bytes: usize) -> Result<Self, Failure> {
-        let mut sets = Self { bytes, of: BTreeMap::new() };
+    pub fn build(cpus: &[Cpu], sizes: Sizes) -> Result<Self, Failure> {
+        let mut sets = Self { sizes, of: BTreeMap::new() };
         for cpu in cpus {
             let key = sets.key(cpu.llc, cpu.node);
             if let Entry::Vacant(entry) = sets.of.entry(key) {
-                entry.insert(on_cpu(cpu.cpu, || Memory::new(bytes))?);
+                entry.insert(on_cpu(cpu.cpu, || Memory::new(sizes))?);
             }
         }
         Ok(sets)
@@ -87,7 +103,7 @@ impl Sets {
 
     /// Return the key of a set: the last-level cache for sets of huge pages, else the node.
     fn key(&self, llc: u32, node: u32) -> u32 {
-        if self.bytes < HUGE_FROM_BYTES { node } else { llc }
+        if self.sizes.far < HUGE_FROM_BYTES { node } else { llc }
     }
 }
 
@@ -107,18 +123,19 @@ mod tests {
     #[test]
     fn equal_cpus_load_from_the_same_pages() {
         let cpus = cpus();
-        let sets = Sets::build(&cpus, 64 << 10).unwrap();
+        let of_size = |far| Sizes { middle: None, far };
+        let sets = Sets::build(&cpus, of_size(64 << 10)).unwrap();
         let memory = |at: usize| std::ptr::from_ref(sets.get(cpus[at].llc, cpus[at].node).unwrap());
         assert_eq!((sets.of.len(), memory(0), memory(4)), (2, memory(3), memory(7)));
         assert_ne!(memory(0), memory(4));
-        let large = Sets::build(&cpus, HUGE_FROM_BYTES).unwrap();
+        let large = Sets::build(&cpus, of_size(HUGE_FROM_BYTES)).unwrap();
         assert_eq!(large.of.len(), 4);
         assert!(large.get(7, 0).is_none());
     }
 
     #[test]
     fn each_goes_on_where_the_one_before_stopped() {
-        let memory = Memory::new(64 << 10).unwrap();
+        let memory = Memory::new(Sizes { middle: None, far: 64 << 10 }).unwrap();
         let places = memory.far.places(4);
         let follow = || {
             memory.in_turn(|at| {

@@ -6,9 +6,9 @@
 //! measurement. It must take seconds only.
 //!
 //! # Approach
-//! Three loops ([`crate::loops`]) stand for the components: integer work in registers,
-//! unpredictable branches, and dependent loads beyond the caches. A stall is the difference to the
-//! same loop without stalls.
+//! Loops ([`crate::loops`]) stand for the components: integer work in registers, unpredictable
+//! branches with dependent loads from the second-level cache, and dependent loads beyond the caches.
+//! A stall is the difference to the same loop without stalls.
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
 //! affects all CPUs alike. A visit lasts some fifty milliseconds and consists of chunks of two
@@ -49,7 +49,7 @@ use bias_policy::model::Loop;
 use bias_policy::samples::{median, summarise};
 use bias_policy::sharing::SHARED_DEFAULT;
 use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, SHARED_NONE, costs_from_times};
-use memory::{NEAR_BYTES, Sets};
+use memory::{NEAR_BYTES, Sets, Sizes};
 use std::time::{Duration, Instant};
 use worker::{CpuState, Shared};
 
@@ -67,11 +67,8 @@ pub fn calibrate(
 ) -> Result<Calibration, Failure> {
     let start = Instant::now();
     let cpus = &topology.cpus;
-    let external_bytes = match settings.external_bytes {
-        Some(bytes) => bytes,
-        None => choose_set(topology, settings)?,
-    };
-    let sets = Sets::build(cpus, external_bytes)?;
+    let sizes = choose_sizes(topology, settings)?;
+    let sets = Sets::build(cpus, sizes)?;
     let visit =
         settings.visit.unwrap_or_else(|| lanes::visit(cpus.len(), settings.rounds, settings.budget, VISIT));
     let lanes = lanes::lanes(cpus.len(), visit * settings.rounds, settings.budget);
@@ -96,7 +93,7 @@ pub fn calibrate(
         rounds: settings.rounds,
         visit_us: visit.as_micros() as u64,
         chunk_us: settings.chunk.as_micros() as u64,
-        external_bytes: external_bytes as u64,
+        external_bytes: sizes.far as u64,
         lanes,
         realtime,
         took_ms: 0,
@@ -204,8 +201,8 @@ pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, 
 /// Most CPUs that a spot check measures.
 const SPOT_CPUS: usize = 16;
 
-/// Choose the size of the memory loop's set by measuring on the first CPU.
-fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure> {
+/// Choose the sizes of the memory loops' sets by measuring on the first CPU.
+fn choose_sizes(topology: &Topology, settings: &Settings) -> Result<Sizes, Failure> {
     let first =
         topology.cpus.first().ok_or_else(|| Failure::kernel("no CPU is online; mount sysfs on /sys"))?;
     let brief = Settings { visit: Some(Duration::from_millis(8)), ..settings.clone() };
@@ -216,13 +213,20 @@ fn choose_set(topology: &Topology, settings: &Settings) -> Result<usize, Failure
         };
         // Time of the loop without stalls, so that a slow CPU is not mistaken for slow memory.
         let plain = step_ns(&Chase::new(NEAR_BYTES)?);
-        setsize::choose(topology.llc_bytes, |bytes| {
+        let mut of_size = |bytes| {
             let chase = Chase::new(bytes)?;
             // One untimed round, so that cold pages do not count.
             let lines = (bytes / chase::LINE_BYTES) as u64;
             let _ = chase.run(0, lines / chase::LOADS_PER_STEP);
-            Ok((step_ns(&chase) - plain) / chase::LOADS_PER_STEP as f64)
-        })
+            Ok(step_ns(&chase))
+        };
+        let middle = setsize::choose_middle(plain, &mut of_size)?;
+        let stall_ns = |bytes| Ok((of_size(bytes)? - plain) / chase::LOADS_PER_STEP as f64);
+        let far = match settings.external_bytes {
+            Some(bytes) => bytes,
+            None => setsize::choose(topology.llc_bytes, stall_ns)?,
+        };
+        Ok(Sizes { middle, far })
     })
 }
 

@@ -1,4 +1,4 @@
-//! Size of the memory loop's set, such that every load leaves the caches.
+//! Sizes of the memory loops' sets: one that leaves the caches, and one that hits the second level.
 //!
 //! # Problem
 //! Four times the last-level cache that sysfs reports is correct on hardware. In a guest, sysfs
@@ -9,6 +9,9 @@
 //! does ([`SURELY_MEMORY_NS`]) and a set of twice the size is no slower. The smallest such set is
 //! taken, or the largest one tried if the latency never levels off. If no size reaches that
 //! latency, the set is four times the reported cache, within bounds.
+//!
+//! The middle set is twice the smallest one that the first level does not hold
+//! ([`choose_middle`]). Second-level caches have four times the size of first-level ones at least.
 //!
 //! # Limits
 //! A hypervisor may hide a cache larger than it reports. On hardware with fast memory the set then
@@ -50,9 +53,48 @@ pub fn choose<E>(llc_bytes: u64, mut latency_ns: impl FnMut(usize) -> Result<f64
     Ok(llc_bytes.saturating_mul(4).clamp(BOUNDS.0, BOUNDS.1) as usize)
 }
 
+/// Sizes at which [`choose_middle`] looks for the end of the first level [bytes].
+const FIRST_LEVEL: (usize, usize) = (16 << 10, 512 << 10);
+/// Growth of the time of a step by which a load misses the first level.
+const MISSES_FIRST: f64 = 1.5;
+
+/// Return the size of a set [bytes] that second-level caches hold and first-level ones do not. None
+/// if every size is as fast as a first level.
+///
+/// `plain_ns` is the time of a step whose loads hit the first level. `step_ns` builds a set of the
+/// given size and measures a step. Its first error ends the search and is returned.
+///
+/// # Errors
+/// Those of `step_ns`.
+pub fn choose_middle<E>(
+    plain_ns: f64,
+    mut step_ns: impl FnMut(usize) -> Result<f64, E>,
+) -> Result<Option<usize>, E> {
+    let mut size = FIRST_LEVEL.0;
+    while size <= FIRST_LEVEL.1 {
+        if step_ns(size)? > plain_ns * MISSES_FIRST {
+            return Ok(Some(size * 2));
+        }
+        size *= 2;
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_middle_set_is_beyond_the_first_level_and_within_the_second() {
+        // Sizes of first and second levels: the emulated machine, a small core, a large one.
+        for (first, second) in [(8, 64), (32, 256), (48, 1280), (64, 512), (128, 12 << 10)] {
+            let time = |bytes: usize| if bytes >> 10 <= first { 80.0 } else { 240.0 };
+            let middle = choose_middle::<()>(80.0, |bytes| Ok(time(bytes))).unwrap_or(None);
+            assert!(middle.is_some_and(|bytes| (first + 1..=second).contains(&(bytes >> 10))), "{middle:?}");
+        }
+        assert_eq!(choose_middle::<()>(80.0, |_| Ok(81.0)), Ok(None));
+        assert_eq!(choose_middle(80.0, |_| Err("no memory")), Err("no memory"));
+    }
 
     fn chosen(llc_bytes: u64, latency: impl Fn(usize) -> f64) -> usize {
         choose::<()>(llc_bytes, |bytes| Ok(latency(bytes))).unwrap_or(0)

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::super::memory::Sizes;
 use super::super::{Conditions, evaluate};
 use super::*;
 use crate::pmu::Counters;
@@ -59,7 +60,8 @@ fn siblings_that_cannot_be_measured_cost_the_usual() {
     }
     let states: Vec<CpuState> = (0..3).map(|_| CpuState::default()).collect();
     let real = Topology::read().unwrap().cpus[0].cpu;
-    let sets = Sets::build(&[Cpu { cpu: real, core: 0, llc: 0, node: 0 }], 4096).unwrap();
+    let sets = Sets::build(&[Cpu { cpu: real, core: 0, llc: 0, node: 0 }], Sizes { middle: None, far: 4096 })
+        .unwrap();
     measure(&mut calibration, &states, &sets, &brief());
     let factors: Vec<_> = calibration.table.cpus.iter().map(|entry| entry.shared_permille).collect();
     assert_eq!(factors, [SHARED_DEFAULT, SHARED_DEFAULT, NONE]);

@@ -24,18 +24,20 @@ const MIN_STALL: f64 = 0.01;
 ///
 /// The memory loops come first: they depend least on the clock, and so double as warm-up for a CPU
 /// that has to raise its clock.
-const SHARE_FAR: u32 = 230;
-const SHARE_NEAR: u32 = 120;
+const SHARE_FAR: u32 = 210;
+const SHARE_NEAR: u32 = 110;
+const SHARE_MIDDLE: u32 = 110;
 const SHARE_WARM_UP: u32 = 40;
-const SHARE_RANDOM: u32 = 200;
-const SHARE_STEADY: u32 = 140;
-const SHARE_EXECUTE: u32 = 200;
+const SHARE_RANDOM: u32 = 170;
+const SHARE_STEADY: u32 = 120;
+const SHARE_EXECUTE: u32 = 180;
 
 /// Paces and samples of one CPU.
 #[derive(Debug, Default)]
 pub struct CpuState {
     far: Pace,
     near: Pace,
+    middle: Pace,
     random: Pace,
     steady: Pace,
     execute: Pace,
@@ -75,10 +77,11 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
     pinned?;
     let realtime = thread::realtime();
     state.realtime = Some(realtime && state.realtime.unwrap_or(true));
-    external(state, shared);
+    let near_ns = external(state, shared);
+    let second_ns = second_level(state, shared, &near_ns);
     // Dropped: the CPU may still raise its clock after waiting for the far set.
     shared.samples(&mut state.execute, SHARE_WARM_UP, execute);
-    internal(state, shared);
+    internal(state, shared, &second_ns);
     let CpuState { execute: pace, records, .. } = state;
     let samples = records[Loop::Execute.index()]
         .visit(shared.counters, || shared.samples(pace, SHARE_EXECUTE, execute));
@@ -107,12 +110,13 @@ impl Shared<'_> {
 impl CpuState {
     /// Return a state without samples that keeps the paces.
     pub fn same_paces(&self) -> Self {
-        let Self { far, near, random, steady, execute, .. } = *self;
-        Self { far, near, random, steady, execute, ..Self::default() }
+        let Self { far, near, middle, random, steady, execute, .. } = *self;
+        Self { far, near, middle, random, steady, execute, ..Self::default() }
     }
 }
 
-fn external(state: &mut CpuState, shared: &Shared) {
+/// Measure external stalls. Return the times of the loop without stalls [ns per step].
+fn external(state: &mut CpuState, shared: &Shared) -> Vec<f64> {
     let CpuState { far, near, records, .. } = state;
     let memory = shared.memory;
     let follow = |chase: &Chase, at: &mut usize, pace: &mut Pace, share| {
@@ -128,9 +132,21 @@ fn external(state: &mut CpuState, shared: &Shared) {
         None => memory.in_turn(visit),
     };
     state.samples_ns[2].extend(stalls(&with, &without));
+    without
 }
 
-fn internal(state: &mut CpuState, shared: &Shared) {
+/// Return how long loads from the second-level cache stall [ns per step], address translation
+/// included. Nothing if no set hits that cache.
+fn second_level(state: &mut CpuState, shared: &Shared, near_ns: &[f64]) -> Vec<f64> {
+    let Some(middle) = &shared.memory.middle else { return Vec::new() };
+    let mut at = 0;
+    let with = shared.samples(&mut state.middle, SHARE_MIDDLE, |steps| at = middle.run(at, steps));
+    stalls(&with, near_ns)
+}
+
+/// Measure internal stalls. A step has eight mispredicted branches or so, and sixteen loads from
+/// the second-level cache, which took `second_ns`: about as long as each other on current cores.
+fn internal(state: &mut CpuState, shared: &Shared, second_ns: &[f64]) {
     let run = |kind, pace: &mut Pace, share| {
         let mut chunk = u64::from(shared.round) << 32;
         shared.samples(pace, share, |steps| {
@@ -143,7 +159,9 @@ fn internal(state: &mut CpuState, shared: &Shared) {
         .visit(shared.counters, || run(Branches::Random, random, SHARE_RANDOM));
     let without = records[Loop::SteadyBranches.index()]
         .visit(shared.counters, || run(Branches::Steady, steady, SHARE_STEADY));
-    state.samples_ns[1].extend(stalls(&with, &without));
+    let of_branches = stalls(&with, &without);
+    let second = second_ns.iter().cycle().chain(std::iter::repeat(&0.0));
+    state.samples_ns[1].extend(of_branches.iter().zip(second).map(|(branches, second)| branches + second));
 }
 
 fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
@@ -181,6 +199,7 @@ impl Settings {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::memory::Sizes;
     use super::*;
 
     #[test]
@@ -192,7 +211,13 @@ mod tests {
 
     #[test]
     fn shares_leave_time_for_the_rest() {
-        let sum = SHARE_FAR + SHARE_NEAR + SHARE_WARM_UP + SHARE_RANDOM + SHARE_STEADY + SHARE_EXECUTE;
+        let sum = SHARE_FAR
+            + SHARE_NEAR
+            + SHARE_MIDDLE
+            + SHARE_WARM_UP
+            + SHARE_RANDOM
+            + SHARE_STEADY
+            + SHARE_EXECUTE;
         assert!(sum < 1000);
     }
 
@@ -203,7 +228,7 @@ mod tests {
             chunk: Duration::from_micros(50),
             ..Settings::default()
         };
-        let memory = Memory::new(1 << 20).unwrap();
+        let memory = Memory::new(Sizes { middle: Some(64 << 10), far: 1 << 20 }).unwrap();
         let shared =
             Shared { memory: &memory, together: None, counters: None, settings: &settings, round: 0 };
         let cpu = crate::topology::Topology::read().unwrap().cpus[0].cpu;
