@@ -114,10 +114,10 @@ static __always_inline void forget_tick(struct cpu_ctx *self)
 
 /*
  * Add up at a tick the weight of all runnable tasks and how far running tasks
- * are from the global vtime. Correct the global vtime by that. Kick CPUs without
- * a tick that tasks wait for (nohz.bpf.h). Do nothing if a CPU did so recently.
- * Return 0. This function is global so that the verifier
- * checks it once.
+ * are from the global vtime. Correct the global vtime by that. Kick CPUs that
+ * tasks wait for and that have no tick (nohz.bpf.h). Do nothing if a CPU did so
+ * recently. Return 0. This function is global so that the verifier checks it
+ * once.
  */
 __noinline int refresh_clock(u64 now)
 {

@@ -22,10 +22,10 @@
  *
  * Without SMT each CPU is a whole core. Whole cores of other nodes go before
  * threads of busy cores of the node, and after everything else. For a task
- * whose memory is on all nodes, a better core of another node goes first. A slow-biased
- * task takes its previous CPU if that is a whole idle core, and else searches
- * slow CPUs before fast ones. A per-CPU scratch mask intersects the CPUs of a
- * class with the affinity of a restricted task.
+ * whose memory is on all nodes, a better core of another node goes first. A
+ * slow-biased task takes its previous CPU if that is a whole idle core, and
+ * else searches slow CPUs before fast ones. A per-CPU scratch mask intersects
+ * the CPUs of a class with the affinity of a restricted task.
  *
  * Invariants
  * A CPU that is returned was idle and is allowed for the task. It is no longer

@@ -48,7 +48,8 @@
  * starts. The CPU that carries out a request first checks the target against
  * the task's affinity. A CPU takes at most one pulled task: that of the CPU
  * that it asked last, and none after a wakeup has claimed it. No task leaves
- * its NUMA node here, unless its memory is on all nodes. Code that takes a CPU's idle mark wakes that CPU.
+ * its NUMA node here, unless its memory is on all nodes. Code that takes a
+ * CPU's idle mark wakes that CPU.
  *
  * Limits
  * Requests race, and the last store wins.

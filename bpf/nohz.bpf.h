@@ -14,8 +14,8 @@
  * with the lowest vtime. If that is still the first task, it starts again with
  * a tick.
  *
- * A task qualifies if nothing would move it for speed: it is pinned, or all CPUs
- * are alike.
+ * A task qualifies if nothing would move it for speed: it is pinned, or all
+ * CPUs are alike.
  *
  * Invariants
  * While a task waits in the DSQs of a CPU, that CPU ticks, but for a jiffy.

@@ -84,8 +84,9 @@ pub struct Cpu {
     pub kicks: RefCell<Vec<(usize, u64)>>,
     /// An interrupt for the kicks is on its way.
     pub kick_queued: Cell<bool>,
-    /// Its tick is stopped, and when it or the remote one came last [ns].
+    /// Its tick is stopped.
     pub tick_stopped: Cell<bool>,
+    /// When its tick or the remote one came last [ns].
     pub ticked_ns: Cell<u64>,
     /// Time that a real-time task still wants [ns].
     pub realtime_ns: Cell<u64>,

@@ -7,8 +7,8 @@
 //!
 //! # Approach
 //! Loops ([`crate::loops`]) stand for the components: integer work in registers, unpredictable
-//! branches with dependent loads from the second-level cache, and dependent loads beyond the caches.
-//! A stall is the difference to the same loop without stalls.
+//! branches with dependent loads from the second-level cache, and dependent loads beyond the
+//! caches. A stall is the difference to the same loop without stalls.
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
 //! affects all CPUs alike. A visit lasts some fifty milliseconds and consists of chunks of two

@@ -12,7 +12,7 @@
 //! | component | with stalls | without |
 //! |---|---|---|
 //! | internal | unpredictable branches | the same branches, always one way |
-//! | internal | loads from a set that fits the second level | loads from a set that fits the first level |
+//! | internal | loads from a set that fits the second level | a set that fits the first level |
 //! | external | loads from a set beyond the caches | loads from a set that fits the first level |
 //!
 //! So no instruction has to be counted, and the execute part cancels on each CPU by itself,

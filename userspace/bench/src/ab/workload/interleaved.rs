@@ -1,4 +1,5 @@
-//! A mix whose tasks have their memory spread over all NUMA nodes, e.g. `interleaved+2compute+2chase`.
+//! A mix whose tasks have their memory spread over all NUMA nodes, e.g.
+//! `interleaved+2compute+2chase`.
 //!
 //! # Problem
 //! A task that leaves the node of its memory loses. Whether a scheduler may move it for speed
