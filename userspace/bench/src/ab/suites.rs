@@ -49,14 +49,14 @@ pub const SUITES: [Suite; 9] = [
     },
     Suite {
         name: "phases",
-        about: "Does scx_bias beat every fixed placement if tasks change? Two machines, three lengths of phases (seed 001)",
+        about: "scx_bias against the best fixed placement, with tasks that alternate between computing and waiting for memory. Two machines, three lengths of phases (seed 001)",
         minutes: 40,
         machines: &["2F2S", "1F3S"],
         plan: phases,
     },
     Suite {
         name: "windows",
-        about: "Which window length suits the profile of a task? Four lengths, with phases and with steady mixes (seed 001)",
+        about: "Four window lengths of the profile, with tasks in phases and with steady mixes (seed 001)",
         minutes: 60,
         machines: &["2F2S"],
         plan: windows,

@@ -82,7 +82,7 @@ fn set_policy(policy: libc::c_long, nodes: u64) -> Result<()> {
     let mask = [nodes, 0];
     let bits = if nodes == 0 { 0 } else { libc::c_ulong::from(u64::BITS + 1) };
     let pointer = if nodes == 0 { std::ptr::null() } else { mask.as_ptr() };
-    // SAFETY: the mask outlives the call and has more bits than the kernel is told of.
+    // SAFETY: the mask outlives the call, and the kernel reads fewer bits than it has.
     let code = unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, pointer, bits) };
     match code {
         0 => Ok(()),
