@@ -8,7 +8,7 @@ use bias_vm::build::{target_directory, workspace};
 use bias_vm::steps::{Step, run_logged};
 
 /// Files that it installs below its prefix.
-pub const INSTALLED: [&str; 16] = [
+pub const INSTALLED: [&str; 20] = [
     "bin/scx_bias",
     "bin/bias-bench",
     "bin/bias-bench-sim",
@@ -17,8 +17,12 @@ pub const INSTALLED: [&str; 16] = [
     "lib/systemd/system/scx_bias-metrics.service",
     "share/man/man1/scx_bias.1",
     "share/man/man1/scx_bias-check.1",
+    "share/man/man1/bias-bench.1",
+    "share/man/man1/bias-bench-ab.1",
+    "share/man/man1/bias-bench-sim.1",
     "share/man/man5/scx_bias.toml.5",
     "share/bash-completion/completions/scx_bias.bash",
+    "share/bash-completion/completions/bias-bench.bash",
     "share/zsh/site-functions/_scx_bias",
     "share/fish/vendor_completions.d/scx_bias.fish",
     "share/doc/scx_bias/scx_bias.toml",

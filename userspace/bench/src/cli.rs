@@ -2,6 +2,7 @@
 
 mod ab;
 mod list;
+mod manual;
 mod meter;
 mod sim;
 mod work;
@@ -19,7 +20,7 @@ use crate::sched::{self, SchedExt};
 use crate::sections::SectionsOptions;
 use crate::teams::{self, TeamOptions};
 use crate::{Error, Result, cost, demo, mix, once, papers, percore, pingpong, ratio, sections};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Workloads with known behaviour, and the comparison of schedulers.
@@ -65,6 +66,8 @@ enum Command {
     Compare(ab::CompareArgs),
     List(list::ListArgs),
     Sim(sim::SimArgs),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
     #[command(hide = true)]
     AbBoot(ab::BootArgs),
 }
@@ -105,6 +108,8 @@ fn run(command: Command) -> Result<u8> {
         Command::Report(args) => args.run(),
         Command::Compare(args) => args.run(),
         Command::List(args) => args.run(),
+        Command::Completions(args) => args.run(Cli::command()),
+        Command::Man(args) => args.run(Cli::command()),
         Command::AbBoot(args) => args.run(),
         Command::Ab(args) => return args.run(),
         Command::Sim(args) => return args.run(),
@@ -132,7 +137,6 @@ fn nested(command: Vec<String>) -> Result<Command> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent_and_all_defaults_parse() {
@@ -155,6 +159,22 @@ mod tests {
         for word in ["--help", "--machine", "-h"] {
             assert!(Cli::try_parse_from(["bias-bench", "sim", word, "x"]).is_ok(), "{word}");
         }
+    }
+
+    #[test]
+    fn every_command_has_a_man_page() {
+        let directory = tempfile::tempdir().unwrap();
+        let to = |path: &std::path::Path| manual::ManArgs { to: Some(path.to_owned()) }.run(Cli::command());
+        to(directory.path()).unwrap();
+        let written = |name: &str| std::fs::read_to_string(directory.path().join(name));
+        assert!(written("bias-bench.1").unwrap().contains("bias\\-bench\\-ab(1)"));
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let name = format!("bias-bench-{}.1", command.get_name());
+            assert!(written(&name).is_ok(), "{name}");
+        }
+        assert!(written("bias-bench-ab-boot.1").is_err(), "a hidden command has a page");
+        let error = to("/nonexistent/man".as_ref()).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/man") && error.exit_code() == 1, "{error}");
     }
 
     /// A list of kernels in the help would miss those that join the table later.

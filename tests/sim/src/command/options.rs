@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Parser};
+use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::failure::{Failure, Result};
 use super::kinds::KNOWN;
@@ -14,6 +14,7 @@ use super::kinds::KNOWN;
 /// give equal results.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "bias-bench sim", bin_name = "bias-bench sim", max_term_width = 100)]
+#[command(display_name = "bias-bench-sim", version)]
 #[command(group = ArgGroup::new("hardware").required(true).args(["machine", "this_machine"]))]
 #[command(after_help = AFTER)]
 pub struct Options {
@@ -51,6 +52,9 @@ pub struct Options {
     /// Print one JSON document (bias-bench.sim/1) instead of text
     #[arg(long)]
     pub json: bool,
+    /// Print the man page, bias-bench-sim(1)
+    #[arg(long, exclusive = true)]
+    man: bool,
 }
 
 const AFTER: &str = "\
@@ -78,12 +82,18 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
     value.ok_or_else(|| "give a number of seconds from 0.01 to 60".to_owned())
 }
 
-/// Read the command line. None if help or the version was asked for and is printed.
+/// Read the command line. None if help, the version or the man page was asked for and is printed.
 ///
 /// # Errors
 /// Usage failure with what is wrong.
 pub fn read(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Option<Options>> {
-    match Options::try_parse_from(words) {
+    let matches = Options::command().try_get_matches_from(words);
+    if matches.as_ref().is_ok_and(|matches| matches.get_flag("man")) {
+        // A closed pipe is no error.
+        let _ = clap_mangen::Man::new(Options::command()).render(&mut std::io::stdout());
+        return Ok(None);
+    }
+    match matches.and_then(|matches| Options::from_arg_matches(&matches)) {
         Ok(options) => Ok(Some(options)),
         Err(error) if !error.use_stderr() => {
             // A closed pipe is no error.
@@ -100,12 +110,17 @@ pub fn read(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Option<Op
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
         Options::command().debug_assert();
+    }
+
+    #[test]
+    fn the_man_page_needs_no_machine() {
+        let of = |words: &[&str]| read(words.iter().map(std::ffi::OsString::from));
+        assert!(of(&["sim", "--man"]).unwrap().is_none());
+        assert!(of(&["sim", "--man", "--mix", "compute"]).is_err());
     }
 }
