@@ -67,6 +67,13 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Where a user reports a defect, as the end of a message: the `repository` of Cargo.toml.
+pub const REPORT_TO: &str = if env!("CARGO_PKG_REPOSITORY").is_empty() {
+    " where you got scx_bias from"
+} else {
+    concat!(" at ", env!("CARGO_PKG_REPOSITORY"))
+};
+
 /// An error with its exit code. The message is one line that names the cause and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

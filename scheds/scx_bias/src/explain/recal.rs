@@ -1,6 +1,7 @@
 //! The state of recalibration as text.
 
 use bias_agent::cpulist;
+use bias_agent::failure::REPORT_TO;
 use bias_agent::figures::duration;
 use bias_agent::recal::{Follows, RecalReport, line};
 use bias_policy::recal::Cause;
@@ -35,7 +36,9 @@ pub(super) fn lines(report: &RecalReport, now_ms: u64) -> Vec<String> {
     );
     lines.extend(unmeasured("until a check succeeds"));
     if let Some(failure) = &report.failure {
-        lines.push(format!("the last table could not be put in force ({failure}); please report this"));
+        lines.push(format!(
+            "the last table could not be put in force ({failure}); please report this{REPORT_TO}"
+        ));
     }
     if let Some(why) = &report.no_events {
         lines.push(format!("heat shows within seconds, not at once: {why}"));

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, REPORT_TO};
 use crate::skel::types;
 
 /// `SCX_EXIT_UNREG`: this process detached the scheduler.
@@ -55,7 +55,7 @@ impl ExitReport {
             let _ = writeln!(std::io::stderr(), "{}", self.dump);
         }
         let message = format!(
-            "the kernel ended the scheduler: {}; all tasks are back on the default one. Please report this with the dump above",
+            "the kernel ended the scheduler: {}; all tasks are back on the default one. Please report this with the dump above{REPORT_TO}",
             self.text()
         );
         Err(Failure::new(Exit::Ejected, message).into())

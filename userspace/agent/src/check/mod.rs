@@ -12,7 +12,7 @@ pub mod kfuncs;
 
 use crate::cpulist;
 use crate::ejections;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, REPORT_TO};
 use crate::figures;
 use crate::kernel;
 use crate::optin::journal;
@@ -281,7 +281,7 @@ impl ExaminedRoot {
         let past = ejections::last(&self.root.join(directory));
         let last = ejections::lines(past.last().map(std::slice::from_ref)?, ejections::now_ms()).pop()?;
         let found = format!("the kernel has ended scx_bias; last {last}");
-        let remedy = "report it with the dump in its log (`journalctl -u scx_bias`)";
+        let remedy = format!("report it with the dump in its log (`journalctl -u scx_bias`){REPORT_TO}");
         Some(finding("ejections", Status::Limited, found, remedy))
     }
 

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bpf;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, REPORT_TO};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -161,7 +161,7 @@ impl Trouble {
                 "the running scx_bias is of another version ({why}); use the program that was started"
             )),
             Self::Refused(why) => Failure::runtime(format!(
-                "the running scx_bias cannot answer ({why}); see its log, and please report this"
+                "the running scx_bias cannot answer ({why}); see its log, and please report this{REPORT_TO}"
             )),
         }
     }

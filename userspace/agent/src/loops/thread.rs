@@ -1,6 +1,6 @@
 //! Placement of a measuring thread: on one CPU, ahead of ordinary tasks if permitted.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, REPORT_TO};
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -55,7 +55,9 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Sen
 /// Those of the thread. Runtime failure when it panicked.
 pub fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
     thread.join().unwrap_or_else(|_| {
-        Err(Failure::runtime("a measuring thread stopped unexpectedly; please report this"))
+        Err(Failure::runtime(format!(
+            "a measuring thread stopped unexpectedly; please report this{REPORT_TO}"
+        )))
     })
 }
 
