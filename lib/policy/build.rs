@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run through cargo")?);
-    let include = Path::new(&env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?)
-        .parent()
-        .ok_or("lib/policy has no parent directory")?
-        .join("include");
+    let include =
+        Path::new(&env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?).join("include");
     println!("cargo::rerun-if-changed={}", include.display());
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
 

@@ -6,12 +6,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Headers that `bpf/` includes from outside its directory. Cargo does not watch them by itself.
-const HEADERS: &str = "../../lib/include";
+/// This and `bpf` are links, so that the crate can be packaged with what they lead to.
+const HEADERS: &str = "include";
 
 fn main() -> Result<()> {
     let here = env::var("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?;
     let headers = Path::new(&here).join(HEADERS);
-    let source = Path::new(&here).join("../../bpf/main.bpf.c");
+    let source = Path::new(&here).join("bpf/main.bpf.c");
     println!("cargo:rerun-if-changed={}", headers.join("bias").display());
     println!("cargo:rerun-if-changed={}", source.with_file_name("").display());
     scx_cargo::BpfBuilder::new()
