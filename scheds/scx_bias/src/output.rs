@@ -19,7 +19,9 @@ use tracing_subscriber::registry::LookupSpan;
 /// Any other error of standard output.
 pub fn print(text: &str) -> Result<Exit> {
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::from(error).context("cannot write to standard output"))
+        }
         _ => Ok(Exit::Clean),
     }
 }

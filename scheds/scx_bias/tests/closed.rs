@@ -47,6 +47,18 @@ fn an_error_keeps_its_exit_code() {
 }
 
 #[test]
+fn a_full_disk_is_one_line_and_a_code() {
+    for args in [&["check"][..], &["config", "--no-config"], &["completions", "bash"], &["man"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_scx_bias")).args(args).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(said.starts_with("scx_bias: cannot write to standard output: No space left"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
 fn what_is_logged_and_printed_may_be_lost() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("capacity.json");

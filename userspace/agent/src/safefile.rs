@@ -103,7 +103,8 @@ fn read_bounded(file: File) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text; name the right file".to_owned())
 }
 
-fn kind(file_type: std::fs::FileType) -> &'static str {
+/// Return the name of what is no regular file.
+pub(crate) fn kind(file_type: std::fs::FileType) -> &'static str {
     if file_type.is_dir() {
         "directory"
     } else if file_type.is_fifo() {

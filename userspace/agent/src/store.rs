@@ -224,7 +224,7 @@ impl CapacityFile {
     ///
     /// # Errors
     /// Runtime failure when the directory or the file cannot be written. Usage failure when `path`
-    /// is a directory.
+    /// is no regular file.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
             Failure::runtime(format!(
@@ -235,8 +235,12 @@ impl CapacityFile {
         let directory =
             path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory).map_err(failed)?;
-        if path.is_dir() {
-            return Err(Failure::usage(format!("{} is a directory; name a file", path.display())));
+        // A rename would replace a device: as root, even /dev/null.
+        if let Ok(there) = path.metadata().map(|meta| meta.file_type())
+            && !there.is_file()
+        {
+            let kind = safefile::kind(there);
+            return Err(Failure::usage(format!("{} is a {kind}; name a file", path.display())));
         }
         let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
         file.write_all(self.to_text()?.as_bytes()).map_err(failed)?;

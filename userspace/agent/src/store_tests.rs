@@ -138,6 +138,18 @@ fn a_directory_is_not_overwritten() {
     assert_eq!(failure.exit, Exit::Usage);
 }
 
+#[test]
+fn a_device_or_a_fifo_is_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let failure = CapacityFile::of(&calibration(1, 9), &topology(1)).write(&path).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+    assert!(failure.message.ends_with("is a FIFO; name a file"), "{}", failure.message);
+    assert!(path.metadata().unwrap().file_type().is_fifo());
+}
+
 proptest! {
     #[test]
     fn damaged_files_never_panic(at in 0usize..140, byte in 0u8..128) {
