@@ -11,10 +11,10 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::boot_time;
 use crate::figures::duration;
 use crate::safefile;
 
@@ -25,10 +25,18 @@ const FILE: &str = "ejections";
 /// An end of the scheduler by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ejection {
-    /// Time [ms since 1970].
+    /// Time by the present wall clock [ms since 1970].
     pub at_ms: u64,
     /// Reason, in the kernel's words.
     pub reason: String,
+}
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+struct StoredEnd {
+    /// Time since boot [ms], which steps of the wall clock do not change.
+    boot_ms: u64,
+    reason: String,
 }
 
 /// Append an ejection at the present time to those in `directory`, which is created if it is
@@ -38,11 +46,11 @@ pub struct Ejection {
 /// The error of the write. The file is then unchanged.
 pub fn remember(directory: &Path, reason: &str) -> std::io::Result<()> {
     safefile::private_directory(directory)?;
-    let mut all = last(directory);
-    all.push(Ejection { at_ms: now_ms(), reason: reason.replace(char::is_control, "?") });
+    let mut all = read(directory);
+    all.push(StoredEnd { boot_ms: boot_time::now_ms(), reason: reason.replace(char::is_control, "?") });
     let mut text = String::new();
-    for ejection in all.iter().skip(all.len().saturating_sub(KEPT)) {
-        text += &serde_json::to_string(ejection)?;
+    for line in all.iter().skip(all.len().saturating_sub(KEPT)) {
+        text += &serde_json::to_string(line)?;
         text.push('\n');
     }
     let (path, new) = (directory.join(FILE), directory.join("ejections.new"));
@@ -58,10 +66,16 @@ pub fn remember(directory: &Path, reason: &str) -> std::io::Result<()> {
 /// may read.
 #[must_use]
 pub fn last(directory: &Path) -> Vec<Ejection> {
-    let text = safefile::read_own_text(&directory.join(FILE), "record of ejections").unwrap_or_default();
-    let all: Vec<Ejection> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let all = read(directory);
     let surplus = all.len().saturating_sub(KEPT);
-    all.into_iter().skip(surplus).collect()
+    let ejection =
+        |line: StoredEnd| Ejection { at_ms: boot_time::to_wall_ms(line.boot_ms), reason: line.reason };
+    all.into_iter().skip(surplus).map(ejection).collect()
+}
+
+fn read(directory: &Path) -> Vec<StoredEnd> {
+    let text = safefile::read_own_text(&directory.join(FILE), "record of ejections").unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// Return a line for each ejection, newest last.
@@ -70,13 +84,6 @@ pub fn lines(ejections: &[Ejection], now_ms: u64) -> Vec<String> {
     let ago = |at_ms| duration(now_ms.saturating_sub(at_ms) / 1000);
     let line = |ejection: &Ejection| format!("{} ago: {}", ago(ejection.at_ms), ejection.reason);
     ejections.iter().map(line).collect()
-}
-
-/// Return the present time [ms since 1970].
-#[must_use]
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -117,7 +124,7 @@ mod tests {
         assert_eq!(std::fs::read(directory.path().join("other")).unwrap(), b"");
         let written = last(&run);
         assert_eq!(written[0].reason, "runnable task stall?[2J?");
-        assert!(now_ms() - written[0].at_ms < 3_600_000);
+        assert!(boot_time::wall_ms() - written[0].at_ms < 3_600_000);
         std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(remember(&run, "x").is_err(), "others can write there");
     }

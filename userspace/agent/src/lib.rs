@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod affinity;
+pub mod boot_time;
 pub mod bpf;
 pub mod calibrate;
 pub mod capacity;

@@ -35,6 +35,7 @@ pub mod words;
 
 use std::path::Path;
 
+use bias_agent::boot_time;
 use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::Failure;
 use bias_agent::figures;
@@ -87,7 +88,7 @@ pub fn metrics(socket: Option<&Path>) -> anyhow::Result<String> {
 /// Extend the failure to reach an instance by the reason why the kernel ended the last one.
 fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
     let last = ejections.last().map(std::slice::from_ref).unwrap_or_default();
-    match ejections::lines(last, ejections::now_ms()).first() {
+    match ejections::lines(last, boot_time::wall_ms()).first() {
         Some(line) => Failure::new(failure.exit, format!("{}; the kernel ended it {line}", failure.message)),
         None => failure,
     }

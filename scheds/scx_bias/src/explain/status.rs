@@ -16,6 +16,7 @@ use super::shares::TaskSummary;
 use super::swaps;
 use super::top_table::biases;
 use super::words::wrap;
+use bias_agent::boot_time;
 use bias_agent::bpf::{CpuCounters, Stats};
 use bias_agent::control::{Machine, Scope, StatusReport, Thresholds};
 use bias_agent::cpulist;
@@ -48,7 +49,7 @@ pub fn text(report: &StatusReport, tasks: &Result<TaskSummary, Failure>, ejectio
     ));
     if !ejections.is_empty() {
         out.title("Ended by the kernel before");
-        ejections::lines(ejections, ejections::now_ms()).iter().for_each(|line| out.item(line));
+        ejections::lines(ejections, boot_time::wall_ms()).iter().for_each(|line| out.item(line));
     }
     if let Scope::Cgroups(report) | Scope::BiasInCgroups(report) = &report.scope {
         out.title("Opted-in cgroups");
@@ -57,7 +58,7 @@ pub fn text(report: &StatusReport, tasks: &Result<TaskSummary, Failure>, ejectio
     out.title("CPUs (time for the same work; 1.00 is the best CPU for that kind of work)");
     machine(&mut out, &report.machine);
     out.title("Recalibration");
-    let now_ms = ejections::now_ms();
+    let now_ms = boot_time::wall_ms();
     recal::lines(&report.recalibration, now_ms).iter().for_each(|line| out.item(line));
     out.title("Counters");
     counters(&mut out, &report.counters);

@@ -5,9 +5,10 @@ use bias_policy::table::Class;
 use super::confined::Confined;
 use super::shares::{BiasCounts, Snapshot, TaskSummary, TopRow};
 use super::top_table::render;
+use bias_agent::boot_time;
 use bias_agent::bpf::{Bias, CpuCounters, Reason, Stack, Stats, TaskReport};
 use bias_agent::control::{CpuClass, Machine, Scope, StatusReport, Thresholds};
-use bias_agent::ejections::{self, Ejection};
+use bias_agent::ejections::Ejection;
 use bias_agent::failure::{Exit, Failure};
 use bias_agent::optin::{CgroupReport, CgroupsReport};
 use bias_agent::pmu::{CounterState, CpuSummary};
@@ -263,7 +264,7 @@ CPUs (";
 }
 
 fn stalled() -> Vec<Ejection> {
-    vec![Ejection { at_ms: ejections::now_ms(), reason: "runnable task stall".to_owned() }]
+    vec![Ejection { at_ms: boot_time::wall_ms(), reason: "runnable task stall".to_owned() }]
 }
 
 #[test]

@@ -10,6 +10,7 @@
 pub mod btf;
 pub mod kfuncs;
 
+use crate::boot_time;
 use crate::cpulist;
 use crate::ejections;
 use crate::failure::{Exit, Failure, REPORT_TO};
@@ -279,7 +280,7 @@ impl ExaminedRoot {
     fn ejections(&self) -> Option<Finding> {
         let directory = journal::DIRECTORY.trim_start_matches('/');
         let past = ejections::last(&self.root.join(directory));
-        let last = ejections::lines(past.last().map(std::slice::from_ref)?, ejections::now_ms()).pop()?;
+        let last = ejections::lines(past.last().map(std::slice::from_ref)?, boot_time::wall_ms()).pop()?;
         let found = format!("the kernel has ended scx_bias; last {last}");
         let remedy = format!("report it with the dump in its log (`journalctl -u scx_bias`){REPORT_TO}");
         Some(finding("ejections", Status::Limited, found, remedy))

@@ -12,6 +12,7 @@ use bias_policy::table::{CapacityTable, Class};
 use nix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
+use crate::boot_time;
 use crate::bpf::Attached;
 use crate::bpf::ExitReport;
 use crate::bpf::Stats;
@@ -49,7 +50,8 @@ pub(crate) struct Daemon<'a, 'object, 'optin> {
     pub(crate) swaps: Swaps,
     pub(crate) rt_guard: RtGuard,
     pub(crate) recal: Recalibrator,
-    pub(crate) started: Instant,
+    /// Time of the start since boot [ms].
+    pub(crate) started_ms: u64,
     /// Time until recalibration has work, at most [`POLL`].
     pub(crate) quiet: Duration,
     pub(crate) printing: Printing,
@@ -217,7 +219,7 @@ impl Instance for Daemon<'_, '_, '_> {
         let knob = |knob: &Setting| Some((knob.key.to_owned(), knob.of(options).as_u64()?));
         StatusReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_s: self.started.elapsed().as_secs(),
+            uptime_s: boot_time::now_ms().saturating_sub(self.started_ms) / 1000,
             scope,
             machine: Machine::of(self.live.table()),
             recalibration: self.recal.report(&self.live),

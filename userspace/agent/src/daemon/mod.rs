@@ -30,12 +30,12 @@ mod systemd;
 
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::Result;
 use crossbeam::channel::never;
 use tracing::{info, warn};
 
+use crate::boot_time;
 use crate::bpf::{self, Attached, ExitReport, active};
 use crate::capacity::Capacity;
 use crate::control::Server;
@@ -168,7 +168,7 @@ fn run_once(
         rt_guard: RtGuard::new(swaps.are_planned()),
         swaps,
         recal,
-        started: Instant::now(),
+        started_ms: boot_time::now_ms(),
         quiet: POLL,
         printing: Printing::new(),
     };

@@ -3,7 +3,7 @@
 use super::limits::ClockLimits;
 use super::spot::Spots;
 use super::thermal::ThermalEvent;
-use crate::ejections;
+use crate::boot_time;
 use crate::store::CapacityFile;
 use bias_policy::costs::Costs;
 use bias_policy::recal::{Cause, Change, Evidence, Recal, Reference, Sample, Trigger, Want};
@@ -87,7 +87,7 @@ pub struct Recalibrator {
     pub(super) no_events: Option<String>,
     pub(super) on: bool,
     pub(super) started: Instant,
-    /// Time of the start [ms since 1970].
+    /// Time of the start since boot [ms].
     pub(super) started_ms: u64,
     pub(super) before: Option<(Instant, Vec<CpuReading>)>,
     /// Length of the last interval [ns] and its readings.
@@ -133,7 +133,7 @@ impl Recalibrator {
             no_events: None,
             on,
             started: Instant::now(),
-            started_ms: ejections::now_ms(),
+            started_ms: boot_time::now_ms(),
             before: None,
             last: (1, Vec::new()),
             due: Instant::now(),
@@ -250,6 +250,7 @@ impl Recalibrator {
         self.log(changes);
     }
 
+    /// Return the time of decisions [ms]. It stands still while the machine sleeps.
     pub(super) fn clock_ms(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.started).as_millis();
         self.started_ms.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
@@ -265,7 +266,8 @@ impl Recalibrator {
             info!("and {} more CPUs; `scx_bias status --json` lists them", own.len() - LOGGED);
         }
         self.changed += changes.len() as u64;
-        self.changes.extend(changes);
+        let at_ms = boot_time::now_ms();
+        self.changes.extend(changes.into_iter().map(|change| Change { at_ms, ..change }));
         let surplus = self.changes.len().saturating_sub(KEPT);
         self.changes.drain(..surplus);
     }

@@ -1,6 +1,7 @@
 //! The state of recalibration for `scx_bias status`.
 
 use super::recalibrator::Recalibrator;
+use crate::boot_time;
 use crate::costs::Live;
 use bias_policy::recal::Change;
 use bias_policy::table::{COMPONENTS, Class};
@@ -105,7 +106,12 @@ impl Recalibrator {
             changed: self.changed,
             spot_checks: self.spot_checks,
             no_events: self.no_events.clone(),
-            changes: self.changes.iter().cloned().collect(),
+            changes: self.changes.iter().map(by_wall_clock).collect(),
         }
     }
+}
+
+/// Return a change with its time by the present wall clock.
+fn by_wall_clock(change: &Change) -> Change {
+    Change { at_ms: boot_time::to_wall_ms(change.at_ms), ..change.clone() }
 }
