@@ -7,6 +7,7 @@ mod meter;
 mod sim;
 mod work;
 
+use crate::amp::{self, AmpOptions};
 use crate::cost::CostOptions;
 use crate::demo::DemoOptions;
 use crate::mix::MixOptions;
@@ -45,6 +46,8 @@ enum Command {
     Percore(Measurement<PercoreOptions>),
     /// Measure how much parallel programs of an OpenMP runtime vary, within and between runs
     Omp(Measurement<TeamOptions>),
+    /// Run parallel programs beside noise, with and without a housekeeping CPU at several speeds
+    Amp(Measurement<AmpOptions>),
     /// Run tasks at the same time and report what each of them achieved
     Mix(Measurement<MixOptions>),
     /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
@@ -98,6 +101,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Ratio(options) => options.print(ratio::run).map(drop),
         Command::Percore(options) => options.print(percore::run).map(drop),
         Command::Omp(options) => options.print(teams::run).map(drop),
+        Command::Amp(options) => options.print(amp::run).map(drop),
         Command::Mix(options) => options.print(mix::run).map(drop),
         Command::Run(options) => options.print(once::run).map(drop),
         Command::Sections(options) => options.print(sections::run).map(drop),
@@ -127,9 +131,11 @@ fn nested(command: Vec<String>) -> Result<Command> {
     let words = std::iter::once("bias-bench".to_string()).chain(command);
     let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
     match cli.command {
-        Command::Under(_) | Command::Demo(_) | Command::Ab(_) | Command::AbBoot(_) => Err(Error::Usage(
-            "'under' takes a command that loads no scheduler itself; not demo, ab or under".into(),
-        )),
+        Command::Under(_) | Command::Demo(_) | Command::Amp(_) | Command::Ab(_) | Command::AbBoot(_) => {
+            Err(Error::Usage(
+                "'under' takes a command that loads no scheduler itself; not demo, amp, ab or under".into(),
+            ))
+        }
         command => Ok(command),
     }
 }
@@ -155,6 +161,7 @@ mod tests {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());
+        assert!(Cli::try_parse_from(["bias-bench", "amp", "--scheduler-cmd", "x"]).is_ok());
         // What follows sim is for another program, its help as well.
         for word in ["--help", "--machine", "-h"] {
             assert!(Cli::try_parse_from(["bias-bench", "sim", word, "x"]).is_ok(), "{word}");

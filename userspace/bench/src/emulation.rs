@@ -44,9 +44,10 @@ impl Emulation {
         Some(Emulation { ampctl: path.into() })
     }
 
-    fn control(&self, command: &str) -> Result<String> {
-        let failed = |why: String| Error::failed(format!("{} {command}", self.ampctl.display()), why);
-        let output = Command::new(&self.ampctl).arg(command).output().map_err(|e| failed(e.to_string()))?;
+    fn control(&self, words: &[&str]) -> Result<String> {
+        let what = format!("{} {}", self.ampctl.display(), words.join(" "));
+        let failed = |why: String| Error::failed(&what, why);
+        let output = Command::new(&self.ampctl).args(words).output().map_err(|e| failed(e.to_string()))?;
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_string())),
@@ -56,26 +57,36 @@ impl Emulation {
     /// Return the seconds that the host needs for one second of a guest in which all CPUs work,
     /// roughly.
     pub fn wall_per_guest(&self) -> Result<f64> {
-        estimate(&self.control("counters")?).map_err(|e| Error::failed("reading the emulation's speeds", e))
+        Ok(self.speeds_mips()?.iter().sum::<f64>() / HOST_MIPS)
+    }
+
+    /// Return the speed of each CPU [MIPS].
+    pub fn speeds_mips(&self) -> Result<Vec<f64>> {
+        speeds(&self.control(&["counters"])?).map_err(|e| Error::failed("reading the emulation's speeds", e))
+    }
+
+    /// Set the speed of a CPU.
+    pub fn set_speed(&self, cpu: usize, mips: f64) -> Result<()> {
+        self.control(&["speed", &cpu.to_string(), &format!("{mips:.3}")]).map(drop)
     }
 
     /// Let all vCPUs run as fast as the host can, until the result is dropped.
     pub fn suspend(&self) -> Result<Suspended<'_>> {
-        self.control("stop")?;
+        self.control(&["stop"])?;
         Ok(Suspended(self))
     }
 }
 
-fn estimate(counters: &str) -> serde_json::Result<f64> {
+fn speeds(counters: &str) -> serde_json::Result<Vec<f64>> {
     let counters: Counters = serde_json::from_str(counters)?;
-    Ok(counters.vcpus.iter().map(|vcpu| f64::from(vcpu.mips_milli) / 1000.0).sum::<f64>() / HOST_MIPS)
+    Ok(counters.vcpus.iter().map(|vcpu| f64::from(vcpu.mips_milli) / 1000.0).collect())
 }
 
 impl Drop for Suspended<'_> {
     fn drop(&mut self) {
         // A VM that stays suspended looks like one whose CPUs are all alike, so the failure is
         // reported.
-        if let Err(e) = self.0.control("start") {
+        if let Err(e) = self.0.control(&["start"]) {
             eprintln!("bias-bench: {e}; what follows was measured by the host's clocks");
         }
     }
@@ -86,10 +97,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_takes_longer_the_faster_its_cpus_are() {
+    fn speeds_are_read_in_mips() {
         let text = r#"{"state":"modelling","enabled":true,"virtual_ns":9,"vcpus":[
  {"cpu":0,"instructions":5,"cycles":9,"model_ns":7,"mips_milli":120000,"wanted_mips_milli":0},
  {"cpu":1,"instructions":5,"cycles":9,"model_ns":7,"mips_milli":60000,"wanted_mips_milli":0}]}"#;
-        assert_eq!(estimate(text).unwrap(), 2.0);
+        assert_eq!(speeds(text).unwrap(), [120.0, 60.0]);
     }
 }

@@ -9,12 +9,13 @@
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
 //! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`teams`],
-//!   [`sections`], [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each
-//!   takes options that the command line fills, and returns a serialisable report. [`papers`] makes
-//!   the page of recorded values, [`cli`] is the command line.
+//!   [`amp`], [`sections`], [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers,
+//!   [`ab`]. Each takes options that the command line fills, and returns a serialisable report.
+//!   [`papers`] makes the page of recorded values, [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
+pub mod amp;
 pub mod cli;
 pub mod cost;
 pub mod counters;

@@ -61,7 +61,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 enum Source {
     /// Counters of microjoules, one per domain.
     Counters(Vec<Domain>),
-    /// Speed of each CPU, relative to the fast CPUs.
+    /// Power of each CPU over that of a fast CPU in the same state: the square of its relative speed.
     Model(BTreeMap<usize, f64>),
 }
 
@@ -101,8 +101,15 @@ impl EnergyMeter {
                 Some(format!("{e}; energy is modelled (energy_model_j), run as root to measure it")),
             ),
         };
-        let source = if domains.is_empty() { Source::Model(speeds(solo)) } else { Source::Counters(domains) };
+        let source = if domains.is_empty() { Source::Model(powers(solo)) } else { Source::Counters(domains) };
         EnergyMeter { source, stat: root.join("proc/stat"), begun: Instant::now(), note }
+    }
+
+    /// Use the model on this machine, with this power of each CPU over that of a fast CPU in the
+    /// same state.
+    pub fn modelled(powers: BTreeMap<usize, f64>) -> Self {
+        let stat = PathBuf::from("/proc/stat");
+        EnergyMeter { source: Source::Model(powers), stat, begun: Instant::now(), note: None }
     }
 
     /// Read the source.
@@ -121,7 +128,7 @@ impl EnergyMeter {
     }
 
     /// Return the mean power between two readings [W]. None if nothing was counted.
-    fn watts(&self, before: &Reading, after: &Reading) -> Option<f64> {
+    pub fn watts(&self, before: &Reading, after: &Reading) -> Option<f64> {
         let wall_ns = after.at.saturating_sub(before.at).as_nanos() as f64;
         let both = |i: &usize| Some((*before.counts.get(i)?, *after.counts.get(i)?));
         let watts: f64 = match &self.source {
@@ -129,13 +136,13 @@ impl EnergyMeter {
                 let used = |(i, domain): (usize, &Domain)| both(&i).map(|(from, to)| domain.used(from, to));
                 domains.iter().enumerate().filter_map(used).sum::<u64>() as f64 * 1000.0 / wall_ns
             }
-            Source::Model(speeds) => {
-                let of = |(cpu, speed): (&usize, &f64)| {
+            Source::Model(powers) => {
+                let of = |(cpu, power): (&usize, &f64)| {
                     let (from, to) = both(cpu)?;
                     let idle = (to.saturating_sub(from) as f64 / wall_ns).clamp(0.0, 1.0);
-                    Some(speed * speed * (ACTIVE_W * (1.0 - idle) + IDLE_W * idle))
+                    Some(power * (ACTIVE_W * (1.0 - idle) + IDLE_W * idle))
                 };
-                speeds.iter().filter_map(of).sum()
+                powers.iter().filter_map(of).sum()
             }
         };
         (watts.is_finite() && watts > 0.0).then_some(watts)
@@ -181,12 +188,14 @@ impl Domain {
     }
 }
 
-/// Return the speed of each CPU over the mean of the fast CPUs. Exactly 1 for the fast ones.
-fn speeds(solo: &Solo) -> BTreeMap<usize, f64> {
+/// Return the square of the speed of each CPU over the mean of the fast CPUs. Exactly 1 for the fast
+/// ones.
+fn powers(solo: &Solo) -> BTreeMap<usize, f64> {
     let is_fast = |cpu: &usize| solo.fast_cpus.contains(cpu);
     let fast: Vec<f64> = solo.cpu_speed.iter().filter(|(cpu, _)| is_fast(cpu)).map(|(_, &s)| s).collect();
     let mean = crate::metrics::sum(fast.iter().copied()) / fast.len() as f64;
-    let relative = |(&cpu, &speed): (&usize, &f64)| (cpu, if is_fast(&cpu) { 1.0 } else { speed / mean });
+    let relative =
+        |(&cpu, &speed): (&usize, &f64)| (cpu, if is_fast(&cpu) { 1.0 } else { (speed / mean).powi(2) });
     solo.cpu_speed.iter().map(relative).collect()
 }
 

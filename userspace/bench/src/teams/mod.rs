@@ -21,7 +21,7 @@ mod cases;
 mod condition;
 mod frequency_log;
 mod team_page;
-mod variation;
+pub mod variation;
 
 use crate::ab::workload::openmp::benchmark::{Benchmark, Family};
 use crate::ab::workload::openmp::libgomp::{self, TeamRun};

@@ -1,0 +1,184 @@
+//! The machine of the experiment: the housekeeping CPU, its speed, and the cgroup of the team.
+
+use crate::emulation::Emulation;
+use crate::{Error, Result, cpus, sched};
+use nix::unistd::getpid;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Duty cycles are given in these parts of full speed.
+pub(super) const DUTY_PARTS: u32 = 8;
+/// Mount point of cgroup v2.
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// Longest time until scx_bias has this process, and has set its affinity.
+const SETTLE: Duration = Duration::from_secs(20);
+/// Time between two looks.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The housekeeping CPU on its machine.
+pub(super) struct AmpCore {
+    /// The CPU.
+    pub(super) housekeeping: usize,
+    /// All CPUs, by core.
+    cores: Vec<Vec<usize>>,
+    /// Control of the VM, with the full speed of each CPU [MIPS]. None on another machine.
+    emulation: Option<(Emulation, Vec<f64>)>,
+}
+
+impl AmpCore {
+    /// Choose the housekeeping CPU among these: the given one, or the last.
+    pub(super) fn of(allowed: &[usize], wanted: Option<usize>) -> Result<Self> {
+        let last = allowed.last().copied().unwrap_or(0);
+        let housekeeping = wanted.unwrap_or(last);
+        if allowed.len() < 2 || !allowed.contains(&housekeeping) {
+            let why =
+                format!("CPU {housekeeping} and another one are needed; this process may use {allowed:?}");
+            return Err(Error::Usage(why));
+        }
+        let with_speeds = |emulation: Emulation| {
+            let speeds = emulation.speeds_mips()?;
+            Ok((emulation, speeds))
+        };
+        let emulation = Emulation::find().map(with_speeds).transpose()?;
+        Ok(AmpCore { housekeeping, cores: cpus::cores(allowed), emulation })
+    }
+
+    /// Fail if a duty cycle cannot be had.
+    pub(super) fn check(&self, duties: &[u32]) -> Result<()> {
+        match self.emulation {
+            None if duties.iter().any(|&duty| duty != DUTY_PARTS) => Err(Error::Usage(format!(
+                "only the asymmetric VM can change the speed of a CPU; give --duties {DUTY_PARTS}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Return the number of CPUs.
+    pub(super) fn threads(&self) -> usize {
+        self.cores.iter().map(Vec::len).sum()
+    }
+
+    /// Return the power of each CPU over that of a core at full speed in the same state.
+    pub(super) fn powers(&self, duty: u32) -> BTreeMap<usize, f64> {
+        let of = |core: &Vec<usize>| {
+            let speed = if core.contains(&self.housekeeping) { share(duty) } else { 1.0 };
+            let power = speed * speed / core.len() as f64;
+            core.iter().map(|&cpu| (cpu, power)).collect::<Vec<_>>()
+        };
+        self.cores.iter().flat_map(of).collect()
+    }
+
+    /// Set the duty cycle of the core of the housekeeping CPU until the result is dropped.
+    pub(super) fn slow_down(&self, duty: u32) -> Result<AmpSpeed<'_>> {
+        let speed = AmpSpeed(self);
+        speed.set(duty)?;
+        Ok(speed)
+    }
+}
+
+/// Return the part of full speed of a duty cycle.
+pub(super) fn share(duty: u32) -> f64 {
+    f64::from(duty) / f64::from(DUTY_PARTS)
+}
+
+/// A changed duty cycle. Dropping it restores full speed.
+pub(super) struct AmpSpeed<'a>(&'a AmpCore);
+
+impl AmpSpeed<'_> {
+    fn set(&self, duty: u32) -> Result<()> {
+        let Some((emulation, full_mips)) = &self.0.emulation else { return Ok(()) };
+        let slow = |core: &&Vec<usize>| core.contains(&self.0.housekeeping);
+        for &cpu in self.0.cores.iter().filter(slow).flatten() {
+            let full =
+                full_mips.get(cpu).ok_or_else(|| Error::failed("the emulation", "a CPU is missing"))?;
+            emulation.set_speed(cpu, full * share(duty))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for AmpSpeed<'_> {
+    fn drop(&mut self) {
+        if let Err(e) = self.set(DUTY_PARTS) {
+            eprintln!("bias-bench: {e}; the housekeeping CPU stays slow");
+        }
+    }
+}
+
+/// A cgroup for the team. It vanishes when this is dropped.
+pub(super) struct AmpCgroup(PathBuf);
+
+impl AmpCgroup {
+    pub(super) fn create() -> Result<Self> {
+        if !PathBuf::from(CGROUPS).join("cgroup.controllers").exists() {
+            let remedy = format!("no cgroup v2 at {CGROUPS}; mount it: mount -t cgroup2 none {CGROUPS}");
+            return Err(Error::Kernel(remedy));
+        }
+        let directory = PathBuf::from(format!("{CGROUPS}/bias-bench-{}", getpid()));
+        std::fs::create_dir(&directory)
+            .map_err(|e| Error::Kernel(format!("{}: {e}", directory.display())))?;
+        Ok(AmpCgroup(directory))
+    }
+
+    pub(super) fn path(&self) -> std::path::Display<'_> {
+        self.0.display()
+    }
+
+    /// Move this process into the cgroup. Return when the scheduler has it, and keeps it away from
+    /// the housekeeping CPU.
+    pub(super) fn enter(&self, housekeeping: usize) -> Result<AmpInside> {
+        let home = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let home = home.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_string();
+        let inside = AmpInside(PathBuf::from(CGROUPS).join(home));
+        join(&self.0)?;
+        let deadline = Instant::now() + SETTLE;
+        while cpus::allowed()?.contains(&housekeeping) || sched::runs(getpid()) == Some(false) {
+            if Instant::now() > deadline {
+                let why =
+                    format!("CPU {housekeeping} is not free of the cgroup after {} s", SETTLE.as_secs());
+                return Err(Error::failed("the scheduler", why + "; does it have --housekeeping?"));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(inside)
+    }
+}
+
+impl Drop for AmpCgroup {
+    fn drop(&mut self) {
+        // It stays if a process is left in it, which does no harm.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// This process inside the cgroup. Dropping it moves the process back.
+pub(super) struct AmpInside(PathBuf);
+
+impl Drop for AmpInside {
+    fn drop(&mut self) {
+        if let Err(e) = join(&self.0) {
+            eprintln!("bias-bench: {e}; this process stays in its cgroup");
+        }
+    }
+}
+
+/// Move this process to a cgroup.
+fn join(cgroup: &std::path::Path) -> Result<()> {
+    let file = cgroup.join("cgroup.procs");
+    std::fs::write(&file, "0").map_err(|e| Error::failed(file.display(), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_share_the_power_and_the_duty_of_their_core() {
+        let of = |cores: Vec<Vec<usize>>| AmpCore { housekeeping: 3, cores, emulation: None }.powers(6);
+        let alone = of(vec![vec![0], vec![1], vec![2], vec![3]]);
+        assert_eq!(alone.into_values().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 0.5625]);
+        let pairs = of(vec![vec![0, 1], vec![2, 3]]);
+        assert_eq!(pairs.into_values().collect::<Vec<_>>(), [0.5, 0.5, 0.28125, 0.28125]);
+    }
+}
