@@ -105,7 +105,7 @@ fn a_task_that_occupies_a_fast_cpu_for_nothing_is_named() {
 #[test]
 fn a_slow_housekeeping_cpu_saves_energy_and_does_not_delay_the_team() {
     let command = "$BENCH amp --json --benchmarks static --duties 8,4 --runs 1 --seconds 0.5 \
-                   --scheduler-cmd \"$SCHED\"";
+                   --unpaced-load --scheduler-cmd \"$SCHED\"";
     let text = format!("calibrate\nmount_cgroups\n{command} >$OUT/amp.json\n");
     let results = Scenario::emulated("6.12", "SYM", 4).shell(&text);
     let over = |nth: usize, figure: &str| results.number("amp", &format!("/cases/{nth}/over_smp/{figure}"));

@@ -56,6 +56,10 @@ pub struct AmpOptions {
     /// --cgroup and --housekeeping
     #[command(flatten)]
     scheduler: SchedulerOptions,
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads, which saves
+    /// a minute of guest time. Not for a scheduler that measures the CPUs while it starts
+    #[arg(long)]
+    unpaced_load: bool,
     /// Loops and array kernels, as for omp. Chunks of loops are allowed
     #[arg(long, value_delimiter = ',', default_value = "static,dynamic,guided,copy,mul,add,triad,dot")]
     benchmarks: Vec<Benchmark>,
@@ -113,7 +117,7 @@ pub fn run(options: &AmpOptions) -> Result<AmpReport> {
         scheduler_cmd: format!("{command} --cgroup {} --housekeeping {}", cgroup.path(), core.housekeeping),
         ..options.scheduler.clone()
     };
-    sched::under(SchedExt::system(), &scheduler, false, |_| {
+    sched::under(SchedExt::system(), &scheduler, options.unpaced_load, |_| {
         let _noise = Background::start(work)?;
         let _inside = cgroup.enter(core.housekeeping)?;
         for &duty in &options.duties {
