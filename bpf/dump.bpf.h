@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Additions to the kernel's dump, which it prints when it ends the scheduler
  * and on SysRq-D. They show for each waiting task which DSQ holds it, which

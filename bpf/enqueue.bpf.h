@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Where ops.enqueue puts a task, apart from the shared DSQs of queue.bpf.h.
  *

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Set-up before the first task: the DSQs of every CPU, and the masks of CPUs by
  * tier from which idle.bpf.h picks.

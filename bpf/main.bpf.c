@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * scx_bias, the kernel side: a fair scheduler for machines whose CPUs are not
  * equally fast.

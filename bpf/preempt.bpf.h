@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Preemption: which running task makes way for a wakee, and when a wakee waits
  * for its waker's CPU.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * DSQs: two shared ones per LLC, fast and slow, and one per CPU for the tasks
  * that are pinned to it. All are ordered by vtime.

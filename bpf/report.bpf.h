@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Profiles of all tasks for `scx_bias top`: an iterator over tasks prints a
  * struct bias_task_report for each that has run under this scheduler. The agent

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * All state that outlives a callback: the agent's knobs and tables, what each
  * CPU publishes, what is known of the DSQs, and the CPU masks.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Planned swaps: the agent has a running task of a slow CPU and one of a fast
  * CPU migrate to each other's CPU.

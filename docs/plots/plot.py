@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 """Draw one metric of a `bias-bench ab` run as SVG: a dot per sample, a bar per mean.
 
     plot.py RUN METRIC TITLE [--cells A,B] [--arms A,B] > plot.svg

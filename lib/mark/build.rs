@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Names the library of C programs, so that they find it by this name and not by the path that they
 //! were linked with.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Checks for the dependencies of the build, and ends it with a list if one is missing.
 
 use std::env;

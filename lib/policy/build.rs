@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Generates Rust bindings to the C policy headers, so that every formula has a single
 //! implementation.
 //!

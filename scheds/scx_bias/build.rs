@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Sets `SCX_BIAS_COMMIT`, which `--version` shows: "-g" and the commit, or nothing outside git.
 
 use std::process::Command;

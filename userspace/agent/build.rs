@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Compile the kernel side (`bpf/`) with clang and generate its skeleton.
 
 use std::env;

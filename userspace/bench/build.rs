@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Compiles the OpenMP benchmarks to a program that `bias-bench` carries.
 //!
 //! A program of its own gives each run a new process, as in the benchmarks that it follows, and

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * What the BPF side and the agent share: limits, the description of a CPU,
  * which the agent writes, and the statistics, which BPF writes. Both compile

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * DSQ ids. One constructor per DSQ type ensures that no two DSQs share an id.
  *

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Interface of planned swaps between the agent and the BPF side, and the record
  * of a task's recent speed.

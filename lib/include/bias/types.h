@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Integer types for headers that are compiled in three ways: for BPF, after
  * vmlinux.h, which has these types; for the host's tests; and for bindgen.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The build ID of the running program, which the linker made from its contents.
 
 use std::ffi::{c_int, c_void};

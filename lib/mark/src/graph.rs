@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The control-flow graph of sections: how often a thread went from one section to another, and
 //! what it counted in between.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Marks in programs, after [Werling18]: measure sections of code, and announce them to scx_bias.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The profile of a program: the miss rate of each section, and the threshold.
 //!
 //! `measure` writes it as TOML, `hint` reads it. A user may edit the threshold.

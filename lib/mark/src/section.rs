@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A place in the code where a section begins.
 
 use std::ffi::{CStr, c_char};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Counters of the calling thread: cycles, instructions and misses of the last-level cache.
 //!
 //! # Approach

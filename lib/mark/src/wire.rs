@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What a marked process and the agent of scx_bias say to each other, once per process.
 //!
 //! The process sends the address of its table of hints, whose layout `bias/hint.h` defines. The

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A marked C program with a made-up agent, which shows what the library tells the real one.
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * A marked program: rounds of two sections in each of two threads, and in a
  * child process if an argument is given.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Requirements of the build on the distribution, with the commands that install them.
 //!
 //! # Problem

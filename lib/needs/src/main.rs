@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Runs the check of the build by hand: `cargo run -p bias_needs`.
 
 use std::path::Path;

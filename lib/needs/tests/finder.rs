@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests that the build finds the compiler under any name and names missing dependencies. Programs
 //! are scripts on a PATH that holds nothing else.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Benchmark of the swap planner by machine size: `cargo bench -p bias_policy`.
 //!
 //! It prints the median and the slowest of a number of plans, the pairs evaluated and the swaps

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Classes of CPUs: which CPUs are fast and which are slow, if any are.
 //!
 //! # Problem

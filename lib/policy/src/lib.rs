@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Pure policy of scx_bias: bindings to the C headers, and the decisions that only the agent makes.
 //!
 //! No module here reads a clock, a file or the kernel. Plain data goes in and plain data comes out,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scales of stall counters: the cycles that one counted stall stands for, and the error of the
 //! speedups that are predicted from the counts.
 //!

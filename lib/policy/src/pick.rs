@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Picks CPUs for a program: the fastest ones, or those that other programs miss least.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Rank tests: whether the timings of two or more CPUs come from the same distribution.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Statistics of calibration samples: location and spread of a CPU's raw timings in spite of
 //! interrupts and preemption.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! SMT siblings: the cost of work on a CPU while the other CPUs of its core are busy.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! CPUs below the best tier by node: where better CPUs search for work (`bpf/search.bpf.h`).
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The capacity table: the cost of one unit of work of each component on every CPU.
 //!
 //! # Problem

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # test.sh PACKAGE [SUITE [MIRROR]]: install, upgrade, remove and purge the .deb in a clean root of
 # Debian, by default of trixie. Needs root and mmdebstrap. Prints "passed" if all is right.
 set -eu

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Execution of a program on chosen CPUs, with or without scx_bias running: `golden-run` of
 //! \[Reif20\], section 4.1.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Ends of the `--help` texts and man pages of the commands. They explain the statistics, the
 //! figures of `status`, `top` and `swaps`, and the choice of `exec`.
 

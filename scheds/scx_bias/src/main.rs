@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The program `scx_bias`: a sched_ext scheduler for machines with unequal cores, and its commands.
 
 // `print!` and `eprint!` panic when the reader of their output is gone.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Man pages: those of the commands, and scx_bias.toml(5) of the configuration file.
 
 use crate::cli::Cli;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scheduling: turns the command line and the configuration file into a running scheduler, and
 //! reads the file again on reload.
 

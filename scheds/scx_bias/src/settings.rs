@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Options of the agent, from the command line and the configuration file. Both share one check.
 
 use crate::cli::{CalibrateArgs, RunArgs, RunSettings, Source as Sources};

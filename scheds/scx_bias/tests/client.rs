@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the commands that ask a running instance, with a made-up instance on a socket.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of closed output. A closed pipe must neither panic the program nor change its exit code.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of `scx_bias exec` on this machine, with a capacity file for its CPUs. They need no
 //! privilege and no sched_ext.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the command line. Bad input must give one line with cause and remedy, and the
 //! documented exit code. The tests need no privilege.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the JSON that every command prints against the keys that `docs/guides/json.md`
 //! publishes.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of `scx_bias top` on a pseudo-terminal, with a made-up instance: what it shows, and that
 //! it restores the terminal, regardless of what ends it.
 

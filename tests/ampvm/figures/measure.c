@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /* Tasks, their loops, and the counters and clocks around them. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /* Tasks that measure themselves while they run a loop; see figures.c. */
 #ifndef MEASURE_H
 #define MEASURE_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Interfaces between the parts of amp_pmu.ko: amp_main.c (device and PMU),
  * amp_hybrid.c (informs the kernel of its unequal cores), amp_freq.c (the

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
  * Inform the guest's kernel that its cores are unequal, as the drivers of real
  * hybrids do: clock ranges, core priorities, capacities.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
  * Busy kernel threads bound to one CPU, as encryption, RAID or compression use
  * them. A scheduler must not let them keep the CPU from its other tasks.

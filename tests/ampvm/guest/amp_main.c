@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
  * Guest half of the asymmetric VM: a perf PMU named "amp" over the counters
  * that the QEMU plugin keeps in an ivshmem BAR. Loading the module also starts

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * What the engine provides to the BPF code: one function for each kfunc and
  * helper that needs the engine. The first argument is the engine.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * The kernel's types as far as bpf/ uses them: same names, same meanings, only
  * the fields that bpf/ reads or writes. Code that uses another field does not

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
  * The scheduler as one translation unit for the host: all of bpf/, unmodified,
  * and the table through which the engine reaches it.

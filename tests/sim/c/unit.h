@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * What a compiled copy of the scheduler shows to the engine: its callbacks, its
  * programs, and the globals that the agent writes or reads.

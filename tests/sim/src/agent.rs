@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The agent's part: knobs, the description of the machine, and the capacity table.
 //!
 //! The real agent measures the table and writes it through the BPF skeleton

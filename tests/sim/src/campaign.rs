@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Campaigns: many random cases, and what to do with one that breaks a rule.
 
 use crate::case::Case;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A case: everything that a run depends on. Equal cases give equal runs.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Runs: how an engine is built from a case, and its loop over events.
 
 use std::cell::{Cell, OnceCell, RefCell};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Flags and ids of sched_ext, all as 64-bit words.
 
 use crate::ffi;

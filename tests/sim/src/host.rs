@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kfuncs and helpers that the scheduler calls (`tests/sim/c/host.h`).
 //!
 //! Each function here is one field of the table. The compiler demands all of them, so no kfunc can

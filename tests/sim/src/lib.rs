@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Simulator: the scheduler's BPF code, unmodified, on machines of any size.
 //!
 //! `tests/sim/README.md` describes the model, what is not modelled, and how to repeat a failure.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Machines: CPUs with costs, cores, caches and nodes, from a short text.
 //!
 //! A text is either one of the VM's (`60:60:24:24`, `2F2S`, `60x4:24x4,llcs=2`, see `ampvm_abi`) or

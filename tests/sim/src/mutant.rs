@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Mutations of the BPF code: defects that the simulator must find.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Oracles for `cpu.max`: throttled tasks stop at a tick, and parked ones come back when they are
 //! due.
 

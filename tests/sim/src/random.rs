@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Random cases: machines, loads and disturbances from a seed.
 //!
 //! Everything that is generated can happen on a real system: tasks block and wake, are confined,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Differences between releases of the kernel.
 
 /// Release of the kernel, where releases differ.

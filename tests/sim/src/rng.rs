@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Random numbers that are the same on every machine and with every version of every library: a
 //! seed in a report repeats a run years later.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Shrinking: the smallest case that still breaks the same rule.
 //!
 //! Each step makes the case simpler in one way and stays if the rule is still broken. Steps repeat

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Linear programs: the maximum of a linear objective under linear bounds.
 //!
 //! # Approach

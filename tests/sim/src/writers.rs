@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Owners of words: which CPU may store to a `cpu_ctx`.
 //!
 //! # Problem

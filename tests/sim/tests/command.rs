@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The command `bias-bench sim`, as a user runs it.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

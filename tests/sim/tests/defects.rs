@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Defects of `bpf/` that a campaign found. Each case failed before the repair.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

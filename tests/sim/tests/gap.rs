@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! How far the scheduler's throughput is from the best that any schedule reaches.
 //!
 //! The target is a mean of 3 %. Phases miss it (README.md), so their bound here only guards what is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Copies of the scheduler do not share anything, and equal cases give equal runs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! CPUs of nohz_full: a single task runs without a tick, and no other task waits for it.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

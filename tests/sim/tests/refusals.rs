@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What the simulator refuses: code that it cannot run as the kernel would, and impossible cases.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Speed of the simulator, and the scheduler's work per switch at any size.
 //!
 //! No test here asserts a time: a busy host would break it. The figures are in README.md.

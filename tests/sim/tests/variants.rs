@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The same code compiled in other ways: with checks of undefined behaviour, and with other CPUs
 //! coming in between at accesses to shared memory.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Two cgroups to move tasks between, on a machine with a writable cgroup v2 hierarchy.
 
 use bias_bench::{Error, Result};

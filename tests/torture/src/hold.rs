@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A program that uses performance counters at the same time as a scheduler, like a profiler.
 
 use bias_bench::{Error, Result, counters, cpus};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! bias-torture: tests that no task is lost, whatever happens to tasks, CPUs and schedulers.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

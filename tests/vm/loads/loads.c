@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
  * loads: workloads that a scheduler may handle badly, and the waits of their
  * tasks.

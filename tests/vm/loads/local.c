@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /* Tasks whose memory is on the NUMA node where they began. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /* Threads, time, work and samples. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /* Workloads that wait for tasks or for the clock: pipelines, timers, frames. */
 #define _GNU_SOURCE
 #include <pthread.h>

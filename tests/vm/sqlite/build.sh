@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Fetch SQLite's source of Debian 12, mark it with marks.patch, and build the load of transactions:
 #   build.sh DIRECTORY LIBRARY
 # DIRECTORY gets the program `transactions`. LIBRARY is the directory of libbias_mark.so, which

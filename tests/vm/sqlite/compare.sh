@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Runs in the guest: transactions of the marked SQLite under the default scheduler and scx_bias,
 # without hints and with them. The first argument is the directory that build.sh filled, the second
 # that of scx_bias; $OUT gets profile, graph and figures.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The VM's parts that this workspace builds: the QEMU plugin, and the program `ampctl`.
 
 use std::path::{Path, PathBuf};

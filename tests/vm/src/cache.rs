@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The cache directory: everything that is fetched or built once per user.
 //!
 //! Its path is `$XDG_CACHE_HOME/scx_bias` or `~/.cache/scx_bias`. An entry is a directory. Its name

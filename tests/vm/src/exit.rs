@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Exit codes of the project's programs, and of a run in the VM.
 //!
 //! A run in the VM returns the exit code of its command. The codes 120 to 122 mean that the command

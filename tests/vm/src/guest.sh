@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Runs in the guest: finds the output ports, starts the emulation, runs the command "$@" and records
 # how it ended. guest.rs sets the arguments and the variables VM_*, OUT, AMPCTL and AMP_PMU.
 for port in /sys/class/virtio-ports/*; do

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Ctrl-C: a flag that all long waits poll, so that a command ends every process that it started.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kernels that the VM boots.
 //!
 //! `tests/ampvm/kernel/kernels.toml` lists them and explains their origins. Both kinds are stored

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The asymmetric VM: a machine with unequal cores that runs on any x86-64 Linux host.
 //!
 //! This library prepares the host (packages, virtme-ng, kernels, the QEMU plugin, the guest module)

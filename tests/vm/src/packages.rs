@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The packages that the project needs from the distribution: their reasons and their installation.
 //!
 //! # Approach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The command's output from the guest: one abstract Unix socket per stream, copied as it arrives.
 
 use std::io::Read as _;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Preparation: from a kernel and a machine to a VM that is ready to run.
 
 use std::fs;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The QEMU that runs the VM: 10.0 to 11.1, because the plugin interface changes between releases.
 //!
 //! # Problem

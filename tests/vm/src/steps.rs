@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Progress of long work: a spinner with the last line of output on a terminal, plain lines
 //! elsewhere.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tools that no Debian 12 package has in the required version: virtme-ng, clang-format, virtiofsd,
 //! cargo-nextest.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Rate of the host's time stamp counter, which QEMU passes on to the guest.
 
 use std::fs;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! How a run in the VM ended, judged from its files and from the watch.
 //!
 //! # Approach

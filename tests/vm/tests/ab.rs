@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A whole A/B run: the host boots the VM, the guest switches schedulers, and the report shows the
 //! results.
 #![allow(missing_docs, clippy::unwrap_used)]

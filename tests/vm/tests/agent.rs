@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The agent as a service: stopped, killed, flooded, reconfigured, and with no more capabilities
 //! than it needs.
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The canary: a scenario that must fail. `cargo xtask test` runs it first and stops if it passes.
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cost of the agent in instructions, on eight CPUs with 200 tasks. In one part all but three tasks
 //! sleep, so that idle CPUs are checked. In the other, all are busy.
 #![allow(missing_docs)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Counters that are few, in use, or not the same on every CPU. The scheduler reports it, uses the
 //! ones that it has, and places tasks no worse than without counters.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cargo xtask demo`, the first command of a new user: it shows the CPUs, the measured table, and
 //! the speedup of the same work.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]

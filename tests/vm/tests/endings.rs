@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Endings of a run and their reports: the command's exit code, a panic, a hang, a guest that
 //! powers off.
 #![allow(missing_docs, clippy::unwrap_used)]

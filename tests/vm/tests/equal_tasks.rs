@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Equal busy tasks on machines whose CPUs share cores and caches: their throughput and their
 //! fairness.
 //!

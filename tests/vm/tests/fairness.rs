@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! nice and cpu.weight: shares of overloaded CPUs, within one run and in virtual time.
 #![allow(missing_docs)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Weights and limits of nested cgroups: CPU time within one boot, in virtual time.
 #![allow(missing_docs)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Hosts that do not cooperate: Ctrl-C at any moment, a full disk.
 //!
 //! In each case the run ends with the documented exit code and one line that names the remedy. It

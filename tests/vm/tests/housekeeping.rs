@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A housekeeping CPU: the affinity of every thread of the guest, inside and outside of the cgroup,
 //! at each step of a run.
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! CPUs that sched_ext loses for a while: to real-time threads, and to busy kernel threads.
 //!
 //! All figures are of one boot in virtual time.

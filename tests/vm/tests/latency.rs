@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Delay of tasks that wait for a timer, an event or a CPU, compared with the default scheduler in
 //! the same boot.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scheduling of the whole system, with a bias for the tasks of some cgroups only, through all
 //! changes of these cgroups.
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The machine as programs in the VM see it: speed ratios, stalls, and the results of calibration.
 #![allow(missing_docs)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scenarios of marked programs ([Werling18]): a hint brings a section to the right CPUs at its
 //! mark, and nothing is lost where something is missing.
 #![allow(missing_docs, clippy::unwrap_used)]

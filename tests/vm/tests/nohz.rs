@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! CPUs of nohz_full: no tick for a single task, and ticks as soon as another one waits.
 #![allow(missing_docs)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Opted-in cgroups: the policy of every thread of the guest, at each step of its life, inside and
 //! outside.
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Experiments of the papers in the emulated machine (`docs/papers.md`).
 #![allow(missing_docs, clippy::unwrap_used)]
 

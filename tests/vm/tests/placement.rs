@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Placement on unequal CPUs, its fairness and its cost, compared with the kernel's default
 //! scheduler in the same boot.
 //!

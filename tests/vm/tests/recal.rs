@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A vCPU is throttled and released while tasks run. The capacity table follows the CPU, and the
 //! tasks follow the table.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Refused inputs of scx_bias: the message, the exit code, and an unchanged system afterwards.
 #![allow(missing_docs)]
 

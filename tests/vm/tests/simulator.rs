@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What `bias-bench sim` predicts for ten mixes, against what the VM shows.
 //!
 //! The simulator gets the table that was calibrated in the VM. tests/sim/README.md has the figures,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Survival of changes to tasks, CPUs and the scheduler itself: no task is lost, and the state
 //! before is restored.
 #![allow(missing_docs)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Swaps that the agent plans. They correct the worst placement, and each gets a verdict. A task
 //! that ends before its planned swap does no harm.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The service's unit under systemd itself: started, reconfigured, hung, killed, refused, stopped,
 //! and ended by the kernel.
 #![allow(missing_docs)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Verifier cost of each program of the kernel side, against the budget in `verifier_budget.toml`.
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Wakeups of many tasks, and tasks that pass data on, compared with the default scheduler in the
 //! same boot.
 #![allow(missing_docs)]

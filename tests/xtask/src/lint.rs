@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cargo xtask lint`.
 
 use std::ffi::OsStr;
@@ -8,9 +10,16 @@ use anyhow::{Context as _, Result};
 use bias_vm::build::{cargo, workspace};
 use bias_vm::programs::find_program;
 
+/// Lines at the beginning of each source file.
+const SPDX: [&str; 2] =
+    ["SPDX-License-Identifier: GPL-2.0-only", "SPDX-FileCopyrightText: 2026 The scx_bias authors"];
+
 /// Runs every check, all of them even if one fails, and returns 1 if any did.
 pub fn run() -> Result<i32> {
     let mut failed = if prose()? { Vec::new() } else { vec!["prose"] };
+    if !licence_lines()? {
+        failed.push("SPDX lines");
+    }
     let mut check = |name: &'static str, command: &mut Command| -> Result<()> {
         eprintln!("xtask: {name} ...");
         let status = command
@@ -58,6 +67,21 @@ fn prose() -> Result<bool> {
         let Ok(text) = std::fs::read_to_string(workspace().join(name)) else { continue };
         for (line, complaint) in crate::prose::complaints(Path::new(name), &text) {
             eprintln!("{name}:{line}: {complaint}");
+            clean = false;
+        }
+    }
+    Ok(clean)
+}
+
+/// Check that each source file begins with its licence and copyright. Return true if all do.
+fn licence_lines() -> Result<bool> {
+    eprintln!("xtask: SPDX lines ...");
+    let mut clean = true;
+    for name in &sources(&["*.rs", "*.c", "*.h", "*.sh", "*.py", "meson.build"])? {
+        let text = std::fs::read_to_string(workspace().join(name)).unwrap_or_default();
+        let missing = SPDX.iter().find(|line| !text.lines().take(3).any(|begin| begin.contains(*line)));
+        if let Some(line) = missing {
+            eprintln!("{name}:1: no line \"{line}\"");
             clean = false;
         }
     }

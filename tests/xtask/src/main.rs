@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The commands of the README and of developers: demo, test, vm, lint, package.
 
 mod args;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cargo xtask package`: a .deb and an .rpm with the files of `meson install`.
 //!
 //! # Approach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The packagers' build: `meson.build` configures, compiles and installs.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cargo xtask test`: sets up, builds and runs the tests, and ends with nextest's summary.
 
 use std::process::{Command, Stdio};

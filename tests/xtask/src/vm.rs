@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cargo xtask vm`: runs a command in the VM.
 
 use std::time::Duration;

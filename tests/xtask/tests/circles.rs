@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Checks that no crate has a circle between its source files or its first-level modules.
 //!
 //! Every path in code that is not for tests is resolved to the file that defines the item. A file

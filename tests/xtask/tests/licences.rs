@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Checks that every dependency has a licence that may be linked into GPL-2.0-only programs. The
 //! rules are those of `.deny.toml`. `cargo deny check` applies them in full, but is an additional
 //! tool.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Relative links of all documents lead to files and headings that exist, and the table of contents
 //! of the book has every page.
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Checks that a name has one meaning: no two types or traits of a crate share one, and no more
 //! than two files of the tree.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The CPUs that the calling thread may use, on machines of any size.
 //!
 //! nix does not suffice: its `CpuSet` ends at 1024 CPUs. On a machine that may have more, the

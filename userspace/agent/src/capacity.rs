@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Source of the capacity table: a file that the user names, the last calibration, or a new one.
 
 use crate::calibrate::{self, Settings, calibrate};

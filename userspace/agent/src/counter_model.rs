@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The scales of the counters as they are stored, shown and passed to the kernel side.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the choice of a scale for a counted event.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kernel's CPU list format, such as `0-3,8`.
 
 /// Bound of CPU numbers: the most that any architecture's kernel can be configured for.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The last times that the kernel ended the scheduler, for `status` and `check` after a restart.
 //!
 //! # Approach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The programs' exit codes, and the error that carries one.
 
 use std::process::ExitCode;

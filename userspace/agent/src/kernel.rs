@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Version of the running kernel, where no type, function or file tells what it can do.
 
 use std::fs;

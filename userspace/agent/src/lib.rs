@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The agent of scx_bias: it calibrates CPUs, loads and watches the kernel side, plans swaps and
 //! reports on all of that.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Connections of marked programs, which announce sections of their code (`bpf/hint.bpf.h`).
 //!
 //! # Problem

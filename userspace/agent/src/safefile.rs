@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Reading of small files that a user names, safe for any type of file.
 //!
 //! A capacity or configuration file may be a FIFO without a writer, a directory, a device or a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What a start costs on the largest machine: 1024 CPUs, each of another cost, made up.
 
 #![allow(clippy::unwrap_used)]

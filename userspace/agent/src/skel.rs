@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The skeleton of the BPF object, with the types of the kernel side's structs. The build generates
 //! both.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The capacity file: a table with its raw samples, as JSON.
 //!
 //! A calibration writes the file, and a later start on the same machine reads it back.

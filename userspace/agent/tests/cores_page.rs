@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `docs/cores.md` is generated from `data/events.toml`. This test writes it if the environment has
 //! `SCX_BIAS_UPDATE`.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Knobs, maps and globals have one owner, `bpf/state.bpf.h`. A global that two BPF units define
 //! survives linking as two variables. Rust then writes one, and BPF reads the other.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cost of a program that runs all the time: instructions per second of all its threads, kernel
 //! included.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The asymmetric VM's performance counters (PMU "amp").
 //!
 //! Instructions and cycles count everything that a CPU executes, stalls only what user space

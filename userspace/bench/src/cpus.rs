@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The machine's CPUs: the online ones, the current one, and pinning.
 
 use crate::spec::{CpuList, MAX_CPUS};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The demonstration: the same mixes under the default scheduler and under another one.
 //!
 //! It is a demonstration, not a judgement: one boot, few rounds, no intervals. Losses are shown

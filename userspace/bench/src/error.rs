@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Errors: one line each with the cause and the remedy, and an exit code for each.
 
 use std::fmt::Display;

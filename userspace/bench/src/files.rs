@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Reading of files that a user names, and the choice of a directory for temporary ones.
 
 use crate::{Error, Result};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The frame of a page that is one file: no script, no font, no picture from elsewhere.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};

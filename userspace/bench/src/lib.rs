@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Workloads with known behaviour, and measurements on them: speed ratios of CPUs, progress of
 //! mixes of tasks, and the cost of a context switch.
 //!

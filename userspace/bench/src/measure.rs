@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Measurement of one workload that runs alone. All other figures are normalised to it.
 
 use crate::counters::{Counts, ThreadCounters};

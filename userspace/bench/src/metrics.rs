@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The formulas of a comparison, without side effects.
 //!
 //! Every task has a *progress*: its rate of work in the mix divided by its rate alone on a fast

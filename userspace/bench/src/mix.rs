@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A mix: tasks that run at the same time, and the progress of each.
 
 use crate::options::{Printable, rounds, seconds};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! One workload of the comparisons, run by hand under the active scheduler.
 //!
 //! The comparison (`ab`) answers which scheduler is better. This module shows the figures of one

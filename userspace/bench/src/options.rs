@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Options that several commands share, and the output of reports.
 //!
 //! A measurement declares its options once, as a struct that clap parses. Its fields' comments are

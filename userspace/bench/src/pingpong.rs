@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Pipe ping-pong: the cost of one context switch, counted in guest instructions.
 //!
 //! # Problem

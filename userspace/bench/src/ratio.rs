@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Ratio of the speeds of two CPUs, for each kind of work, and its prediction from the counters.
 //!
 //! Rounds are interleaved (A B, B A, A B, ...), so that drift of the machine affects both CPUs

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The micro-benchmark of [Werling18]: threads that alternate between sections of code.
 //!
 //! Each thread executes one kind of work after the other, with a mark at the start of each section

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Memory shared between a measurement and the processes that it starts.
 //!
 //! This is anonymous shared memory, inherited across fork. Everything in it is an atomic, so no

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Solo speeds: the speed of each CPU, and the rate of each kind of work alone on a fast CPU.
 //!
 //! Progress in a mix is relative to these rates, so all mixes of a comparison must use the same

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Names that the command line accepts: kinds of workload, mixes of tasks, and lists of CPUs.
 //!
 //! The module only parses, and prints as the inverse. Every error is one line that shows a valid

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `bias-bench ab --host` as a user runs it: the real program, short windows, no scheduler to load.
 //! The tests check what becomes of the samples, above all after an error, and not the figures.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Waits of tasks whose swaps do not pay.
 //!
 //! Each failed swap raises a task's level by one, and each swap that paid halves it. Level n means

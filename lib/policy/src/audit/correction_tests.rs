@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the properties that the head of the correction module proves.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Verdict on a swap.
 //!
 //! The instructions of two tasks cannot be added, because one may need three times as many for the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The user's view of the audit: single experiments, and totals of all.
 
 use super::judge::{Outcome, Unjudged, Verdict};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Classification of CPUs by changed costs.
 //!
 //! The cut is that of [`crate::classes`], by cost. It replaces the present classes only if it

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scales costs to changed clocks.
 
 use crate::table::{COMPONENTS, Component, costs_from_times};

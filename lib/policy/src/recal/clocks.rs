@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The speeds of the CPUs of a table, from their readings.
 
 use super::evidence::{Cause, Change, Entry, FRESH_MS, Reference, Sample, Trigger};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Filter that decides when readings are believed.
 //!
 //! A reading within [`TOLERANCE`] confirms the entry. The filter keeps a reading that is off by

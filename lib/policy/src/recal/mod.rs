@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Recalibration: keeps the capacity table true while the speed of CPUs changes.
 //!
 //! # Problem

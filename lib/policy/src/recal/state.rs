@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! State of one CPU: its references, its believed speed and the readings that support them.
 
 use super::evidence::{Cause, Evidence, FRESH_MS, Trigger};

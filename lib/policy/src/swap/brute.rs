@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The planner's rules in their plainest form, as a reference for tests.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Candidates for a swap, with an upper bound of their gain.
 
 use super::input::{Limits, Runner, Snapshot};

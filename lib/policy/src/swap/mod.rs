@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Swap planner: selects pairs of running tasks that should migrate to each other's CPU.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Pairing of the candidates of a pool.
 //!
 //! Both lists are in descending order of upper bound (`bound`). The gain of a pair never exceeds

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Check of published data for possible swaps: tells cheaply whether a plan is worth making.
 //!
 //! # Problem

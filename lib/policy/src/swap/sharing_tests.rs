@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of plans on machines with SMT siblings.
 
 use super::brute::{broken_rules, gainful_pair, throughput};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The running task of each CPU, and the CPUs for which a task waits.
 
 use super::input::{Allowed, Runner, Snapshot, State};

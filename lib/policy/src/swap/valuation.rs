@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Progress of a task on a CPU, by the C headers' formula.
 
 use super::input::Limits;

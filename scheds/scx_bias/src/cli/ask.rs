@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Options of commands to the running instance.
 
 use bias_agent::optin::CgroupRequest;

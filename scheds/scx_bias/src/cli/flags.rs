@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Flags of the options that a configuration file may hold, generated from their definitions.
 
 use crate::output::{complain, renamed};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Options of commands about the machine: its requirements, its speed and its table.
 
 use bias_policy::table::Component;

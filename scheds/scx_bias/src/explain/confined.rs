@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tasks that are confined to fast CPUs although they gain next to nothing there.
 //!
 //! An administrator who pins a program to the fastest CPUs costs the others more than the program

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `scx_bias top`: a screen on a terminal ([`super::screen`]), elsewhere a table or a JSON line for
 //! each interval.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! State of the running instance in the OpenMetrics format, for Prometheus and its relatives.
 //!
 //! A scraper counts and averages by itself, so everything is a total since the start or a present

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! State of the running scheduler for users: `scx_bias status`, `scx_bias top`, `scx_bias swaps`.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `scx_bias --monitor`: the statistics of the running instance, one line for each interval.
 
 use std::io::{ErrorKind, Write, stdout};

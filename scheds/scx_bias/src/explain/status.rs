@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The text of `scx_bias status`: what runs, the state of the machine and its tasks, and
 //! statistics.
 //!

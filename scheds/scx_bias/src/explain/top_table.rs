@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The table of `scx_bias top`: a function from the activity of an interval to lines of text.
 //!
 //! [`render`] makes the whole table as text. [`TableColumns`] makes one line at a time, for a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `scx_bias trace`: placement of tasks over time, in the JSON trace format that Perfetto opens.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The scales of the counters and the quality of the predictions, as text.
 
 use bias_agent::counter_model::{CounterModel, CounterSet};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A made-up instance on a socket.
 
 use bias_agent::bpf::{Bias, Stats, TaskReport};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The layout of the page.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The page that the asymmetric VM's plugin, its guest module and the host share.
 //!
 //! One file of [`PAGE_BYTES`] bytes is mapped three times:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! An asymmetric VM: speeds and penalties of its CPUs, caches, cores, sockets and nodes.
 //!
 //! A *slot* is a hardware thread that the topology has room for. QEMU's cores all have the same

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Mapping of the page into this process, and access to it without undefined behaviour.
 
 use std::fs::{File, OpenOptions};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Named machines and the help text on machines. [`crate::Machine::parse`] accepts what both
 //! describe.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The C header and the Rust structs have one layout: a C program prints its sizes and offsets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

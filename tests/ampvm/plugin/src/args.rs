@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Arguments of `-plugin FILE,key=value,...`: a machine (`mips=` before its text), the shared page,
 //! and speed changes.
 

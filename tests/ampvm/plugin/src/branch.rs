@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Branch prediction: which user-space branches would have stalled a core.
 //!
 //! # Approach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A set-associative cache with least-recently-used replacement, for one vCPU or several.
 //!
 //! # Problem

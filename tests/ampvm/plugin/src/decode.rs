@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Decoder of the few x86 instructions that the model must distinguish.
 
 use ampvm_abi::PUBLISH_NOP;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Synchronisation of vCPU threads and QEMU's main loop: [`Clock`] with a lock and a futex to sleep
 //! on.
 //!

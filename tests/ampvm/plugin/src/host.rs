@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The host's services for the plugin: the real clock, futexes, and a way to wake QEMU's main loop.
 //!
 //! The plugin replaces some functions of libc (see `interpose`), so it must not call them by name.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! QEMU TCG plugin of the asymmetric VM. It gives every vCPU a speed, caches, a branch predictor
 //! and stalls, and the machine its own virtual time.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! NUMA nodes: the node of an address, and the queue of requests at each node.
 //!
 //! # Problem

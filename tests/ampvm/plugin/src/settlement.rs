@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Settlement of a quantum: the time and transfers that vCPUs charge to themselves because they
 //! shared cores, memory nodes and cache lines.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The guest's clocks as functions of virtual time or of the host's clocks, without a jump at the
 //! switch from one to the other.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! State of each vCPU and of the machine.
 
 use std::cell::UnsafeCell;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
  * Stands in for the header of that name of the scx project, so that bpf/
  * compiles for the host, unmodified. It declares the kfuncs, helpers and macros

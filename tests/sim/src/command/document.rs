@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What a run showed: figures for people and for programs.
 
 use std::fmt::Write as _;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Failures of the command: one line with the cause and the remedy, and an exit code.
 
 /// Why the command did nothing.

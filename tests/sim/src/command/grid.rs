@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Placement over time as a grid: which task had a CPU for most of each column's time.
 
 use crate::kernel::cpu::Curr;

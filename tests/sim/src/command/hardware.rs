@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The machine of a run: from a text, or from the capacity table of this machine.
 //!
 //! Only scx_bias knows where its table is and whether it is valid, so it prints it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tasks of the command: kinds of programs by name, and mixes of them.
 //!
 //! Names are those of bias-bench where the behaviour is alike. A size has no meaning here, because

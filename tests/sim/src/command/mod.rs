@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The command `bias-bench sim`: what scx_bias would do on a machine.
 //!
 //! bias-bench runs the program `bias-bench-sim`, which is this command. So bias-bench does not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A run of the command: the case, and its figures.
 
 use super::document::{CpuReport, Kind, Placement, Report, SCHEMA, TaskReport, Waits};

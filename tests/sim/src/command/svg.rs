@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The picture as SVG: a row for each CPU, a colour for each task.
 
 use maud::{Markup, html};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Activities: what a CPU does in the kernel, and how several CPUs' activities interleave.
 //!
 //! With interleaving, each activity is a coroutine. It is suspended at a point where another CPU

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Changes of a task's attributes at any time, and other disturbances of a case.
 
 use super::Kernel;

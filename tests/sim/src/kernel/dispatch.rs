@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! How a CPU without a task gets one (balance_one()), and insertions into other CPUs' local DSQs.
 
 use super::Kernel;

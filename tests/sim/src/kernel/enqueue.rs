@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Insertion of tasks into queues and removal (enqueue_task_scx(), dequeue_task_scx()).
 
 use std::rc::Rc;

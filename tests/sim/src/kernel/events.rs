@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The event queue. Events of the same instant come in an order that the seed decides.
 
 use std::cmp::Reverse;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cgroups as far as `bpf/` reads them: a tree of weights.
 
 use std::cell::UnsafeCell;

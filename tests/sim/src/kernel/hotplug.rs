@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! CPUs that go offline and come online (sched_cpu_deactivate(), sched_cpu_activate()).
 
 use super::Kernel;

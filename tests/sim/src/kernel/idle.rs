@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kernel's masks of idle CPUs and of wholly idle cores (ext_idle.c, in 6.12 in ext.c).
 
 use super::Kernel;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Kicks (scx_bpf_kick_cpu(), kick_cpus_irq_workfn()).
 
 use super::Kernel;

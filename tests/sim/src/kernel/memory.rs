@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Maps, task storage and masks that BPF code allocates.
 
 use std::cell::{Cell, RefCell};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The engine: what sched_ext promises, as discrete events in virtual time.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Progress of tasks: how fast each CPU does the work of its task, and what its counters show.
 //!
 //! A unit of work of a CPI stack takes `sum over k of stack[k] * cost[k]` on a CPU, by the same

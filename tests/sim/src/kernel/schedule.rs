@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A switch: `__schedule()` of core.c with the functions of the ext class that it calls.
 
 use super::Kernel;

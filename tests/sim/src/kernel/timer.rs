@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The timer of BPF code (bpf_timer_start()).
 
 use std::cell::Cell;

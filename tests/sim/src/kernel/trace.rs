@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The trace of a run: text for people, and JSON for Perfetto.
 
 use std::cell::{Cell, RefCell};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Wakeups and new tasks (try_to_wake_up(), wake_up_new_task()).
 
 use super::Kernel;

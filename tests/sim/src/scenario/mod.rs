@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Fixed cases with figures that they must reach: fairness, placement and latency.
 //!
 //! The oracles hold for every case. What a scheduler is good for shows only in a load that was made

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What scenarios are made of: figures of a run, and checks.
 
 use crate::case::{Case, TaskSpec};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scenarios of shares and placement.
 
 use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};

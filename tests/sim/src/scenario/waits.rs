@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scenarios of waiting: latency, and CPUs that fall idle or are taken beside tasks that wait.
 
 use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};

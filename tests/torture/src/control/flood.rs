@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Clients of the scheduler's socket: those that misbehave in all ways, and one that behaves.
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Test that tasks keep running while the scheduler's process is stopped, flooded with requests, or
 //! killed.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The changes that a storm makes to its workers.
 
 use crate::attributes::{self, Policy};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Memory that the driver of a storm shares with its workers.
 
 use bias_bench::shared::SharedZero;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! stress-ng during the storm, where it is installed: churn from an independent program.
 
 use bias_bench::{Error, Result, files};

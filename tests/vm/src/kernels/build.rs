@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kernel that is built from Debian's source package with `guest.config`.
 
 use std::fs;

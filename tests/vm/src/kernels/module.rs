@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The guest's PMU module, built for each kernel that supports it.
 //!
 //! A kernel that is built here provides the tree that its build kept. Debian's kernels provide

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The table of kernels: its format and its checks.
 #![allow(missing_docs, reason = "described in the table itself")]
 

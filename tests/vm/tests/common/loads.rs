@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scenarios of the guest program `tests/vm/loads`: first under the default scheduler, then under
 //! scx_bias in the same boot.
 

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # The reader of standard output closes it after a line.
 . "${0%/*}/common.sh"
 

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # The capabilities that the service's unit leaves must be enough to load, to answer requests and
 # to end. The masked file is the one that ProtectKernelTunables hides.
 . "${0%/*}/common.sh"

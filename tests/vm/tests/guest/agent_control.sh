@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # agent_control.sh STOP_S: stop the agent, flood it, and kill it.
 . "${0%/*}/common.sh"
 

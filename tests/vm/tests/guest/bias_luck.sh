@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # CPUs go and return, tasks fork and change their affinity. The script measures no time, so it
 # runs unpaced. The counters still count.
 . "${0%/*}/common.sh"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Mixes of tasks that stall on different things.
 . "${0%/*}/common.sh"
 

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Cost of the agent with 200 tasks. They start and the scheduler loads unpaced, because 200 starts
 # at this pace would take minutes.
 . "${0%/*}/common.sh"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Counters that are few, in use, or not the same on every CPU.
 . "${0%/*}/common.sh"
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # shellcheck shell=sh
 # Sourced by loads.sh: weights within two cpusets of unequal load. The CPUs of the second one have
 # three times as many tasks.

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Two cgroups have weights 100 and 300, and as many busy tasks as requested. The script leaves the
 # CPU time of each in 6 s.
 . "${0%/*}/common.sh"

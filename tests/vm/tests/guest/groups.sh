@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # shellcheck shell=sh
 # Sourced by scripts for loads.sh: cgroups with weights. `spin GROUP NR` starts busy tasks in a
 # cgroup, and `calm` ends all. `usage NAME SECONDS GROUPS...` leaves the CPU time that each used,

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # A housekeeping CPU, through moves, hotplug, a crash and both modes. `look NAME` records the stat,
 # the cgroup and the affinity of every thread.
 . "${0%/*}/common.sh"

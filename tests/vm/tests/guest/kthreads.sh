@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # shellcheck shell=sh
 # Sourced by loads.sh: leave the CPU time in 3 s of a task and of two busy kernel threads, all bound
 # to CPU 1 [ns].

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # A bias for the tasks of some cgroups only. The script measures no time, so it runs unpaced. The
 # counters still count. `look NAME` records the known figures of every task.
 . "${0%/*}/common.sh"

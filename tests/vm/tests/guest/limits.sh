@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # shellcheck shell=sh
 # Sourced by loads.sh: `limits NAME` leaves the CPU time that cgroups with a cpu.max used. Four
 # tasks exceed a quota of 20 ms by up to 40 ms at their ticks, which they pay later. So a window

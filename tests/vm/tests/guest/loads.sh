@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # loads.sh BEFORE UNDER: evaluate BEFORE under the default scheduler, then UNDER under scx_bias, and
 # record whether it is still loaded. The guest ends with it loaded.
 . "${0%/*}/common.sh"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # The micro-benchmark of sections, without hints and with them: measure a profile, then announce
 # sections by it. Then what must lose nothing: no scheduler, a profile of another program, hints
 # with random content.

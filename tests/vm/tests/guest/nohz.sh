@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # nohz.sh: leave in $OUT/nohz.json the timer interrupts of CPU 3, of nohz_full, in a second: while a
 # task computes there alone, while a second one does beside it, and alone again; and the CPU time of
 # both in the seconds that they share.

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # one_class.sh RUNS: calibrate several times. Different work before each calibration leaves other
 # pages free and other lines in the caches.
 . "${0%/*}/common.sh"

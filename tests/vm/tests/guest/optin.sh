@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # optin.sh CROWD: cgroups are opted in and out while threads fork and move, a crowd of them at once.
 # `look NAME` records the stat and the cgroup of every thread. `at CGROUP COMMAND...` runs COMMAND
 # there. `load OPTIONS...` loads the scheduler.

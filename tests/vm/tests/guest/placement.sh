@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # placement.sh [pingpong]: mixes under the default scheduler and under scx_bias, and the cost of
 # switches if that is asked for.
 . "${0%/*}/common.sh"

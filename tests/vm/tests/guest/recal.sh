@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # A vCPU is throttled and released while tasks run. `look NAME` records the status and a second of
 # the tasks' activity. `speed NAME CPU MIPS` changes a speed and waits for as long as the table and
 # the tasks may take.

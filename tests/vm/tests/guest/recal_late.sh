@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # The slow CPUs are offline when the table is made. A task keeps one of them busy from the moment
 # that it comes online.
 . "${0%/*}/common.sh"

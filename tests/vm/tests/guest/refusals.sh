@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # Refused inputs. Each case has a name, the expected exit code, and the command. Standard error goes
 # to $OUT/NAME.err.
 . "${0%/*}/common.sh"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # simulator.sh MIX...: measure each mix under scx_bias, and predict it from the same table.
 . "${0%/*}/common.sh"
 

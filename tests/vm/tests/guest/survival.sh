@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # survival.sh COMMAND...: run `storm SECONDS` or `survive KILLS`, and record what is left
 # afterwards: the state, complaints of the kernel, and tasks left in the class.
 . "${0%/*}/common.sh"

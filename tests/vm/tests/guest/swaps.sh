@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # swaps.sh MODE [ROUNDS]: swaps that the agent plans. `worst NAME ROUNDS` confines two tasks that
 # compute to slow CPUs and two that chase to fast ones. After 3 s of each round it releases them
 # all, and leaves a trace of the next two seconds. `unload NAME` leaves the results.

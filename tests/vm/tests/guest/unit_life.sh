@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # unit_life.sh UNIT: start, reconfigure, hang, kill, refuse and stop the service.
 . "${0%/*}/common.sh"
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # shellcheck shell=sh
 # Sourced by the other unit_*.sh: a systemd that is the init of a container in the guest. It starts
 # none of the services that the host has installed. The container has directories of its own,

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-FileCopyrightText: 2026 The scx_bias authors
 # unit_stalls.sh UNIT: whenever scx_bias is loaded, a real-time task that never sleeps keeps CPU 1
 # from a task that is pinned there, until the kernel ends the scheduler. It ends then, because the
 # rest of the system needs that CPU, too.

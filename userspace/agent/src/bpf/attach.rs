@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Open the BPF object, load it and attach it.
 
 use std::mem::MaybeUninit;

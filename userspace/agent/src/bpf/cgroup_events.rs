@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Events of the kernel side about opted-in cgroups (`bpf/optin.bpf.h`).
 //!
 //! # Problem

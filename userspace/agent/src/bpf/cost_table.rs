@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Capacity table of the kernel side (`bpf/table.bpf.h`): how the agent writes its copies.
 
 use bias_policy::ffi;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Report of how the scheduler ended, from the record that the kernel leaves.
 //!
 //! `scx_utils::UserExitInfo` panics when a task's name in the message is not UTF-8. This module

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! libbpf's messages while the scheduler is loaded. The agent keeps them to explain a refusal in
 //! one line, and prints them with `-v`.
 

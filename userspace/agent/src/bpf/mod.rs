@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Adapter to the kernel side: loads and attaches the BPF object, writes costs, knobs and counters
 //! to it, and reads tasks, statistics and events from it.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What a run needs of the BPF object, written into it before the kernel loads it: knobs, counting,
 //! scope and machine.
 

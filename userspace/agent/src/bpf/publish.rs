@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Replacement of the capacity table in one step while the kernel side reads it
 //! (`bpf/table.bpf.h`), and the state of the CPUs for recalibration.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Statistics of the scheduler, as a structure and as a line of text.
 
 use scx_stats_derive::{Stats as StatsMacro, stat_doc};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kernel side as swaps need it: a snapshot of the fields that CPUs publish, and the two
 //! programs of `bpf/swap.bpf.h`.
 //!

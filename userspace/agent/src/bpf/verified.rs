@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Instructions that the kernel's verifier processed for each program. This figure can grow
 //! unnoticed until a kernel refuses to load the program.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Counts of the CPUs' events while the loops of the calibration run.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Sizes of the memory loops' sets: one that leaves the caches, and one that hits the second level.
 //!
 //! # Problem

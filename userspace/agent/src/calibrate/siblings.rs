@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Effect of SMT siblings on each other: the visits of a CPU alone, to all CPUs of a core at once.
 //!
 //! # Problem

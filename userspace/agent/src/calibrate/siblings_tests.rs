@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of measuring siblings together. The VM scenarios test their effect on each other; here two
 //! CPUs pretend to be siblings.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the calibration as a whole. Times of a shared machine mean nothing, so only their
 //! presence is tested here. The VM scenarios test the values.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! One visit to one CPU: run every loop for its share of the time.
 
 use super::counted::Records;

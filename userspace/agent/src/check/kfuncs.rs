@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Kernel functions that the BPF side calls, and whether a kernel's BTF offers them in a usable
 //! form.
 //!

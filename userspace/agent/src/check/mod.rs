@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Check whether this machine can run scx_bias, with a remedy for everything that is missing.
 //!
 //! Every finding is one line that names the cause, with one remedy. All of it is read from files.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! CPU time for answers: one part in [`SHARE`] of a CPU, after a burst of [`BURST`].
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! One client of the socket: its requests, line by line, and the answer that it has not read yet.
 //!
 //! # Invariants

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Handler of the requests on the socket. It speaks scx_stats' protocol, so that any of its clients
 //! can ask.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The control socket: requests of clients, and the answers of the daemon.
 //!
 //! [`protocol`] declares the requests. [`listener`] serves bounded clients, each a [`connection`],

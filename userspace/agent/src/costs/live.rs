@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Owner of the costs of a run, and the only path on which they reach the kernel side.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Limit bias to some cgroups while the whole system is scheduled.
 //!
 //! # Approach

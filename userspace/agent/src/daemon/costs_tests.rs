@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests that all readers of the costs agree with the kernel side, for all writers.
 
 #![allow(clippy::unwrap_used)]

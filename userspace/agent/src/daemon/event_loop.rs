@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A running scheduler: the agent's work for it, and the answers to status requests and commands.
 //!
 //! The main thread sleeps until an event arrives or work is due, does that work, answers, and

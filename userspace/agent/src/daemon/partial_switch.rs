@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Keep the kernel side in step with the opted-in cgroups of a run, and decide when to scan them.
 //!
 //! # Approach

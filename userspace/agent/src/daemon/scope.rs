@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Role of cgroups in a run: none, the scope of scheduling ([`PartialSwitch`]), or the scope of
 //! bias ([`BiasFilter`]).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! SIGINT, SIGTERM and SIGHUP as messages.
 //!
 //! SIGHUP has two meanings: a service shall reload its configuration, or a terminal has gone. The

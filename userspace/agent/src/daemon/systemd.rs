@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Notifications to the service manager, sd_notify(3). Without a service manager they have no
 //! effect.
 

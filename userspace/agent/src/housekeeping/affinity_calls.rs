@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Access to the affinities of a machine, as a trait, so that tests can simulate one.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Decide which affinity a thread gets: a pure function of what a sweep saw.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Record that survives a crash: the housekeeping CPU and the homes that differ from all CPUs.
 //!
 //! # Approach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests on simulated threads that fork, move and limit themselves between sweeps.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Housekeeping CPU: all threads outside the selected cgroups run there, and those inside never do.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A set of cache lines linked into one random cycle: every load needs the one before it.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The timed loops. Each runs a number of steps of one component's work, the same on every CPU.
 //!
 //! # Problem

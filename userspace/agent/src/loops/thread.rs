@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Placement of a measuring thread: on one CPU, ahead of ordinary tasks if permitted.
 
 use crate::failure::{Failure, REPORT_TO};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cgroups as directories: the cgroup that a path names, and its threads.
 //!
 //! All files are read below a root directory, so that tests can have their own trees.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Selection of cgroups: whether one more can be selected, and the removal of one.
 
 use std::path::Path;

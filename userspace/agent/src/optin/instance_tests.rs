@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of cgroups that are removed and made again under the same path, and of cgroups that do not
 //! exist yet.
 

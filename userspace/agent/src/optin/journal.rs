@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Record that must survive a crash: the opted-in cgroups, and the previous state of their threads.
 //!
 //! # Problem

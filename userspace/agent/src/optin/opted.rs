@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The opted-in cgroups and their threads: events, scans, and the changes that they call for.
 
 use super::cgroup::{Cgroup, Found};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Decide which threads change their policy: a pure function of a scan and the journal.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Restore the policies that a killed scx_bias has changed, without starting another one.
 
 use std::path::Path;

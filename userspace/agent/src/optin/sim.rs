@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Simulated machine for tests. Between any two calls its threads fork, end, move and change, and
 //! their pids are reused.
 

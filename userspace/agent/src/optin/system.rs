@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Access to the threads and cgroups of a machine.
 //!
 //! The access is a trait, so that the code above it can be tested on simulated machines. Their

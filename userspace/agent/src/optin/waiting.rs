@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Selected cgroups that do not exist, not yet or not at present.
 //!
 //! # Problem

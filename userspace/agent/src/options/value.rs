@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Readers of values: each returns the value, or what to give instead.
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Encoding of an event from the fields in a manual to the kernel's `config`.
 //!
 //! # Problem

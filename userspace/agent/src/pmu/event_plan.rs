@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The events to try on a CPU, best first: a pure function from sysfs to lists of events.
 //!
 //! The order is: the shipped table's events, the kernel's generic stall events, generic back-end

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The shipped event table, `data/events.toml`: which event is a memory stall on which core.
 //!
 //! # Invariants

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Events that the user names: `--events external=cpu_core/event=0xa3,umask=6,cmask=6/`.
 //!
 //! The grammar follows perf's: `ROLE=PMU/TERMS/`, with an optional unit after it.

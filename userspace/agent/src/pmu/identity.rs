@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The core type of a CPU, as the event table names it.
 //!
 //! On x86 it is vendor, family and model of `/proc/cpuinfo`. Both core types of a hybrid part have

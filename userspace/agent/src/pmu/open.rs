@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Opening of a CPU's events as one group, with a sentence for each failure.
 //!
 //! The kernel schedules a group as a whole, so its counts belong to the same instructions. Cycles

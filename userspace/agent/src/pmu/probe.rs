@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A probe that checks that each counter moves. A counter that opens and always reads zero is worse
 //! than none.
 //!

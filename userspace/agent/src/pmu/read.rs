@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Reading of a group: counts since it was opened, and differences of two readings.
 //!
 //! When events outnumber counters, perf multiplexes groups. A reading includes the time for which

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Types that describe counters: the role of an event, its unit, and the completeness of a CPU's
 //! set.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The PMU that serves each CPU, for `scx_bias check`: found in sysfs alone, without opening
 //! anything.
 //!

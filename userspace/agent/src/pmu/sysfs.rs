@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The PMUs in `/sys/bus/event_source/devices`: their type, CPUs, fields and named events.
 //!
 //! # Problem

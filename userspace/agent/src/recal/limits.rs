@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Limits of a CPU's clock, and counts of thermal throttling, from sysfs.
 //!
 //! * `cpufreq/policyN/scaling_max_freq` is the limit that a user, a governor or the firmware sets

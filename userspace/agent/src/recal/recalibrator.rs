@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The loop that takes readings, asks for spot checks and sets the clocks.
 
 use super::limits::ClockLimits;

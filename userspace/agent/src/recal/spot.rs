@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Spot checks: a moment of the calibration's execute loop on an idle CPU.
 //!
 //! # Problem

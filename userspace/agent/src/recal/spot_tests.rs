@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of spot checks. The VM scenario `recal` has CPUs that really change.
 
 #![allow(clippy::unwrap_used)]

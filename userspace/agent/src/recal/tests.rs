@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the agent's side with a made-up kernel: readings, spot checks, tables and reports.
 
 #![allow(clippy::unwrap_used)]

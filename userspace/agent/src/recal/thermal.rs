@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Announcements of the kernel about CPUs that get hot or cool down: events of the generic netlink
 //! family `thermal`.
 //!

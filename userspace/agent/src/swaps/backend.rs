@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Interface between the loop and the kernel side: a trait, so that tests can use a made-up kernel.
 
 use anyhow::Result;

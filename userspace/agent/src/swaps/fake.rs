@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A made-up kernel side: CPUs with true costs, tasks that work, and swaps that succeed, fail or
 //! are lost.
 

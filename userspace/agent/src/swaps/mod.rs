@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Planned swaps: the agent's part in placing tasks where they gain most.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Reports about swaps for `scx_bias swaps`, `status` and the statistics.
 
 use std::collections::VecDeque;

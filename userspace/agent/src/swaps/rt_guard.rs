@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Real-time policy for the thread that swaps, so that taking a snapshot does not change the
 //! machine.
 //!

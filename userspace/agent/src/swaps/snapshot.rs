@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The planner's input, from a snapshot of the CPUs and queries of their resident tasks.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A swap under way: requested, carried out, measured. A pure function of the state of its two
 //! tasks.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Work of one boot, inside the machine that is measured.
 //!
 //! The session on the host passes a [`Task`] as a file. This module carries it out with the real

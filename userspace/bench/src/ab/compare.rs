@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Comparison of two versions of a scheduler, each measured against the same baseline in its own
 //! run.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Registry of metrics: names, units, and the direction in which each is better.
 //!
 //! # Problem

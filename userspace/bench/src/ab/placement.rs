@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Best and worst static placement: the bounds of a scheduler's throughput.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Plans: the cells, arms, repetitions and times of a run.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Order of events of one boot: blocks, visits, cells, repetitions.
 //!
 //! # Problem

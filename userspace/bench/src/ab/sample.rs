@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Stored samples of a run, and the rule that decides which of them count.
 //!
 //! # Problem

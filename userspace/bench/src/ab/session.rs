@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A whole run, from the host: boots, resuming, the time budget, and the files in the run's
 //! directory.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Files of a run: `samples.jsonl`, which only grows, and `run.json`, which is replaced as a whole.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Built-in plans.
 //!
 //! Each plan answers one question and states its duration. The windows suit the asymmetric VM: they

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Overhead of a scheduler: CPU time of its program and of its BPF code.
 //!
 //! # Approach

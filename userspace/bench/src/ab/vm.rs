@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A boot of the asymmetric VM around the work of one boot.
 //!
 //! `cargo xtask vm` provides the VM. This module finds that command, runs it, passes its progress

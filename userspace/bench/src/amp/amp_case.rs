@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The report: times and energies of all settings, and their changes against SMP with all threads.
 
 use super::amp_site::{DUTY_PARTS, share};

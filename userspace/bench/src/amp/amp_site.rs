@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The machine of the experiment: the housekeeping CPU, its speed, and the cgroup of the team.
 
 use crate::emulation::Emulation;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A team beside noise, with and without a housekeeping CPU: the experiment of \[Grant06].
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Progress of a comparison on standard error, with an estimate of the time left.
 
 use crate::ab::runner::BootProgress;

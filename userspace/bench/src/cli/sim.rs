@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The command sim: run the program that predicts what scx_bias would do.
 //!
 //! The simulator contains the scheduler's BPF code. As a program of its own it costs builds of

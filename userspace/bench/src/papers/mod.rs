@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `bias-bench papers`: the page that compares five papers with this project, item by item.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Comparison of CPUs by their execution times.
 
 use super::times::{CpuCost, CpuTimes, KindTimes};

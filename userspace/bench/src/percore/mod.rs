@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Execution times of each CPU: whether nominally equal cores are equal, and for which programs.
 //!
 //! # Problem

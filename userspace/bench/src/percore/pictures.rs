@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The page of a report: one file without references, for any browser.
 //!
 //! A figure for each claim of \[Reif20\]: the distribution of each CPU (Figs 1 and 6), the slowest

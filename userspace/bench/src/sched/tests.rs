@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 use super::*;
 
 /// Make a directory like that of sched_ext in sysfs, for a fake scheduler to write to.

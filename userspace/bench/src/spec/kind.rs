@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Kinds of single-task workload: their names, parameters and defaults.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A task process: it works, and accounts its CPU time by CPU and nature.
 
 use super::slot::{PHASE_STOP, PHASE_WAIT, PHASE_WORK, Slot, Stay};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What a task publishes in shared memory, and what its group reads from it.
 
 use crate::shared::SharedZero;

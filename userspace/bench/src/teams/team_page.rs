@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The page of a report on teams: one file without references, for any browser.
 //!
 //! For each condition it has the table of the text, and for each benchmark a picture of all runs:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the conditions, of a short run and of pages.
 
 use super::frequency_log::FrequencySeries;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `mixed` and `phases`: compute and chase in one task, either finely interleaved or in long
 //! phases.
 //!

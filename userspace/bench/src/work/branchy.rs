@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `branchy`: a branch on a random bit, which any predictor gets wrong half of the time. It stalls
 //! inside the core.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cachestress`: increment and flush every line of a buffer, as in Listing 1 of [Reif20].
 //!
 //! The original has a fence at the end of each pass over the buffer. Here it is at the end of each

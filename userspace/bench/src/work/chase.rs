@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `chase` and `stalled`: dependent loads along a random cycle through a set larger than the
 //! last-level cache, with a number of multiplications between two loads.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `compute`: integer arithmetic in registers, without memory accesses. The predictor always
 //! predicts its one branch.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `stream`: a[i] = b[i] + 3 c[i] over arrays larger than the last-level cache, line by line.
 
 use super::{Step, opaque};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `swpcpu`, `swpmem`, `swp`: the functions of the micro-benchmark for libswp [Werling18]. One
 //! function works in registers. Two work in memory: indirect accesses through a random pattern, and
 //! pointer chasing.

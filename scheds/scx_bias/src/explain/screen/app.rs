@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! State of the screen: answers and keys go in, and drawing reads it. It has no terminal, no clock
 //! and no socket, so tests drive it as a user does.
 //!

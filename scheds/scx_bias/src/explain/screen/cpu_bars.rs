@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The CPUs: a bar for each, or less where many share little room.
 //!
 //! # Approach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The filter of tasks that a user types.
 
 use bias_agent::bpf::{Bias, TaskReport};

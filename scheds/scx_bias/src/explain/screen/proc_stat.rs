@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Load of the CPUs, from `/proc/stat`.
 //!
 //! The instance reports tasks. A task may migrate within an interval, so the sum of the tasks does

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The history of one task: what is known now, a plot of its speedup, its CPI stack over time, and
 //! its moves.
 

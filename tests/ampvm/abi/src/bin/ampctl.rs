@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `ampctl`: start virtual time, change a speed, or read the counters of the asymmetric VM.
 //!
 //! It runs inside the guest through the PCI device, for kernels that cannot load the module, or on

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Adapters between QEMU and the model: translation, quanta, and the life of vCPUs.
 //!
 //! While the guest boots, a translation block only adds its length to the inline counter and calls

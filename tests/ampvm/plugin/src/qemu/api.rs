@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The parts of QEMU's plugin interface that differ between its versions.
 //!
 //! From plugin API 7 on (QEMU 11.1), a registration takes a pointer and passes it to its callback

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Callbacks of the code that a vCPU executes: accesses and branches, the sources of stalls.
 //!
 //! No function here may unwind into QEMU. The functions are `extern "C"`, which turns a panic into

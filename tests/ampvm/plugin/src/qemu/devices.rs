@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Device activity, which shows whether the guest may wait for the host.
 //!
 //! A vCPU kicks a device by a write to an event file. If the main loop polls that file, it does the

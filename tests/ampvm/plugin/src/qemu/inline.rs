@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The inline counter of each vCPU, which generated code updates without a call.
 //!
 //! The counter counts up to [`FULL`]. A quantum starts it at a value from which it is full when the

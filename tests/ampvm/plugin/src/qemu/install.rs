@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Installation: the function that QEMU calls first.
 
 use std::ffi::{CStr, c_char, c_int, c_void};

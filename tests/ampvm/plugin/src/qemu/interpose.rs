@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Replacements for the libc functions from which QEMU takes its clocks.
 //!
 //! This library is preloaded, so QEMU calls the functions below instead of libc's. Threads other

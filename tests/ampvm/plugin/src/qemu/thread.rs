@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What each host thread is to the machine, and the clock that it reads.
 
 use std::cell::Cell;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The guest's time stamp counter, in place of QEMU's function `cpu_get_ticks`.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The classes of CPUs, and the progress of each kind of task there.
 
 use crate::solo::{self, Solo};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The cores of one class: which of its tasks have a core to themselves.
 
 use super::{Class, Classes, KindProgress};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A ratio and its uncertainty, as shown in reports and comparisons.
 
 use super::format;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Formatting of numbers for text and JSON.
 
 /// Format four significant digits, without trailing zeros. "inf" for infinite.

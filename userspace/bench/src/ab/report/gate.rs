@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Gates: conditions that a comparison must meet for a program to continue, e.g. in CI.
 //!
 //! The syntax is `METRIC:no-worse` or `METRIC:better`, with commas between several. A condition

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Golden tests: the report of a small fixed run, compared byte by byte. `BIAS_BLESS=1 cargo test`
 //! rewrites the expected files.
 

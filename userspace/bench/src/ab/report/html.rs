@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The report as one page without external parts: no script, no font, no picture from elsewhere.
 //!
 //! # Problem

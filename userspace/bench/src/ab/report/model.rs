@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A judged run, its rows, and the facts that every form of the report shows.
 
 use super::change::Change;

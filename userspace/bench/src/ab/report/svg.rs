@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Plots as inline SVG: forest plots of ratios, strip plots of raw samples, gain against diversity.
 //!
 //! Colours come from the page's style sheet by class, so that they adapt to light, dark and print.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The report for a terminal: the conditions of the run, the verdicts by arm and cell, and a
 //! legend.
 

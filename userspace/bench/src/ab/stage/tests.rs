@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 use super::super::runner::{self, BootProgress, INTERRUPTED, Job, Outcome, Sink};
 use super::super::sample::Sample;
 use super::*;

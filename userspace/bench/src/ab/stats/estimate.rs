@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The Hodges-Lehmann estimate: the median of the means of all pairs of values, each value with
 //! itself included. These means are the Walsh averages [HodgesLehmann63], see [Hollander14],
 //! section 3.2.

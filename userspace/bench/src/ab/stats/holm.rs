@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Adjustment of p-values for several questions [Holm79]. It keeps the probability of any false
 //! call below the level, for any dependence between the questions.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The 95 % interval of a Hodges-Lehmann estimate, by resampling blocks.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the statistics' guarantees, on noise with a known truth. Seeds are fixed, so that a run
 //! is repeatable.
 

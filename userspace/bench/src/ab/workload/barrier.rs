@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Parallel loops that end in a barrier: `barrier:4`, `barrier:4:static`, `barrier:4:dynamic`.
 //! Based on the idea of EPCC's syncbench and schedbench for OpenMP.
 //!

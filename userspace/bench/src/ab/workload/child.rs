@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A process that does the measured work and ends with the measurement at the latest.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Groups of processes that pass messages: `groups:N`. Based on the idea of hackbench.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A mix whose tasks have their memory spread over all NUMA nodes, e.g.
 //! `interleaved+2compute+2chase`.
 //!

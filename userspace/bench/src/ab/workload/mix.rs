@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A mix of concurrent batch tasks, e.g. `2compute+2chase`.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Pipe ping-pong as a cell: `pingpong`, `pingpong:4`, `pingpong:2@0`. See [`crate::pingpong`].
 //!
 //! This module also has the [`InstructionMeter`], which counts the instructions of the whole

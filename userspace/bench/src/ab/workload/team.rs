@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A team of threads that repeats the same work, with a barrier after each repetition.
 //!
 //! # Problem

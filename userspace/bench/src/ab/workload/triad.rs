@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Kernels over long arrays: `triad:4`, `triad:4:6M`. Based on the idea of BabelStream.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The interface of the workloads, and the parts of it that they share.
 
 use crate::ab::sample::Measured;

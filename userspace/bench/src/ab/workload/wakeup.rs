@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Requests and responses: `wakeup`, `wakeup:WORKERS`. Based on the idea of schbench.
 //!
 //! # Problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The benchmarks of `constructs.c`, and their sizes.
 
 use crate::ab::workload::types::count;

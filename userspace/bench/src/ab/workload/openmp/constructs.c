@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
  * Repetitions of one OpenMP construct, loop or array kernel.
  *

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Teams of an OpenMP runtime: `omp:4:static`, `omp:4:dynamic:16`, `omp:4:reduction@pinned`.
 //!
 //! # Problem

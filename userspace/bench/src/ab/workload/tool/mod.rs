@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Third-party programs, where they are installed: `tool:stress-ng`, `tool:sysbench`,
 //! `tool:hackbench`, `tool:7zip`, `tool:openssl`, `tool:zstd`, `tool:sqlite`.
 //!

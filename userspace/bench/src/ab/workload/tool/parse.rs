@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Pure parsers that find a figure in the output of a program. They return None if the figure is
 //! missing.
 //!
