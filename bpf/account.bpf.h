@@ -235,17 +235,39 @@ static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, co
 	cctx->rate_seq = seq;
 }
 
+/* Speedup [permille] that is worth a migration to another node. */
+#define WORTH_LEAVING_PERMILLE 1200
+/* Share of time [permille] that remote memory may double: it costs a tenth. */
+#define LITTLE_MEMORY_PERMILLE 100
+
+/*
+ * Return true if @p may leave its NUMA node for a faster CPU: its memory is on
+ * all nodes, or it waits so little for memory that it gains even if all of that
+ * becomes remote. @tctx is NULL if nothing is known of @p.
+ */
+static __always_inline bool leaves_node(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	if (nr_nodes < 2)
+		return false;
+	if (roams(p))
+		return true;
+	return tctx && tctx->profile.windows && speedup_of(tctx) >= WORTH_LEAVING_PERMILLE &&
+	       tctx->profile.stack.permille[BIAS_EXTERNAL] <= LITTLE_MEMORY_PERMILLE;
+}
+
 /*
  * Return where @p, which runs on the CPU of @cctx, may migrate: RUN_MOVABLE,
  * RUN_ANYWHERE and RUN_ROAMS, or 0. Publish the affinity of a restricted task.
+ * @tctx is NULL if nothing is known of @p.
  */
-static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx)
+static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx,
+					    const struct task_ctx *tctx)
 {
 	u32 flags = RUN_MOVABLE;
 
 	if (is_pinned(p))
 		return 0;
-	if (roams(p))
+	if (leaves_node(p, tctx))
 		flags |= RUN_ROAMS;
 	if (!is_restricted(p))
 		return flags | RUN_ANYWHERE;
@@ -261,7 +283,7 @@ static __always_inline u32 publish_affinity(const struct task_struct *p, struct 
 __noinline int refresh_affinity(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	u32 flags = publish_affinity(p, cctx);
+	u32 flags = publish_affinity(p, cctx, nr_nodes > 1 ? task_ctx_of(p) : NULL);
 
 	cctx->run_flags = flags | (cctx->run_flags & (RUN_BUSY | RUN_TICKED | RUN_UNTICKED));
 	return 0;
@@ -302,7 +324,7 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 
 	cctx->start_exec_ns = cctx->began_exec_ns = p->se.sum_exec_runtime;
 	cctx->run_vtime = cctx->began_vtime = p->scx.dsq_vtime;
-	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx);
+	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx, tctx);
 	cctx->run_pid = p->pid;
 	cctx->yielded = 0;
 	settle_start(cpu, p->pid, p->scx.dsq_vtime);

@@ -49,7 +49,7 @@
  * starts. The CPU that carries out a request first checks the target against
  * the task's affinity. A CPU takes at most one pulled task: that of the CPU
  * that it asked last, and none after a wakeup has claimed it. No task leaves
- * its NUMA node here, unless its memory is on all nodes. Code that takes a
+ * its NUMA node here, unless leaves_node() allows it. Code that takes a
  * CPU's idle mark wakes that CPU.
  *
  * Limits
@@ -161,7 +161,7 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
  * Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu:
  * one of a better tier or, if @cpu shares its core, a whole core.
  */
-static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
+static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	bool slow = cpu_is_slow(cpu), shared = core_is_shared(cpu), fast_first = sibling_beats_slow_core();
 	u32 used = tiers_used[READ_ONCE(table_seq) & 1], mine = tier_of(cpu);
@@ -174,7 +174,7 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu)
 		if (!(used & 1u << tier) || (tier >= mine && !shared) || (to_slow && !slow && fast_first))
 			continue;
 		better = pick_near(p, cpu, tier, slow && !to_slow && fast_first ? NEED_THREAD : NEED_CORE);
-		if (better < 0 && !to_slow && roams(p))
+		if (better < 0 && !to_slow && (cctx->run_flags & RUN_ROAMS))
 			better = pick_idle_in(p, nr_llcs, tier, NEED_CORE);
 		if (better >= 0)
 			break;
@@ -198,7 +198,7 @@ __noinline int wake_better(struct task_struct *p __arg_trusted, s32 cpu)
 
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE) || cctx->move_to)
 		return 0;
-	better = better_idle_cpu(p, cpu);
+	better = better_idle_cpu(p, cpu, cctx);
 	if (better < 0)
 		return 0;
 	WRITE_ONCE(cpu_ctx_of(better)->offered, cpu + 1);

@@ -12,13 +12,13 @@
  * affinity, and whether a tick has seen it. A search reads that and nothing
  * else, so it takes no lock.
  *
- * Every second search visits another node. It finds only tasks whose memory is
- * on all nodes, for a CPU that runs such a task or none.
+ * Every second search visits another node. It finds only tasks that may leave
+ * theirs (leaves_node()), for a CPU that runs such a task or none.
  *
  * Invariants
  * A search returns only a CPU without a pending request. A task leaves its node
- * only if its memory is on all nodes. What
- * it has read may be old: the CPU that carries out a request checks again.
+ * only if its memory is on all nodes, or if it hardly waits for memory. What it
+ * has read may be old: the CPU that carries out a request checks again.
  *
  * Limits
  * A search visits MAX_VISITS CPUs of its node, in turn, and the first one

@@ -138,7 +138,7 @@ enum run_flags {
 	RUN_TICKED = 1 << 2,   /* the last tick saw it: worth a migration */
 	RUN_BUSY = 1 << 3,     /* a SCHED_EXT task runs */
 	RUN_UNTICKED = 1 << 4, /* without a tick, see nohz.bpf.h */
-	RUN_ROAMS = 1 << 5,    /* its memory is on all nodes, see roams() */
+	RUN_ROAMS = 1 << 5,    /* it may leave its node, see leaves_node() */
 };
 
 /*

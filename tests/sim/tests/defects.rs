@@ -407,24 +407,32 @@ fn fast_cpus_beyond_the_first_64_pull(task: TaskSpec) {
     assert!((30_000_000..100_000_000).contains(&slow_ns), "{slow_ns} ns on slow CPUs");
 }
 
-/// Two nodes, one of fast CPUs and one of slow ones. A task stays where its memory is, unless that
-/// is spread over both.
+/// Two nodes, one of fast CPUs and one of slow ones. A task that waits for memory stays where that
+/// is, unless it is spread over both. A computing task leaves.
 #[test]
-fn a_task_with_interleaved_memory_leaves_its_node() {
-    for (interleaved, slow) in [(true, 0..50), (false, 950..1001)] {
+fn a_task_leaves_its_node_if_that_costs_little() {
+    let memory = || TaskSpec::new(Program::busy(stacks::MEMORY));
+    for (task, interleaved, slow) in [
+        (busy(), true, 0..50),
+        (busy(), false, 0..100),
+        (memory(), true, 0..50),
+        (memory(), false, 950..1001),
+    ] {
         let mut case = Case::new("2P+2E,nodes=2", 1);
         case.duration_ns = 1_000_000_000;
-        case.tasks = vec![TaskSpec { interleaved, ..busy().on(2) }];
+        case.tasks = vec![TaskSpec { interleaved, ..task.on(2) }];
+        let text = format!("{:?}", case.tasks);
         let kernel = Kernel::new(case, Image::Plain).unwrap();
         assert_eq!(kernel.run(), Ok(()));
         let slow_ms = kernel.figures(0).slow_ns / 1_000_000;
-        assert!(slow.contains(&slow_ms), "interleaved {interleaved}: {slow_ms} ms on slow CPUs");
+        assert!(slow.contains(&slow_ms), "{text}: {slow_ms} ms on slow CPUs");
     }
 }
 
-/// The same with a task on each CPU: the ones that gain most have the fast CPUs.
+/// The same with a task on each CPU: the ones that gain most have the fast CPUs. A task on a fast
+/// CPU makes way only if its memory is spread.
 #[test]
-fn tasks_with_interleaved_memory_swap_across_nodes() {
+fn tasks_swap_across_nodes_if_memory_is_spread() {
     for (interleaved, slow) in [(true, 0..500), (false, 1900..2001)] {
         let mut case = Case::new("2P+2E,nodes=2", 1);
         case.duration_ns = 2_000_000_000;
@@ -438,6 +446,18 @@ fn tasks_with_interleaved_memory_swap_across_nodes() {
             assert!(slow.contains(&slow_ms), "interleaved {interleaved}, task {task}: {slow_ms} ms");
         }
     }
+}
+
+/// Three computing tasks of two fast CPUs and slow ones of another node are on slow CPUs in turn.
+#[test]
+fn computing_tasks_rotate_over_nodes() {
+    let mut case = Case::new("2P+2E,nodes=2", 1);
+    case.duration_ns = 4_000_000_000;
+    case.tasks = (0..3).map(|cpu| busy().on(cpu)).collect();
+    let kernel = Kernel::new(case, Image::Plain).unwrap();
+    assert_eq!(kernel.run(), Ok(()));
+    let slow_ms = (0..3).map(|task| kernel.figures(task).slow_ns / 1_000_000).collect::<Vec<_>>();
+    assert!(slow_ms.iter().all(|ms| (800..1900).contains(ms)), "{slow_ms:?}");
 }
 
 /// A node is 5 % slower than the other one. Its tasks woke on the faster one, beside their memory's
