@@ -63,7 +63,8 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 enum Source {
     /// Counters of microjoules, one per domain.
     Counters(Vec<Domain>),
-    /// Power of each CPU over that of a fast CPU in the same state: the square of its relative speed.
+    /// Power of each CPU over that of a fast CPU in the same state: the square of its relative
+    /// speed.
     Model(BTreeMap<usize, f64>),
 }
 
@@ -190,8 +191,8 @@ impl Domain {
     }
 }
 
-/// Return the square of the speed of each CPU over the mean of the fast CPUs. Exactly 1 for the fast
-/// ones.
+/// Return the square of the speed of each CPU over the mean of the fast CPUs. Exactly 1 for the
+/// fast ones.
 fn powers(solo: &Solo) -> BTreeMap<usize, f64> {
     let is_fast = |cpu: &usize| solo.fast_cpus.contains(cpu);
     let fast: Vec<f64> = solo.cpu_speed.iter().filter(|(cpu, _)| is_fast(cpu)).map(|(_, &s)| s).collect();

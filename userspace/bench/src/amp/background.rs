@@ -8,8 +8,8 @@
 //! program: work of the kernel (fork, exec, page faults, exit) in a new process.
 //!
 //! # Limits
-//! A period that lasts longer, because the noise does not get its CPU time, delays the next one. The
-//! started programs come on top of the given part.
+//! A period that lasts longer, because the noise does not get its CPU time, delays the next one.
+//! The started programs come on top of the given part.
 
 use crate::measure::{self, Until};
 use crate::spec::WorkKind;
@@ -32,8 +32,8 @@ const PROGRAM: &str = "/bin/true";
 pub(super) struct Background(Vec<Pid>);
 
 impl Background {
-    /// Return the steps of a period in which noise needs `permille` thousandths of the CPU that this
-    /// process runs on now. 0 for 0.
+    /// Return the steps of a period in which noise needs `permille` thousandths of the CPU that
+    /// this process runs on now. 0 for 0.
     pub(super) fn work(permille: u32) -> Result<u64> {
         if permille == 0 {
             return Ok(0);

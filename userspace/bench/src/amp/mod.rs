@@ -58,8 +58,8 @@ pub struct AmpOptions {
     /// --cgroup and --housekeeping
     #[command(flatten)]
     scheduler: SchedulerOptions,
-    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads, which saves
-    /// a minute of guest time. Not for a scheduler that measures the CPUs while it starts
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads, which
+    /// saves a minute of guest time. Not for a scheduler that measures the CPUs while it starts
     #[arg(long)]
     unpaced_load: bool,
     /// Loops and array kernels, as for omp. Chunks of loops are allowed
