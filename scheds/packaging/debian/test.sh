@@ -37,7 +37,8 @@ done
 [ ! -e "$root/d/etc/systemd/system/multi-user.target.wants/scx_bias.service" ] || fail "the service was enabled"
 
 # What an administrator and the program make.
-mkdir -p "$root/d/etc/systemd/system/multi-user.target.wants" "$root/d/var/lib/scx_bias"
+mkdir -p "$root/d/etc/systemd/system/multi-user.target.wants" "$root/d/var/lib/scx_bias" \
+	"$root/d/run/scx_bias" "$root/d/run/scx_bias-marks" "$root/d/run/scx/root"
 ln -s /usr/lib/systemd/system/scx_bias.service "$root/d/etc/systemd/system/multi-user.target.wants/"
 echo 'slice_us = 5000' >"$root/d/etc/scx_bias.toml"
 echo '{}' >"$root/d/var/lib/scx_bias/capacity.json"
