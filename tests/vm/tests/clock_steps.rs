@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Steps of the wall clock while tasks run: scheduling goes on, and ages stay right.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Expectations, Results, Scenario};
+
+/// The steps are hours. No scenario takes half of one.
+const LONGEST_S: f64 = 1800.0;
+
+/// Return the age of the newest change that `status` shows [s], by the guest's wall clock.
+fn age_s(results: &Results, step: &str) -> f64 {
+    let document = results.json(step);
+    let changes = document["recalibration"]["changes"].as_array().unwrap();
+    let at_ms = changes.last().unwrap()["at_ms"].as_f64().unwrap();
+    (results.text(&format!("{step}.now")).trim().parse::<f64>().unwrap() - at_ms) / 1000.0
+}
+
+/// Return the CPU times of the busy tasks.
+fn times(results: &Results, file: &str) -> Vec<u64> {
+    results.text(file).split_whitespace().map(|time| time.parse().unwrap()).collect()
+}
+
+#[test]
+fn scheduling_goes_on_and_ages_are_right_when_the_clock_is_set() {
+    let results = Scenario::plain("6.12", "SYM", 8, "").run("clock_steps", &[]);
+    let mut expect = Expectations::default();
+    let mut earliest = 0.0;
+    for step in ["unset", "forth", "back"] {
+        let age = age_s(&results, step);
+        expect.at_least(&format!("{step}: age of the change [s]"), age, earliest);
+        expect.at_most(&format!("{step}: age of the change [s]"), age, LONGEST_S);
+        earliest = age;
+        let uptime = results.number(step, "/uptime_s");
+        expect.at_most(&format!("{step}: time since the start [s]"), uptime, LONGEST_S);
+        let earlier = times(&results, &format!("{step}.before"));
+        let later = times(&results, &format!("{step}.ran"));
+        let ran = later.len() == 6 && earlier.iter().zip(&later).all(|(earlier, later)| later > earlier);
+        expect.holds(&format!("{step}: all tasks ran: {earlier:?} {later:?}"), ran);
+        let state = results.text(&format!("{step}.state"));
+        expect.holds(&format!("{step}: scx_bias is loaded: {state:?}"), state.trim() == "enabled");
+    }
+    let complaints = results.text("complaints");
+    expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
+    expect.judge();
+}
