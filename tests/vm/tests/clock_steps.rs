@@ -24,6 +24,7 @@ fn times(results: &Results, file: &str) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "minutes more: cargo xtask test --full"]
 fn scheduling_goes_on_and_ages_are_right_when_the_clock_is_set() {
     let results = Scenario::plain("6.12", "SYM", 8, "").run("clock_steps", &[]);
     let mut expect = Expectations::default();
