@@ -89,12 +89,14 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 /// # Errors
 /// Usage failure with what is wrong.
 pub fn read(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Option<Options>> {
-    let matches = Options::command().try_get_matches_from(words);
-    if matches.as_ref().is_ok_and(|matches| matches.get_flag("man")) {
+    let words: Vec<_> = words.collect();
+    // The man page needs none of the required options, which clap would still ask for.
+    if words.len() == 2 && words.iter().any(|word| word == "--man") {
         // A closed pipe is no error.
         let _ = clap_mangen::Man::new(Options::command()).render(&mut std::io::stdout());
         return Ok(None);
     }
+    let matches = Options::command().try_get_matches_from(words);
     match matches.and_then(|matches| Options::from_arg_matches(&matches)) {
         Ok(options) => Ok(Some(options)),
         Err(error) if !error.use_stderr() => {
