@@ -51,14 +51,14 @@ pub const SUITES: [Suite; 9] = [
     },
     Suite {
         name: "phases",
-        about: "scx_bias against the best fixed placement, with tasks that alternate between computing and waiting for memory. Two machines, three lengths of phases (seed 001)",
+        about: "Does scx_bias beat the best fixed placement of tasks that alternate between computing and memory stalls? Two machines, three lengths of phases (seed 001)",
         minutes: 40,
         machines: &["2F2S", "1F3S"],
         plan: phases,
     },
     Suite {
         name: "windows",
-        about: "Four window lengths of the profile, with tasks in phases and with steady mixes (seed 001)",
+        about: "Which window length of the profile suits tasks in phases, and steady mixes? Four lengths (seed 001)",
         minutes: 60,
         machines: &["2F2S"],
         plan: windows,
