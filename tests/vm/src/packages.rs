@@ -42,13 +42,15 @@ enum Proof {
 }
 use Proof::{BpfCompiler, Header, Libclang, Program, Python};
 
-/// What a command needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a command needs. Each purpose includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// Builds, and tests that need no VM.
     Host,
     /// Also the VM, its kernels and the lints.
     All,
+    /// Also the scenarios of `cargo xtask test --full`.
+    Full,
 }
 
 /// A package.
@@ -56,7 +58,7 @@ struct Package {
     /// Name in Debian 12.
     name: &'static str,
     proof: Proof,
-    /// Purposes that need it.
+    /// The least purpose that needs it.
     purpose: Purpose,
     /// The reason why the project needs it.
     why: &'static str,
@@ -68,6 +70,10 @@ const fn host(name: &'static str, proof: Proof, why: &'static str) -> Package {
 
 const fn all(name: &'static str, proof: Proof, why: &'static str) -> Package {
     Package { name, proof, purpose: Purpose::All, why }
+}
+
+const fn full(name: &'static str, proof: Proof, why: &'static str) -> Package {
+    Package { name, proof, purpose: Purpose::Full, why }
 }
 
 /// The packages.
@@ -100,6 +106,8 @@ const PACKAGES: &[Package] = &[
     all("stress-ng", Program("stress-ng"), "load in the stress scenarios"),
     host("meson", Program("meson"), "the packagers' build, tested like everything else"),
     all("shellcheck", Program("shellcheck"), "checks the scripts of the scenarios"),
+    full("dpkg-dev", Program("dpkg-shlibdeps"), "builds the .deb that a scenario installs"),
+    full("mmdebstrap", Program("mmdebstrap"), "makes the Debian that installs it"),
 ];
 /// The package that is new enough only in bookworm-backports, and the parts that apt takes from
 /// there only on request.
@@ -151,7 +159,7 @@ impl Proof {
 /// Code 3 if a package is missing and must not or cannot be installed. The message names the
 /// packages.
 pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
-    let needed = PACKAGES.iter().filter(|package| purpose == Purpose::All || package.purpose == purpose);
+    let needed = PACKAGES.iter().filter(|package| package.purpose <= purpose);
     let missing: Vec<&Package> = needed.filter(|package| !package.proof.holds()).collect();
     if missing.is_empty() {
         return Ok(());

@@ -25,7 +25,12 @@ const NEXTEST_FAILED: i32 = 100;
 
 /// Set up, build and test. Return the exit code.
 pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
-    packages::ensure(if args.no_vm { Purpose::Host } else { Purpose::All }, consent)?;
+    let purpose = match (args.no_vm, args.full) {
+        (true, _) => Purpose::Host,
+        (false, false) => Purpose::All,
+        (false, true) => Purpose::Full,
+    };
+    packages::ensure(purpose, consent)?;
     let nextest = tools::nextest()?;
     let nextest = || {
         let mut command = cargo_subcommand(&nextest);
