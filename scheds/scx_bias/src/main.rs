@@ -26,12 +26,18 @@ use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use clap::{CommandFactory, Parser};
 use cli::{CalibrateArgs, CgroupArgs, Cli, Command, ExecArgs, MetricsArgs, TableArgs, TopArgs};
-use output::{complain, complain_of_end, log, print};
+use output::{complain, complain_of_end, log, print, printed};
 use std::process::ExitCode;
 use tracing::Level;
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let done = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli),
+        Err(error) if error.use_stderr() => error.exit(),
+        // The text of --help and --version.
+        Err(error) => printed(error.print()),
+    };
+    match done {
         Ok(exit) => exit.into(),
         Err(error) => {
             let (exit, message) = describe(&error);

@@ -20,7 +20,15 @@ use tracing_subscriber::registry::LookupSpan;
 /// # Errors
 /// Any other error of standard output.
 pub fn print(text: &str) -> Result<Exit> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    printed(std::io::stdout().write_all(text.as_bytes()))
+}
+
+/// Judge a write to standard output as [`print`] does.
+///
+/// # Errors
+/// As [`print`].
+pub fn printed(written: std::io::Result<()>) -> Result<Exit> {
+    match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(anyhow::Error::from(error).context("cannot write to standard output"))
         }

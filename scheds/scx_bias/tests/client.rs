@@ -103,7 +103,7 @@ fn an_exporter_that_cannot_listen_says_why() {
     let port = taken.local_addr().unwrap().to_string();
     let text = printed(&["metrics", "--listen", &port], &path, 1);
     assert!(text.contains("another program uses it; give --listen another one"), "{text}");
-    let text = printed(&["metrics", "--listen", "nowhere"], &path, 1);
+    let text = printed(&["metrics", "--listen", "nowhere"], &path, 2);
     assert!(text.contains("give --listen HOST:PORT or the path of a socket"), "{text}");
     let text = printed(&["metrics", "--listen", &port, "--group", "users"], &path, 2);
     assert!(text.contains("no socket that a group could own"), "{text}");

@@ -50,7 +50,9 @@ fn an_error_keeps_its_exit_code() {
 
 #[test]
 fn a_full_disk_is_one_line_and_a_code() {
-    for args in [&["check"][..], &["config", "--no-config"], &["completions", "bash"], &["man"]] {
+    let help = [&["--help"][..], &["--version"], &["help", "top"], &["top", "-h"], &["--help-stats"]];
+    let texts = [&["check"][..], &["config", "--no-config"], &["completions", "bash"], &["man"]];
+    for args in [&texts[..], &help[..]].concat() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_scx_bias")).args(args).stdout(full).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

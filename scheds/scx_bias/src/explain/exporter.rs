@@ -59,8 +59,8 @@ impl Exporter {
     /// Listen at HOST:PORT, or on a socket at an absolute path that `group` may use.
     ///
     /// # Errors
-    /// Usage failure for a group without a socket or one that does not exist. Runtime failure if
-    /// the address cannot be used.
+    /// Usage failure for a text that is no address, and for a group without a socket or one that
+    /// does not exist. Runtime failure if the address cannot be used.
     pub fn bind(address: &str, group: Option<&str>) -> Result<Self, Failure> {
         let unusable = |error: io::Error| {
             let remedy = match error.kind() {
@@ -68,7 +68,10 @@ impl Exporter {
                 ErrorKind::PermissionDenied => "use sudo, or another address",
                 _ => "give --listen HOST:PORT or the path of a socket",
             };
-            Failure::runtime(format!("cannot listen at {address} ({error}): {remedy}"))
+            let message = format!("cannot listen at {address} ({error}): {remedy}");
+            // The text is no address. A service must not try it again.
+            let is_wrong = error.kind() == ErrorKind::InvalidInput;
+            if is_wrong { Failure::usage(message) } else { Failure::runtime(message) }
         };
         if address.starts_with('/') {
             let path = Path::new(address);
