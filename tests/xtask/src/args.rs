@@ -48,7 +48,7 @@ pub enum Command {
     Machines,
     /// Check formats, lints, prose and licences.
     Lint,
-    /// Build a .deb and an .rpm of this tree, and print their paths.
+    /// Build packages of this tree, and print their paths.
     ///
     /// The packages have all files of `meson install`, and depend on the libraries of this system.
     /// DEBFULLNAME and DEBEMAIL name the maintainer.
@@ -58,7 +58,7 @@ pub enum Command {
 /// Options of `cargo xtask package`.
 #[derive(ClapArgs)]
 pub struct PackageArgs {
-    /// Kinds of package, by default both.
+    /// Kinds of package, by default deb and rpm.
     pub kinds: Vec<PackageKind>,
 }
 
@@ -69,6 +69,8 @@ pub enum PackageKind {
     Deb,
     /// For Fedora, openSUSE and others; needs rpmbuild.
     Rpm,
+    /// An archive of a program without libraries, and its services.
+    Static,
 }
 
 /// Options of `cargo xtask vm`.

@@ -6,8 +6,10 @@ mod args;
 mod demo_vm;
 mod lint;
 mod package;
+mod package_parts;
 mod packagers_build;
 mod prose;
+mod static_program;
 mod test;
 mod vm;
 

@@ -13,29 +13,30 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
-use bias_vm::build::{target_directory, workspace};
+use anyhow::{Context as _, Result};
+use bias_vm::build::workspace;
 use bias_vm::exit::{KERNEL_OR_PERMISSION, coded};
 use bias_vm::programs::find_program;
 use bias_vm::steps::Step;
 
 use crate::args::PackageKind;
+use crate::package_parts::{VERSION, must, output, packages};
 use crate::packagers_build::PackagersBuild;
+use crate::static_program;
 
-/// Version of this tree.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Prefix of the packages.
 const PREFIX: &str = "usr";
 /// Programs below the prefix, which are stripped and searched for libraries.
 const PROGRAMS: [&str; 3] = ["bin/scx_bias", "bin/bias-bench", "bin/bias-bench-sim"];
 
-/// Build the packages, by default both, and print their paths.
+/// Build the packages, by default those of distributions, and print their paths.
 pub fn run(kinds: &[PackageKind]) -> Result<i32> {
     let kinds = if kinds.is_empty() { &[PackageKind::Deb, PackageKind::Rpm][..] } else { kinds };
     for kind in kinds {
         let tools: &[&str] = match kind {
             PackageKind::Deb => &["meson", "strip", "dpkg-deb", "dpkg-shlibdeps", "gzip"],
             PackageKind::Rpm => &["meson", "strip", "rpmbuild", "gzip"],
+            PackageKind::Static => &["strip", "readelf", "tar"],
         };
         if let Some(tool) = tools.iter().find(|tool| find_program(tool).is_none()) {
             return Err(coded(
@@ -48,6 +49,7 @@ pub fn run(kinds: &[PackageKind]) -> Result<i32> {
         let package = match kind {
             PackageKind::Deb => deb()?,
             PackageKind::Rpm => rpm()?,
+            PackageKind::Static => static_program::archive()?,
         };
         println!("{}", package.display());
     }
@@ -180,11 +182,6 @@ fn rpm() -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Directory of packages.
-fn packages() -> PathBuf {
-    target_directory().join("package")
-}
-
 /// Return the files below `root`, relative to it, in order.
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -205,20 +202,6 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
 /// Return the size of all files below `root` [bytes].
 fn size(root: &Path) -> Result<u64> {
     files(root)?.iter().map(|file| Ok(root.join(file).symlink_metadata()?.len())).sum()
-}
-
-fn must(command: &mut Command) -> Result<()> {
-    output(command).map(drop)
-}
-
-/// Run a command, and return what it prints, without the end of the last line.
-fn output(command: &mut Command) -> Result<String> {
-    let name = command.get_program().display().to_string();
-    let output = command.output().with_context(|| format!("cannot run {name}"))?;
-    if !output.status.success() {
-        bail!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
 #[cfg(test)]
