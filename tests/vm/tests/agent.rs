@@ -6,7 +6,10 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{Expectations, Scenario};
+use serde_json::Value;
 
 fn scenario() -> Scenario {
     Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
@@ -129,5 +132,33 @@ fn a_closed_output_ends_nothing() {
     expect.holds("and ends with 0", text("code") == "0");
     let log = text("log");
     expect.holds(&format!("what happened is logged: {log}"), log.contains("standard output is closed"));
+    expect.judge();
+}
+
+#[test]
+fn a_trace_shows_the_tasks_that_run() {
+    let results = scenario().run("agent_trace", &[]);
+    let mut expect = Expectations::default();
+    let trace = results.json("trace");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| -> Vec<&Value> { events.iter().filter(|event| event["ph"] == phase).collect() };
+    let number = |event: &Value, key: &str| event[key].as_u64().unwrap();
+    let busy: Vec<&Value> = of("X").into_iter().filter(|event| event["name"] == "busy").collect();
+    let pids: BTreeSet<u64> = busy.iter().map(|event| event["args"]["pid"].as_u64().unwrap()).collect();
+    let tracks: BTreeSet<(u64, u64)> =
+        busy.iter().map(|event| (number(event, "pid"), number(event, "tid"))).collect();
+    expect.holds(&format!("schema: {}", trace["schema"]), trace["schema"] == "scx_bias.trace/1");
+    expect.holds(&format!("all busy tasks: {pids:?}"), pids.len() == 6);
+    expect.holds(&format!("on all four CPUs, of two classes: {tracks:?}"), tracks.len() == 4);
+    let last_us = busy.iter().map(|event| number(event, "ts")).max().unwrap_or(0);
+    expect.at_least("last slice begins [s]", last_us as f64 / 1e6, 2.0);
+    expect.at_least("values of counters", of("C").len() as f64, 10.0);
+    let moved = of("i").iter().all(|event| event["args"]["from_cpu"] != event["args"]["to_cpu"]);
+    expect.holds(&format!("{} migrations, each to another CPU", of("i").len()), moved);
+    let codes = [results.text("trace.code"), results.text("metrics.code")];
+    expect.holds(&format!("codes 0: {codes:?}"), codes == ["0\n", "0\n"]);
+    let metrics = results.text("metrics");
+    expect.holds("metrics end with # EOF", metrics.ends_with("# EOF\n"));
+    expect.holds("and count tasks", metrics.lines().any(|line| line.starts_with("scx_bias_tasks{")));
     expect.judge();
 }
