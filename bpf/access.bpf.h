@@ -55,6 +55,14 @@ static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
+/* Return true if @p runs on @cpu. */
+static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
+{
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+
+	return cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
+}
+
 /* Store @value, but only if it changes: the cache line is shared. */
 static __always_inline void write_if_changed(u32 *word, u32 value)
 {

@@ -218,12 +218,13 @@ static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, co
 	const struct bias_speed *speed = speed_of(cpu);
 
 	cctx->run_speedup = tctx ? speedup_of(tctx) : 0;
+	write_if_changed(&cctx->run_spun, tctx ? tctx->spun : 0);
 	/* Assume that an unknown task only executes. */
 	if (tctx && tctx->profile.speedup_permille) {
 		cctx->run_rate = bias_time_permille(&tctx->profile.stack, &speed->cost);
 		if (smt_active)
 			cctx->run_shared_rate = bias_time_permille(&tctx->profile.stack, &speed->shared);
-		cctx->run_stable = bias_profile_stable(&tctx->profile);
+		cctx->run_stable = is_settled(tctx);
 	} else {
 		cctx->run_rate = speed->cost.permille[BIAS_EXECUTE];
 		cctx->run_shared_rate = speed->shared.permille[BIAS_EXECUTE];

@@ -42,7 +42,7 @@ __noinline int average_tick(s32 cpu)
 {
 	u32 speedup = cpu_ctx_of(cpu)->run_speedup, average, high;
 
-	if (!speedup)
+	if (!speedup || speedup == BIAS_SPEEDUP_SPINS)
 		return 0;
 	average = bias_average_step(READ_ONCE(average_speedup), speedup);
 	write_if_changed(&average_speedup, average);
@@ -63,6 +63,12 @@ __noinline int average_tick(s32 cpu)
 static __always_inline u32 speedup_of(const struct task_ctx *tctx)
 {
 	return tctx->hint_speedup ?: tctx->profile.speedup_permille;
+}
+
+/* Return true if the task of @tctx needs no count of every interval. */
+static __always_inline bool is_settled(const struct task_ctx *tctx)
+{
+	return bias_profile_stable(&tctx->profile) && !tctx->spun;
 }
 
 /* Return the bias of the task of @tctx. */

@@ -30,6 +30,12 @@
  * rotates at ticks as well, so the interval would show mostly the rotation
  * itself.
  *
+ * An interval in which the task only spun shows nothing of its work, so it is
+ * not added. The CPU publishes the speedup BIAS_SPEEDUP_SPINS until the next
+ * interval, so that a task with work to do takes the fast CPU. Threads of a
+ * parallel loop spin until the last one has finished. The next SPUN_INTERVALS
+ * ticks of the task are all counted, to see when it spins again.
+ *
  * Each CPU also sums up its valid intervals. Cycles over the time in which they
  * were counted are its clock rate, which the agent follows to recalibrate.
  *
@@ -54,6 +60,9 @@
 
 /* Factor on sample_every for brief runs of a task with a stable profile. */
 #define BRIEF_SAMPLES 8
+
+/* Intervals after which a task that spun counts as settled again. */
+#define SPUN_INTERVALS 64
 
 /* Read the counters of this CPU, @cpu. Return false if one cannot be read. */
 static __always_inline bool counters_read(s32 cpu, struct readout *now)
@@ -105,6 +114,28 @@ static __always_inline bool interval_counted(const struct cpu_ctx *cctx, const s
 				now->running_ns - cctx->count_start.running_ns);
 }
 
+/*
+ * Note that @p only spun in an interval on @cpu, or if not @spins, that it
+ * worked though it spun lately. Publish that if @p still runs there. Return
+ * @spins. This function is global so that the verifier checks it once.
+ */
+__noinline int note_spinning(struct task_struct *p __arg_trusted, s32 cpu, bool spins)
+{
+	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	struct task_ctx *tctx = task_ctx_of(p);
+
+	if (!tctx)
+		return spins;
+	tctx->spun = spins ? SPUN_INTERVALS : tctx->spun - 1;
+	if (is_running(p, cpu)) {
+		WRITE_ONCE(cctx->run_speedup, spins ? BIAS_SPEEDUP_SPINS : speedup_of(tctx));
+		WRITE_ONCE(cctx->run_spun, tctx->spun);
+		cctx->run_stable = is_settled(tctx);
+	}
+	cctx->stats[BIAS_STAT_SPUN] += spins;
+	return spins;
+}
+
 /* End the interval of @p on this CPU, @cpu, and charge it to @p. */
 static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					 const struct readout *now, u64 now_ns)
@@ -122,6 +153,7 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 	    .internal = now->counts.internal - start->counts.internal,
 	};
 	u32 windows;
+	bool spins;
 
 	if (!tctx)
 		return;
@@ -133,6 +165,9 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 	cctx->seen_cycles += counts.cycles;
 	cctx->seen_ns += now->running_ns - start->running_ns;
 	bias_counts_scale(&counts, now->enabled_ns - start->enabled_ns, now->running_ns - start->running_ns);
+	spins = bias_spins(&counts, cctx->uncounted_ticks ?: 1);
+	if ((spins || tctx->spun) && note_spinning(p, cpu, spins))
+		return;
 	bias_work_add(&tctx->work, counts.instructions, now_ns - cctx->count_start_ns, class_of(cpu));
 	bias_counts_correct(&counts, info->external_permille, info->internal_permille);
 	bias_window_add(&tctx->window, &counts, now_ns - cctx->count_start_ns,
@@ -148,12 +183,12 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 		bias_work_forget(&tctx->work, BIAS_SLOW);
 	}
 	cctx->stats[BIAS_STAT_WINDOWS]++;
-	if (cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY)) {
+	if (is_running(p, cpu)) {
 		WRITE_ONCE(cctx->run_speedup, speedup_of(tctx));
 		cctx->run_rate = bias_time_permille(&tctx->profile.stack, &speed->cost);
 		if (smt_active)
 			cctx->run_shared_rate = bias_time_permille(&tctx->profile.stack, &speed->shared);
-		cctx->run_stable = bias_profile_stable(&tctx->profile);
+		cctx->run_stable = is_settled(tctx);
 	}
 }
 
@@ -170,7 +205,7 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 	if (!counting || !cpu_info_of(cpu)->counters)
 		return;
 	stable = bias_profile_stable(&tctx->profile);
-	cctx->run_stable = stable;
+	cctx->run_stable = is_settled(tctx);
 	if (cctx->counting_pid == p->pid || (limited && !tctx->inside))
 		return;
 	/* A brief run shows little and costs as much to count as a long one. */

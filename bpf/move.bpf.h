@@ -22,6 +22,7 @@
  *			idle core also pulls from a core that two tasks share.
  *	gain swap	A fast CPU that ticks requests the task of a slow CPU
  *			that gains clearly more (gain_permille) than its own.
+ *			A task that spins gains nothing (count.bpf.h).
  *			So do CPUs of a better tier within a class, and they
  *			pull, too. A marked thread does so when it yields
  *			(hint.bpf.h).

@@ -101,11 +101,15 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 		return true;
 	/*
 	 * No gain swap while the fast CPU's task makes up for time on slow
-	 * CPUs.
+	 * CPUs, unless it spins.
 	 */
 	if (search == SEARCH_GAIN)
 		return bias_gains_more(cctx->run_speedup, mine->run_speedup, gain_permille) &&
-		       !bias_vtime_before(ours + unfair_gap_ns / 2, theirs);
+		       (mine->run_speedup == BIAS_SPEEDUP_SPINS ||
+			!bias_vtime_before(ours + unfair_gap_ns / 2, theirs));
+	/* Threads of a team that spin share the fast CPUs by gain swaps. */
+	if (mine->run_spun && cctx->run_spun)
+		return false;
 	if (bias_gains_more(mine->run_speedup, cctx->run_speedup, gain_permille))
 		return cctx->run_speedup >= UNFAIR_SPEEDUP_PERMILLE &&
 		       bias_vtime_before(theirs + unfair_gap_ns, ours);
@@ -151,6 +155,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	const struct slow_group *group = &list->groups[bounded(searched_llc(cpu, mine), BIAS_MAX_LLCS)];
 	u32 nr = group->worse[bounded(tier_of(cpu), BIAS_NR_TIERS)], start = group->start;
 	u32 speedup = 0, most, i, node = cpu_info_of(cpu)->node;
+	bool spins = mine->run_speedup == BIAS_SPEEDUP_SPINS;
 	u64 gap_ns = rotation_gap_ns(cpu, mine);
 	s32 found = -1;
 	u64 vtime = 0;
@@ -158,6 +163,9 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return -1;
 	most = nr < MAX_VISITS ? nr : MAX_VISITS;
+	/* Threads that spin tick at once. Each begins at another CPU. */
+	if (spins)
+		start += cpu;
 	if (most < nr) {
 		start += mine->looked_slow;
 		mine->looked_slow = (mine->looked_slow + most) % nr;
@@ -177,6 +185,8 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 		vtime = cctx->run_vtime;
 		speedup = cctx->run_speedup;
 		found = slow;
+		if (spins)
+			break;
 	}
 	return found;
 }

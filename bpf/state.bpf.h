@@ -162,7 +162,8 @@ struct cpu_ctx {
 	u64 run_allowed;     /* first 64 CPUs of its affinity */
 	s32 run_pid;	     /* the last SCHED_EXT task that ran */
 	u32 run_flags;	     /* enum run_flags; 0 if no SCHED_EXT task runs */
-	u32 run_speedup;     /* predicted speedup [permille], 0 if unknown */
+	u32 run_speedup;     /* predicted [permille]; 0: unknown, 1: it spins */
+	u32 run_spun;	     /* it spun lately */
 	u32 run_rate;	     /* charge rate [permille of the reference CPU] */
 	u32 run_shared_rate; /* charge rate while a sibling is busy */
 	u32 run_weight;	     /* effective weight at the last charge */
@@ -306,6 +307,7 @@ struct task_ctx {
 	u64 slow_ns;		   /* time on slow CPUs */
 	u32 uncounted;		   /* runs since the last counted one */
 	u32 brief;		   /* the last run was shorter than BRIEF_NS */
+	u32 spun;		   /* intervals until it counts as settled */
 	u32 reason;		   /* enum bias_reason */
 	u32 in_transit;		   /* migrated by request, has not run since */
 	u32 swapped;		   /* that migration was a planned swap */

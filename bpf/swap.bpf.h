@@ -96,13 +96,6 @@ int bias_task_query(struct bias_task_state *ctx)
 	return 0;
 }
 
-static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
-{
-	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-
-	return cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
-}
-
 /*
  * Return BIAS_SWAP_ASKED if @p is running or resident on @cpu and may migrate
  * to @to. Else return the reason why not.

@@ -63,6 +63,10 @@
  * prediction ignores. A loop of dependent loads, which overlaps none,
  * calibrates how external stalls convert between cores. So a task with much
  * memory-level parallelism gains more than predicted.
+ *
+ * Spinning shows only where PAUSE takes long. It takes 40 to 65 cycles on AMD's
+ * Zen, and Arm's YIELD takes one. A loop of nothing but dependent divisions
+ * looks the same on old cores.
  */
 #ifndef BIAS_PROFILE_H
 #define BIAS_PROFILE_H
@@ -140,6 +144,32 @@ static inline bool bias_counts_valid(const struct bias_counts *counts)
 {
 	return counts->cycles && counts->cycles < BIAS_COUNTS_MAX && counts->instructions < BIAS_COUNTS_MAX &&
 	       counts->external < BIAS_COUNTS_MAX && counts->internal < BIAS_COUNTS_MAX;
+}
+
+/*
+ * Stall cycles inside the core, per instruction, from which on a task spins.
+ * Code that waits for another thread repeats a load and PAUSE, which takes 140
+ * cycles on Intel's cores from Skylake on: 28 per instruction. A chain of loads
+ * from the second-level cache has 16.
+ */
+#define BIAS_SPIN_CPI 18
+/* Instructions of a tick, with the programs that count. An interval has one. */
+#define BIAS_TICK_INSTRUCTIONS 15000
+/* Speedup that a CPU publishes of a task that spins. No other task has it. */
+#define BIAS_SPEEDUP_SPINS 1
+
+/*
+ * Return true if @counts, which are valid and include @ticks ticks, are those
+ * of a task that spun throughout.
+ */
+static inline bool bias_spins(const struct bias_counts *counts, u32 ticks)
+{
+	u64 kernel = (u64)ticks * BIAS_TICK_INSTRUCTIONS;
+
+	/* Without branches, which would multiply the paths of the verifier. */
+	return (counts->cycles > kernel * BIAS_SPIN_CPI / 2) &
+	       (counts->internal > counts->cycles - counts->cycles / 8) &
+	       (counts->internal + kernel * BIAS_SPIN_CPI > counts->instructions * BIAS_SPIN_CPI);
 }
 
 /* Largest factor by which multiplexed counts are scaled. */

@@ -175,6 +175,30 @@ proptest! {
         }
     }
 
+    /// A loop of a load, PAUSE and a branch spins, also where ticks take much of its time. Branches
+    /// that all miss do not, nor does a chain of loads from the second-level cache, nor what waits
+    /// for memory.
+    #[test]
+    fn only_pauses_look_like_spinning(cycles in 200_000u64..1 << 36, ticks in 1u32..5, pause in 120u64..200, miss in 0u64..=20, load in 0u64..=15, memory in 0u64..500) {
+        let kernel = u64::from(ticks) * u64::from(BIAS_TICK_INSTRUCTIONS);
+        let all = cycles * u64::from(ticks);
+        let of = |instructions: u64, external: u64, internal: u64| {
+            let rounds = (all - kernel) / (instructions + external + internal);
+            counts(all, rounds * instructions + kernel, rounds * external, rounds * internal)
+        };
+        prop_assert!(c!(bias_spins(&of(5, 0, pause), ticks)));
+        prop_assert!(!c!(bias_spins(&of(3, 0, miss), ticks)));
+        prop_assert!(!c!(bias_spins(&of(1, 0, load), ticks)));
+        prop_assert!(!c!(bias_spins(&of(1, memory, memory.min(18)), ticks)));
+        prop_assert!(!c!(bias_spins(&of(1, 100, 100), ticks)));
+    }
+
+    /// An interval that is hardly longer than a tick shows the kernel, not the task.
+    #[test]
+    fn a_short_interval_shows_no_spinning(cycles in 1u64..100_000) {
+        prop_assert!(!c!(bias_spins(&counts(cycles, 0, 0, cycles), 1)));
+    }
+
     /// A short run that was counted in full is usable, but a short part of a longer run is not.
     #[test]
     fn a_glimpse_tells_nothing(enabled in 0u64..1 << 40, running in 0u64..1 << 40) {

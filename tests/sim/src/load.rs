@@ -78,6 +78,8 @@ pub mod stacks {
     /// Follows pointers through memory, as bias-bench's chase does in the asymmetric VM: 0.950 of
     /// its speed on a CPU of 1/2.5 of the speed.
     pub const CHASE: [u32; 3] = [35, 0, 965];
+    /// Spins on a word that another task will write, as a thread at a barrier does.
+    pub const SPIN: [u32; 3] = [0, 1000, 0];
     /// Some of each.
     pub const MIXED: [u32; 3] = [600, 150, 250];
 }
