@@ -14,7 +14,7 @@ use crate::cost::CostOptions;
 use crate::demo::DemoOptions;
 use crate::mix::MixOptions;
 use crate::once::OnceOptions;
-use crate::options::{Measurement, SchedulerOptions, end};
+use crate::options::{self, Measurement, SchedulerOptions, end};
 use crate::papers::PapersOptions;
 use crate::percore::PercoreOptions;
 use crate::pingpong::PingpongOptions;
@@ -25,6 +25,7 @@ use crate::teams::{self, TeamOptions};
 use crate::{Error, Result, cost, demo, mix, once, papers, percore, pingpong, ratio, sections};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Workloads with known behaviour, and the comparison of schedulers.
 ///
@@ -86,6 +87,10 @@ struct UnderArgs {
     /// (give scx_bias a --capacity-file)
     #[arg(long)]
     unpaced_load: bool,
+    /// Seconds that the scheduler runs before the command. Without, its first placements and swaps
+    /// count, as for a program that starts with it
+    #[arg(long, value_parser = options::seconds, value_name = "SECONDS")]
+    settle: Option<Duration>,
     /// A bias-bench command with its options, after --
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -121,7 +126,10 @@ fn run(command: Command) -> Result<u8> {
         Command::Sim(args) => return args.run(),
         Command::Under(args) => {
             let command = nested(args.command)?;
-            let run = |_: &sched::Loaded| run(command);
+            let run = |_: &sched::Loaded| {
+                std::thread::sleep(args.settle.unwrap_or_default());
+                run(command)
+            };
             return sched::under(SchedExt::system(), &args.scheduler, args.unpaced_load, run);
         }
     }?;
