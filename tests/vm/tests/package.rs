@@ -5,7 +5,7 @@
 //! # Limits
 //! systemd is the init of a container in the guest, because the guest's own files are the host's.
 //! A reboot ends and starts that container; the kernel goes on.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod common;
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
 # package.sh ROOT PACKAGE NEWER: install, enable, boot again, upgrade and purge the .deb under the
-# systemd of the Debian in ROOT, which is the init of a container in the guest. Nothing is written to
-# ROOT. Each step leaves what it found in $OUT.
+# systemd of the Debian in ROOT, which is the init of a container in the guest. Nothing is written
+# to ROOT. Each step leaves what it found in $OUT.
 . "${0%/*}/common.sh"
 
 pretend
@@ -19,8 +19,8 @@ cp "$3" $top/root/packages/newer.deb
 # The plain VM's CPUs are all alike, and the host decides how fast they are.
 cp /run/capacity.json $top/root/packages/
 
-# boot: start systemd as the first process of the container, and wait until it has booted. It gets no
-# terminal of the guest, because a getty there would hang up this script. PrivateDevices= needs
+# boot: start systemd as the first process of the container, and wait until it has booted. It gets
+# no terminal of the guest, because a getty there would hang up this script. PrivateDevices= needs
 # /dev/ptmx.
 boot() {
 	# The words are for the inner shell.
