@@ -63,17 +63,18 @@ fn stage(step: &mut Step, name: &str, options: &[&str]) -> Result<PathBuf> {
     let build = PackagersBuild::configure(step, &format!("meson-{name}"), &options)?;
     build.install(step, &root, PREFIX)?;
     let usr = root.join(PREFIX);
-    let libraries = libraries(&usr)?;
     let mut strip = Command::new("strip");
-    strip.arg("--strip-unneeded").args(PROGRAMS.map(|program| usr.join(program))).args(&libraries);
+    strip.arg("--strip-unneeded").args(PROGRAMS.map(|program| usr.join(program))).args(libraries(&usr)?);
     must(&mut strip)?;
-    for library in libraries {
-        fs::set_permissions(library, fs::Permissions::from_mode(0o644))?;
-    }
     for section in ["man1", "man5"] {
         must(Command::new("gzip").args(["-9", "-n", "-r"]).arg(usr.join("share/man").join(section)))?;
     }
     Ok(root)
+}
+
+/// Give the shared libraries below `usr` this mode, which distributions do not agree on.
+fn set_mode(usr: &Path, mode: u32) -> Result<()> {
+    libraries(usr)?.iter().try_for_each(|it| Ok(fs::set_permissions(it, fs::Permissions::from_mode(mode))?))
 }
 
 /// Return the shared libraries below `usr`.
@@ -89,6 +90,7 @@ fn deb() -> Result<PathBuf> {
     let triplet = output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
     let root = stage(&mut step, "deb", &[&format!("--libdir=lib/{triplet}")])?;
     let (usr, templates) = (root.join(PREFIX), workspace().join("scheds/packaging/debian"));
+    set_mode(&usr, 0o644)?;
     // Debian names a package's documents by the package, and has the text of the licence.
     fs::remove_dir_all(usr.join("share/licenses"))?;
     let doc = usr.join("share/doc/scx-bias");
@@ -119,12 +121,18 @@ fn deb() -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Return the packaging's own changelog. Its date is that of the last commit, so that equal trees
-/// make equal packages.
-fn debian_changelog() -> Result<String> {
-    let date = output(Command::new("git").args(["log", "-1", "--format=%aD"]).current_dir(workspace()));
+/// Return the date of the last commit, so that equal trees make equal packages. The forms are those
+/// of git and of date.
+fn date(git: &str, date: &str) -> Result<String> {
+    let mut log = Command::new("git");
+    log.args(["log", "-1", "--date=format:%a %b %d %Y", &format!("--format={git}")]);
     // Outside git there is only today.
-    let date = date.or_else(|_| output(Command::new("date").arg("-R")))?;
+    output(log.current_dir(workspace())).or_else(|_| output(Command::new("date").arg(date)))
+}
+
+/// Return the packaging's own changelog.
+fn debian_changelog() -> Result<String> {
+    let date = date("%aD", "-R")?;
     let by = maintainer()?;
     Ok(format!(
         "scx-bias ({VERSION}-1) unstable; urgency=medium\n\n  * Version {VERSION}.\n\n -- {by}  {date}\n"
@@ -158,6 +166,7 @@ fn shared_libraries(usr: &Path) -> Result<String> {
 fn rpm() -> Result<PathBuf> {
     let mut step = Step::new("building the .rpm");
     let root = stage(&mut step, "rpm", &["--libdir=lib64"])?;
+    set_mode(&root.join(PREFIX), 0o755)?;
     let list = packages().join("rpm.files");
     let paths = files(&root)?.into_iter().map(|file| format!("/{}\n", file.display()));
     fs::write(&list, paths.collect::<String>())?;
@@ -167,6 +176,8 @@ fn rpm() -> Result<PathBuf> {
     for (name, value) in [
         ("_topdir", top.display().to_string()),
         ("version_of_tree", VERSION.to_owned()),
+        ("packager_of_tree", maintainer()?),
+        ("date_of_tree", date("%ad", "+%a %b %d %Y")?),
         ("staged", root.display().to_string()),
         ("file_list", list.display().to_string()),
     ] {
