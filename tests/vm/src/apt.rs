@@ -16,8 +16,8 @@
 //! No package is installed from the second list.
 //!
 //! # Limits
-//! Only Debian 12 (bookworm) on amd64 is supported. Elsewhere [`supported`] returns false, and the
-//! caller lists the packages to install.
+//! Packages are installed on Debian 12 (bookworm) on amd64 only. Elsewhere [`supported`] returns
+//! false, and the caller lists the packages to install. Kernels are downloaded on any Debian.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -196,6 +196,10 @@ impl Apt {
     }
 }
 
+/// Names of releases by which a machine's sources may find the mirror. Each mirror has all of them.
+const RELEASES: [&str; 8] =
+    ["bookworm", "trixie", "forky", "sid", "unstable", "testing", "stable", "oldstable"];
+
 /// Return the private source list. `targets` has lines `URI RELEASE COMPONENT` of `apt-get
 /// indextargets`.
 fn source_list(targets: &str, suites: Suites) -> Result<String> {
@@ -206,8 +210,10 @@ fn source_list(targets: &str, suites: Suites) -> Result<String> {
             (release == wanted && component == "main").then(|| uri.to_string())
         })
     };
-    let Some(mirror) = find("bookworm") else {
-        bail!("apt's sources name no mirror of Debian 12 (bookworm main); add one to /etc/apt/sources.list");
+    // Packages of Debian 12 are installed on Debian 12 only. Kernels are for any Debian.
+    let releases = if suites == Suites::Install { &RELEASES[..1] } else { &RELEASES };
+    let Some(mirror) = releases.iter().find_map(|release| find(release)) else {
+        bail!("apt's sources name no mirror of Debian (main); add one to /etc/apt/sources.list");
     };
     let mut list = String::new();
     for suite in suites.parts().1 {
@@ -243,6 +249,10 @@ mod tests {
         assert!(!list.contains("trixie") && !list.contains("other.example"));
         assert!(source_list(TARGETS, Suites::Download).unwrap().contains("trixie-backports"));
         assert!(source_list("", Suites::Install).is_err());
+        let newer = "http://mirror.example/debian sid main\n";
+        let list = source_list(newer, Suites::Download).unwrap();
+        assert!(list.contains("http://mirror.example/debian bookworm-backports main"));
+        assert!(source_list(newer, Suites::Install).is_err());
     }
 
     #[test]
