@@ -8,6 +8,7 @@
 //! make packages of it. `scheds/packaging/` has what they need to know. The packages depend on the
 //! libraries of the system that builds them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -168,8 +169,7 @@ fn rpm() -> Result<PathBuf> {
     let root = stage(&mut step, "rpm", &["--libdir=lib64"])?;
     set_mode(&root.join(PREFIX), 0o755)?;
     let list = packages().join("rpm.files");
-    let paths = files(&root)?.into_iter().map(|file| format!("/{}\n", file.display()));
-    fs::write(&list, paths.collect::<String>())?;
+    fs::write(&list, owned(&files(&root)?))?;
     let top = packages().join("rpmbuild");
     let mut build = Command::new("rpmbuild");
     build.arg("-bb").arg("--quiet").arg(workspace().join("scheds/packaging/rpm/scx-bias.spec"));
@@ -191,6 +191,18 @@ fn rpm() -> Result<PathBuf> {
     fs::copy(&built, &package).context("cannot copy the package")?;
     step.done("");
     Ok(package)
+}
+
+/// Return the list of what the .rpm owns: the files, and directories that no other package has.
+fn owned(files: &[PathBuf]) -> String {
+    let mut lines = BTreeSet::new();
+    for file in files {
+        lines.insert(format!("/{}\n", file.display()));
+        let own = |directory: &&Path| directory.iter().any(|part| part == "scx_bias");
+        let directories = file.ancestors().skip(1).take_while(own);
+        lines.extend(directories.map(|directory| format!("%dir /{}\n", directory.display())));
+    }
+    lines.into_iter().collect()
 }
 
 /// Return the files below `root`, relative to it, in order.
@@ -248,6 +260,13 @@ mod tests {
                 assert!(text.contains(unit), "{path} does not know {unit}");
             }
         }
+    }
+
+    #[test]
+    fn the_rpm_owns_its_directories_and_no_others() {
+        let files = ["usr/bin/scx_bias", "usr/share/doc/scx_bias/guides/a.md"].map(PathBuf::from);
+        let own = "%dir /usr/share/doc/scx_bias\n%dir /usr/share/doc/scx_bias/guides\n";
+        assert_eq!(owned(&files), format!("{own}/usr/bin/scx_bias\n/usr/share/doc/scx_bias/guides/a.md\n"));
     }
 
     #[test]
