@@ -347,7 +347,8 @@ static __always_inline void note_resident(struct cpu_ctx *cctx)
 	if (!(cctx->run_flags & RUN_TICKED))
 		return;
 	cctx->resident_pid = cctx->run_pid;
-	cctx->resident_speedup = cctx->run_speedup;
+	/* Unknown while it spins: the agent plans by its work. */
+	cctx->resident_speedup = cctx->run_speedup == BIAS_SPEEDUP_SPINS ? 0 : cctx->run_speedup;
 }
 
 #endif
