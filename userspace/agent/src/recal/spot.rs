@@ -22,7 +22,13 @@
 //! hypervisor may run a CPU in bursts, which only a sum shows. If the mean is longer by more than a
 //! tenth, it counts instead.
 //!
+//! On virtual CPUs of a busy host no check agrees with the one before. Checks therefore have a
+//! [`Budget`].
+//!
 //! # Invariants
+//! Checks take a twentieth of a CPU at most, after the first seconds, but for those of CPUs of which
+//! nothing is known.
+//!
 //! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
 //! one check at a time. A check that waits for long leaves its CPU: a real-time task may hold that
 //! CPU, and the kernel would end the scheduler because the check does not run.
@@ -73,7 +79,7 @@ const FIRST_STEPS: u64 = 1000;
 /// A maker of spot checks.
 pub trait Spots {
     /// Begin a check of `cpu`, where a step should take `expected_ns`. Return false if one is under
-    /// way or none can begin.
+    /// way or none may begin.
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool;
 
     /// Begin a check of `cpu`, of which nothing is known, ahead of other tasks there. Return false
@@ -84,11 +90,49 @@ pub trait Spots {
     fn collect(&mut self) -> Vec<(u32, f64)>;
 }
 
+/// CPU time that checks may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    /// Time left, negative after a check that took more [ns].
+    left_ns: i64,
+    /// Up to when it has been added to.
+    until: Instant,
+}
+
+impl Budget {
+    /// Most time that can be left: enough for a change of each CPU's speed.
+    const MOST_NS: i64 = 3_000_000_000;
+    /// One in this many parts of the time that passes is added.
+    const PART: i64 = 20;
+
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { left_ns: Self::MOST_NS, until: now }
+    }
+
+    /// Return true if a check may begin at `now`.
+    pub(super) fn allows(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.until);
+        let added = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX) / Self::PART;
+        self.left_ns = self.left_ns.saturating_add(added).min(Self::MOST_NS);
+        self.until = now;
+        self.left_ns > 0
+    }
+
+    /// Subtract the CPU time of a check.
+    pub(super) fn charge(&mut self, spent: Duration) {
+        self.left_ns = self.left_ns.saturating_sub(i64::try_from(spent.as_nanos()).unwrap_or(i64::MAX));
+    }
+}
+
+/// CPU of a check, time of a step [ns] if it gave a result, and the CPU time that it took.
+type Ended = (u32, Option<f64>, Duration);
+
 /// Spot checks on threads.
 pub struct Threads {
-    sender: Sender<(u32, Option<f64>)>,
-    results: Receiver<(u32, Option<f64>)>,
+    sender: Sender<Ended>,
+    results: Receiver<Ended>,
     under_way: Vec<UnderWay>,
+    budget: Budget,
 }
 
 /// A check that has not ended.
@@ -105,7 +149,7 @@ pub const SPOT_THREAD: &str = "scx_bias-spot";
 impl Default for Threads {
     fn default() -> Self {
         let (sender, results) = unbounded();
-        Self { sender, results, under_way: Vec::new() }
+        Self { sender, results, under_way: Vec::new(), budget: Budget::new(Instant::now()) }
     }
 }
 
@@ -123,7 +167,7 @@ impl Threads {
             let result = check();
             tid.store(0, Relaxed);
             // Sending fails if the receiver is gone; then no result is needed.
-            let _ = sender.send((cpu, result));
+            let _ = sender.send((cpu, result, own_time().unwrap_or_default()));
         });
         if begun.is_ok() {
             self.under_way.push(check_of);
@@ -145,6 +189,9 @@ impl Threads {
 
 impl Spots for Threads {
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool {
+        if !self.budget.allows(Instant::now()) {
+            return false;
+        }
         self.begin(cpu, move || {
             // Behind all other tasks of the CPU. A thread may always lower itself.
             thread::set_policy(libc::SCHED_IDLE, 0);
@@ -161,7 +208,8 @@ impl Spots for Threads {
 
     fn collect(&mut self) -> Vec<(u32, f64)> {
         let mut results = Vec::new();
-        for (cpu, result) in self.results.try_iter() {
+        for (cpu, result, spent) in self.results.try_iter() {
+            self.budget.charge(spent);
             self.under_way.retain(|other| other.cpu != cpu);
             results.extend(result.map(|step_ns| (cpu, step_ns)));
         }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use proptest::prelude::*;
 
 const CHUNK: Duration = Duration::from_micros(100);
 
@@ -183,4 +184,24 @@ fn a_check_that_waits_for_long_leaves_its_cpu() {
 #[test]
 fn a_cpu_that_is_not_there_gives_no_result() {
     assert_eq!(std::thread::spawn(|| check(1023, None)).join().unwrap(), None);
+}
+
+proptest! {
+    /// Checks that never agree, tried ten times a second, take a twentieth of a CPU.
+    #[test]
+    fn checks_that_never_agree_take_a_twentieth(seconds in 100u32..1000, check_ms in 1u64..640) {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let mut spent = Duration::ZERO;
+        for tenth in 0..seconds * 10 {
+            if budget.allows(start + Duration::from_millis(100) * tenth) {
+                budget.charge(Duration::from_millis(check_ms));
+                spent += Duration::from_millis(check_ms);
+            }
+        }
+        let most = Duration::from_secs(3) + Duration::from_secs(u64::from(seconds)) / 20;
+        prop_assert!(spent <= most + Duration::from_millis(check_ms), "{spent:?}");
+        // Shorter checks may all run, and take less.
+        prop_assert!(check_ms < 20 || spent >= most / 2, "{spent:?}");
+    }
 }
