@@ -98,7 +98,13 @@ struct UnderArgs {
 
 /// Run the program: parse the command line, run the command, print, and map errors to exit codes.
 pub fn main() -> ExitCode {
-    end("bias-bench", run(Cli::parse().command))
+    let result = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => error.exit(),
+        // The text of --help and --version.
+        Err(error) => options::printed(error.print()).map(|()| 0),
+    };
+    end("bias-bench", result)
 }
 
 /// Run one command. Return its exit code if it did its work.

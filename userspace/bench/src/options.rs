@@ -72,10 +72,15 @@ impl Output {
         } else {
             text()
         };
-        match std::io::stdout().write_all(body.as_bytes()) {
-            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::failed("standard output", e)),
-            _ => Ok(()),
-        }
+        printed(std::io::stdout().write_all(body.as_bytes()))
+    }
+}
+
+/// Judge a write to standard output. A closed pipe is no error.
+pub fn printed(written: std::io::Result<()>) -> Result<()> {
+    match written {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::failed("standard output", e)),
+        _ => Ok(()),
     }
 }
 

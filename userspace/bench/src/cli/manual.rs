@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The commands man and completions: what packages install beside the program.
 
+use crate::options::printed;
 use crate::{Error, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Print the man page, or write a page for every command
@@ -47,10 +48,7 @@ impl CompletionsArgs {
     }
 }
 
-/// Print to standard output. A closed pipe is no error.
+/// Print to standard output.
 fn print(text: &[u8]) -> Result<()> {
-    match std::io::stdout().write_all(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::failed("standard output", error)),
-        _ => Ok(()),
-    }
+    printed(std::io::stdout().write_all(text))
 }

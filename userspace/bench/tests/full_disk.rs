@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! What `bias-bench` says when standard output is full.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::OpenOptions;
+use std::process::Command;
+
+#[test]
+fn a_full_disk_is_one_line_and_a_code() {
+    let texts: [&[&str]; 6] =
+        [&["--help"], &["--version"], &["work", "--help"], &["man"], &["completions", "bash"], &["list"]];
+    for args in texts {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_bias-bench")).args(args).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.lines().count() == 1 && said.contains("standard output"), "{args:?}: {said}");
+    }
+}
