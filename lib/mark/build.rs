@@ -6,4 +6,6 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libbias_mark.so");
+    // Old loaders know only the older table of symbols.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--hash-style=both");
 }

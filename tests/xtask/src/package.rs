@@ -168,8 +168,12 @@ fn rpm() -> Result<PathBuf> {
     let mut step = Step::new("building the .rpm");
     let root = stage(&mut step, "rpm", &["--libdir=lib64"])?;
     set_mode(&root.join(PREFIX), 0o755)?;
-    let list = packages().join("rpm.files");
-    fs::write(&list, owned(&files(&root)?))?;
+    let (devel, program): (Vec<_>, Vec<_>) = files(&root)?.into_iter().partition(|file| is_devel(file));
+    let list = |name: &str, files: &[PathBuf]| {
+        let list = packages().join(name);
+        fs::write(&list, owned(files)).with_context(|| format!("cannot write {}", list.display()))?;
+        anyhow::Ok(list.display().to_string())
+    };
     let top = packages().join("rpmbuild");
     let mut build = Command::new("rpmbuild");
     build.arg("-bb").arg("--quiet").arg(workspace().join("scheds/packaging/rpm/scx-bias.spec"));
@@ -179,18 +183,32 @@ fn rpm() -> Result<PathBuf> {
         ("packager_of_tree", maintainer()?),
         ("date_of_tree", date("%ad", "+%a %b %d %Y")?),
         ("staged", root.display().to_string()),
-        ("file_list", list.display().to_string()),
+        ("file_list", list("rpm.files", &program)?),
+        ("file_list_devel", list("rpm-devel.files", &devel)?),
     ] {
         build.arg("--define").arg(format!("{name} {value}"));
     }
     must(&mut build)?;
-    let built = files(&top.join("RPMS"))?;
-    let built = built.iter().find(|file| file.to_string_lossy().contains(VERSION));
-    let built = top.join("RPMS").join(built.context("rpmbuild has written no package")?);
-    let package = packages().join(built.file_name().unwrap_or_default());
-    fs::copy(&built, &package).context("cannot copy the package")?;
-    step.done("");
-    Ok(package)
+    let mut main = None;
+    for built in files(&top.join("RPMS"))? {
+        let name = built.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.contains(VERSION) {
+            continue;
+        }
+        let package = packages().join(&name);
+        fs::copy(top.join("RPMS").join(&built), &package).context("cannot copy the package")?;
+        if !name.contains("-devel-") {
+            main = Some(package);
+        }
+    }
+    step.done("and scx-bias-devel beside it");
+    main.context("rpmbuild has written no package")
+}
+
+/// Return true if `file` serves programs with marks, so that it has a package of its own.
+fn is_devel(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("libbias_mark") || name == "bias_mark.h"
 }
 
 /// Return the list of what the .rpm owns: the files, and directories that no other package has.
@@ -267,6 +285,17 @@ mod tests {
         let files = ["usr/bin/scx_bias", "usr/share/doc/scx_bias/guides/a.md"].map(PathBuf::from);
         let own = "%dir /usr/share/doc/scx_bias\n%dir /usr/share/doc/scx_bias/guides\n";
         assert_eq!(owned(&files), format!("{own}/usr/bin/scx_bias\n/usr/share/doc/scx_bias/guides/a.md\n"));
+    }
+
+    #[test]
+    fn library_and_header_of_marks_are_a_package() {
+        for (file, devel) in [
+            ("usr/lib64/libbias_mark.so", true),
+            ("usr/include/bias_mark.h", true),
+            ("usr/bin/scx_bias", false),
+        ] {
+            assert_eq!(is_devel(Path::new(file)), devel, "{file}");
+        }
     }
 
     #[test]
