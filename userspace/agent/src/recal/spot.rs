@@ -26,8 +26,8 @@
 //! [`Budget`].
 //!
 //! # Invariants
-//! Checks take a twentieth of a CPU at most, after the first seconds, but for those of CPUs of which
-//! nothing is known.
+//! After the first seconds, checks take a twentieth of a CPU at most. A CPU of which nothing is
+//! known is measured in any case.
 //!
 //! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
 //! one check at a time. A check that waits for long leaves its CPU: a real-time task may hold that
