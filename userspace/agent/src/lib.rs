@@ -9,6 +9,7 @@
 pub mod affinity;
 pub mod boot_time;
 pub mod bpf;
+mod budget;
 pub mod calibrate;
 pub mod capacity;
 pub mod check;

@@ -22,8 +22,8 @@
 //!   silent longest.
 //! * A client that hangs up withdraws its requests and is removed at once, even during a pause. A
 //!   client that only shuts down its sending side still gets its answers.
-//! * Answers take no more CPU time than their [`Budget`]. The round-robin order lets no client
-//!   starve.
+//! * Answers take no more CPU time than their [`Budget`] allows. The round-robin order lets no
+//!   client starve.
 //! * Without clients nothing wakes the thread.
 //!
 //! # Limits
@@ -42,10 +42,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::time::{ClockId, clock_gettime};
 use tracing::{debug, warn};
 
-use super::budget::{Budget, cpu_time};
 use super::connection::{Connection, LineHandler};
+use crate::budget::Budget;
 
 /// Most clients at a time.
 const MAX_CLIENTS: usize = 256;
@@ -53,6 +54,11 @@ const MAX_CLIENTS: usize = 256;
 const MAX_NEW: usize = 64;
 /// Pause in accepting clients after the system refused one.
 const RECOVERY: Duration = Duration::from_millis(100);
+
+/// Answers take at most 1/`SHARE` of a CPU.
+const SHARE: u32 = 4;
+/// Most CPU time for answers that is saved up.
+const BURST: Duration = Duration::from_millis(500);
 
 /// Flags that show that the peer has gone.
 const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR).union(PollFlags::POLLNVAL);
@@ -64,6 +70,18 @@ pub(crate) enum Reach {
     Owner,
     /// All.
     All,
+}
+
+/// Return the CPU time of this process, because other threads work on answers, too.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Charge the CPU time of this process since the reading `spent`, and update the reading.
+fn charge(budget: &mut Budget, spent: &mut Duration) {
+    let now = cpu_time();
+    budget.charge(now.saturating_sub(*spent));
+    *spent = now;
 }
 
 /// Open a listening socket.
@@ -112,7 +130,7 @@ struct Ready {
 
 impl<A: LineHandler> Service<A> {
     pub(crate) fn new(listener: UnixListener, handler: A) -> Self {
-        let budget = Budget::new(Instant::now());
+        let budget = Budget::new(SHARE, BURST, Instant::now());
         Self { listener, handler, clients: Vec::new(), budget, accept_after: None }
     }
 
@@ -135,7 +153,7 @@ impl<A: LineHandler> Service<A> {
             if ready.new {
                 self.take_on();
             }
-            self.budget.charge(&mut spent);
+            charge(&mut self.budget, &mut spent);
         }
     }
 
@@ -192,7 +210,7 @@ impl<A: LineHandler> Service<A> {
                     continue;
                 }
                 client.serve(&mut self.handler)?;
-                self.budget.charge(spent);
+                charge(&mut self.budget, spent);
             }
         }
         // The first client that was skipped comes first in the next round.

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::control::budget::BURST;
 use crate::control::connection::{MAX_BYTES, PATIENCE};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -118,8 +117,8 @@ fn who_hangs_up_is_gone_at_once_and_who_only_ends_is_answered() {
     // Read the answer: with unread data the kernel would report an error instead of a hang-up.
     gone.read_exact(&mut [0; 4]).unwrap();
     // The budget allows no answer for seconds.
-    service.budget.spend(BURST);
-    service.budget.spend(BURST);
+    service.budget.charge(BURST);
+    service.budget.charge(BURST);
     drop((gone, silent));
     ended.shutdown(std::net::Shutdown::Write).unwrap();
     let pause = service.budget.pause(Instant::now());
@@ -128,7 +127,7 @@ fn who_hangs_up_is_gone_at_once_and_who_only_ends_is_answered() {
     service.serve(&ready.clients, &mut cpu_time()).unwrap();
     assert_eq!(service.clients.len(), 1);
     assert_eq!(service.handler.0.len(), 2);
-    service.budget = Budget::new(Instant::now());
+    service.budget = Budget::new(SHARE, BURST, Instant::now());
     while !service.clients.is_empty() {
         service.round();
     }

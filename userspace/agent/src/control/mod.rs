@@ -3,10 +3,9 @@
 //! The control socket: requests of clients, and the answers of the daemon.
 //!
 //! [`protocol`] declares the requests. [`listener`] serves bounded clients, each a [`connection`],
-//! from a [`budget`] of CPU time. [`handler`] reads their requests and shares answers. [`server`]
+//! from a budget of CPU time. [`handler`] reads their requests and shares answers. [`server`]
 //! passes requests to the main thread.
 
-mod budget;
 mod client;
 mod connection;
 mod handler;

@@ -34,6 +34,7 @@
 //! CPU, and the kernel would end the scheduler because the check does not run.
 
 use crate::affinity;
+use crate::budget::Budget;
 use crate::loops::kernels::execute;
 use crate::loops::thread;
 use bias_policy::samples::median;
@@ -90,40 +91,6 @@ pub trait Spots {
     fn collect(&mut self) -> Vec<(u32, f64)>;
 }
 
-/// CPU time that checks may take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
-    /// Time left, negative after a check that took more [ns].
-    left_ns: i64,
-    /// Up to when it has been added to.
-    until: Instant,
-}
-
-impl Budget {
-    /// Most time that can be left: enough for a change of each CPU's speed.
-    const MOST_NS: i64 = 3_000_000_000;
-    /// One in this many parts of the time that passes is added.
-    const PART: i64 = 20;
-
-    pub(super) const fn new(now: Instant) -> Self {
-        Self { left_ns: Self::MOST_NS, until: now }
-    }
-
-    /// Return true if a check may begin at `now`.
-    pub(super) fn allows(&mut self, now: Instant) -> bool {
-        let passed = now.saturating_duration_since(self.until);
-        let added = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX) / Self::PART;
-        self.left_ns = self.left_ns.saturating_add(added).min(Self::MOST_NS);
-        self.until = now;
-        self.left_ns > 0
-    }
-
-    /// Subtract the CPU time of a check.
-    pub(super) fn charge(&mut self, spent: Duration) {
-        self.left_ns = self.left_ns.saturating_sub(i64::try_from(spent.as_nanos()).unwrap_or(i64::MAX));
-    }
-}
-
 /// CPU of a check, time of a step [ns] if it gave a result, and the CPU time that it took.
 type Ended = (u32, Option<f64>, Duration);
 
@@ -143,13 +110,19 @@ struct UnderWay {
     tid: Arc<AtomicI32>,
 }
 
+/// Return the budget of checks: a twentieth of a CPU, after a burst that is enough for a change of
+/// each CPU's speed.
+fn budget(now: Instant) -> Budget {
+    Budget::new(20, Duration::from_secs(3), now)
+}
+
 /// Name of the threads that run a check. They limit themselves to its CPU.
 pub const SPOT_THREAD: &str = "scx_bias-spot";
 
 impl Default for Threads {
     fn default() -> Self {
         let (sender, results) = unbounded();
-        Self { sender, results, under_way: Vec::new(), budget: Budget::new(Instant::now()) }
+        Self { sender, results, under_way: Vec::new(), budget: budget(Instant::now()) }
     }
 }
 
@@ -189,7 +162,7 @@ impl Threads {
 
 impl Spots for Threads {
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool {
-        if !self.budget.allows(Instant::now()) {
+        if self.budget.pause(Instant::now()).is_some() {
             return false;
         }
         self.begin(cpu, move || {

@@ -191,10 +191,10 @@ proptest! {
     #[test]
     fn checks_that_never_agree_take_a_twentieth(seconds in 100u32..1000, check_ms in 1u64..640) {
         let start = Instant::now();
-        let mut budget = Budget::new(start);
+        let mut budget = budget(start);
         let mut spent = Duration::ZERO;
         for tenth in 0..seconds * 10 {
-            if budget.allows(start + Duration::from_millis(100) * tenth) {
+            if budget.pause(start + Duration::from_millis(100) * tenth).is_none() {
                 budget.charge(Duration::from_millis(check_ms));
                 spent += Duration::from_millis(check_ms);
             }
