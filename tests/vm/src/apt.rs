@@ -3,21 +3,21 @@
 //! Debian packages through apt, with a private configuration.
 //!
 //! # Problem
-//! The project needs packages from suites that a Debian 12 machine does not list: backports, and
+//! The project needs packages from suites that a machine does not list: backports on Debian 12, and
 //! trixie's kernels. It must not change the machine's own sources.
 //!
 //! # Approach
 //! `APT_CONFIG` points apt to a private source list below the cache directory. The list is derived
 //! from the machine's own sources, with the same mirror and proxy. There are two such lists.
-//! Packages are installed from the first one, which is limited to Debian 12. Kernels are downloaded
-//! from the second one, which also has trixie.
+//! Packages are installed from the first one, which is limited to the machine's release. Kernels
+//! are downloaded from the second one, which has bookworm and trixie.
 //!
 //! # Invariants
 //! No package is installed from the second list.
 //!
 //! # Limits
-//! Packages are installed on Debian 12 (bookworm) on amd64 only. Elsewhere [`supported`] returns
-//! false, and the caller lists the packages to install. Kernels are downloaded on any Debian.
+//! Packages are installed on Debian 12 and later on amd64 only. Elsewhere [`release`] returns None,
+//! and the caller lists the packages to install. Kernels are downloaded on any Debian.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,32 +37,51 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The suites that are visible to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suites {
-    /// Debian 12 and its backports, for packages that may be installed.
+    /// The machine's release, for packages that may be installed.
     Install,
-    /// Also trixie and its backports, for packages that may be downloaded and unpacked, never
-    /// installed.
+    /// Bookworm, trixie and their backports, for packages that may be downloaded and unpacked, but
+    /// never installed.
     Download,
 }
 
 impl Suites {
-    /// Return the name of the private configuration, and the suites.
-    fn parts(self) -> (&'static str, &'static [&'static str]) {
+    /// Return the name of the private configuration.
+    fn name(self) -> &'static str {
         match self {
-            Self::Install => ("install", &["bookworm", "bookworm-backports"]),
-            Self::Download => ("download", &["bookworm", "bookworm-backports", "trixie", "trixie-backports"]),
+            Self::Install => "install",
+            Self::Download => "download",
         }
+    }
+
+    /// Return the names of the suites on a machine of `release`, whose sources name `own`.
+    fn suites(self, release: Option<&str>, own: &[&str]) -> Vec<String> {
+        let names = match (self, release) {
+            (Self::Download, _) => &DOWNLOAD[..],
+            (Self::Install, Some(BOOKWORM)) => &DOWNLOAD[..2],
+            // Testing and unstable have one codename, so the sources tell which of them it is.
+            (Self::Install, _) => own,
+        };
+        names.iter().map(ToString::to_string).collect()
     }
 }
 
-/// Return true if the set-up supports this distribution: Debian 12 on amd64.
+/// Debian 12, whose packages come from backports, too.
+pub const BOOKWORM: &str = "bookworm";
+const DOWNLOAD: [&str; 4] = [BOOKWORM, "bookworm-backports", "trixie", "trixie-backports"];
+/// Codenames of the releases that packages are installed on. The last is that of unstable.
+const SUPPORTED: [&str; 3] = [BOOKWORM, "trixie", "forky"];
+
+/// Return the codename of this machine's release if packages can be installed on it.
 #[must_use]
-pub fn supported() -> bool {
-    is_bookworm(&fs::read_to_string("/etc/os-release").unwrap_or_default()) && cfg!(target_arch = "x86_64")
+pub fn release() -> Option<&'static str> {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    cfg!(target_arch = "x86_64").then(|| codename(&text)).flatten()
 }
 
-fn is_bookworm(os_release: &str) -> bool {
-    os_release.lines().any(|line| line == "ID=debian")
-        && os_release.lines().any(|line| line == "VERSION_CODENAME=bookworm")
+fn codename(os_release: &str) -> Option<&'static str> {
+    let name = os_release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="))?;
+    let debian = os_release.lines().any(|line| line == "ID=debian");
+    SUPPORTED.into_iter().find(|supported| debian && *supported == name)
 }
 
 /// A private apt configuration that is ready for use.
@@ -79,16 +98,12 @@ impl Apt {
     /// # Errors
     /// The machine's sources name no Debian mirror, or the lists cannot be fetched.
     pub fn open(suites: Suites) -> Result<Self> {
-        let directory = cache::root()?.join("apt").join(suites.parts().0);
+        let directory = cache::root()?.join("apt").join(suites.name());
         for part in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(directory.join(part))
                 .with_context(|| format!("cannot create {}", directory.display()))?;
         }
-        let targets = Command::new("apt-get")
-            .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
-            .output()
-            .context("cannot run apt-get")?;
-        let sources = source_list(&String::from_utf8_lossy(&targets.stdout), suites)?;
+        let sources = source_list(&targets()?, suites, release())?;
         let config = directory.join("apt.conf");
         let text = format!(
             "Dir::Etc::SourceList \"{directory}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
@@ -115,8 +130,7 @@ impl Apt {
     }
 
     fn update(&self) -> Result<()> {
-        let mut step =
-            Step::new(format!("fetching Debian's package lists ({})", self.suites.parts().1.join(", ")));
+        let mut step = Step::new(format!("fetching Debian's package lists ({})", self.suites.name()));
         run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.directory.join("log"))
             .context("cannot fetch Debian's package lists; is the network up?")?;
         fs::write(self.stamp(), "").context("cannot write in the cache directory")?;
@@ -148,7 +162,7 @@ impl Apt {
     /// apt-get fails, or the user may not install packages.
     pub fn install(&self, packages: &[String]) -> Result<()> {
         if self.suites != Suites::Install {
-            bail!("nothing is installed from another release than Debian 12");
+            bail!("nothing is installed from another release than the machine's");
         }
         let mut step = Step::new(format!("installing {} packages", packages.len()));
         let mut command = if nix::unistd::geteuid().is_root() {
@@ -188,40 +202,64 @@ impl Apt {
         for file in fs::read_dir(directory).context("cannot read a download directory")? {
             let path = file.context("cannot read a download directory")?.path();
             if path.extension().is_some_and(|extension| extension == "deb") {
-                run_logged(step, Command::new("dpkg-deb").arg("-x").arg(&path).arg(root), &log)?;
-                fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+                unpack(step, &path, root, &log)?;
             }
         }
         Ok(())
     }
 }
 
+/// Unpack a package into `root`, and remove it.
+///
+/// # Errors
+/// The package is damaged, or the disk is full.
+pub fn unpack(step: &mut Step, package: &Path, root: &Path, log: &Path) -> Result<()> {
+    run_logged(step, Command::new("dpkg-deb").arg("-x").arg(package).arg(root), log)?;
+    fs::remove_file(package).with_context(|| format!("cannot remove {}", package.display()))
+}
+
+/// Return the machine's sources, in lines `URI RELEASE COMPONENT`.
+fn targets() -> Result<String> {
+    let format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
+    let mut command = Command::new("apt-get");
+    let output = command.args(["indextargets", "--format", format]).output().context("cannot run apt-get")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Return the mirror of Debian that the machine's sources name.
+#[must_use]
+pub fn mirror() -> Option<String> {
+    let targets = targets().ok()?;
+    RELEASES.iter().find_map(|release| find(&targets, release))
+}
+
+/// Return the archive of `release` in lines of [`targets`].
+fn find(targets: &str, release: &str) -> Option<String> {
+    targets.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (uri, name, component) = (words.next()?, words.next()?, words.next()?);
+        (name == release && component == "main").then(|| uri.to_string())
+    })
+}
+
 /// Names of releases by which a machine's sources may find the mirror. Each mirror has all of them.
 const RELEASES: [&str; 8] =
-    ["bookworm", "trixie", "forky", "sid", "unstable", "testing", "stable", "oldstable"];
+    [BOOKWORM, "trixie", "forky", "sid", "unstable", "testing", "stable", "oldstable"];
 
-/// Return the private source list. `targets` has lines `URI RELEASE COMPONENT` of `apt-get
-/// indextargets`.
-fn source_list(targets: &str, suites: Suites) -> Result<String> {
-    let find = |wanted: &str| {
-        targets.lines().find_map(|line| {
-            let mut words = line.split_whitespace();
-            let (uri, release, component) = (words.next()?, words.next()?, words.next()?);
-            (release == wanted && component == "main").then(|| uri.to_string())
-        })
-    };
-    // Packages of Debian 12 are installed on Debian 12 only. Kernels are for any Debian.
-    let releases = if suites == Suites::Install { &RELEASES[..1] } else { &RELEASES };
-    let Some(mirror) = releases.iter().find_map(|release| find(release)) else {
+/// Return the private source list of a machine of `release` with these [`targets`].
+fn source_list(targets: &str, suites: Suites, release: Option<&str>) -> Result<String> {
+    let find = |wanted: &str| find(targets, wanted);
+    let own: Vec<&str> = RELEASES.into_iter().filter(|release| find(release).is_some()).collect();
+    let Some(mirror) = own.first().and_then(|release| find(release)) else {
         bail!("apt's sources name no mirror of Debian (main); add one to /etc/apt/sources.list");
     };
     let mut list = String::new();
-    for suite in suites.parts().1 {
+    for suite in suites.suites(release, &own) {
         list += &format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
-    }
-    for extra in ["bookworm-updates", "bookworm-security"] {
-        if let Some(uri) = find(extra) {
-            list += &format!("deb [signed-by={KEYRING}] {uri} {extra} main\n");
+        for extra in ["updates", "security"].map(|kind| format!("{suite}-{kind}")) {
+            if let Some(uri) = find(&extra) {
+                list += &format!("deb [signed-by={KEYRING}] {uri} {extra} main\n");
+            }
         }
     }
     Ok(list)
@@ -243,16 +281,21 @@ mod tests {
 
     #[test]
     fn the_list_uses_the_machines_mirror_and_only_the_named_suites() {
-        let list = source_list(TARGETS, Suites::Install).unwrap();
+        let list = source_list(TARGETS, Suites::Install, Some(BOOKWORM)).unwrap();
         assert!(list.contains("http://mirror.example/debian/ bookworm-backports main"));
         assert!(list.contains("http://sec.example/ bookworm-security main"));
         assert!(!list.contains("trixie") && !list.contains("other.example"));
-        assert!(source_list(TARGETS, Suites::Download).unwrap().contains("trixie-backports"));
-        assert!(source_list("", Suites::Install).is_err());
-        let newer = "http://mirror.example/debian sid main\n";
-        let list = source_list(newer, Suites::Download).unwrap();
+        assert!(source_list(TARGETS, Suites::Download, None).unwrap().contains("trixie-backports"));
+        assert!(source_list("", Suites::Install, Some(BOOKWORM)).is_err());
+    }
+
+    #[test]
+    fn newer_releases_install_from_themselves_only() {
+        let newer = "http://mirror.example/debian sid main\nhttp://other.example/ nodistro main\n";
+        let list = source_list(newer, Suites::Download, Some("forky")).unwrap();
         assert!(list.contains("http://mirror.example/debian bookworm-backports main"));
-        assert!(source_list(newer, Suites::Install).is_err());
+        let list = source_list(newer, Suites::Install, Some("forky")).unwrap();
+        assert_eq!(list, format!("deb [signed-by={KEYRING}] http://mirror.example/debian sid main\n"));
     }
 
     #[test]
@@ -261,8 +304,11 @@ mod tests {
             " linux-source-6.12 | 6.12.95-1~bpo12+1 | http://mirror.example bookworm-backports/main\n";
         assert_eq!(first_version(madison).as_deref(), Some("6.12.95-1~bpo12+1"));
         assert_eq!(first_version(""), None);
-        assert!(is_bookworm("ID=debian\nVERSION_CODENAME=bookworm\n"));
-        assert!(!is_bookworm("ID=debian\nVERSION_CODENAME=trixie\n"));
-        assert!(!is_bookworm("ID=fedora\n"));
+        for name in SUPPORTED {
+            assert_eq!(codename(&format!("VERSION_CODENAME={name}\nID=debian\n")), Some(name));
+            assert_eq!(codename(&format!("VERSION_CODENAME={name}\nID=other\n")), None);
+        }
+        assert_eq!(codename("ID=debian\nVERSION_CODENAME=bullseye\n"), None);
+        assert_eq!(codename("ID=fedora\n"), None);
     }
 }

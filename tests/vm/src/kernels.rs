@@ -6,10 +6,10 @@
 //! in [`crate::cache`]. With a warm cache, [`ensure`] needs no network.
 //!
 //! # Limits
-//! Only amd64 is supported. Debian's archive drops superseded binaries. The error then advises to
-//! update the table.
+//! Only amd64 is supported.
 
 mod build;
+mod files;
 mod module;
 mod stock;
 mod table;
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+pub use files::File;
 pub use table::{Entry, Headers, Origin, Table};
 
 use crate::exit::{USAGE, coded};
@@ -60,27 +61,27 @@ pub fn ensure(name: &str) -> Result<Kernel> {
     check(name)?;
     let table = Table::load()?;
     if let Some(entry) = table.find(name) {
-        return provide(entry);
+        return provide(entry, &files::archives(&table.snapshot));
     }
     let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
     let module = Err("a kernel given as a file has no module of ours".to_string());
     Ok(Kernel { image, config: None, virtiofs: false, module })
 }
 
-fn provide(entry: &Entry) -> Result<Kernel> {
+fn provide(entry: &Entry, archives: &[String]) -> Result<Kernel> {
     let name = &entry.name;
     let (directory, module) = match &entry.origin {
         Origin::Built { source } => {
-            let directory = build::ensure(name, source)?;
+            let directory = build::ensure(name, source, archives)?;
             let module = module::against_tree(name, &directory)?;
             (directory, Ok(module))
         }
         Origin::Debian { release, packages, module } => {
             let module = match module {
-                Headers::Packages(headers) => Ok(module::against_headers(name, release, headers)?),
+                Headers::Packages(headers) => Ok(module::against_headers(name, release, headers, archives)?),
                 Headers::Missing(why) => Err(why.clone()),
             };
-            (stock::ensure(name, release, packages)?, module)
+            (stock::ensure(name, release, packages, archives)?, module)
         }
     };
     Ok(Kernel {

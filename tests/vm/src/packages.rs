@@ -3,10 +3,10 @@
 //! The packages that the project needs from the distribution: their reasons and their installation.
 //!
 //! # Approach
-//! One table lists them, each with a test of its function, which holds on every distribution. On
-//! Debian 12, [`ensure`] lists missing packages with their reasons. Unless the user refuses, it
-//! installs them with a private apt configuration ([`crate::apt`]). On other distributions it lists
-//! the packages and ends with code 3: a clear list is better than an untested installation. The
+//! One table lists them, each with a test of its function, which holds on every distribution.
+//! [`ensure`] lists missing packages with their reasons. On Debian 12, 13 and unstable, unless the
+//! user refuses, it installs them with a private apt configuration ([`crate::apt`]). On other
+//! distributions it ends with code 3: a clear list is better than an untested installation. The
 //! container of `scheds/packaging/Containerfile` is a Debian 12.
 
 use std::io::{IsTerminal as _, Write as _};
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-use crate::apt::{Apt, Suites, supported};
+use crate::apt::{self, Apt, Suites};
 use crate::exit::{KERNEL_OR_PERMISSION, coded};
 use crate::programs::find_program;
 
@@ -55,7 +55,7 @@ pub enum Purpose {
 
 /// A package.
 struct Package {
-    /// Name in Debian 12.
+    /// Name in Debian.
     name: &'static str,
     proof: Proof,
     /// The least purpose that needs it.
@@ -109,7 +109,7 @@ const PACKAGES: &[Package] = &[
     full("dpkg-dev", Program("dpkg-shlibdeps"), "builds the .deb that a scenario installs"),
     full("mmdebstrap", Program("mmdebstrap"), "makes the Debian that installs it"),
 ];
-/// The package that is new enough only in bookworm-backports, and the parts that apt takes from
+/// The package that is new enough only in backports on Debian 12, and the parts that apt takes from
 /// there only on request.
 const QEMU: &str = "qemu-system-x86";
 const QEMU_PARTS: [&str; 3] = ["qemu-system-common", "qemu-system-data", "seabios"];
@@ -171,11 +171,11 @@ pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
     let missing: Vec<_> = missing.iter().map(|package| package.name).collect();
     let names = missing.join(" ");
     let refuse = |message: String| Err(coded(KERNEL_OR_PERMISSION, message));
-    if !supported() {
+    let Some(release) = apt::release() else {
         return refuse(format!(
-            "installing is only automatic on Debian 12 (amd64); install what provides these ({names}), or use the container of scheds/packaging/Containerfile"
+            "installing is only automatic on Debian 12, 13 and unstable (amd64); install what provides these ({names}), or use the container of scheds/packaging/Containerfile"
         ));
-    }
+    };
     if consent == Consent::Ask && !ask("Install these Debian packages now?")? {
         return refuse(format!("not installed: {names}; --yes installs without asking"));
     }
@@ -184,12 +184,15 @@ pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
             "installing needs root, and there is no sudo; as root run: apt-get install {names}"
         ));
     }
-    let installed = Apt::open(Suites::Install)?.install(&with_suites(&missing));
+    let installed = Apt::open(Suites::Install)?.install(&with_suites(&missing, release));
     installed.or_else(|error| refuse(format!("cannot install {names}: {error:#}")))
 }
 
-/// Return the packages as arguments of apt-get.
-fn with_suites(names: &[&str]) -> Vec<String> {
+/// Return the packages as arguments of apt-get on a Debian of `release`.
+fn with_suites(names: &[&str], release: &str) -> Vec<String> {
+    if release != apt::BOOKWORM {
+        return names.iter().map(ToString::to_string).collect();
+    }
     let backport = |name: &&str| format!("{name}/bookworm-backports");
     let (qemu, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| **name == QEMU);
     let parts = if qemu.is_empty() { &[][..] } else { &QEMU_PARTS };
@@ -232,8 +235,9 @@ mod tests {
 
     #[test]
     fn qemus_parts_come_from_the_same_suite() {
-        assert_eq!(with_suites(&["make"]), ["make"]);
-        let qemu = with_suites(&["make", QEMU]);
+        assert_eq!(with_suites(&["make"], apt::BOOKWORM), ["make"]);
+        assert_eq!(with_suites(&["make", QEMU], "trixie"), ["make", QEMU]);
+        let qemu = with_suites(&["make", QEMU], apt::BOOKWORM);
         assert_eq!(qemu.len(), 2 + QEMU_PARTS.len());
         assert!(qemu.iter().skip(1).all(|name| name.ends_with("/bookworm-backports")), "{qemu:?}");
     }

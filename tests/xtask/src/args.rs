@@ -10,8 +10,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 /// Build, test and try scx_bias in a virtual machine with unequal cores.
 ///
-/// Rust and a C compiler are required. On Debian 12 the command installs all other packages, after
-/// a question. On other distributions it lists them. Kernels and tools are kept in
+/// Rust and a C compiler are required. On Debian 12, 13 and unstable the command installs all other
+/// packages, after a question. On other distributions it lists them. Kernels and tools are kept in
 /// $XDG_CACHE_HOME/scx_bias (~/.cache/scx_bias). Removing that directory is always safe.
 ///
 /// Exit codes: 0 success, 1 runtime error, 2 wrong command line, 3 the machine lacks a package, a

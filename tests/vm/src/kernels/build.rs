@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::files::{self, File};
 use crate::apt::{Apt, Suites};
 use crate::build::ampvm_directory;
 use crate::cache;
@@ -18,50 +19,44 @@ const RECIPE: &str = "1";
 
 /// Return the directory with the kernel's `vmlinuz` and, in `build`, the files that a module build
 /// needs.
-///
-/// A kernel built from the same configuration is reused even if the archive has a newer source: a
-/// warm run must not need the network. Remove the directory to build the newer source.
-pub(super) fn ensure(name: &str, package: &str) -> Result<PathBuf> {
+pub(super) fn ensure(name: &str, source: &File, archives: &[String]) -> Result<PathBuf> {
     let config_path = ampvm_directory().join("kernel/guest.config");
     let config =
         fs::read_to_string(&config_path).with_context(|| format!("cannot read {}", config_path.display()))?;
-    let prefix = format!("{name}-{}-", cache::key(&[RECIPE, &config]));
-    if let Some(directory) = newest_with_prefix(&cache::root()?.join("kernels"), &prefix) {
-        return Ok(directory);
-    }
-    let apt = Apt::open(Suites::Download)?;
-    let version = apt.version(package)?;
-    let safe: String = version
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || ".+-".contains(c) { c } else { '_' })
-        .collect();
-    cache::entry("kernels", &format!("{prefix}{safe}"), |directory| {
+    let key = cache::key(&[RECIPE, &config, &source.sha256]);
+    cache::entry("kernels", &format!("{name}-{key}"), |directory| {
         let scratch = directory.join("scratch");
-        let tree = unpack(&apt, package, &version, &scratch)?;
+        let tree = unpack(source, archives, &scratch)?;
         configure(&tree, &config_path, &config, &scratch)?;
-        build(&tree, name, &version, &scratch)?;
+        build(&tree, name, &scratch)?;
         keep(&tree, directory, &scratch)?;
         fs::remove_dir_all(&scratch).context("cannot remove the build directory")?;
         Ok(())
     })
 }
 
-fn newest_with_prefix(directory: &Path, prefix: &str) -> Option<PathBuf> {
-    let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
-    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    ours.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok()).map(|entry| entry.path())
-}
-
-fn unpack(apt: &Apt, package: &str, version: &str, scratch: &Path) -> Result<PathBuf> {
-    let mut step = Step::new(format!("fetching {package} {version}"));
-    let root = scratch.join("root");
-    apt.download(&mut step, &[format!("{package}={version}")], &scratch.join("download"), &root)?;
+fn unpack(source: &File, archives: &[String], scratch: &Path) -> Result<PathBuf> {
+    // The file's name begins with that of the package, which is also that of the tree.
+    let package = source.name().split('_').next().unwrap_or_default();
+    let (download, root) = (scratch.join("download"), scratch.join("root"));
+    let mut step = Step::new(format!("fetching {}", source.name()));
+    let fetched = files::fetch(&mut step, archives, std::slice::from_ref(source), &download, &root);
+    fetched.or_else(|error| newest(&mut step, package, &download, &root).context(error))?;
     let archive = root.join("usr/src").join(format!("{package}.tar.xz"));
     let mut tar = Command::new("tar");
     tar.arg("-C").arg(scratch).arg("-xf").arg(&archive);
     run_logged(&mut step, &mut tar, &scratch.join("log"))?;
     step.done("");
     Ok(scratch.join(package))
+}
+
+/// Fetch the newest version of a source that no archive has any more in the version of the table. A
+/// newer version of the same series is better than no virtual machine.
+fn newest(step: &mut Step, package: &str, download: &Path, root: &Path) -> Result<()> {
+    let apt = Apt::open(Suites::Download)?;
+    let version = apt.version(package)?;
+    eprintln!("xtask: no archive has the version of kernels.toml; {package} {version} takes its place");
+    apt.download(step, &[format!("{package}={version}")], download, root)
 }
 
 fn make(tree: &Path) -> Command {
@@ -94,10 +89,9 @@ fn refused<'a>(config: &'a str, result: &str) -> Vec<&'a str> {
     config.lines().filter(|line| line.starts_with("CONFIG_") && !has.contains(line)).collect()
 }
 
-fn build(tree: &Path, name: &str, version: &str, scratch: &Path) -> Result<()> {
+fn build(tree: &Path, name: &str, scratch: &Path) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut step =
-        Step::new(format!("building kernel {name} ({version}) on {cpus} CPUs; ten minutes on two"));
+    let mut step = Step::new(format!("building kernel {name} on {cpus} CPUs; ten minutes on two"));
     run_logged(
         &mut step,
         make(tree).arg(format!("-j{cpus}")).args(["bzImage", "modules"]),
@@ -139,14 +133,5 @@ mod tests {
             refused(config, "# CONFIG_A is not set\nCONFIG_C=\"y\"\n"),
             ["CONFIG_A=y", "CONFIG_C=\"x\""]
         );
-    }
-
-    #[test]
-    fn another_configuration_is_another_kernel() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join("6.12-aaa-6.12.1")).unwrap();
-        assert!(newest_with_prefix(directory.path(), "6.12-aaa-").is_some());
-        assert!(newest_with_prefix(directory.path(), "6.12-bbb-").is_none());
-        assert!(newest_with_prefix(&directory.path().join("none"), "6.12-aaa-").is_none());
     }
 }

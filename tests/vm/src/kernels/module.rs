@@ -17,6 +17,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use super::files::{self, File};
 use crate::apt::{Apt, Suites};
 use crate::build::ampvm_directory;
 use crate::cache;
@@ -27,7 +28,7 @@ use crate::steps::{Step, run_logged};
 /// Version of the steps below. Increment it when a change of the steps changes their result.
 const RECIPE: &str = "1";
 /// The C library and the other libraries that the build tools of trixie's headers load.
-const TOOL_LIBRARIES: &[&str] = &["libc6/trixie", "libelf1t64/trixie", "zlib1g/trixie", "libzstd1/trixie"];
+const TOOL_LIBRARIES: [&str; 4] = ["libc6/trixie", "libelf1t64/trixie", "zlib1g/trixie", "libzstd1/trixie"];
 /// Options of Debian's kernels that add flags which Debian 12's compiler lacks. None of them
 /// changes the layout of data, so a module that is built without them is compatible.
 const NEWER_COMPILER: &[&str] = &["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"];
@@ -69,16 +70,21 @@ pub(super) fn against_tree(name: &str, kernel: &Path) -> Result<PathBuf> {
 }
 
 /// Return the module for one of Debian's kernels, built against its header packages.
-pub(super) fn against_headers(name: &str, release: &str, headers: &[String]) -> Result<PathBuf> {
+pub(super) fn against_headers(
+    name: &str,
+    release: &str,
+    headers: &[File],
+    archives: &[String],
+) -> Result<PathBuf> {
     let mut parts = vec![release];
-    parts.extend(headers.iter().map(String::as_str));
+    parts.extend(headers.iter().map(|header| header.sha256.as_str()));
     let directory = cache::entry("modules", &format!("{name}-{}", key(&parts)?), |directory| {
         let apt = Apt::open(Suites::Download)?;
         let mut step = Step::new(format!("building the guest's PMU module for {name}"));
         let root = directory.join("root");
-        let mut packages = headers.to_vec();
-        packages.extend(TOOL_LIBRARIES.iter().map(ToString::to_string));
-        apt.download(&mut step, &packages, &directory.join("download"), &root)?;
+        let download = directory.join("download");
+        files::fetch(&mut step, archives, headers, &download, &root)?;
+        apt.download(&mut step, &TOOL_LIBRARIES.map(String::from), &download, &root)?;
         let tree = root.join("usr/src").join(format!("linux-headers-{release}"));
         repair_tree(&tree, &root)?;
         repair_tools(&root)?;

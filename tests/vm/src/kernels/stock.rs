@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::apt::{Apt, Suites};
+use super::files::{self, File};
 use crate::cache;
 use crate::steps::Step;
 
@@ -15,14 +15,13 @@ use crate::steps::Step;
 const RECIPE: &str = "2";
 
 /// Return the directory with the kernel's `vmlinuz` and, if its packages hold it, `config`.
-pub(super) fn ensure(name: &str, release: &str, packages: &[String]) -> Result<PathBuf> {
+pub(super) fn ensure(name: &str, release: &str, packages: &[File], archives: &[String]) -> Result<PathBuf> {
     let mut parts = vec![RECIPE, release];
-    parts.extend(packages.iter().map(String::as_str));
+    parts.extend(packages.iter().map(|package| package.sha256.as_str()));
     cache::entry("kernels", &format!("{name}-{}", cache::key(&parts)), |directory| {
-        let apt = Apt::open(Suites::Download)?;
         let mut step = Step::new(format!("fetching Debian's kernel {release}"));
         let (download, root) = (directory.join("download"), directory.join("root"));
-        apt.download(&mut step, packages, &download, &root)?;
+        files::fetch(&mut step, archives, packages, &download, &root)?;
         let keep = |file: &Path, name: &str| {
             fs::rename(file, directory.join(name)).with_context(|| format!("cannot move the kernel's {name}"))
         };

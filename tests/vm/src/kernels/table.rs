@@ -6,10 +6,13 @@
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
+use super::files::File;
+
 /// The table of all kernels.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    pub snapshot: String,
     /// Its entries, the oldest kernel first.
     #[serde(rename = "kernel")]
     pub kernels: Vec<Entry>,
@@ -28,15 +31,15 @@ pub struct Entry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Origin {
-    Built { source: String },
-    Debian { release: String, packages: Vec<String>, module: Headers },
+    Built { source: File },
+    Debian { release: String, packages: Vec<File>, module: Headers },
 }
 
 /// Packages for the build of the guest's module, or the reason why it cannot be built.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Headers {
-    Packages(Vec<String>),
+    Packages(Vec<File>),
     Missing(String),
 }
 
@@ -71,5 +74,25 @@ mod tests {
             assert!(table.find(name).is_some(), "{name}");
         }
         assert!(table.find("5.0").is_none());
+    }
+
+    #[test]
+    fn each_file_has_a_place_and_a_digest() {
+        let mut files = Vec::new();
+        for entry in Table::load().unwrap().kernels {
+            match entry.origin {
+                Origin::Built { source } => files.push(source),
+                Origin::Debian { packages, module, .. } => {
+                    files.extend(packages);
+                    if let Headers::Packages(headers) = module {
+                        files.extend(headers);
+                    }
+                }
+            }
+        }
+        for File { file, sha256 } in files {
+            assert!(file.starts_with("pool/main/") && file.ends_with(".deb"), "{file}");
+            assert!(sha256.len() == 64 && sha256.chars().all(|digit| digit.is_ascii_hexdigit()), "{file}");
+        }
     }
 }
