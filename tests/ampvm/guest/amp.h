@@ -3,8 +3,9 @@
 /*
  * Interfaces between the parts of amp_pmu.ko: amp_main.c (device and PMU),
  * amp_hybrid.c (informs the kernel of its unequal cores), amp_freq.c (the
- * cpufreq driver), amp_kthread.c (busy kernel threads), amp_text.c (changes of
- * the kernel's code) and amp_timer.c (the rate of timers).
+ * cpufreq driver), amp_kthread.c (busy kernel threads), amp_sleep.c (suspend),
+ * amp_text.c (changes of the kernel's code) and amp_timer.c (the rate of
+ * timers).
  */
 #ifndef AMP_H
 #define AMP_H
@@ -25,6 +26,9 @@ void amp_hybrid_stop(void);
 
 /* Allow busy kernel threads, or stop them and refuse new ones. Sleeps. */
 void amp_kthread_allow(bool allowed);
+
+/* Keep the devices that hold the guest's files awake while it suspends. */
+void amp_sleep_keep_files(void);
 
 /*
  * Repair breakpoints that QEMU keeps after the kernel removed them, and end

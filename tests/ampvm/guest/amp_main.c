@@ -232,6 +232,7 @@ static int amp_probe(struct pci_dev *dev, const struct pci_device_id *id)
 	amp_hybrid_start(&dev->dev, page);
 	amp_timer_set_rate(&dev->dev);
 	amp_kthread_allow(true);
+	amp_sleep_keep_files();
 	WRITE_ONCE(page->header.enable, 1);
 	return 0;
 
