@@ -3,12 +3,9 @@
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
 # clean_root.sh SUITE [demo]: run the README's commands for Debian in a new root of SUITE, from
 # nothing to `scx_bias check`, or to the end of `cargo xtask demo`. Print how long each took. Needs
-# what root.sh names, and a Rust that rustup installed. The root gets this Rust, because the README
-# leaves its installation to rustup.
+# what root.sh names.
 # shellcheck source-path=SCRIPTDIR source=root.sh
 . "$(dirname "$0")/root.sh"
-
-toolchain=$(rustc --print sysroot)
 
 # readme PATTERN: print the first group of the README's line of that form.
 readme() {
@@ -20,8 +17,6 @@ build=$(readme '    \(cargo build .*\)')
 check=$(readme '    \(target\/release\/scx_bias check\) .*')
 
 make_root
-mkdir "$root/opt/rust"
-mount --bind "$toolchain" "$root/opt/rust"
 logged "apt-get -q update"
 case ${2:-check} in
 demo)

@@ -40,4 +40,5 @@ patch -d source -p 1 <"$here/marks.patch"
 # Each connection belongs to one thread, and a common count of memory would be a lock of all.
 "${CC:-cc}" -O2 -pthread -DSQLITE_THREADSAFE=2 -DSQLITE_DEFAULT_MEMSTATUS=0 -Isource \
 	-I"$here/../../../lib/mark/include" "$here/transactions.c" source/sqlite3.c \
-	-L"$library" -Wl,-rpath,"$library" -lbias_mark -lm -o transactions
+	-L"$library" -Wl,-rpath,"$PWD" -lbias_mark -lm -o transactions
+ln -sf "$library/libbias_mark.so" libbias_mark.so.0

@@ -81,7 +81,7 @@ fn set_mode(usr: &Path, mode: u32) -> Result<()> {
 /// Return the shared libraries below `usr`.
 fn libraries(usr: &Path) -> Result<Vec<PathBuf>> {
     let files = files(usr)?.into_iter().map(|file| usr.join(file));
-    Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "so")).collect())
+    Ok(files.filter(|file| file.to_string_lossy().contains(".so.")).collect())
 }
 
 fn deb() -> Result<PathBuf> {
@@ -109,6 +109,7 @@ fn deb() -> Result<PathBuf> {
         fs::set_permissions(control.join(script), fs::Permissions::from_mode(0o755))?;
     }
     fs::write(control.join("triggers"), "activate-noawait ldconfig\n")?;
+    fs::write(control.join("shlibs"), format!("libbias_mark 0 scx-bias (>= {VERSION})\n"))?;
     let text = fs::read_to_string(templates.join("control"))?
         .replace("@VERSION@", VERSION)
         .replace("@ARCHITECTURE@", &architecture)
@@ -205,10 +206,10 @@ fn rpm() -> Result<PathBuf> {
     main.context("rpmbuild has written no package")
 }
 
-/// Return true if `file` serves programs with marks, so that it has a package of its own.
+/// Return true if `file` serves the build of programs with marks, so that it has a package of its
+/// own.
 fn is_devel(file: &Path) -> bool {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with("libbias_mark") || name == "bias_mark.h"
+    file.extension().is_some_and(|extension| extension == "so" || extension == "h")
 }
 
 /// Return the list of what the .rpm owns: the files, and directories that no other package has.
@@ -288,9 +289,10 @@ mod tests {
     }
 
     #[test]
-    fn library_and_header_of_marks_are_a_package() {
+    fn what_builds_programs_with_marks_is_a_package() {
         for (file, devel) in [
             ("usr/lib64/libbias_mark.so", true),
+            ("usr/lib64/libbias_mark.so.0", false),
             ("usr/include/bias_mark.h", true),
             ("usr/bin/scx_bias", false),
         ] {

@@ -53,8 +53,10 @@ pub struct TeamOptions {
     /// Benchmarks, separated by commas. Constructs: parallel, for, parallel-for, barrier, single,
     /// critical, lock, ordered, atomic, reduction. Loops: static, dynamic, guided, with a chunk
     /// size as in dynamic:16. Large chunks cost less and balance worse. Array kernels: copy, mul,
-    /// add, triad, dot
+    /// add, triad, dot [default: all of them, and static:1]
+    // One word of that length cannot be broken into lines of a man page.
     #[arg(
+        hide_default_value = true,
         long,
         value_delimiter = ',',
         default_value = "parallel,for,parallel-for,barrier,single,critical,lock,ordered,atomic,reduction,static,\
