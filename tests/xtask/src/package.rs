@@ -81,7 +81,7 @@ fn set_mode(usr: &Path, mode: u32) -> Result<()> {
 /// Return the shared libraries below `usr`.
 fn libraries(usr: &Path) -> Result<Vec<PathBuf>> {
     let files = files(usr)?.into_iter().map(|file| usr.join(file));
-    Ok(files.filter(|file| file.to_string_lossy().contains(".so.")).collect())
+    Ok(files.filter(|file| is_library(file)).collect())
 }
 
 fn deb() -> Result<PathBuf> {
@@ -169,7 +169,11 @@ fn rpm() -> Result<PathBuf> {
     let mut step = Step::new("building the .rpm");
     let root = stage(&mut step, "rpm", &["--libdir=lib64"])?;
     set_mode(&root.join(PREFIX), 0o755)?;
-    let (devel, program): (Vec<_>, Vec<_>) = files(&root)?.into_iter().partition(|file| is_devel(file));
+    let parts = [Part::Program, Part::Library, Part::Devel];
+    let [program, library, devel] = parts.map(|part| {
+        let files = files(&root)?;
+        anyhow::Ok(files.into_iter().filter(|file| part_of(file) == part).collect::<Vec<_>>())
+    });
     let list = |name: &str, files: &[PathBuf]| {
         let list = packages().join(name);
         fs::write(&list, owned(files)).with_context(|| format!("cannot write {}", list.display()))?;
@@ -184,8 +188,9 @@ fn rpm() -> Result<PathBuf> {
         ("packager_of_tree", maintainer()?),
         ("date_of_tree", date("%ad", "+%a %b %d %Y")?),
         ("staged", root.display().to_string()),
-        ("file_list", list("rpm.files", &program)?),
-        ("file_list_devel", list("rpm-devel.files", &devel)?),
+        ("file_list", list("rpm.files", &program?)?),
+        ("file_list_library", list("rpm-library.files", &library?)?),
+        ("file_list_devel", list("rpm-devel.files", &devel?)?),
     ] {
         build.arg("--define").arg(format!("{name} {value}"));
     }
@@ -198,18 +203,35 @@ fn rpm() -> Result<PathBuf> {
         }
         let package = packages().join(&name);
         fs::copy(top.join("RPMS").join(&built), &package).context("cannot copy the package")?;
-        if !name.contains("-devel-") {
+        if name.starts_with(&format!("scx-bias-{VERSION}")) {
             main = Some(package);
         }
     }
-    step.done("and scx-bias-devel beside it");
+    step.done("and those of programs with marks beside it");
     main.context("rpmbuild has written no package")
 }
 
-/// Return true if `file` serves the build of programs with marks, so that it has a package of its
-/// own.
-fn is_devel(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension == "so" || extension == "h")
+/// The packages that distributions with .rpm make of one tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Program,
+    /// Library of programs with marks.
+    Library,
+    /// What builds such programs.
+    Devel,
+}
+
+fn part_of(file: &Path) -> Part {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("so" | "h") => Part::Devel,
+        _ if is_library(file) => Part::Library,
+        _ => Part::Program,
+    }
+}
+
+/// Return true if `file` is a shared library, not the link with which programs are built.
+fn is_library(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().contains(".so."))
 }
 
 /// Return the list of what the .rpm owns: the files, and directories that no other package has.
@@ -289,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn what_builds_programs_with_marks_is_a_package() {
-        for (file, devel) in [
-            ("usr/lib64/libbias_mark.so", true),
-            ("usr/lib64/libbias_mark.so.0", false),
-            ("usr/include/bias_mark.h", true),
-            ("usr/bin/scx_bias", false),
+    fn programs_with_marks_and_their_build_have_packages() {
+        for (file, part) in [
+            ("usr/lib64/libbias_mark.so", Part::Devel),
+            ("usr/lib64/libbias_mark.so.0", Part::Library),
+            ("usr/include/bias_mark.h", Part::Devel),
+            ("usr/bin/scx_bias", Part::Program),
         ] {
-            assert_eq!(is_devel(Path::new(file)), devel, "{file}");
+            assert_eq!(part_of(Path::new(file)), part, "{file}");
         }
     }
 
