@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The .deb under the systemd of Debian 13: installed, enabled, booted again, upgraded, purged.
+//! The .deb under the systemd of Debian 13: installed, run in scx_loader's sandbox, enabled, booted
+//! again, upgraded, purged.
 //!
 //! # Limits
 //! systemd is the init of a container in the guest, because the guest's own files are the host's.
@@ -79,6 +80,7 @@ fn debian_13_boots_with_the_package_upgrades_and_purges_it() {
     };
     is("install", "code 0");
     is("installed", "disabled inactive disabled");
+    is("boxed", "active enabled table kept");
     is("enable", "code 0");
     is("enabled", "enabled active enabled");
     is("rebooted", "enabled active enabled");
@@ -90,6 +92,6 @@ fn debian_13_boots_with_the_package_upgrades_and_purges_it() {
     is("purge", "code 0");
     is("purged", "not-found inactive disabled");
     is("remains", "/etc/scx_bias.toml");
-    eprintln!("{}\n{}", results.text("dpkg.log"), results.text("log"));
+    eprintln!("{}\n{}", results.text("dpkg.log") + &results.text("boxed.log"), results.text("log"));
     expect.judge();
 }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# package.sh ROOT PACKAGE NEWER: install, enable, boot again, upgrade and purge the .deb under the
-# systemd of the Debian in ROOT, which is the init of a container in the guest. Nothing is written
-# to ROOT. Each step leaves what it found in $OUT.
+# package.sh ROOT PACKAGE NEWER: install, run as scx_loader would, enable, boot again, upgrade and
+# purge the .deb under the systemd of the Debian in ROOT, which is the init of a container in the
+# guest. Nothing is written to ROOT. Each step leaves what it found in $OUT.
 . "${0%/*}/common.sh"
 
 pretend
@@ -66,6 +66,23 @@ boot
 inside dpkg -i /packages/one.deb >"$OUT/dpkg.log" 2>&1
 echo "code $?" >"$OUT/install"
 found installed
+
+# The sandbox of scx_loader.service, which the schedulers that it starts inherit: no real-time
+# priority, no fsync, no netlink.
+inside systemd-run --quiet --unit=boxed -p ProtectSystem=full -p PrivateTmp=yes -p RestrictRealtime=yes \
+	-p SystemCallFilter=~@sync -p SystemCallErrorNumber=EPERM -p RestrictAddressFamilies=AF_UNIX scx_bias
+wait_state enabled
+for _ in $(seq 300); do inside scx_bias status >"$OUT/boxed.status" 2>&1 && break; sleep 0.1; done
+{
+	inside systemctl is-active boxed
+	cat /sys/kernel/sched_ext/state
+	inside test -s /var/lib/scx_bias/capacity.json && echo 'table kept'
+} | tr '\n' ' ' >"$OUT/boxed"
+inside journalctl --no-pager --output cat -u boxed >"$OUT/boxed.log"
+inside systemctl stop boxed
+wait_state disabled
+rm -f "$top/root/var/lib/scx_bias/capacity.json"
+
 # The table is made up. Checks of it would only take time from the rest.
 printf '%s\n' 'capacity_file = "/packages/capacity.json"' 'no_recalibrate = true' >$top/root/etc/scx_bias.toml
 inside systemctl enable --now scx_bias 2>>"$OUT/dpkg.log"
