@@ -3,11 +3,12 @@
 //! Tests of `scx_bias top` on a pseudo-terminal, with a made-up instance: what it shows, and that
 //! it restores the terminal, regardless of what ends it.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod instance;
 
 use instance::instance;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{LocalFlags, tcgetattr};
@@ -16,6 +17,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -49,6 +51,19 @@ fn size(columns: u16, lines: u16) -> Winsize {
     Winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
+/// Start top on a terminal, in a session of its own.
+fn spawn_top(terminal: &OwnedFd, socket: &Path, environment: &[(&str, &str)]) -> Child {
+    let end = || Stdio::from(terminal.try_clone().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    command.args(["top", "-i", "0.1", "--socket"]).arg(socket);
+    command.stdin(end()).stdout(end()).stderr(end());
+    command.env_remove("NO_COLOR").env("LANG", "C.UTF-8").envs(environment.iter().copied());
+    // SAFETY: setsid() is safe to call between fork and exec. It detaches the program from the
+    // terminal of the test, so that it can only use the one that it gets.
+    unsafe { command.pre_exec(|| Ok(setsid().map(drop)?)) };
+    command.spawn().unwrap()
+}
+
 impl Top {
     /// Start top on a terminal of this size, with an instance that answers `asked` questions.
     fn start(columns: u16, lines: u16, asked: usize, environment: &[(&str, &str)]) -> Self {
@@ -56,15 +71,7 @@ impl Top {
         let socket = directory.path().join("socket");
         instance(&socket, asked);
         let pty = openpty(Some(&size(columns, lines)), None).unwrap();
-        let end = || Stdio::from(pty.slave.try_clone().unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
-        command.args(["top", "-i", "0.1", "--socket"]).arg(&socket);
-        command.stdin(end()).stdout(end()).stderr(end());
-        command.env_remove("NO_COLOR").env("LANG", "C.UTF-8").envs(environment.iter().copied());
-        // SAFETY: setsid() is safe to call between fork and exec. It detaches the program from the
-        // terminal of the test, so that it can only use the one that it gets.
-        unsafe { command.pre_exec(|| Ok(setsid().map(drop)?)) };
-        let child = command.spawn().unwrap();
+        let child = spawn_top(&pty.slave, &socket, environment);
         let mut output = File::from(pty.master.try_clone().unwrap());
         let screen = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&screen);
@@ -192,4 +199,33 @@ fn a_small_terminal_says_so_until_it_grows() {
     top.expect("NAME");
     top.press("q");
     assert_eq!(top.end().0, Some(0));
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    instance(&socket, ENDLESS);
+    let pty = openpty(Some(&size(80, 24)), None).unwrap();
+    // A copy of this end in top would keep the terminal.
+    fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+    // It gets no signal, because the terminal does not control its session.
+    let mut child = spawn_top(&pty.slave, &socket, &[]);
+    drop(pty.slave);
+    let mut output = File::from(pty.master);
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("NAME") {
+        let mut bytes = [0; 4096];
+        let length = output.read(&mut bytes).unwrap();
+        shown.extend_from_slice(&bytes[..length]);
+    }
+    drop(output);
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("it goes on without a terminal");
+        }
+        sleep(Duration::from_millis(10));
+    }
 }

@@ -4,14 +4,17 @@
 //!
 //! # Invariants
 //! The terminal is restored when [`RawTerminal`] is dropped, regardless of the cause. Keys, resizes
-//! and signals take effect at once, with any interval.
+//! and signals take effect at once, with any interval. A terminal that is gone ends the program.
 
 use std::io::{self, Stdout};
 use std::mem::ManuallyDrop;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{self, Event};
@@ -87,14 +90,33 @@ fn wait(app: &mut App, due: Instant, stop: &AtomicBool) -> io::Result<Woken> {
             return Ok(Woken::Due);
         }
         let patience = if app.paused { POLL } else { left.min(POLL) };
-        if event::poll(patience)? {
+        // crossterm would read the end of a terminal that is gone for ever.
+        if is_gone(Duration::ZERO)? {
+            return Ok(Woken::Quit);
+        }
+        if event::poll(Duration::ZERO)? {
             match event::read()? {
                 Event::Key(key) if app.key(key) == Reaction::Quit => return Ok(Woken::Quit),
                 Event::Key(_) | Event::Resize(..) => return Ok(Woken::Drawable),
                 _ => {}
             }
+        } else if is_gone(patience)? {
+            return Ok(Woken::Quit);
         }
     }
+}
+
+/// Wait for a key or a signal, and return true if the terminal is gone.
+fn is_gone(patience: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut terminal = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let patience = u16::try_from(patience.as_millis()).unwrap_or(u16::MAX);
+    match poll(&mut terminal, patience) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    Ok(terminal[0].revents().is_some_and(|flags| flags.intersects(gone)))
 }
 
 /// The terminal in raw mode.
