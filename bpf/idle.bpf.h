@@ -66,7 +66,7 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 					enum idle_need need)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
-	struct scratch *scratch;
+	struct scratch_mask *scratch;
 	struct bpf_cpumask *mask, *both;
 	u32 zero = 0;
 

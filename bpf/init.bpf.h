@@ -54,7 +54,7 @@ __noinline int create_dsq_on(u64 dsq, u32 node)
 static s32 init_cpu(u32 cpu)
 {
 	u32 zero = 0;
-	struct scratch *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
+	struct scratch_mask *scratch = bpf_map_lookup_percpu_elem(&scratches, &zero, cpu);
 	u32 tier = tier_of(cpu);
 	s32 err = 0;
 

@@ -363,7 +363,7 @@ struct {
 } domains SEC(".maps");
 
 /* Scratch mask for intersections with a task's affinity. */
-struct scratch {
+struct scratch_mask {
 	struct bpf_cpumask __kptr *mask;
 };
 
@@ -371,7 +371,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct scratch);
+	__type(value, struct scratch_mask);
 } scratches SEC(".maps");
 
 /* Tasks of one affinity, see partition.bpf.h. */
