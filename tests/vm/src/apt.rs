@@ -56,13 +56,19 @@ impl Suites {
     /// Return the names of the suites on a machine of `release`, whose sources name `own`.
     fn suites(self, release: Option<&str>, own: &[&str]) -> Vec<String> {
         let names = match (self, release) {
-            (Self::Download, _) => &DOWNLOAD[..],
-            (Self::Install, Some(BOOKWORM)) => &DOWNLOAD[..2],
+            (Self::Download, _) => DOWNLOAD.to_vec(),
+            (Self::Install, Some(BOOKWORM)) => DOWNLOAD[..2].to_vec(),
+            // Sources may also name other releases, with a low priority that the list lacks.
+            (Self::Install, Some("trixie")) => only(own, &["trixie", "stable"]),
             // Testing and unstable have one codename, so the sources tell which of them it is.
-            (Self::Install, _) => own,
+            (Self::Install, _) => only(own, &["forky", "testing", "sid", "unstable"]),
         };
-        names.iter().map(ToString::to_string).collect()
+        names.into_iter().map(String::from).collect()
     }
+}
+
+fn only<'a>(own: &[&'a str], names: &[&str]) -> Vec<&'a str> {
+    own.iter().copied().filter(|name| names.contains(name)).collect()
 }
 
 /// Debian 12, whose packages come from backports, too.
@@ -296,6 +302,9 @@ mod tests {
         assert!(list.contains("http://mirror.example/debian bookworm-backports main"));
         let list = source_list(newer, Suites::Install, Some("forky")).unwrap();
         assert_eq!(list, format!("deb [signed-by={KEYRING}] http://mirror.example/debian sid main\n"));
+        let mixed = format!("http://mirror.example/debian trixie main\n{newer}");
+        let list = source_list(&mixed, Suites::Install, Some("trixie")).unwrap();
+        assert_eq!(list, format!("deb [signed-by={KEYRING}] http://mirror.example/debian trixie main\n"));
     }
 
     #[test]
