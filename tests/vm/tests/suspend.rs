@@ -29,14 +29,7 @@ fn expect_as_before(expect: &mut Expectations, results: &Results, name: &str) {
         let age_s = (now_ms - change["at_ms"].as_f64().unwrap()) / 1000.0;
         expect.holds(&format!("{name}: a change is {age_s} s old"), (0.0..LONGEST_S).contains(&age_s));
     }
-    let times = |file: String| -> Vec<u64> {
-        results.text(&file).split_whitespace().map(|time| time.parse().unwrap()).collect()
-    };
-    let (earlier, later) = (times(format!("{name}.before")), times(format!("{name}.ran")));
-    let ran = later.len() == 6 && earlier.iter().zip(&later).all(|(earlier, later)| later > earlier);
-    expect.holds(&format!("{name}: all tasks ran: {earlier:?} {later:?}"), ran);
-    let state = results.text(&format!("{name}.state"));
-    expect.holds(&format!("{name}: scx_bias is loaded: {state:?}"), state.trim() == "enabled");
+    expect.went_on(results, name);
 }
 
 #[test]

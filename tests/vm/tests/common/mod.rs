@@ -208,6 +208,19 @@ impl Expectations {
         self.note(met, what);
     }
 
+    /// Expect of what common.sh recorded by `look NAME` that each busy task ran, and that scx_bias
+    /// is still loaded.
+    pub fn went_on(&mut self, results: &Results, name: &str) {
+        let times = |file: String| -> Vec<u64> {
+            results.text(&file).split_whitespace().map(|time| time.parse().unwrap()).collect()
+        };
+        let (earlier, later) = (times(format!("{name}.before")), times(format!("{name}.ran")));
+        let ran = later.len() == 6 && earlier.iter().zip(&later).all(|(earlier, later)| later > earlier);
+        self.holds(&format!("{name}: all tasks ran: {earlier:?} {later:?}"), ran);
+        let state = results.text(&format!("{name}.state"));
+        self.holds(&format!("{name}: scx_bias is loaded: {state:?}"), state.trim() == "enabled");
+    }
+
     fn note(&mut self, met: bool, line: &str) {
         self.failed += usize::from(!met);
         self.lines.push(format!("{} {line}", if met { "  ok  " } else { "MISSED" }));

@@ -97,3 +97,23 @@ mount_cgroups() {
 complaints() {
 	dmesg | grep -E "${1:-BUG|Oops|WARNING|runnable task stall|sched_ext:.*error}" >"$OUT/complaints" || true
 }
+
+# Start six busy tasks. They weigh little, so that the script goes on beside them. `look NAME`
+# records the CPU time in ticks that they got in 5 s, and then what `status` says, the wall clock in
+# milliseconds, and the state of sched_ext.
+busy_tasks() {
+	busy=
+	for _ in 1 2 3 4 5 6; do
+		nice -n 10 sh -c 'while :; do :; done' &
+		busy="$busy $!"
+	done
+}
+ran() { for pid in $busy; do cut -d ' ' -f 14 "/proc/$pid/stat"; done | tr '\n' ' '; }
+look() {
+	ran >"$OUT/$1.before"
+	sleep 5
+	ran >"$OUT/$1.ran"
+	$BIAS status --json >"$OUT/$1.json"
+	date +%s%3N >"$OUT/$1.now"
+	cat /sys/kernel/sched_ext/state >"$OUT/$1.state"
+}
