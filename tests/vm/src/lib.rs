@@ -19,6 +19,7 @@ pub mod prepare;
 pub mod programs;
 pub mod qemu;
 pub mod runner;
+pub mod sources;
 pub mod steps;
 pub mod tools;
 mod tsc;

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use bias_vm::build::{cargo, workspace};
 use bias_vm::programs::find_program;
+use bias_vm::sources::sources;
 
 /// Lines at the beginning of each source file.
 const SPDX: [&str; 2] =
@@ -55,7 +56,7 @@ pub fn run() -> Result<i32> {
     Ok(1)
 }
 
-/// Check the comments and documents of all files that git tracks. Return true if they are fine.
+/// Check the comments and documents of all files of the tree. Return true if they are fine.
 fn prose() -> Result<bool> {
     eprintln!("xtask: prose ...");
     let mut clean = true;
@@ -86,17 +87,6 @@ fn licence_lines() -> Result<bool> {
         }
     }
     Ok(clean)
-}
-
-/// Return the files of the tree that git does not ignore and that match one of the patterns.
-fn sources(patterns: &[&str]) -> Result<Vec<String>> {
-    let mut git = in_tree("git");
-    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]).args(patterns);
-    let listed = git.output().context("cannot run git")?;
-    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
-    // A file that was removed may still be listed.
-    let exists = |name: &&str| !name.is_empty() && workspace().join(name).exists();
-    Ok(names.split('\0').filter(exists).map(String::from).collect())
 }
 
 /// Return a command that runs in the root of the tree.

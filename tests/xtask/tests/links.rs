@@ -5,20 +5,10 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// Return the Markdown files of the tree, relative to its root.
-fn documents() -> Vec<String> {
-    let mut git = Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]);
-    let output = git.current_dir(root()).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
-}
+use bias_vm::build::workspace as root;
+use bias_vm::sources::sources;
 
 /// Return the targets of the inline links in `text`.
 fn links(text: &str) -> Vec<&str> {
@@ -42,7 +32,7 @@ fn read(path: &Path) -> Option<String> {
 #[test]
 fn links_lead_somewhere() {
     let (mut checked, mut broken) = (0, Vec::new());
-    for name in documents() {
+    for name in sources(&["*.md"]).unwrap() {
         let path = root().join(&name);
         let text = read(&path).unwrap();
         for link in links(&text).into_iter().filter(|link| !link.contains("://")) {
@@ -64,7 +54,10 @@ fn links_lead_somewhere() {
 fn the_book_has_every_page() {
     let summary = read(&root().join("docs/SUMMARY.md")).unwrap();
     let listed: BTreeSet<String> = links(&summary).iter().map(|link| format!("docs/{link}")).collect();
-    let pages = documents().into_iter().filter(|name| name.starts_with("docs/") && !name.contains("SUMMARY"));
+    let pages = sources(&["*.md"])
+        .unwrap()
+        .into_iter()
+        .filter(|name| name.starts_with("docs/") && !name.contains("SUMMARY"));
     assert_eq!(listed, pages.filter(|name| !name.starts_with("docs/results/")).collect());
 }
 

@@ -8,24 +8,14 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
-use std::fs::{read_dir, read_to_string};
-use std::path::{Path, PathBuf};
+use std::fs::read_to_string;
+use std::path::Path;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use bias_vm::build::workspace;
+use bias_vm::sources::sources;
+
 /// Names of files that cargo or the language gives.
 const GIVEN: &[&str] = &["mod.rs", "tests.rs", "lib.rs", "main.rs", "build.rs"];
-
-fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in read_dir(directory).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            rust_files(&path, found);
-        } else if name.ends_with(".rs") {
-            found.push(path);
-        }
-    }
-}
 
 /// Return the name of the type or trait that a line at the level of modules defines.
 fn defined(line: &str) -> Option<&str> {
@@ -52,15 +42,15 @@ fn more_than(most: usize, names: BTreeMap<String, usize>) -> Vec<String> {
 
 #[test]
 fn no_two_types_of_a_crate_share_a_name() {
-    let workspace: toml::Table = read_to_string(format!("{ROOT}/Cargo.toml")).unwrap().parse().unwrap();
+    let manifest: toml::Table = read_to_string(workspace().join("Cargo.toml")).unwrap().parse().unwrap();
     let mut shared = Vec::new();
-    for member in workspace["workspace"]["members"].as_array().unwrap() {
+    for member in manifest["workspace"]["members"].as_array().unwrap() {
         let member = member.as_str().unwrap();
-        let mut files = Vec::new();
-        rust_files(&Path::new(ROOT).join(member).join("src"), &mut files);
         let mut names = BTreeMap::new();
+        let files = sources(&[&format!("/{member}/src/**/*.rs")]).unwrap();
+        assert!(!files.is_empty(), "{member} has no sources");
         for file in files {
-            for name in read_to_string(file).unwrap().lines().filter_map(defined) {
+            for name in read_to_string(workspace().join(file)).unwrap().lines().filter_map(defined) {
                 *names.entry(format!("{member}: {name}")).or_default() += 1;
             }
         }
@@ -71,11 +61,10 @@ fn no_two_types_of_a_crate_share_a_name() {
 
 #[test]
 fn no_three_files_share_a_name() {
-    let mut files = Vec::new();
-    rust_files(Path::new(ROOT), &mut files);
     let mut names = BTreeMap::new();
-    for file in files {
-        *names.entry(file.file_name().unwrap().to_string_lossy().into_owned()).or_default() += 1;
+    for file in sources(&["*.rs"]).unwrap() {
+        let name = Path::new(&file).file_name().unwrap();
+        *names.entry(name.to_string_lossy().into_owned()).or_default() += 1;
     }
     names.retain(|name, _| !GIVEN.contains(&name.as_str()));
     let shared = more_than(2, names);
