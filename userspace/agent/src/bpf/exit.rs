@@ -97,7 +97,7 @@ impl Uei<'_> {
 }
 
 /// Convert a NUL-terminated field to text.
-fn text(field: &[std::ffi::c_char]) -> String {
+fn text(field: &[i8]) -> String {
     let bytes: Vec<u8> = field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -129,8 +129,7 @@ mod tests {
 
     #[test]
     fn names_that_are_not_utf8_do_not_panic() {
-        let field: Vec<std::ffi::c_char> =
-            [b'a', 0xff, b'b', 0, b'c'].iter().map(|byte| *byte as std::ffi::c_char).collect();
+        let field: Vec<i8> = [b'a', 0xff, b'b', 0, b'c'].iter().map(|byte| *byte as i8).collect();
         assert_eq!(text(&field), "a\u{fffd}b");
     }
 }

@@ -226,7 +226,7 @@ mod tests {
         let mut raw =
             ffi::bias_task_report { pid, tgid: pid, fast_ns: 1_234_567, ..ffi::bias_task_report::default() };
         for (to, from) in raw.comm.iter_mut().zip(name) {
-            *to = *from as std::ffi::c_char;
+            *to = *from as i8;
         }
         raw
     }
