@@ -32,6 +32,8 @@ use crate::steps::{Step, run_logged};
 /// Age after which the private package lists are fetched again before an installation or a
 /// download.
 const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Name of a private source list.
+const SOURCES: &str = "sources.list";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The suites that are visible to an operation.
@@ -105,20 +107,10 @@ impl Apt {
     /// The machine's sources name no Debian mirror, or the lists cannot be fetched.
     pub fn open(suites: Suites) -> Result<Self> {
         let directory = cache::root()?.join("apt").join(suites.name());
-        for part in ["lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(directory.join(part))
-                .with_context(|| format!("cannot create {}", directory.display()))?;
-        }
+        let config = configuration(&directory, true)?;
         let sources = source_list(&targets()?, suites, release())?;
-        let config = directory.join("apt.conf");
-        let text = format!(
-            "Dir::Etc::SourceList \"{directory}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
-             Dir::State::Lists \"{directory}/lists\";\nDir::Cache \"{directory}/cache\";\nAPT::Sandbox::User \"root\";\n",
-            directory = directory.display()
-        );
-        let changed = fs::read_to_string(directory.join("sources.list")).ok().as_ref() != Some(&sources);
-        fs::write(directory.join("sources.list"), sources).context("cannot write the private source list")?;
-        fs::write(&config, text).context("cannot write the private apt configuration")?;
+        let changed = fs::read_to_string(directory.join(SOURCES)).ok().as_ref() != Some(&sources);
+        fs::write(directory.join(SOURCES), sources).context("cannot write the private source list")?;
         let apt = Self { config, directory, suites };
         if changed || apt.lists_are_old() {
             apt.update()?;
@@ -136,18 +128,12 @@ impl Apt {
     }
 
     fn update(&self) -> Result<()> {
-        let mut step = Step::new(format!("fetching Debian's package lists ({})", self.suites.name()));
-        run_logged(&mut step, self.command("apt-get").args(["-q", "update"]), &self.directory.join("log"))
-            .context("cannot fetch Debian's package lists; is the network up?")?;
-        fs::write(self.stamp(), "").context("cannot write in the cache directory")?;
-        step.done("");
-        Ok(())
+        fetch_lists(self.suites.name(), &self.config, &self.directory)?;
+        fs::write(self.stamp(), "").context("cannot write in the cache directory")
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env("APT_CONFIG", &self.config).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
-        command
+        with_configuration(program, &self.config)
     }
 
     /// Return the newest version of a package in these suites.
@@ -224,12 +210,63 @@ pub fn unpack(step: &mut Step, package: &Path, root: &Path, log: &Path) -> Resul
     fs::remove_file(package).with_context(|| format!("cannot remove {}", package.display()))
 }
 
+/// Write a configuration with package lists and a cache in `directory`, and return its path. Its
+/// sources are those in [`SOURCES`] there, or else the machine's.
+fn configuration(directory: &Path, has_sources: bool) -> Result<PathBuf> {
+    for part in ["lists/partial", "cache/archives/partial"] {
+        let part = directory.join(part);
+        fs::create_dir_all(&part).with_context(|| format!("cannot create {}", part.display()))?;
+    }
+    let path = directory.join("apt.conf");
+    let directory = directory.display();
+    let mut text = format!(
+        "Dir::State::Lists \"{directory}/lists\";\nDir::Cache \"{directory}/cache\";\nAPT::Sandbox::User \"root\";\n"
+    );
+    if has_sources {
+        text += &format!(
+            "Dir::Etc::SourceList \"{directory}/{SOURCES}\";\nDir::Etc::SourceParts \"/dev/null\";\n"
+        );
+    }
+    fs::write(&path, text).context("cannot write the private apt configuration")?;
+    Ok(path)
+}
+
+fn with_configuration(program: &str, config: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("APT_CONFIG", config).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
+    command
+}
+
+fn fetch_lists(name: &str, config: &Path, directory: &Path) -> Result<()> {
+    let mut step = Step::new(format!("fetching Debian's package lists ({name})"));
+    let mut update = with_configuration("apt-get", config);
+    run_logged(&mut step, update.args(["-q", "update"]), &directory.join("log"))
+        .context("cannot fetch Debian's package lists; is the network up?")?;
+    step.done("");
+    Ok(())
+}
+
 /// Return the machine's sources, in lines `URI RELEASE COMPONENT`.
+///
+/// apt tells them by its package lists. Images of containers have none, so they are fetched.
 fn targets() -> Result<String> {
-    let format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
-    let mut command = Command::new("apt-get");
-    let output = command.args(["indextargets", "--format", format]).output().context("cannot run apt-get")?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let tell = |mut apt: Command| -> Result<String> {
+        let format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
+        let output = apt.args(["indextargets", "--format", format]).output().context("cannot run apt-get")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let known = tell(Command::new("apt-get"))?;
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let directory = cache::root()?.join("apt/machine");
+    let config = configuration(&directory, false)?;
+    let fetched = tell(with_configuration("apt-get", &config))?;
+    if !fetched.is_empty() {
+        return Ok(fetched);
+    }
+    fetch_lists("the machine's sources", &config, &directory)?;
+    tell(with_configuration("apt-get", &config))
 }
 
 /// Return the mirror of Debian that the machine's sources name.
