@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# clean_root.sh SUITE [check | demo | test]...: run the README's commands for Debian in a new root of
-# SUITE, from nothing to `scx_bias check` (the default), to the end of `cargo xtask demo`, or to that
-# of `cargo xtask test`. Print how long each took. Needs what root.sh names.
+# clean_root.sh SUITE [check | demo | test]...: run the README's commands for Debian in a new root
+# of SUITE, from nothing to `scx_bias check` (the default), to the end of `cargo xtask demo`, or to
+# that of `cargo xtask test`. Print how long each took. Needs what root.sh names.
 # shellcheck source-path=SCRIPTDIR source=root.sh
 . "$(dirname "$0")/root.sh"
 

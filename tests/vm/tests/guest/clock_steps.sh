@@ -21,8 +21,7 @@ date -s '+1 hour' >/dev/null
 look forth
 date -s '-2 hours' >/dev/null
 look back
-# shellcheck disable=SC2086
-kill -9 $busy
+end_tasks
 kill -TERM $bias
 wait $bias
 complaints

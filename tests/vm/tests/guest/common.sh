@@ -100,7 +100,7 @@ complaints() {
 
 # Start six busy tasks. They weigh little, so that the script goes on beside them. `look NAME`
 # records the CPU time in ticks that they got in 5 s, and then what `status` says, the wall clock in
-# milliseconds, and the state of sched_ext.
+# milliseconds, and the state of sched_ext. `end_tasks` ends the tasks.
 busy_tasks() {
 	busy=
 	for _ in 1 2 3 4 5 6; do
@@ -108,6 +108,8 @@ busy_tasks() {
 		busy="$busy $!"
 	done
 }
+# shellcheck disable=SC2086
+end_tasks() { kill -9 $busy; }
 ran() { for pid in $busy; do cut -d ' ' -f 14 "/proc/$pid/stat"; done | tr '\n' ' '; }
 look() {
 	ran >"$OUT/$1.before"

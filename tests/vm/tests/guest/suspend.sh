@@ -21,8 +21,7 @@ for level in "$@"; do
 	look "$level"
 done
 dmesg | grep -c 'CPU 3 is now offline' >"$OUT/offline"
-# shellcheck disable=SC2086
-kill -9 $busy
+end_tasks
 kill -INT "$LOADED"
 wait "$LOADED"
 echo $? >"$OUT/code"
