@@ -223,7 +223,7 @@ enum Part {
 
 fn part_of(file: &Path) -> Part {
     match file.extension().and_then(|extension| extension.to_str()) {
-        Some("so" | "h") => Part::Devel,
+        Some("so" | "h" | "pc") => Part::Devel,
         _ if is_library(file) => Part::Library,
         _ => Part::Program,
     }
@@ -316,6 +316,7 @@ mod tests {
             ("usr/lib64/libbias_mark.so", Part::Devel),
             ("usr/lib64/libbias_mark.so.0", Part::Library),
             ("usr/include/bias_mark.h", Part::Devel),
+            ("usr/lib64/pkgconfig/bias_mark.pc", Part::Devel),
             ("usr/bin/scx_bias", Part::Program),
         ] {
             assert_eq!(part_of(Path::new(file)), part, "{file}");
