@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use ampvm_abi::PAGE_BYTES;
 use anyhow::{Context as _, Result};
+use caps::{CapSet, Capability};
 
 use crate::guest;
 use crate::prepare::Vm;
@@ -84,6 +85,12 @@ impl Vm {
         let qemu = guest::quote(&self.qemu.path.to_string_lossy());
         let text = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{qemu} \"$@\"\n");
         write_script(&run.join("qemu"), &text)?;
+        if let Some(virtiofsd) = &self.virtiofsd {
+            // virtme-run takes the first virtiofsd in the search path.
+            let options = virtiofsd_options(may)?;
+            let virtiofsd = guest::quote(&virtiofsd.to_string_lossy());
+            write_script(&run.join("virtiofsd"), &format!("#!/bin/sh\nexec {virtiofsd} {options} \"$@\"\n"))?;
+        }
         Ok(run)
     }
 
@@ -97,8 +104,7 @@ impl Vm {
         command.arg("--kimg").arg(&self.kernel.image);
         command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
         match &self.virtiofsd {
-            // virtme-run takes the first virtiofsd in the search path.
-            Some(directory) => command.env("PATH", prefixed_path(directory)),
+            Some(_) => command.env("PATH", prefixed_path(run)),
             None => command.arg("--force-9p"),
         };
         command.env("TMPDIR", scratch);
@@ -190,7 +196,42 @@ fn prefixed_path(directory: &Path) -> std::ffi::OsString {
     path
 }
 
+/// Return false if this process is root's and lacks `capability`.
+fn may(capability: Capability) -> Result<bool> {
+    let has = caps::has_cap(None, CapSet::Effective, capability);
+    Ok(has.context("cannot read this process's capabilities")? || !nix::unistd::geteuid().is_root())
+}
+
+/// Return options of virtiofsd for a process with the capabilities that it `has`. As root,
+/// virtiofsd insists on all that it may use, but a container's root lacks some by default.
+fn virtiofsd_options(has: impl Fn(Capability) -> Result<bool>) -> Result<String> {
+    let mut options = Vec::new();
+    if !has(Capability::CAP_DAC_READ_SEARCH)? {
+        // What file handles need.
+        options.push("--inode-file-handles=never");
+    }
+    if !has(Capability::CAP_MKNOD)? {
+        options.push("--modcaps=-mknod");
+    }
+    Ok(options.join(" "))
+}
+
 /// Return a path with its commas doubled, as in values of QEMU's options.
 fn comma(path: &Path) -> String {
     path.to_string_lossy().replace(',', ",,")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::{Capability, virtiofsd_options};
+
+    #[test]
+    fn virtiofsd_wants_no_capability_that_its_process_lacks() {
+        assert_eq!(virtiofsd_options(|_| Ok(true)).unwrap(), "");
+        let options = virtiofsd_options(|one| Ok(one != Capability::CAP_MKNOD)).unwrap();
+        assert_eq!(options, "--modcaps=-mknod");
+        let options = virtiofsd_options(|_| Ok(false)).unwrap();
+        assert_eq!(options, "--inode-file-handles=never --modcaps=-mknod");
+    }
 }

@@ -29,8 +29,7 @@ pub struct Vm {
     pub qemu: Qemu,
     /// The kernel.
     pub kernel: Kernel,
-    /// Directory of the virtiofsd program, for kernels that access the host's files through it;
-    /// `None` for 9p.
+    /// The virtiofsd program, for kernels that access the host's files through it; `None` for 9p.
     pub virtiofsd: Option<PathBuf>,
     /// The machine.
     pub machine: Machine,
@@ -72,7 +71,7 @@ pub fn vm(
     Ok(Vm {
         python: tools::virtme_python()?,
         qemu: qemu::find()?,
-        virtiofsd: kernel.virtiofs.then(tools::virtiofsd_directory).transpose()?,
+        virtiofsd: kernel.virtiofs.then(tools::virtiofsd).transpose()?,
         kernel,
         machine,
         emulator: emulation.then(build::emulator).transpose()?,

@@ -3,7 +3,7 @@
 //! Tools that no Debian 12 package has in the required version: virtme-ng, clang-format, virtiofsd,
 //! cargo-nextest.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -82,18 +82,17 @@ pub fn nextest() -> Result<PathBuf> {
     Ok(cargo_install("cargo-nextest", NEXTEST, &["--debug"], why)?.join("cargo-nextest"))
 }
 
-/// Return the directory of a `virtiofsd` program, which shares the host's files with kernels
+/// Return the path of a `virtiofsd` program, which shares the host's files with kernels
 /// without 9p.
 ///
 /// # Errors
 /// The program cannot be built.
-pub fn virtiofsd_directory() -> Result<PathBuf> {
-    match find_program("virtiofsd") {
-        Some(path) => Ok(path.parent().unwrap_or(Path::new("/")).to_path_buf()),
-        None => {
-            cargo_install("virtiofsd", VIRTIOFSD, &[], "which shows the host's files to Debian's kernels")
-        }
+pub fn virtiofsd() -> Result<PathBuf> {
+    if let Some(path) = find_program("virtiofsd") {
+        return Ok(path);
     }
+    let why = "which shows the host's files to Debian's kernels";
+    Ok(cargo_install("virtiofsd", VIRTIOFSD, &[], why)?.join("virtiofsd"))
 }
 
 /// Build a published program into the cache, and return the directory that contains it.
