@@ -18,7 +18,7 @@ begin=$(date +%s)
 tree=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 root=$(mktemp -d)
 # --one-file-system keeps away from what is still mounted there.
-trap 'umount "$root/proc" "$root/sys" "$root/opt/rust" 2>/dev/null || true; rm -rf --one-file-system "$root" "$root.apt"' EXIT
+trap 'umount "$root/proc" "$root/sys" "$root/dev/pts" "$root/opt/rust" 2>/dev/null || true; rm -rf --one-file-system "$root" "$root.apt"' EXIT
 
 said() { printf '%5d s  %s\n' $(($(date +%s) - begin)) "$1"; }
 fail() {
@@ -41,6 +41,7 @@ make_root() {
 	mkdir "$root/opt/rust"
 	mount --bind -o ro "$(rustc --print sysroot)" "$root/opt/rust"
 	mount -t proc proc "$root/proc"
+	mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 	mount --bind -o ro /sys "$root/sys"
 	git -C "$tree" archive HEAD | tar -x -C "$root/src"
 	said "a new root of $suite"
