@@ -93,9 +93,9 @@ mount_cgroups() {
 	[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 none /sys/fs/cgroup
 }
 
-# complaints [PATTERN]: record what the kernel complained of.
+# complaints [PATTERN]: record what the kernel complained of. virtme-ng logs there, too, without -k.
 complaints() {
-	dmesg | grep -E "${1:-BUG|Oops|WARNING|runnable task stall|sched_ext:.*error}" >"$OUT/complaints" || true
+	dmesg -k | grep -E "${1:-BUG|Oops|WARNING|runnable task stall|sched_ext:.*error}" >"$OUT/complaints" || true
 }
 
 # Start six busy tasks. They weigh little, so that the script goes on beside them. `look NAME`

@@ -20,7 +20,7 @@ pretend
 cat /sys/kernel/sched_ext/state >$OUT/state
 # 6.12's deadline server warns now and then when a CPU goes offline under load, whatever the
 # scheduler (running_bw).
-dmesg | grep -vE 'WARNING: .* at (task_non_contending|inactive_task_timer)[+]' |
+dmesg -k | grep -vE 'WARNING: .* at (task_non_contending|inactive_task_timer)[+]' |
 	grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints || true
 # Field 41 of stat is the policy, counted after the name in parentheses; 7 is SCHED_EXT.
 cat /proc/[0-9]*/task/*/stat 2>/dev/null | sed 's/.*) //' | awk '$39 == 7' >$OUT/left || true
