@@ -22,9 +22,12 @@
  * that task starts or is enqueued there again, or after ARRIVAL_NS: the kernel
  * cancels the way if the task's affinity changes.
  *
+ * A pinned wakee is not announced. It waits for the announced task, and then
+ * preempts that one if it lags more.
+ *
  * Limits
- * A pinned wakee is not announced. If another task comes first, the wakee waits
- * for the next tick at most.
+ * The insertion may take longer than ARRIVAL_NS. If another task has started by
+ * then, the first one waits for the next tick at most.
  */
 #ifndef BIAS_ARRIVAL_BPF_H
 #define BIAS_ARRIVAL_BPF_H
@@ -110,7 +113,7 @@ static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct 
 	if (!arrival)
 		return false;
 	if (!comes && is_recent(arrival)) {
-		if (cctx->run_flags & RUN_MOVABLE)
+		if (!(p->flags & PF_KTHREAD) || (cctx->run_flags & RUN_MOVABLE))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return false;
 	}

@@ -132,6 +132,9 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 {
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 
+	/* Claim the CPU. A task that is sent here would wait for a tick. */
+	if (wakeup)
+		scx_bpf_test_and_clear_cpu_idle(cpu);
 	/*
 	 * Run a kthread that wakes at once: the kernel waits for it, and it is
 	 * short. A kthread whose slice is used up is not short and queues like
@@ -142,9 +145,9 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 	if (wakeup && (p->flags & PF_KTHREAD)) {
 		WRITE_ONCE(cctx->kthread_waiting, 1);
 		enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
-	} else if (enq_flags & SCX_ENQ_LAST) {
+	} else if ((enq_flags & SCX_ENQ_LAST) && !task_arrives(cctx)) {
 		stay(p, cpu, enq_flags);
-	} else if (wakeup && may_go_first(p, cpu, cctx)) {
+	} else if (wakeup && !task_arrives(cctx) && may_go_first(p, cpu, cctx)) {
 		enqueue_local(p, enq_flags);
 		if (nohz_full)
 			scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));

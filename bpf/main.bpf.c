@@ -246,6 +246,19 @@ bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to
 	return false;
 }
 
+/*
+ * Find CPUs for tasks that wait, if @p was on its way to @cpu and starts there.
+ * @cpu took none of them meanwhile, though kicked for one.
+ */
+static __always_inline void follow_arrival(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+{
+	if (!ends_arrival(p, cpu, cctx))
+		return;
+	wake_for_waiting(llc_of(cpu));
+	if (pinned_waiting(cpu, cctx) && due_before(cpu, cctx, vtime_here(p, cpu)))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -266,9 +279,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
 		WRITE_ONCE(cctx->kthread_waiting, 0);
-	/* Meanwhile the CPU took no task that waits, though kicked for one. */
-	if (ends_arrival(p, cpu, cctx))
-		wake_for_waiting(llc_of(cpu));
+	follow_arrival(p, cpu, cctx);
 }
 
 void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)

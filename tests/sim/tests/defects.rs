@@ -200,6 +200,28 @@ fn of_two_tasks_that_arrive_one_is_rescued() {
     }
 }
 
+/// A task pinned to one CPU beside them, as a spot check is.
+fn servers_and_pinned(seed: u64) -> Case {
+    let mut case = servers_and_kthreads(seed, 50_000);
+    let rng = Rng::new(seed + 11);
+    let cpu = rng.below(4) as usize;
+    let sleep = Op::Sleep { ns: rng.within(20_000_000, 60_000_000) };
+    let ops = vec![sleep, Op::Run { stack: stacks::COMPUTE, work_ns: 10_000_000 }];
+    let task = TaskSpec::new(Program { ops, repeat: true }).on(cpu).within([cpu]);
+    case.tasks.push(TaskSpec { weight: 3, ..task });
+    case
+}
+
+/// The pinned task wakes while a busy task is on its way to the idle CPU, or that CPU was still
+/// marked idle, so that a busy task was sent. The busy task waited for the pinned one until a tick,
+/// although CPUs idled.
+#[test]
+fn a_task_on_its_way_does_not_wait_for_a_pinned_one() {
+    for seed in [80, 185, 267, 394] {
+        leaves_no_gap(seed, servers_and_pinned(seed));
+    }
+}
+
 /// A task draws a frame of 6 ms every 16.7 ms beside four or five busy tasks. While no task waits,
 /// the global vtime is that of the task that lags most. The wakee was compared with it only, waited
 /// for a tick although the task of another CPU was far ahead, and then took 15 ms on a slow CPU.
