@@ -247,15 +247,20 @@ bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to
 }
 
 /*
- * Find CPUs for tasks that wait, if @p was on its way to @cpu and starts there.
- * @cpu took none of them meanwhile, though kicked for one.
+ * Find CPUs for tasks that wait, now that @p starts on @cpu. @cpu took none of
+ * them while @p was on its way. Or @cpu has put one back, and a CPU that idled
+ * meanwhile did not see it.
  */
-static __always_inline void follow_arrival(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
+static __always_inline void follow_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
-	if (!ends_arrival(p, cpu, cctx))
+	bool arrives = ends_arrival(p, cpu, cctx);
+
+	if (!arrives && !cctx->put_back)
 		return;
+	cctx->put_back = 0;
+	refresh_waiting(llc_of(cpu));
 	wake_for_waiting(llc_of(cpu));
-	if (pinned_waiting(cpu, cctx) && due_before(cpu, cctx, vtime_here(p, cpu)))
+	if (arrives && pinned_waiting(cpu, cctx) && due_before(cpu, cctx, vtime_here(p, cpu)))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -279,7 +284,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if ((p->flags & PF_KTHREAD) && cctx->kthread_waiting)
 		WRITE_ONCE(cctx->kthread_waiting, 0);
-	follow_arrival(p, cpu, cctx);
+	follow_start(p, cpu, cctx);
 }
 
 void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)

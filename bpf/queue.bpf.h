@@ -39,8 +39,8 @@
  * woken.
  *
  * Limits
- * A CPU that idles between the search for an idle CPU and the insertion does
- * not see the task. The next tick of a busy CPU of the LLC wakes it.
+ * A CPU that is about to idle, but not yet marked idle, may not see the task.
+ * The next tick of a busy CPU of the LLC wakes it.
  *
  * A comparison of DSQ heads passes over MAX_PASSED tasks of other affinities at
  * most.
@@ -122,8 +122,8 @@ __noinline int wake_for_dsq(u64 dsq, u32 most)
 }
 
 /*
- * Wake an idle CPU at a tick if tasks wait in @llc's shared DSQs. A CPU that
- * idles while a task is inserted has seen neither the task nor a kick.
+ * Wake an idle CPU if tasks wait in @llc's shared DSQs. A CPU that idles while
+ * a task is inserted has seen neither the task nor a kick.
  */
 static __always_inline void wake_for_waiting(u32 llc)
 {
@@ -174,13 +174,15 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
 	 * A task that ran here and is put back needs no kick: its successor
-	 * runs here, and the CPU dispatches again when that stops. A new task
-	 * has not run on any CPU and gets the kick. So does a task whose
-	 * successor is of another scheduling class.
+	 * runs here, and its start checks the DSQ. A new task has not run on
+	 * any CPU and gets the kick. So does a task whose successor is of
+	 * another scheduling class.
 	 */
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && cpu == bpf_get_smp_processor_id() &&
-	    llc == llc_of(cpu) && cpu_ctx_of(cpu)->run_pid == p->pid)
+	    llc == llc_of(cpu) && cpu_ctx_of(cpu)->run_pid == p->pid) {
+		cpu_ctx_of(cpu)->put_back = 1;
 		return;
+	}
 	/*
 	 * A CPU that found the DSQ empty before the insertion may be about to
 	 * idle but not yet be marked idle. If no CPU is marked, kick the task's

@@ -202,6 +202,7 @@ struct cpu_ctx {
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
 	u32 untick_pid;	      /* task that starts without a tick, or 0 */
+	u32 put_back;	      /* the task that ran went to a shared DSQ */
 
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
 	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */

@@ -222,6 +222,15 @@ fn a_task_on_its_way_does_not_wait_for_a_pinned_one() {
     }
 }
 
+/// A server preempts a busy task. A CPU idles between the task's search for one and its insertion.
+/// The pinned task follows the server, and the busy task waited until a tick.
+#[test]
+fn the_successor_of_a_task_wakes_a_cpu_for_it() {
+    for seed in [168, 199, 246] {
+        leaves_no_gap(seed, servers_and_pinned(seed));
+    }
+}
+
 /// A task draws a frame of 6 ms every 16.7 ms beside four or five busy tasks. While no task waits,
 /// the global vtime is that of the task that lags most. The wakee was compared with it only, waited
 /// for a tick although the task of another CPU was far ahead, and then took 15 ms on a slow CPU.
