@@ -19,6 +19,8 @@ pub fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
+        // From the end of this connection on, no instance runs: the client connects again.
+        drop(listener);
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         for at in 0..asked {
             let Some(Ok(question)) = lines.next() else { return };
