@@ -22,10 +22,10 @@
  * that task starts or is enqueued there again, or after ARRIVAL_NS: the kernel
  * cancels the way if the task's affinity changes.
  *
- * A pinned wakee is not announced. It waits for the announced task, and then
- * preempts that one if it lags more.
- *
  * Limits
+ * A pinned wakee is not announced. It waits for the announced task, and then
+ * for the next tick at most.
+ *
  * The insertion may take longer than ARRIVAL_NS. If another task has started by
  * then, the first one waits for the next tick at most.
  */

@@ -253,15 +253,11 @@ bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to
  */
 static __always_inline void follow_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
-	bool arrives = ends_arrival(p, cpu, cctx);
-
-	if (!arrives && !cctx->put_back)
+	if (!ends_arrival(p, cpu, cctx) && !cctx->put_back)
 		return;
 	cctx->put_back = 0;
 	refresh_waiting(llc_of(cpu));
 	wake_for_waiting(llc_of(cpu));
-	if (arrives && pinned_waiting(cpu, cctx) && due_before(cpu, cctx, vtime_here(p, cpu)))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
