@@ -255,8 +255,10 @@ static __always_inline void follow_start(struct task_struct *p, s32 cpu, struct 
 {
 	if (!ends_arrival(p, cpu, cctx) && !cctx->put_back)
 		return;
+	/* A CPU that found the DSQ empty has reset the flag. */
+	if (cctx->put_back)
+		write_if_changed(&llc_ctx_of(llc_of(cpu))->waiting, 1);
 	cctx->put_back = 0;
-	refresh_waiting(llc_of(cpu));
 	wake_for_waiting(llc_of(cpu));
 }
 
