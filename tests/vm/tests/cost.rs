@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cost of the agent in instructions, on eight CPUs with 200 tasks. In one part all but three tasks
-//! sleep, so that idle CPUs are checked. In the other, all are busy.
+//! sleep, so that idle CPUs are checked, and all are listed five times. In the other, all are busy.
 #![allow(missing_docs)]
 
 mod common;
@@ -10,6 +10,10 @@ use common::{Expectations, Scenario};
 
 /// Limit of `docs/evaluation.md` [instructions per second]: 0.2 % of a real core.
 const MOST_PER_S: f64 = 5e6;
+/// Limit for each task of a list, spot checks and the rest of the answers included [instructions].
+const MOST_PER_LISTED: f64 = 25e3;
+/// Tasks that are listed, at least.
+const LISTED: f64 = 5.0 * 200.0;
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
@@ -23,6 +27,12 @@ fn the_agent_costs_next_to_nothing() {
         // An agent that counts nothing is cheap, too.
         expect.at_least("of which there are some", results.number(name, "/instructions"), 1.0);
     }
+    let per_task = results.number("listed", "/instructions") / LISTED;
+    expect.at_most("instructions for each task that is listed", per_task, MOST_PER_LISTED);
+    let metrics = results.text("metrics");
+    let counts = metrics.lines().filter_map(|line| line.strip_prefix("scx_bias_tasks{"));
+    let listed = counts.filter_map(|count| count.split(' ').next_back()?.parse::<f64>().ok()).sum();
+    expect.at_least("tasks listed", listed, 200.0);
     let checks = results.number("asleep.status", "/recalibration/spot_checks");
     expect.at_least("idle CPUs were checked meanwhile", checks, 1.0);
     expect.holds("the scheduler ends as it should", results.text("code").trim() == "0");

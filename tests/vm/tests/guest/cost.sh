@@ -21,6 +21,11 @@ for _ in $(seq 197); do sleep 1000 & tasks="$tasks $!"; done
 for _ in 1 2 3; do $BENCH work compute --seconds 1000 >/dev/null & tasks="$tasks $!"; done
 sleep 3
 cost asleep
+"$AMPCTL" start
+keep listed $BENCH cost --pid $scheduler --seconds 10 &
+for _ in 1 2 3 4 5; do $BIAS metrics >$OUT/metrics; done
+wait $! || exit
+"$AMPCTL" stop
 kill $tasks; tasks=
 for _ in $(seq 200); do $BENCH work compute --seconds 1000 >/dev/null & tasks="$tasks $!"; done
 sleep 3

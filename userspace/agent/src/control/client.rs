@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use scx_stats::prelude::{StatsRequest, StatsResponse};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::protocol::Answered;
 use crate::bpf;
 use crate::failure::{Exit, Failure, REPORT_TO};
 
@@ -33,18 +33,6 @@ pub(super) const PATH: &str = "/var/run/scx/root/stats";
 pub struct Client {
     stream: BufReader<UnixStream>,
     path: Option<PathBuf>,
-}
-
-/// Answer without an error.
-#[derive(Deserialize)]
-struct Answered<T> {
-    errno: i32,
-    args: AnsweredArgs<T>,
-}
-
-#[derive(Deserialize)]
-struct AnsweredArgs<T> {
-    resp: T,
 }
 
 impl Client {

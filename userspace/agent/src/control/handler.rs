@@ -17,12 +17,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use nix::libc::EINVAL;
+use anyhow::{Context, Result, bail};
 use scx_stats::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::protocol::{Answer, Request};
+use super::protocol::{Answer, Encode, Request, refusal};
 use crate::bpf::Stats;
 use crate::control::connection::{LineHandler, MAX_BYTES};
 
@@ -55,11 +54,11 @@ enum Line {
 impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
     pub(crate) fn new(ask: F) -> Self {
         let meta = Stats::meta();
-        Self { ask, meta: wire(Ok(json!({ meta.name.clone(): meta }))), known: BTreeMap::new() }
+        Self { ask, meta: json!({ meta.name.clone(): meta }).encode(), known: BTreeMap::new() }
     }
 
-    /// Return the answer, or None when the main thread has ended.
-    fn reply(&mut self, session: &mut Session, request: Request) -> Option<Result<Value>> {
+    /// Return the line that answers, or None when the main thread has ended.
+    fn reply(&mut self, session: &mut Session, request: Request) -> Option<Arc<[u8]>> {
         match (self.ask)(request)? {
             Answer::Stats(now) => self.stats(session, *now),
             answer => Some(answer.encode()),
@@ -68,7 +67,7 @@ impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
 
     /// Return the statistics since the client's last request. The first request of a client asks
     /// once more, to have a difference.
-    fn stats(&mut self, session: &mut Session, mut now: Stats) -> Option<Result<Value>> {
+    fn stats(&mut self, session: &mut Session, mut now: Stats) -> Option<Arc<[u8]>> {
         let last = match session.last.take() {
             Some(last) => last,
             None => match (self.ask)(Request::Top)? {
@@ -78,7 +77,7 @@ impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
         };
         let delta = now.since(&last);
         session.last = Some(now);
-        Some(delta.to_json())
+        Some(delta.encode())
     }
 
     /// Return the answer that the same line got within [`FRESH`].
@@ -122,13 +121,13 @@ impl<F: FnMut(Request) -> Option<Answer>> LineHandler for Handler<F> {
         let request = match understand(line) {
             Ok(Line::Asks(request)) => request,
             Ok(Line::Meta) => return Some(self.meta.clone()),
-            Err(error) => return Some(wire(Err(error))),
+            Err(error) => return Some(refusal(&format!("{error:#}"))),
         };
         let shared = request.is_shared();
         if request.is_command() {
             self.known.clear();
         }
-        let bytes = wire(self.reply(session, request)?);
+        let bytes = self.reply(session, request)?;
         if shared {
             self.keep(line, &bytes);
         }
@@ -136,19 +135,8 @@ impl<F: FnMut(Request) -> Option<Answer>> LineHandler for Handler<F> {
     }
 
     fn too_long(&self) -> Arc<[u8]> {
-        wire(Err(anyhow!("a request has {MAX_BYTES} bytes at most; shorten it")))
+        refusal(&format!("a request has {MAX_BYTES} bytes at most; shorten it"))
     }
-}
-
-/// Encode an answer for the socket.
-fn wire(reply: Result<Value>) -> Arc<[u8]> {
-    let (errno, said) = match reply {
-        Ok(value) => (0, value),
-        Err(error) => (EINVAL, Value::String(format!("{error:#}"))),
-    };
-    let mut text = json!({ "errno": errno, "args": { "resp": said } }).to_string();
-    text.push('\n');
-    text.into_bytes().into()
 }
 
 #[cfg(test)]

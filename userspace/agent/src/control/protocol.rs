@@ -23,13 +23,17 @@
 //! | `shared` | the answer | also for clients that ask the same soon after |
 //! | `fallible` | `anyhow::Result` of it | shared; an error is an error of the protocol |
 //! | `command` | the answer or a [`Failure`] | a [`Reply`], and shared answers become stale |
+//!
+//! An answer becomes text in one pass. As a tree of values first, a list of 10 000 tasks would take
+//! several times as long.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use serde::Serialize;
+use anyhow::{Context, Result, bail};
+use nix::libc::EINVAL;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::client::Client;
 use super::reply::Reply;
@@ -47,16 +51,41 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
+/// Line that answers, of the form that scx_stats gives it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Answered<T> {
+    pub(super) args: AnsweredArgs<T>,
+    /// 0 if `resp` is the answer. Else it is the text of a refusal.
+    pub(super) errno: i32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct AnsweredArgs<T> {
+    pub(super) resp: T,
+}
+
 /// Answer that can be encoded.
 pub(crate) trait Encode: Send {
-    /// Return the answer as JSON.
-    fn encode(&self) -> Result<Value>;
+    /// Return the line that answers.
+    fn encode(&self) -> Arc<[u8]>;
 }
 
 impl<T: Serialize + Send> Encode for T {
-    fn encode(&self) -> Result<Value> {
-        Ok(serde_json::to_value(self)?)
+    fn encode(&self) -> Arc<[u8]> {
+        line(0, self).unwrap_or_else(|error| refusal(&error.to_string()))
     }
+}
+
+/// Return the line that refuses a request for this reason.
+pub(super) fn refusal(why: &str) -> Arc<[u8]> {
+    // Text becomes JSON always.
+    line(EINVAL, &why).unwrap_or_default()
+}
+
+fn line<T: Serialize>(errno: i32, resp: &T) -> serde_json::Result<Arc<[u8]>> {
+    let mut line = serde_json::to_vec(&Answered { args: AnsweredArgs { resp }, errno })?;
+    line.push(b'\n');
+    Ok(line.into())
 }
 
 /// Return the argument `name` of a request. An absent one is read as `null`.
@@ -196,12 +225,12 @@ requests! {
 }
 
 impl Answer {
-    /// Return the answer as JSON.
-    pub(crate) fn encode(self) -> Result<Value> {
+    /// Return the line that answers.
+    pub(crate) fn encode(self) -> Arc<[u8]> {
         match self {
             Self::Stats(stats) => stats.encode(),
             Self::Other(answer) => answer.encode(),
-            Self::Failed(why) => Err(anyhow!(why)),
+            Self::Failed(why) => refusal(&why),
         }
     }
 }
