@@ -19,7 +19,7 @@ use scx_stats::prelude::{StatsRequest, StatsResponse};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::protocol::Answered;
+use super::encoding::Answered;
 use crate::bpf;
 use crate::failure::{Exit, Failure, REPORT_TO};
 

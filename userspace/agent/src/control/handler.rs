@@ -21,7 +21,8 @@ use anyhow::{Context, Result, bail};
 use scx_stats::prelude::*;
 use serde_json::json;
 
-use super::protocol::{Answer, Encode, Request, refusal};
+use super::encoding::{Encode, refusal};
+use super::protocol::{Answer, Request};
 use crate::bpf::Stats;
 use crate::control::connection::{LineHandler, MAX_BYTES};
 

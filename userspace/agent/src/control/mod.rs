@@ -3,11 +3,12 @@
 //! The control socket: requests of clients, and the answers of the daemon.
 //!
 //! [`protocol`] declares the requests. [`listener`] serves bounded clients, each a [`connection`],
-//! from a budget of CPU time. [`handler`] reads their requests and shares answers. [`server`]
-//! passes requests to the main thread.
+//! from a budget of CPU time. [`handler`] reads their requests and shares answers, [`encoding`] turns
+//! these into text. [`server`] passes requests to the main thread.
 
 mod client;
 mod connection;
+mod encoding;
 mod handler;
 mod listener;
 mod protocol;
