@@ -355,6 +355,7 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 			tctx->slow_ns += cctx->ran_ns;
 		else
 			tctx->fast_ns += cctx->ran_ns;
+		tctx->ran_epoch = READ_ONCE(reports_epoch);
 		tctx->brief = cctx->ran_ns < BRIEF_NS;
 	}
 	cctx->run_flags = 0;

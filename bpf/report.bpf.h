@@ -5,9 +5,14 @@
  * struct bias_task_report for each that has run under this scheduler. The agent
  * reads the iterator like a file.
  *
+ * Of thousands of tasks, few run between two requests. The agent counts its
+ * requests in reports_epoch, and a task notes that count when it stops. So the
+ * agent can ask for only those that run, or stopped after an earlier request.
+ *
  * Limits
  * Fields are read while CPUs write them, so parts of a report may differ in age
- * by one event.
+ * by one event. A task that stops at the moment of a request may be missing
+ * until it runs again. Its totals are complete then.
  */
 #ifndef BIAS_REPORT_BPF_H
 #define BIAS_REPORT_BPF_H
@@ -27,11 +32,13 @@ int bias_report_tasks(struct bpf_iter__task *ctx)
 	tctx = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 	if (!tctx)
 		return 0;
+	report.cpu = p->thread_info.cpu;
+	report.running = is_running(p, report.cpu);
+	if (!report.running && tctx->ran_epoch < READ_ONCE(reports_since))
+		return 0;
 	report.pid = p->pid;
 	report.tgid = p->tgid;
-	report.cpu = p->thread_info.cpu;
 	cctx = cpu_ctx_of(report.cpu);
-	report.running = cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
 	report.reason = tctx->reason;
 	report.fast_ns = tctx->fast_ns;
 	report.slow_ns = tctx->slow_ns;

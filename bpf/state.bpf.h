@@ -328,6 +328,7 @@ struct task_ctx {
 	u32 hint_speedup;	   /* that of the hint [permille], or 0 */
 	u64 hint_table;		   /* address of its process's hints, or 0 */
 	u32 hint_epoch;		   /* hints_epoch of that field */
+	u32 ran_epoch;		   /* reports_epoch when it stopped last */
 };
 
 struct {
@@ -461,6 +462,14 @@ struct {
 } hint_tables SEC(".maps");
 
 u32 hints_epoch __attribute__((aligned(BIAS_CACHE_LINE)));
+
+/*
+ * Count of the agent's requests for reports, and the first one since which a
+ * task must have run to be in the present report, see report.bpf.h. The agent
+ * writes both.
+ */
+u32 reports_epoch;
+u32 reports_since;
 
 UEI_DEFINE(uei);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cost of the agent in instructions, on eight CPUs with 200 tasks. In one part all but three tasks
-//! sleep, so that idle CPUs are checked, and all are listed five times. In the other, all are busy.
+//! sleep, so that idle CPUs are checked, all are listed five times, and `top` watches those that run.
+//! In the other, all are busy.
 #![allow(missing_docs)]
 
 mod common;
@@ -14,6 +15,10 @@ const MOST_PER_S: f64 = 5e6;
 const MOST_PER_LISTED: f64 = 25e3;
 /// Tasks that are listed, at least.
 const LISTED: f64 = 5.0 * 200.0;
+/// Limit for each task in each answer to `top`, of which the first one lists all [instructions].
+const MOST_PER_WATCHED: f64 = 8e3;
+/// Tasks in these answers, most of them asleep.
+const WATCHED: f64 = 9.0 * 200.0;
 
 #[test]
 #[ignore = "minutes more: cargo xtask test --full"]
@@ -33,6 +38,12 @@ fn the_agent_costs_next_to_nothing() {
     let counts = metrics.lines().filter_map(|line| line.strip_prefix("scx_bias_tasks{"));
     let listed = counts.filter_map(|count| count.split(' ').next_back()?.parse::<f64>().ok()).sum();
     expect.at_least("tasks listed", listed, 200.0);
+    let per_task = results.number("watched", "/instructions") / WATCHED;
+    expect.at_most("instructions for each task that top watches", per_task, MOST_PER_WATCHED);
+    let top = results.json("top");
+    let rows = top["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+    let busy = rows.iter().filter(|row| row["share_permille"].as_u64() > Some(500)).count();
+    expect.at_least("busy tasks in top's last answer", busy as f64, 3.0);
     let checks = results.number("asleep.status", "/recalibration/spot_checks");
     expect.at_least("idle CPUs were checked meanwhile", checks, 1.0);
     expect.holds("the scheduler ends as it should", results.text("code").trim() == "0");

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::confined;
-use super::shares::Snapshot;
-use bias_agent::bpf::TaskReport;
+use super::shares::{Snapshot, Totals};
 use bias_agent::control::Client;
 use bias_agent::failure::Failure;
 
@@ -30,7 +29,9 @@ pub struct TopOptions {
 /// Successive reports.
 pub(super) struct Feed {
     client: Client,
-    before: Vec<TaskReport>,
+    totals: Totals,
+    /// Number of the last answer.
+    number: u32,
     at: Instant,
 }
 
@@ -38,19 +39,25 @@ impl Feed {
     /// Connect, and read the totals from which the first interval counts.
     pub(super) fn open(options: &TopOptions) -> Result<Self, Failure> {
         let mut client = Client::connect(options.socket.as_deref())?;
-        let before = client.tasks()?;
-        Ok(Self { client, before, at: Instant::now() })
+        let answer = client.tasks(&None)?;
+        let at = Instant::now();
+        let mut totals = Totals::default();
+        totals.advance(answer.tasks, true, Duration::ZERO);
+        Ok(Self { client, totals, number: answer.next, at })
     }
 
     /// Return the activity since the last call.
     pub(super) fn next(&mut self) -> Result<Snapshot, Failure> {
-        let now = self.client.tasks()?;
+        // Few of thousands of tasks run in an interval, and the others cost time here and there.
+        let since = (!self.totals.are_outdated()).then_some(self.number);
+        let answer = self.client.tasks(&since)?;
         let at = Instant::now();
-        let status = self.client.status()?;
-        let mut snapshot = Snapshot::new(status, &self.before, &now, at.duration_since(self.at));
+        let interval = at.duration_since(self.at);
+        let rows = self.totals.advance(answer.tasks, since.is_none(), interval);
+        let mut snapshot = Snapshot::new(self.client.status()?, rows, interval);
         let busy = snapshot.tasks.iter().filter(|row| row.share_permille >= BUSY_PERMILLE);
         snapshot.confined = confined::find_now(busy.map(|row| &row.task), &snapshot.machine);
-        (self.before, self.at) = (now, at);
+        (self.number, self.at) = (answer.next, at);
         Ok(snapshot)
     }
 }

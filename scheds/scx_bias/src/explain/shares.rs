@@ -7,14 +7,16 @@
 //! has just ended and be correct the next time. Tasks start and end, and pids are reused.
 //!
 //! # Approach
-//! A task's share is the growth of its totals over the interval. A task without an earlier report
-//! has run in the interval only, so its total is its growth. A total that shrank has one of two
+//! A task's share is the growth of its totals over the interval. [`Totals`] keeps those of all tasks,
+//! so a report needs to contain only the tasks that ran. A task without an earlier report has run
+//! in the interval only, so its total is its growth. A total that shrank has one of two
 //! causes. If it is no longer than the interval, it is another task's with the same pid. Otherwise
 //! it was read in the middle of an update, and the growth counts as nothing.
 //!
 //! # Invariants
 //! A share is at most the whole interval. Tasks that did not run are left out. The order is by
-//! shares in whole percent, then by gain, so that equal tasks do not change places constantly.
+//! shares in whole percent, then by gain, so that equal tasks do not change places constantly. A
+//! list of all tasks and one of those that ran give the same shares.
 //!
 //! # Limits
 //! A task may reuse the pid of one that ended in the interval and run longer than that one ever
@@ -22,6 +24,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::mem::take;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -29,6 +32,9 @@ use serde::Serialize;
 use super::confined::{self, Confined};
 use bias_agent::bpf::{Bias, TaskReport};
 use bias_agent::control::{Machine, StatusReport};
+
+/// Tasks that may have ended before a list of all is due, however few there were.
+const FEW: usize = 1000;
 
 /// A task in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -115,10 +121,9 @@ impl TaskSummary {
 }
 
 impl Snapshot {
-    /// Compute the activity from `before` to `now`, `interval` later.
+    /// Summarise the tasks that ran in this interval.
     #[must_use]
-    pub fn new(status: StatusReport, before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Self {
-        let tasks = rows(before, now, interval);
+    pub fn new(status: StatusReport, tasks: Vec<TopRow>, interval: Duration) -> Self {
         Self {
             interval_ms: interval.as_millis() as u64,
             machine: status.machine,
@@ -130,36 +135,60 @@ impl Snapshot {
     }
 }
 
-/// Return the tasks that ran, in order.
-fn rows(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<TopRow> {
-    let interval_ms = interval.as_secs_f64() * 1000.0;
-    let before: HashMap<u32, &TaskReport> = before.iter().map(|task| (task.pid, task)).collect();
-    let row = |task: &TaskReport| {
-        let (fast_ms, slow_ms) = growth(before.get(&task.pid).copied(), task, interval_ms);
-        let ran_ms = fast_ms + slow_ms;
-        (ran_ms > 0.0).then(|| TopRow {
-            task: task.clone(),
-            share_permille: permille(ran_ms, interval_ms).max(1),
-            on_fast_permille: permille(fast_ms, ran_ms),
-        })
-    };
-    let mut rows: Vec<TopRow> = now.iter().filter_map(row).collect();
-    rows.sort_by_key(|row| {
-        let percent = (row.share_permille + 5) / 10;
-        (Reverse((percent, row.task.speedup_permille, row.share_permille)), row.task.pid)
-    });
-    rows
+/// Time of a task on fast and slow CPUs [ms].
+type Times = (f64, f64);
+
+/// The latest known times of each task.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    by_pid: HashMap<u32, Times>,
+    /// Number of tasks in the last list of all.
+    listed: usize,
 }
 
-/// Return the growth of a task's times on fast and slow CPUs [ms].
-fn growth(before: Option<&TaskReport>, now: &TaskReport, interval_ms: f64) -> (f64, f64) {
-    let total = |task: &TaskReport| task.fast_ms + task.slow_ms;
-    match before {
-        None => (now.fast_ms, now.slow_ms),
-        Some(before) if total(now) >= total(before) => {
-            ((now.fast_ms - before.fast_ms).max(0.0), (now.slow_ms - before.slow_ms).max(0.0))
+impl Totals {
+    /// Take the reports of the tasks that ran in this interval, or of all. Return those that ran,
+    /// in order.
+    pub(super) fn advance(&mut self, now: Vec<TaskReport>, all: bool, interval: Duration) -> Vec<TopRow> {
+        let interval_ms = interval.as_secs_f64() * 1000.0;
+        let mut before = HashMap::new();
+        if all {
+            (before, self.listed) = (take(&mut self.by_pid), now.len());
         }
-        Some(_) if total(now) <= interval_ms => (now.fast_ms, now.slow_ms),
+        let row = |task: TaskReport| {
+            let times = (task.fast_ms, task.slow_ms);
+            let known = self.by_pid.insert(task.pid, times).or_else(|| before.remove(&task.pid));
+            let (fast_ms, slow_ms) = growth(known, times, interval_ms);
+            let ran_ms = fast_ms + slow_ms;
+            (ran_ms > 0.0).then(|| TopRow {
+                task,
+                share_permille: permille(ran_ms, interval_ms).max(1),
+                on_fast_permille: permille(fast_ms, ran_ms),
+            })
+        };
+        let mut rows: Vec<TopRow> = now.into_iter().filter_map(row).collect();
+        rows.sort_by_key(|row| {
+            let percent = (row.share_permille + 5) / 10;
+            (Reverse((percent, row.task.speedup_permille, row.share_permille)), row.task.pid)
+        });
+        rows
+    }
+
+    /// Return true if half of the known tasks may have ended. Only a list of all tells.
+    pub(super) fn are_outdated(&self) -> bool {
+        self.by_pid.len() > 2 * self.listed + FEW
+    }
+}
+
+/// Return the growth of a task's times.
+fn growth(before: Option<Times>, now: Times, interval_ms: f64) -> Times {
+    let total = |times: Times| times.0 + times.1;
+    match before {
+        None => now,
+        Some(before) if total(now) >= total(before) => {
+            ((now.0 - before.0).max(0.0), (now.1 - before.1).max(0.0))
+        }
+        Some(_) if total(now) <= interval_ms => now,
         Some(_) => (0.0, 0.0),
     }
 }
@@ -180,9 +209,17 @@ mod tests {
         TaskReport { pid, fast_ms, slow_ms, ..TaskReport::default() }
     }
 
+    fn after(before: &[TaskReport], now: &[TaskReport], interval: Duration) -> Vec<TopRow> {
+        let mut totals = Totals::default();
+        totals.advance(before.to_vec(), true, SECOND);
+        totals.advance(now.to_vec(), true, interval)
+    }
+
     fn shares(before: &[TaskReport], now: &[TaskReport]) -> Vec<(u32, u32, u32)> {
-        let rows = rows(before, now, SECOND);
-        rows.iter().map(|row| (row.task.pid, row.share_permille, row.on_fast_permille)).collect()
+        after(before, now, SECOND)
+            .iter()
+            .map(|row| (row.task.pid, row.share_permille, row.on_fast_permille))
+            .collect()
     }
 
     #[test]
@@ -203,6 +240,19 @@ mod tests {
     #[test]
     fn what_hardly_ran_did_run() {
         assert_eq!(shares(&[], &[task(1, 0.001, 0.0)]), [(1, 1, 1000)]);
+    }
+
+    #[test]
+    fn ended_tasks_are_forgotten() {
+        let mut totals = Totals::default();
+        totals.advance(vec![task(1, 1.0, 0.0)], true, SECOND);
+        let brief = |pid| task(pid, 1.0, 0.0);
+        totals.advance((2..=FEW as u32 + 2).map(brief).collect(), false, SECOND);
+        assert!(!totals.are_outdated());
+        totals.advance(vec![brief(FEW as u32 + 3)], false, SECOND);
+        assert!(totals.are_outdated());
+        totals.advance(vec![brief(2)], true, SECOND);
+        assert_eq!((totals.by_pid.len(), totals.are_outdated()), (1, false));
     }
 
     #[test]
@@ -235,6 +285,24 @@ mod tests {
 
     proptest! {
         #[test]
+        fn tasks_that_slept_need_not_be_listed(
+            steps in prop::collection::vec((prop::collection::vec(0u32..3, 6), any::<bool>()), 1..8),
+        ) {
+            let (mut complete, mut partial) = (Totals::default(), Totals::default());
+            let mut now: Vec<TaskReport> = (0..6).map(|pid| task(pid, 1.0, f64::from(pid))).collect();
+            complete.advance(now.clone(), true, SECOND);
+            partial.advance(now.clone(), true, SECOND);
+            for (growths, all) in steps {
+                for (task, growth) in now.iter_mut().zip(&growths) {
+                    task.slow_ms += f64::from(*growth);
+                }
+                let ran = now.iter().zip(&growths).filter(|(_, growth)| all || **growth > 0);
+                let ran = ran.map(|(task, _)| task.clone()).collect();
+                prop_assert_eq!(complete.advance(now.clone(), true, SECOND), partial.advance(ran, all, SECOND));
+            }
+        }
+
+        #[test]
         fn no_totals_make_impossible_shares(
             before in prop::collection::vec((0u32..5, 0.0f64..1e9, 0.0f64..1e9), 0..8),
             now in prop::collection::vec((0u32..5, 0.0f64..1e9, 0.0f64..1e9), 0..8),
@@ -243,7 +311,7 @@ mod tests {
             let tasks = |totals: Vec<(u32, f64, f64)>| {
                 totals.into_iter().map(|(pid, fast, slow)| task(pid, fast, slow)).collect::<Vec<_>>()
             };
-            for row in rows(&tasks(before), &tasks(now), Duration::from_millis(interval_ms)) {
+            for row in after(&tasks(before), &tasks(now), Duration::from_millis(interval_ms)) {
                 prop_assert!((1..=1000).contains(&row.share_permille) && row.on_fast_permille <= 1000);
             }
         }

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A made-up instance on a socket.
 
-use bias_agent::bpf::{Bias, Stats, TaskReport};
+use bias_agent::bpf::{Bias, Stats, TaskReport, TasksReport};
 use bias_agent::control::{Reply, Scope, StatusReport, Thresholds};
 use bias_agent::optin::{CgroupReport, CgroupsReport};
 use bias_agent::options::ReloadReport;
@@ -25,7 +25,8 @@ pub fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
         for at in 0..asked {
             let Some(Ok(question)) = lines.next() else { return };
             let answer = if question.contains("\"tasks\"") {
-                serde_json::to_value([task(1, "loop", 2400, at), task(2, "chase", 1050, at)])
+                let tasks = vec![task(1, "loop", 2400, at), task(2, "chase", 1050, at)];
+                serde_json::to_value(TasksReport { next: at as u32 + 1, tasks })
             } else if question.contains("\"cgroups\"") {
                 serde_json::to_value(opted_in(&question))
             } else if question.contains("\"swaps\"") {

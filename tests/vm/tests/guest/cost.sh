@@ -25,6 +25,9 @@ cost asleep
 keep listed $BENCH cost --pid $scheduler --seconds 10 &
 for _ in 1 2 3 4 5; do $BIAS metrics >$OUT/metrics; done
 wait $! || exit
+keep watched $BENCH cost --pid $scheduler --seconds 10 &
+$BIAS top --interval 1 --count 8 --json | tail -n 1 >$OUT/top.json
+wait $! || exit
 "$AMPCTL" stop
 kill $tasks; tasks=
 for _ in $(seq 200); do $BENCH work compute --seconds 1000 >/dev/null & tasks="$tasks $!"; done

@@ -17,7 +17,7 @@ use crate::bpf::exit::{ExitReport, Uei};
 use crate::bpf::libbpf_log;
 use crate::bpf::prepare;
 use crate::bpf::stats::Stats;
-use crate::bpf::task_report::{Reports, TaskReport};
+use crate::bpf::task_report::{Reports, TasksReport};
 use crate::bpf::verified;
 use crate::failure::{Exit, Failure};
 use crate::options::RunOptions;
@@ -232,9 +232,19 @@ impl<'object> Attached<'object> {
         summaries.map(|summary| CpuCounters { counted: counted(summary.cpu), summary }).collect()
     }
 
-    /// Return a report of each task that has run.
-    pub(crate) fn tasks(&self) -> Result<Vec<TaskReport>> {
-        self.reports.as_ref().map_err(|error| anyhow!("{error:#}"))?.read()
+    /// Return a report of each task that has run, or has run since the report with the number
+    /// `since`. The number of another run means all tasks if this run has not reached it.
+    ///
+    /// # Errors
+    /// Fail when the kernel has no iterator over tasks, or stops it.
+    pub(crate) fn tasks(&mut self, since: Option<u32>) -> Result<TasksReport> {
+        let reports = self.reports.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else {
+            return Ok(TasksReport { next: 0, tasks: reports.read()? });
+        };
+        bss.reports_since = since.filter(|since| *since <= bss.reports_epoch).unwrap_or(0);
+        bss.reports_epoch = bss.reports_epoch.wrapping_add(1);
+        Ok(TasksReport { next: bss.reports_epoch, tasks: reports.read()? })
     }
 
     /// Detach the scheduler and return the report of its end.

@@ -10,8 +10,9 @@
 //! # Approach
 //!
 //! An iterator over tasks (`bpf/report.bpf.h`) prints one `struct bias_task_report` for each task
-//! that has run. The agent attaches it once and reads it in full, like a file, at each request.
-//! Each record becomes a [`TaskReport`], in which an unknown value is None.
+//! that has run, or that has run since an earlier request. The agent attaches it once and reads it
+//! in full, like a file, at each request. Each record becomes a [`TaskReport`], in which an unknown
+//! value is None.
 //!
 //! # Invariants
 //!
@@ -162,6 +163,15 @@ impl From<&ffi::bias_task_report> for TaskReport {
     }
 }
 
+/// Answer to a request for tasks.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TasksReport {
+    /// Number to request with next time, for the tasks that run from now on.
+    pub next: u32,
+    /// The tasks, in the order of their pids.
+    pub tasks: Vec<TaskReport>,
+}
+
 /// Convert nanoseconds to milliseconds, to the microsecond.
 fn ms(ns: u64) -> f64 {
     (ns / 1000) as f64 / 1000.0
@@ -175,7 +185,7 @@ impl Reports {
         Ok(Self(program.attach().context("cannot attach the iterator over tasks")?))
     }
 
-    /// Return a report of each task that has run.
+    /// Return a report of each task that the kernel side chooses.
     pub(crate) fn read(&self) -> Result<Vec<TaskReport>> {
         let mut iter = Iter::new(&self.0).context("cannot iterate over tasks")?;
         Ok(parse(&read_all(&mut iter).context("cannot read the iterator over tasks")?))

@@ -18,7 +18,7 @@ fn handler(asked: &mut u64) -> Handler<impl FnMut(Request) -> Option<Answer>> {
         *asked += 1;
         Some(match request {
             Request::Top => Answer::Stats(Box::new(Stats { moved: *asked, ..Stats::default() })),
-            Request::Status | Request::Tasks => {
+            Request::Status | Request::Tasks(_) => {
                 Answer::Other(Box::new(vec![TaskReport { name: "seven".into(), ..TaskReport::default() }]))
             }
             _ => Answer::Other(Box::new(Reply::Done(ReloadReport::default()))),

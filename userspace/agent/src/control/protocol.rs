@@ -35,7 +35,7 @@ use super::client::Client;
 use super::encoding::{Encode, refusal};
 use super::reply::Reply;
 use super::status::StatusReport;
-use crate::bpf::{Stats, TaskReport};
+use crate::bpf::{Stats, TasksReport};
 use crate::failure::Failure;
 use crate::optin::{CgroupRequest, CgroupsReport};
 use crate::options::ReloadReport;
@@ -171,8 +171,8 @@ requests! {
     /// Return the state of the instance.
     Status = status() -> StatusReport, shared;
 
-    /// Return a report of each task that has run.
-    Tasks = tasks() -> Vec<TaskReport>, fallible;
+    /// Return a report of each task that has run, or has run since the answer with this number.
+    Tasks = tasks(since: Option<u32>) -> TasksReport, fallible;
 
     /// Change the opted-in cgroups, and return their state. A repeated request is harmless.
     Cgroups = cgroups(request: CgroupRequest) -> CgroupsReport, command;

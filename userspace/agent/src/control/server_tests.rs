@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::bpf::{Stats, TaskReport};
+use crate::bpf::{Stats, TaskReport, TasksReport};
 use crate::control::Client;
 use crate::control::Reply;
 use crate::control::StatusReport;
@@ -64,11 +64,12 @@ impl Instance for FakeInstance {
         Ok(ReloadReport::default())
     }
 
-    fn tasks(&mut self) -> Result<Vec<TaskReport>> {
+    fn tasks(&mut self, since: Option<u32>) -> Result<TasksReport> {
         if self.refuses {
             bail!("no iterator");
         }
-        Ok(vec![TaskReport { pid: 7, name: "seven".into(), ..TaskReport::default() }])
+        let seven = TaskReport { pid: 7, name: "seven".into(), ..TaskReport::default() };
+        Ok(TasksReport { next: since.unwrap_or(0) + 1, tasks: vec![seven] })
     }
 }
 
@@ -98,7 +99,8 @@ fn served<T: Send>(fake: &mut FakeInstance, clients: impl FnOnce(&Path) -> T + S
 fn every_target_is_answered() {
     served(&mut FakeInstance::default(), |path| {
         let mut client = Client::connect(Some(path)).unwrap();
-        assert_eq!(client.tasks().unwrap()[0].name, "seven");
+        assert_eq!(client.tasks(&None).unwrap().tasks[0].name, "seven");
+        assert_eq!(client.tasks(&Some(8)).unwrap().next, 9);
         assert_eq!(client.status().unwrap().version, env!("CARGO_PKG_VERSION"));
         for request in
             [CgroupRequest::List, CgroupRequest::Add("/a b".into()), CgroupRequest::Remove("/\"".into())]
@@ -122,7 +124,7 @@ fn every_target_is_answered() {
 fn a_source_that_fails_is_an_answer_too() {
     served(&mut FakeInstance { refuses: true, ..FakeInstance::default() }, |path| {
         let mut client = Client::connect(Some(path)).unwrap();
-        assert!(client.tasks().unwrap_err().to_string().contains("no iterator"));
+        assert!(client.tasks(&None).unwrap_err().to_string().contains("no iterator"));
         let refused = client.cgroups(&CgroupRequest::List).unwrap_err();
         assert_eq!(refused, Failure::usage("no such cgroup; name another"));
         assert_eq!(client.reload().unwrap_err(), Failure::usage("line 3: no such key; remove it"));
@@ -155,7 +157,7 @@ fn clients_that_go_hang_or_talk_nonsense_disturb_nobody() {
                 scope.spawn(|| {
                     let mut client = Client::connect(Some(path)).unwrap();
                     for _ in 0..5 {
-                        assert_eq!(client.tasks().unwrap().len(), 1);
+                        assert_eq!(client.tasks(&None).unwrap().tasks.len(), 1);
                     }
                 });
             }
@@ -216,7 +218,7 @@ fn a_thousand_clients_do_not_keep_others_from_being_answered() {
                 })
                 .collect();
             for _ in 0..20 {
-                assert_eq!(Client::connect(Some(path)).unwrap().tasks().unwrap().len(), 1);
+                assert_eq!(Client::connect(Some(path)).unwrap().tasks(&None).unwrap().tasks.len(), 1);
             }
             let connected: usize = flooders.into_iter().map(|flooder| flooder.join().unwrap()).sum();
             assert_eq!(connected, 1000);

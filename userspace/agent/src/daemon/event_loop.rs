@@ -18,7 +18,7 @@ use crate::boot_time;
 use crate::bpf::Attached;
 use crate::bpf::ExitReport;
 use crate::bpf::Stats;
-use crate::bpf::TaskReport;
+use crate::bpf::TasksReport;
 use crate::control::{Instance, Server};
 use crate::control::{Machine, StatusReport, Thresholds};
 use crate::costs::Live;
@@ -237,8 +237,8 @@ impl Instance for Daemon<'_, '_, '_> {
         self.chosen.answer(&request, &mut self.attached)
     }
 
-    fn tasks(&mut self) -> Result<Vec<TaskReport>> {
-        self.attached.tasks()
+    fn tasks(&mut self, since: Option<u32>) -> Result<TasksReport> {
+        self.attached.tasks(since)
     }
 
     fn reload(&mut self) -> Result<ReloadReport, Failure> {

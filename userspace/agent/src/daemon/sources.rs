@@ -82,8 +82,8 @@ mod tests {
         let (mark, marks) = unbounded();
         let mut sources = Sources { signals: &mut signals, requests, notify, thermal, marks };
         assert_eq!(sources.wait(SHORT), Wakeup::Quiet);
-        assert!(ask.send(Request::Tasks).is_ok());
-        assert_eq!(sources.wait(SHORT), Wakeup::Asked(Request::Tasks));
+        assert!(ask.send(Request::Tasks(None)).is_ok());
+        assert_eq!(sources.wait(SHORT), Wakeup::Asked(Request::Tasks(None)));
         assert!(sender.send(()).is_ok());
         assert_eq!(sources.wait(SHORT), Wakeup::CgroupEvent);
         assert!(announce.send(ThermalEvent::Somewhere).is_ok());
