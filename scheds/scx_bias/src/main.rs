@@ -139,7 +139,7 @@ fn execute(args: &ExecArgs) -> Result<Exit> {
 }
 
 fn top(args: TopArgs) -> Result<Exit> {
-    let interval = settings::interval("interval", args.interval)?;
+    let interval = args.interval.map(|interval| settings::interval("interval", interval)).transpose()?;
     explain::top(&explain::TopOptions { interval, count: args.count, json: args.json, socket: args.socket })?;
     Ok(Exit::Clean)
 }

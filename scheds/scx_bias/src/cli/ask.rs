@@ -43,9 +43,9 @@ pub struct TopArgs {
     pub json: bool,
 
     /// Time between tables [0.1 to 86400]. Longer steadies the shares; shorter shows migrations
-    /// sooner
-    #[arg(long, short, value_name = "SECONDS", default_value_t = 2.0)]
-    pub interval: f64,
+    /// sooner [default: 2, or up to 10 where thousands of tasks run, to take 1 % of a CPU]
+    #[arg(long, short, value_name = "SECONDS")]
+    pub interval: Option<f64>,
 
     /// Exit after this many tables, and print them as plain text. Without a terminal, tables are
     /// always plain text [default: no limit]

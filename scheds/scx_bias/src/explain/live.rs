@@ -30,7 +30,7 @@ pub fn top(options: &TopOptions) -> Result<()> {
     let mut feed = Feed::open(options)?;
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     let result = if terminal && options.count.is_none() && !options.json {
-        screen::show(&mut feed, options)
+        screen::show(&mut feed)
     } else {
         in_sequence(&mut feed, options, &mut io::stdout())
     };
@@ -52,7 +52,7 @@ fn explain(error: anyhow::Error) -> Result<()> {
 fn in_sequence(feed: &mut Feed, options: &TopOptions, out: &mut impl Write) -> Result<()> {
     let mut printed = 0;
     while options.count.is_none_or(|count| printed < count) {
-        sleep(options.interval);
+        sleep(feed.interval());
         let snapshot = feed.next()?;
         if options.json {
             writeln!(out, "{}", figures::json_line(&snapshot, "top")?)?;

@@ -49,7 +49,7 @@ const MACHINE: u32 = 3;
 /// the instance ends meanwhile, the file holds what was recorded.
 pub fn trace(socket: Option<&Path>, to: &Path, length: Duration) -> Result<(), Failure> {
     let options =
-        TopOptions { interval: INTERVAL, count: None, json: true, socket: socket.map(PathBuf::from) };
+        TopOptions { interval: Some(INTERVAL), count: None, json: true, socket: socket.map(PathBuf::from) };
     let mut feed = Feed::open(&options)?;
     let unwritable = |error: io::Error| {
         Failure::runtime(format!("cannot write {} ({error}); give --perfetto another file", to.display()))

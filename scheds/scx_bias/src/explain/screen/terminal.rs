@@ -26,7 +26,7 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::feed::{Feed, TopOptions};
+use super::super::feed::Feed;
 use super::app::{App, Reaction};
 use super::draw::draw;
 use super::look::Look;
@@ -43,7 +43,7 @@ const USUAL: (u16, u16) = (80, 24);
 ///
 /// # Errors
 /// The instance gives no answer, or the terminal fails.
-pub(in super::super) fn show(feed: &mut Feed, options: &TopOptions) -> anyhow::Result<()> {
+pub(in super::super) fn show(feed: &mut Feed) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // Without a handler a signal would end the program at once and leave the terminal in raw
@@ -54,7 +54,7 @@ pub(in super::super) fn show(feed: &mut Feed, options: &TopOptions) -> anyhow::R
     let mut screen = RawTerminal::open()?;
     let (mut app, mut loads) = (App::default(), LoadReader::default());
     loads.read();
-    let mut due = Instant::now() + options.interval.min(FIRST);
+    let mut due = Instant::now() + feed.interval().min(FIRST);
     loop {
         screen.draw(&mut app, look)?;
         match wait(&mut app, due, &stop)? {
@@ -63,7 +63,7 @@ pub(in super::super) fn show(feed: &mut Feed, options: &TopOptions) -> anyhow::R
             Woken::Due => {
                 let snapshot = feed.next()?;
                 app.answer(snapshot, loads.read());
-                due = Instant::now() + options.interval;
+                due = Instant::now() + feed.interval();
             }
         }
     }
