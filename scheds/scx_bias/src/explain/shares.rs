@@ -7,11 +7,11 @@
 //! has just ended and be correct the next time. Tasks start and end, and pids are reused.
 //!
 //! # Approach
-//! A task's share is the growth of its totals over the interval. [`Totals`] keeps those of all tasks,
-//! so a report needs to contain only the tasks that ran. A task without an earlier report has run
-//! in the interval only, so its total is its growth. A total that shrank has one of two
-//! causes. If it is no longer than the interval, it is another task's with the same pid. Otherwise
-//! it was read in the middle of an update, and the growth counts as nothing.
+//! A task's share is the growth of its totals over the interval. [`Totals`] keeps the totals, so a
+//! report needs to contain only the tasks that ran. A task without an earlier report has run in the
+//! interval only, so its total is its growth. A total that shrank has one of two causes. If it is
+//! no longer than the interval, it is another task's with the same pid. Otherwise it was read in
+//! the middle of an update, and the growth counts as nothing.
 //!
 //! # Invariants
 //! A share is at most the whole interval. Tasks that did not run are left out. The order is by
@@ -19,8 +19,8 @@
 //! list of all tasks and one of those that ran give the same shares.
 //!
 //! # Limits
-//! A task may reuse the pid of one that ended in the interval and run longer than that one ever
-//! did. It is shown once with less than it ran.
+//! A task may reuse the pid of one that ended since the last list of all, and run longer than that
+//! one ever did. It is shown once with less than it ran.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
