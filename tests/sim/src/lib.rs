@@ -20,6 +20,7 @@ pub mod ffi;
 pub mod flags;
 pub mod host;
 pub mod kernel;
+pub mod known;
 pub mod load;
 pub mod machine;
 pub mod mask;

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Promises about shares and waits at the edges: light, sleeping, forking, confined and hopping
+//! tasks, ticks of 4 ms, crowds, and real-time work.
+//!
+//! A promise that the scheduler breaks today is a known defect with its cause. Its repair replaces
+//! `known_defect("cause", ...)` by `holds(...)`.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+use bias_sim::case::{Case, Disturb, Disturbance, GroupSpec, TaskSpec};
+use bias_sim::kernel::Kernel;
+use bias_sim::known::known_defect;
+use bias_sim::load::{Op, Program, stacks};
+use bias_sim::release::Release;
+use bias_sim::rng::Rng;
+use bias_sim::scenario::Figures;
+use bias_sim::unit::Image;
+
+const MS: u64 = 1_000_000;
+
+fn busy() -> TaskSpec {
+    TaskSpec::new(Program::busy(stacks::COMPUTE))
+}
+
+fn weighing(weight: u32, task: TaskSpec) -> TaskSpec {
+    TaskSpec { weight, ..task }
+}
+
+/// A case of `ms` virtual milliseconds with a tick each `tick_us`.
+fn case(machine: &str, ms: u64, tick_us: u64, tasks: Vec<TaskSpec>) -> Case {
+    let mut case = Case::new(machine, 1);
+    (case.duration_ns, case.tick_ns, case.tasks) = (ms * MS, tick_us * 1000, tasks);
+    case
+}
+
+/// Run a case. Return the figures of its tasks and its length [ns], or the broken rule.
+fn run(case: Case) -> Result<(Vec<Figures>, f64), String> {
+    let kernel = Kernel::new(case, Image::Plain).unwrap();
+    kernel.run().map_err(|fault| fault.to_string())?;
+    Ok((kernel.all_figures(), kernel.now() as f64))
+}
+
+/// Return how many CPUs these tasks used.
+fn cpus(figures: &[Figures], now: f64) -> f64 {
+    figures.iter().map(|figures| figures.ran_ns).sum::<u64>() as f64 / now
+}
+
+/// Return what is broken unless `kept`.
+fn expect(kept: bool, broken: String) -> Result<(), String> {
+    if kept { Ok(()) } else { Err(broken) }
+}
+
+/// 14 sleepers of weight 1 beside 2 busy tasks of weight 100 are due 14/214 of two CPUs.
+#[test]
+fn sleepers_of_a_small_weight_stay_light() {
+    known_defect("forgiveness for sleep exceeds the charge of the run before it", || {
+        let mut tasks: Vec<_> = (0..2).map(|cpu| busy().on(cpu)).collect();
+        let sleeper = TaskSpec::new(Program::periodic(stacks::COMPUTE, 900_000, 6 * MS));
+        tasks.extend((0..14).map(|at| weighing(1, sleeper.clone().on(at % 2))));
+        let (figures, now) = run(case("2P", 4000, 1000, tasks))?;
+        let used = cpus(&figures[2..], now);
+        expect(used < 0.25, format!("sleepers of weight 1 use {used:.2} CPUs, due 0.13"))
+    });
+}
+
+/// 16 sleepers beside 20 busy tasks of equal weight leave them 20/36 of two CPUs.
+#[test]
+fn sleepers_leave_busy_tasks_their_share() {
+    known_defect("forgiveness for sleep exceeds the charge of the run before it", || {
+        let mut tasks: Vec<_> = (0..20).map(|at| busy().on(at % 2)).collect();
+        let sleeper = TaskSpec::new(Program::periodic(stacks::COMPUTE, 900_000, 5_500_000));
+        tasks.extend(
+            (0..16).map(|at| TaskSpec { start_ns: Some(at as u64 * 430_000), ..sleeper.clone().on(at % 2) }),
+        );
+        let (figures, now) = run(case("2P", 4000, 1000, tasks))?;
+        let used = cpus(&figures[..20], now);
+        expect(used > 0.8, format!("20 busy tasks use {used:.2} CPUs, due 1.11"))
+    });
+}
+
+/// The kernel ends the scheduler where a task waits for as long as `timeout_ms`. The rule `starved`
+/// is broken earlier.
+#[test]
+fn a_task_of_nice_19_beside_35_tasks_a_cpu_is_no_stall() {
+    known_defect("the limit of a lead bounds vtime, which a crowd stretches, and not time", || {
+        let mut tasks: Vec<_> = (0..70).map(|at| busy().on(at % 2)).collect();
+        tasks.push(weighing(1, busy()));
+        run(case("2P", 10_000, 4000, tasks)).map(|_| ())
+    });
+}
+
+/// The same beside one task of cpu.weight 10000 on each CPU.
+#[test]
+fn a_light_task_beside_heavy_ones_is_no_stall() {
+    known_defect("the limit of a lead bounds vtime, which heavy tasks stretch, and not time", || {
+        let mut tasks: Vec<_> = (0..2).map(|cpu| weighing(10_000, busy().on(cpu))).collect();
+        tasks.push(weighing(1, busy()));
+        run(case("2P", 10_000, 1000, tasks)).map(|_| ())
+    });
+}
+
+/// 60 tasks that may use two of four CPUs are at the head of the DSQ. The others use the other two.
+#[test]
+fn a_confined_crowd_hides_no_task() {
+    known_defect("the search for a DSQ's head ends after a number of tasks that may not run here", || {
+        let mut tasks: Vec<_> = (0..4).map(|cpu| busy().on(cpu)).collect();
+        tasks.extend((0..60).map(|at| busy().within([0, 1]).on(at % 2)));
+        let (figures, _) = run(case("4P", 4000, 1000, tasks))?;
+        let ran_ms: Vec<u64> = figures[..4].iter().map(|figures| figures.ran_ns / MS).collect();
+        let wait_ms = figures[..4].iter().map(|figures| figures.longest_wait_ns / MS).max().unwrap();
+        expect(wait_ms < 100, format!("a free task waits for {wait_ms} ms; they ran {ran_ms:?} ms"))
+    });
+}
+
+/// Light tasks of an affinity gain nothing for heavier tasks of the same affinity.
+#[test]
+fn an_affinity_of_ones_own_gains_nothing() {
+    known_defect("the cut of a light task's lead sets back all tasks of its affinity", || {
+        let mut tasks: Vec<_> = (0..4).map(|at| busy().within([0, 1, 2]).on(at % 3)).collect();
+        tasks.extend((0..4).map(|cpu| busy().on(cpu)));
+        tasks.extend((0..8).map(|at| weighing(1, busy().within([0, 1, 2]).on(at % 3))));
+        let (figures, now) = run(case("4P", 5000, 4000, tasks))?;
+        let ratio = cpus(&figures[..4], now) / cpus(&figures[4..8], now);
+        expect(ratio < 1.1, format!("four tasks get {ratio:.2} times the CPU time of four equal ones"))
+    });
+}
+
+/// A chain of tasks, each of which forks the next and ends, gets what one task of the weight gets.
+#[test]
+fn a_chain_of_forks_sheds_no_weight() {
+    known_defect("a child starts at the global vtime, whatever its parent owes", || {
+        let mut tasks: Vec<_> = (0..4).map(|at| busy().on(at % 2)).collect();
+        for at in 4..2004 {
+            let mut ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 900_000 }];
+            if at < 2003 {
+                ops.push(Op::Spawn { task: at + 1 });
+            }
+            ops.push(Op::End);
+            let link = weighing(1, TaskSpec::new(Program { ops, repeat: false }));
+            tasks.push(TaskSpec { start_ns: (at == 4).then_some(0), ..link });
+        }
+        let (figures, now) = run(case("2P", 3000, 1000, tasks))?;
+        let used = cpus(&figures[4..], now);
+        expect(used < 0.05, format!("a chain of weight 1 uses {used:.2} CPUs; one such task gets 0.005"))
+    });
+}
+
+/// Two groups of equal weight get equal CPU time, though one has 2 tasks and the other 100.
+#[test]
+fn a_group_of_many_tasks_gets_no_more_than_its_weight() {
+    known_defect("a tick charges a task of a crowded group more than the limit of its lead", || {
+        let in_group = |group, at: usize| TaskSpec { group, ..busy().on(at % 2) };
+        let few = (0..2).map(|at| in_group(1, at));
+        let tasks = few.chain((0..100).map(|at| in_group(2, at))).collect();
+        let mut case = case("2P", 6000, 4000, tasks);
+        case.groups = vec![GroupSpec::new(0, 100), GroupSpec::new(0, 100)];
+        let (figures, now) = run(case)?;
+        let used = cpus(&figures[..2], now);
+        expect((0.9..1.1).contains(&used), format!("the group of two uses {used:.2} CPUs, due 1"))
+    });
+}
+
+/// Weight 100 gets about 100 times the CPU time of weight 1 at 250 ticks a second.
+#[test]
+fn nice_holds_at_250_ticks_a_second() {
+    known_defect("a tick charges a light task more than the limit of its lead", || {
+        let tasks = (0..4).map(|at| weighing([100, 1][at / 2], busy().on(at % 2))).collect();
+        let (figures, now) = run(case("2P", 6000, 4000, tasks))?;
+        let ratio = cpus(&figures[..2], now) / cpus(&figures[2..], now);
+        expect(ratio > 80.0, format!("weight 100 gets {ratio:.0} times the time of weight 1"))
+    });
+}
+
+/// Tasks of equal weight progress alike where more of them compute than fast CPUs exist, or fewer.
+#[test]
+fn classes_in_unequal_demand_progress_alike() {
+    known_defect("the limit of a lead is smaller than the lag at which a CPU serves the other class", || {
+        for (compute, chase) in [(6, 2), (7, 1), (2, 6)] {
+            let kind = |stack| TaskSpec::new(Program::busy(stack));
+            let chasing = (0..chase).map(|_| kind(stacks::CHASE));
+            let tasks = (0..compute).map(|_| kind(stacks::COMPUTE)).chain(chasing).collect();
+            let (figures, _) = run(case("2F2S", 8000, 1000, tasks))?;
+            let work_ms: Vec<u64> = figures.iter().map(|figures| figures.work_ns / MS).collect();
+            let (most, least) = (*work_ms.iter().max().unwrap(), *work_ms.iter().min().unwrap());
+            let ratio = most as f64 / least as f64;
+            let broken = format!("{compute} + {chase}: most over least {ratio:.2}, {work_ms:?} ms");
+            expect(ratio < 1.3, broken)?;
+        }
+        Ok(())
+    });
+}
+
+/// A cgroup beyond the table of groups obeys the limit of its parent.
+#[test]
+fn a_child_beyond_the_table_is_limited_by_its_parent() {
+    known_defect("the walk up the cgroups ends at one that has no entry in the table", || {
+        let mut case = case("2P", 2000, 1000, vec![TaskSpec { group: 16_391, ..busy() }]);
+        case.groups = vec![GroupSpec::new(0, 100).limited(10_000, 100_000)];
+        case.groups.extend((0..16_390).map(|_| GroupSpec::new(1, 100)));
+        let (figures, now) = run(case)?;
+        let used = cpus(&figures, now);
+        expect(used < 0.12, format!("a task limited to 0.1 CPUs uses {used:.2}"))
+    });
+}
+
+/// A waker on CPU 0 wakes a task again and again, while real-time work takes one of the other CPUs
+/// for 20 ms at a time. The wakee does not wait for the whole burst beside idle CPUs.
+#[test]
+fn real_time_work_on_an_idle_cpu_strands_no_wakee() {
+    known_defect("the kernel calls ops.cpu_release only where a SCHED_EXT task ran before", || {
+        for release in Release::ALL {
+            for seed in 0..10 {
+                let mut case = Case::new("4P", seed);
+                (case.release, case.duration_ns) = (release, 3_000 * MS);
+                let rng = Rng::new(seed);
+                let work = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
+                let ops = vec![work(40_000), Op::Wake { task: 1, sync: false }];
+                case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(0).within([0]));
+                let ops = vec![work(10_000), Op::Wait];
+                case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(1));
+                for at in 0..60 {
+                    let what = Disturbance::RealTime { cpu: 1 + rng.below(3) as usize, ns: 20 * MS };
+                    case.disturbances.push(Disturb { at_ns: at * 50 * MS + rng.below(9 * MS), what });
+                }
+                run(case).map_err(|what| format!("{release:?}, seed {seed}: {what}"))?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A task that changes its affinity from one cache to the other and back gets what its peers get.
+#[test]
+fn a_task_that_hops_between_caches_gains_nothing() {
+    known_defect("joining a DSQ whose clock is behind lowers vtime, and no other join raises it", || {
+        let within = |first: usize, at: usize| busy().within(first..first + 4).on(first + at % 4);
+        let mut tasks: Vec<_> = (0..8).map(|at| within(0, at)).collect();
+        tasks.extend((0..8).map(|at| within(4, at)));
+        tasks.push(within(4, 0));
+        let mut case = case("8P,llcs=2", 4000, 1000, tasks);
+        for at in 1..390 {
+            let to = |at_ns, cpus: std::ops::Range<usize>| {
+                let what = Disturbance::Affinity { task: 16, cpus: cpus.collect() };
+                Disturb { at_ns, what }
+            };
+            case.disturbances.extend([to(at * 10 * MS, 0..4), to(at * 10 * MS + 300_000, 4..8)]);
+        }
+        let (figures, now) = run(case)?;
+        let used = cpus(&figures[16..], now);
+        expect(used < 0.6, format!("one task of 17 on eight CPUs uses {used:.2} of one, due 0.44 to 0.5"))
+    });
+}
+
+/// A kernel thread that runs for 0.9 ms and sleeps for 0.1 ms shares its CPU with a pinned task.
+#[test]
+fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {
+    known_defect("a pinned kernel thread that wakes preempts at any lead", || {
+        let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 900_000, 100_000)).within([0]);
+        let tasks = vec![busy().within([0]), TaskSpec { kthread: true, ..kthread }];
+        let (figures, now) = run(case("2P", 3000, 1000, tasks))?;
+        let used = cpus(&figures[..1], now);
+        expect(used > 0.4, format!("a pinned task uses {used:.2} of its CPU beside a kernel thread, due 0.5"))
+    });
+}
