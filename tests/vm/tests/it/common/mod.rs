@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Common parts of the scenarios: the programs under test, and a guest that runs a script and
+//! leaves JSON documents in a directory.
+
+pub mod loads;
+
+use bias_vm::packages::Consent;
+use bias_vm::prepare::{self, Vm};
+use bias_vm::runner::Outcome;
+use bias_vm::{Machine, Verdict, build};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Slice of scx_bias in the emulating VM, which stretches time about fifty-fold. Context switches
+/// at the default slice would use up most of the time.
+pub const SLICE_US: u32 = 50_000;
+/// Default slice of scx_bias.
+const DEFAULT_SLICE_US: u32 = 10_000;
+/// Speed of the fastest CPU to which [`SLICE_US`] belongs [MIPS / 1000].
+const STRETCHED_MIPS_MILLI: u32 = 60_000;
+/// Wall-clock seconds of the timeout per minute that a scenario takes on a host of usual speed.
+/// Some hosts are half as fast, and the timeout must end hangs only.
+const SECONDS_A_MINUTE: u64 = 150;
+
+/// Return the slice for the time of `machine`: the less that is stretched, the shorter the slice.
+fn stretched_slice_us(machine: &Machine) -> u32 {
+    let fastest = machine.slots.iter().flatten().map(|cpu| cpu.mips_milli).max().unwrap();
+    (SLICE_US / 1000 * STRETCHED_MIPS_MILLI / (fastest / 1000)).clamp(DEFAULT_SLICE_US, SLICE_US)
+}
+
+/// Build the programs under test, optimised. This is quick if they are current.
+fn programs() {
+    let mut cargo = build::cargo();
+    cargo.args(["build", "--quiet", "--locked", "--release"]).args(build::PROGRAMS);
+    assert!(cargo.status().unwrap().success(), "the programs do not build");
+}
+
+/// A guest to run one script in.
+pub struct Scenario {
+    vm: Vm,
+    /// Machine and kernel, for messages.
+    name: String,
+    scheduler_options: &'static str,
+    /// Slice of the scheduler. None means its own default.
+    slice_us: Option<u32>,
+}
+
+impl Scenario {
+    /// Make a guest with emulated unequal cores. Its clocks are those of the model, so a busy host
+    /// does not show in them.
+    pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
+        programs();
+        Self::new(kernel, machine, minutes, true)
+    }
+
+    /// Make an emulated guest for [`Scenario::figures`], without the programs under test.
+    pub fn model(machine: &str) -> Self {
+        Self::new("6.12", machine, 2, true)
+    }
+
+    /// Make a guest whose CPUs run as fast as the host lets them. It serves to check behaviour, not
+    /// figures. `options` are the scheduler's.
+    pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
+        programs();
+        Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
+    }
+
+    fn new(kernel: &str, machine: &str, minutes: u64, emulation: bool) -> Self {
+        let cpus = Machine::parse(machine).unwrap();
+        let slice_us = stretched_slice_us(&cpus);
+        let mut vm = prepare::vm(kernel, cpus, emulation, Consent::Given, None).unwrap();
+        vm.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
+        vm.keep_output = true;
+        Scenario {
+            vm,
+            name: format!("{machine} on {kernel}"),
+            scheduler_options: "",
+            slice_us: emulation.then_some(slice_us),
+        }
+    }
+
+    /// Add words to the guest kernel's command line.
+    pub fn kernel_args(&mut self, words: &[&str]) {
+        self.vm.kernel_args.extend(words.iter().map(ToString::to_string));
+    }
+
+    /// Measure these figures of `tests/ampvm/figures`. Each leaves a document of its name.
+    pub fn figures(&self, names: &[&str]) -> Results {
+        let sources = build::ampvm_directory().join("figures");
+        compile(&sources, &["figures.c", "measure.c"], &self.vm.out.join("figures"));
+        let list = names.join(" ");
+        self.shell(&format!("for name in {list}; do $OUT/figures $name >$OUT/$name.json || exit; done"))
+    }
+
+    /// Run a short text with the definitions of `guest/common.sh`.
+    pub fn shell(&self, text: &str) -> Results {
+        self.run("shell", &[text])
+    }
+
+    /// Run `guest/SCRIPT.sh` with these arguments. Fail the test unless it ends with 0.
+    pub fn run(&self, script: &str, args: &[&str]) -> Results {
+        let release = build::target_directory().join("release");
+        let program = |name: &str| release.join(name).to_string_lossy().into_owned();
+        let bias = program("scx_bias");
+        let slice = self
+            .slice_us
+            .map_or(String::new(), |us| format!("--slice-us {us} --capacity-file /run/capacity.json"));
+        let mut command = vec![
+            "env".to_string(),
+            format!("BENCH={}", program("bias-bench")),
+            format!("TORTURE={}", program("bias-torture")),
+            format!("SCHED={bias} {slice} {}", self.scheduler_options),
+            format!("BIAS={bias}"),
+            format!("UNPACED={}", if self.slice_us.is_some() { "--unpaced-load" } else { "" }),
+            "sh".to_string(),
+            format!("{}/tests/guest/{script}.sh", env!("CARGO_MANIFEST_DIR")),
+        ];
+        command.extend(args.iter().map(ToString::to_string));
+        let outcome = self.vm.run(&command).unwrap();
+        assert_eq!(
+            outcome.verdict,
+            Verdict::Ended(0),
+            "{}\n-- stdout\n{}\n-- stderr\n{}",
+            self.name,
+            outcome.stdout,
+            outcome.stderr
+        );
+        eprintln!(
+            "{}: boot {:.0?}, command {:.0?} ({:.1?} in the guest)",
+            self.name, outcome.boot, outcome.command, outcome.virtual_time
+        );
+        Results { out: self.vm.out.clone(), outcome }
+    }
+}
+
+/// Build a program for the guest.
+fn compile(directory: &Path, sources: &[&str], program: &Path) {
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-O2", "-static", "-pthread", "-I"]).arg(build::ampvm_directory().join("guest"));
+    cc.args(sources.iter().map(|name| directory.join(name)));
+    assert!(cc.arg("-o").arg(program).status().unwrap().success(), "{sources:?} do not build");
+}
+
+/// Output of a script.
+pub struct Results {
+    out: PathBuf,
+    pub outcome: Outcome,
+}
+
+impl Results {
+    /// Return a document that `keep` or `under` wrote.
+    pub fn json(&self, name: &str) -> Value {
+        let path = self.out.join(format!("{name}.json"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    /// Return a number in such a document, by JSON pointer.
+    pub fn number(&self, name: &str, pointer: &str) -> f64 {
+        let document = self.json(name);
+        let value = document.pointer(pointer).and_then(Value::as_f64);
+        value.unwrap_or_else(|| panic!("{name}.json has no number at {pointer}:\n{document:#}"))
+    }
+
+    /// Return the numbers in the arrays `field` of all elements of the array at a pointer. Elements
+    /// without that field are skipped.
+    pub fn numbers(&self, name: &str, pointer: &str, field: &str) -> Vec<f64> {
+        let document = self.json(name);
+        let elements = document.pointer(pointer).and_then(Value::as_array);
+        let elements =
+            elements.unwrap_or_else(|| panic!("{name}.json has no array at {pointer}:\n{document:#}"));
+        elements.iter().filter_map(|one| one[field].as_array()).flatten().filter_map(Value::as_f64).collect()
+    }
+
+    /// Return a text file that the script wrote to $OUT.
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.out.join(name)).unwrap()
+    }
+}
+
+/// All expectations of a scenario, reported together. A boot costs too much to stop at the first
+/// missed one.
+#[derive(Default)]
+pub struct Expectations {
+    lines: Vec<String>,
+    failed: usize,
+}
+
+impl Expectations {
+    pub fn at_least(&mut self, what: &str, value: f64, bound: f64) {
+        self.note(value >= bound, &format!("{what}: {value:.3}, at least {bound:.3}"));
+    }
+
+    pub fn at_most(&mut self, what: &str, value: f64, bound: f64) {
+        self.note(value <= bound, &format!("{what}: {value:.3}, at most {bound:.3}"));
+    }
+
+    pub fn within(&mut self, what: &str, value: f64, expected: f64, share: f64) {
+        let met = (value / expected - 1.0).abs() <= share;
+        self.note(met, &format!("{what}: {value:.3}, within {:.1} % of {expected:.3}", share * 100.0));
+    }
+
+    pub fn holds(&mut self, what: &str, met: bool) {
+        self.note(met, what);
+    }
+
+    /// Expect of what common.sh recorded by `look NAME` that each busy task ran, and that scx_bias
+    /// is still loaded.
+    pub fn went_on(&mut self, results: &Results, name: &str) {
+        let times = |file: String| -> Vec<u64> {
+            results.text(&file).split_whitespace().map(|time| time.parse().unwrap()).collect()
+        };
+        let (earlier, later) = (times(format!("{name}.before")), times(format!("{name}.ran")));
+        let ran = later.len() == 6 && earlier.iter().zip(&later).all(|(earlier, later)| later > earlier);
+        self.holds(&format!("{name}: all tasks ran: {earlier:?} {later:?}"), ran);
+        let state = results.text(&format!("{name}.state"));
+        self.holds(&format!("{name}: scx_bias is loaded: {state:?}"), state.trim() == "enabled");
+    }
+
+    fn note(&mut self, met: bool, line: &str) {
+        self.failed += usize::from(!met);
+        self.lines.push(format!("{} {line}", if met { "  ok  " } else { "MISSED" }));
+    }
+
+    pub fn is_met(&self) -> bool {
+        self.failed == 0
+    }
+
+    /// Print everything. Fail the test if any expectation was missed.
+    pub fn judge(self) {
+        let text = self.lines.join("\n");
+        eprintln!("{text}");
+        assert!(self.failed == 0, "{} expectation(s) missed:\n{text}", self.failed);
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Weights and limits of nested cgroups: CPU time within one boot, in virtual time.
+
+use crate::common::{Expectations, Results, Scenario};
+
+fn share(results: &Results, name: &str, of: u32, and: u32) -> f64 {
+    let us = |at: u32| results.number(name, &format!("/us/{at}"));
+    us(of) / (us(of) + us(and))
+}
+
+#[test]
+fn groups_keep_their_weight_at_any_depth_and_time() {
+    let results = Scenario::emulated("6.12", "60x2", 4).loads("", ". \"${0%/*}/hierarchy.sh\"");
+    let mut expect = Expectations::default();
+    for nr in [2, 4] {
+        let deep = share(&results, &format!("deep{nr}"), 0, 1);
+        expect.within(&format!("{nr} tasks 14 levels down: share"), deep, 0.5, 0.04);
+    }
+    for name in ["equal", "changed"] {
+        let parent = share(&results, name, 2, 3);
+        expect.within(&format!("{name}: share of the parent beside another group"), parent, 0.5, 0.06);
+    }
+    let a_to_b = |name: &str| results.number(name, "/us/0") / results.number(name, "/us/1");
+    expect.within("equal: a to b", a_to_b("equal"), 1.0, 0.1);
+    expect.within("changed: a to b", a_to_b("changed"), 10.0, 0.1);
+    expect.holds("the kernel does not deny cpu.weight", !results.text("complaints").contains("cpu.weight"));
+    expect.lasts(&results);
+    expect.judge();
+}
+
+#[test]
+fn groups_keep_their_weight_in_cpusets_of_unequal_load() {
+    let results = Scenario::emulated("6.12", "60x4", 4).loads("", ". \"${0%/*}/cpusets.sh\"");
+    let mut expect = Expectations::default();
+    for (at, cpuset) in ["few", "many"].into_iter().enumerate() {
+        let us = |name: &str, group: usize| results.number(name, &format!("/us/{}", at * 2 + group));
+        for (name, due) in [("weighted", 3.0), ("equal", 1.0)] {
+            expect.within(&format!("{cpuset}, {name}: heavy to light"), us(name, 0) / us(name, 1), due, 0.1);
+        }
+        let cpus = (us("weighted", 0) + us("weighted", 1)) / 4e6;
+        expect.at_least(&format!("{cpuset}: busy CPUs"), cpus, 1.95);
+    }
+    expect.lasts(&results);
+    expect.judge();
+}
+
+/// Check what groups with a `cpu.max` use on a machine of four CPUs. Print what they use under the
+/// default scheduler.
+fn groups_keep_to_their_limits(kernel: &str) {
+    let script = |name: &str| format!(". \"${{0%/*}}/limits.sh\"; limits {name}");
+    let results = Scenario::emulated(kernel, "60x4", 4).loads(&script("default"), &script("bias"));
+    let mut expect = Expectations::default();
+    let cpus = |name: &str, at: u32| {
+        results.number(name, &format!("/us/{at}")) / (results.number(name, "/seconds") * 1e6)
+    };
+    println!("default: {:?}", [0, 1, 2, 3].map(|at| cpus("default-beside", at)));
+    let mut near = |what: &str, cpus: f64, due: f64, off: f64| {
+        expect.within(&format!("CPUs: {what}"), cpus, due, off / due);
+    };
+    near("one task of a group with 20 %", cpus("bias-alone", 0), 0.2, 0.01);
+    near("four tasks of it", cpus("bias-crowded", 0), 0.2, 0.01);
+    near("two tasks of it beside others", cpus("bias-beside", 0), 0.2, 0.01);
+    near("a group with 30 % inside of another", cpus("bias-beside", 1), 0.3, 0.015);
+    near("that one, which has 150 %", cpus("bias-beside", 2), 1.5, 0.05);
+    near("a group without a limit has the rest", cpus("bias-beside", 3), 2.3, 0.1);
+    expect.at_least("CPUs: the group without its limit", cpus("bias-lifted", 0), 0.9);
+    expect.lasts(&results);
+    expect.judge();
+}
+
+#[test]
+fn groups_keep_to_their_limits_on_6_12() {
+    groups_keep_to_their_limits("6.12");
+}
+
+#[test]
+fn groups_keep_to_their_limits_on_7_3() {
+    groups_keep_to_their_limits("7.3");
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Placement on unequal CPUs, its fairness and its cost, compared with the kernel's default
+//! scheduler in the same boot.
+//!
+//! Figures are ratios within one boot, or counted instructions. No absolute time is asserted. One
+//! boot serves all tests of a kernel, because booting takes most of the time.
+
+use crate::common::{Expectations, Results, Scenario};
+
+fn expect_placement(results: &Results, expect: &mut Expectations) {
+    let share = |name| results.number(name, "/fast_share");
+    expect.at_least("1 compute task: share of run time on fast CPUs", share("one"), 0.98);
+    expect.at_least("2 compute tasks: share of run time on fast CPUs", share("two"), 0.98);
+    expect.at_least("scx_bias exec -n 2, no scheduler loaded: share on fast CPUs", share("exec"), 0.999);
+    let stp = |name| results.number(name, "/stp");
+    expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.99);
+    let unfairness = |name| results.number(name, "/unfairness");
+    expect.at_most("4 compute tasks: fastest over slowest", unfairness("four"), 1.1);
+    // Equal treatment alone gives 1.38. A chase loses less on a slow CPU than a compute task, and
+    // only a scheduler that distinguishes them can compensate for that. The default has 1.1 to 3.1,
+    // by chance.
+    expect.at_most("4 compute + 4 chase: unfairness", unfairness("eight"), 1.3);
+    // A sleeper that waits for the end of another task's slice waits 57 ms and more. One that gets
+    // a CPU at the next tick waits some 10 ms.
+    let p99_ms = results.number("interactive", "/metrics/latency_p99_us") / 1000.0;
+    let slice_ms = f64::from(crate::common::SLICE_US) / 1000.0;
+    expect.at_most("a sleeper beside 4 compute tasks: p99 in slices", p99_ms / slice_ms, 0.6);
+}
+
+fn expect_cheap_switches(results: &Results, expect: &mut Expectations) {
+    // Counting costs instructions, so a switch between tasks with a stable profile has a larger
+    // budget with counting.
+    for (name, budget) in [("pinned", 7200.0), ("pinned_blind", 7400.0), ("free", 6800.0), ("pairs", 8500.0)]
+    {
+        let cost = results.number(name, "/instructions_per_switch");
+        expect.at_most(&format!("instructions a switch, {name}"), cost, budget);
+    }
+}
+
+#[test]
+fn placement_and_overhead_on_6_12() {
+    let results = Scenario::emulated("6.12", "2F2S", 6).run("placement", &["pingpong"]);
+    let mut expect = Expectations::default();
+    expect_placement(&results, &mut expect);
+    expect_cheap_switches(&results, &mut expect);
+    expect.judge();
+}
+
+#[test]
+#[ignore = "minutes more: cargo xtask test --full"]
+fn placement_on_7_3() {
+    let results = Scenario::emulated("7.3", "2F2S", 6).run("placement", &[]);
+    let mut expect = Expectations::default();
+    expect_placement(&results, &mut expect);
+    expect.judge();
+}
