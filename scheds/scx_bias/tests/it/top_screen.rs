@@ -3,11 +3,7 @@
 //! Tests of `scx_bias top` on a pseudo-terminal, with a made-up instance: what it shows, and that
 //! it restores the terminal, regardless of what ends it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod instance;
-
-use instance::instance;
+use crate::instance::instance;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};

@@ -3,8 +3,6 @@
 //! Tests of the command line. Bad input must give one line with cause and remedy, and the
 //! documented exit code. The tests need no privilege.
 
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use std::path::Path;
 use std::time::Duration;

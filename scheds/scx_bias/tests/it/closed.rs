@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of closed output. A closed pipe must neither panic the program nor change its exit code.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::{Command, Stdio};
 
 /// Run the program with both outputs closed, and return its exit code.

@@ -2,16 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the commands that ask a running instance, with a made-up instance on a socket.
 
-#![allow(clippy::unwrap_used)]
-
-mod instance;
-
+use crate::instance::instance;
 use assert_cmd::Command;
 use bias_agent::control::Reply;
 use bias_agent::failure::Failure;
 use bias_agent::options::ReloadReport;
 use bias_agent::options::reload::Change;
-use instance::instance;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;

@@ -3,8 +3,6 @@
 //! Tests of `scx_bias exec` on this machine, with a capacity file for its CPUs. They need no
 //! privilege and no sched_ext.
 
-#![allow(clippy::unwrap_used)]
-
 use bias_agent::topology::Topology;
 use bias_agent::{affinity, cpulist};
 use serde_json::{Value, json};

@@ -2,9 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the service unit's promises, as far as they need no systemd.
 
-#![allow(clippy::unwrap_used)]
-
-const UNIT: &str = include_str!("../scx_bias.service.in");
+const UNIT: &str = include_str!("../../scx_bias.service.in");
 
 /// Return the value of the setting `name` in the unit file.
 fn setting(name: &str) -> &'static str {
@@ -47,7 +45,7 @@ fn it_runs_beside_no_other_service_of_a_scheduler() {
 /// A root without other rights serves the metrics, by a command that the program has.
 #[test]
 fn the_exporter_is_a_service_of_its_own() {
-    let unit = include_str!("../scx_bias-metrics.service.in");
+    let unit = include_str!("../../scx_bias-metrics.service.in");
     let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     assert_eq!(setting("CapabilityBoundingSet"), Some("CAP_CHOWN"));
     let words: Vec<&str> = setting("ExecStart").unwrap().split(' ').collect();
@@ -59,7 +57,7 @@ fn the_exporter_is_a_service_of_its_own() {
 /// The patch for scx_loader starts the program by flags that it has, with a profile for each mode.
 #[test]
 fn scx_loader_gives_flags_that_exist() {
-    let patch = include_str!("../../packaging/scx_loader.patch");
+    let patch = include_str!("../../../packaging/scx_loader.patch");
     let modes: Vec<&str> = patch.lines().filter(|line| line.contains("SchedMode::")).collect();
     assert_eq!(modes.len(), 5);
     for mode in modes {

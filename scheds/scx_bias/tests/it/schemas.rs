@@ -3,14 +3,10 @@
 //! Tests of the JSON that every command prints against the keys that `docs/guides/json.md`
 //! publishes.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod instance;
-
+use crate::instance::instance;
 use assert_cmd::Command;
 use bias_agent::bpf::Stats;
 use bias_agent::topology::Topology;
-use instance::instance;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +14,7 @@ use std::time::Duration;
 
 /// Return the published keys of each form.
 fn published() -> BTreeMap<String, BTreeSet<String>> {
-    let guide = include_str!("../../../docs/guides/json.md");
+    let guide = include_str!("../../../../docs/guides/json.md");
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `scx_bias."));
     let mut forms = BTreeMap::new();
     for row in rows {
