@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the invariants in `lib/include/bias/*.h`, on the code that BPF compiles.
 
-#![allow(clippy::unwrap_used)]
-
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the invariants in `lib/include/bias/swap.h`.
-#![allow(missing_docs)]
 
 use bias_policy::ffi::*;
 use proptest::prelude::*;

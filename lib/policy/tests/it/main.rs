@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Tests of the C headers, through the functions that Rust calls.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod bias;
+mod headers;
+mod quota;
+mod swap;
