@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A marked C program with a made-up agent, which shows what the library tells the real one.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod program;
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
@@ -11,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::thread::JoinHandle;
 
+use crate::program::{compile, complaints, run};
 use bias_mark::wire::{self, REQUEST_BYTES, Request, Status};
-use program::{compile, complaints, run};
 
 /// Accept `processes` connections, give each this answer, and return the requests.
 fn agent(path: &Path, processes: usize, answer: Vec<u8>) -> JoinHandle<Vec<Request>> {

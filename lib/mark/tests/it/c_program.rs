@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A marked C program in every mode that needs no scheduler: it must always run to its end.
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod program;
 
 use std::path::Path;
 
-use program::{compile, complaints, run};
+use crate::program::{compile, complaints, run};
 use tempfile::TempDir;
 
 fn files(directory: &TempDir) -> Vec<String> {
