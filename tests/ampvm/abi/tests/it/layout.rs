@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The C header and the Rust structs have one layout: a C program prints its sizes and offsets.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use ampvm_abi::{
     COUNTERS, Header, MAGIC, MAX_VCPUS, NR_EVENTS, PAGE_BYTES, PCI_ID, PUBLISH_NOP, Shared, VERSION, Vcpu,
@@ -71,7 +70,7 @@ fn c_and_rust_agree_on_every_offset() {
 
 #[test]
 fn the_c_header_names_the_same_instruction() {
-    let header = include_str!("../../guest/amp_shared.h");
+    let header = include_str!("../../../guest/amp_shared.h");
     let bytes: Vec<String> = PUBLISH_NOP.iter().map(|b| format!("{b:#04x}")).collect();
     assert!(header.contains(&bytes.join(", ")), "AMP_PUBLISH_NOP differs from PUBLISH_NOP");
 }

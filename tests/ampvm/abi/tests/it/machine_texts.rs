@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Accepted and refused texts of machines, and their meaning.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use ampvm_abi::{Machine, PRESETS, Penalty, SpeedChange, Stall};
 use proptest::prelude::*;
