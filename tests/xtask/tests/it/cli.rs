@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A wrong command line costs one line of output and leaves no files.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use assert_cmd::Command;
 

@@ -3,7 +3,6 @@
 //! Checks that every dependency has a licence that may be linked into GPL-2.0-only programs. The
 //! rules are those of `.deny.toml`. `cargo deny check` applies them in full, but is an additional
 //! tool.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use serde_json::Value;
 use spdx::{Expression, ParseMode};

@@ -5,7 +5,6 @@
 //! Every path in code that is not for tests is resolved to the file that defines the item. A file
 //! also depends on its child modules, so a child must not use what its parent defines. An inline
 //! module is a part of its parent. Methods, macros and re-exports by `*` are not resolved.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Relative links of all documents lead to files and headings that exist, and the table of contents
 //! of the book has every page.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -5,7 +5,6 @@
 //!
 //! Types in tests count, those inside functions do not. `mod.rs`, `tests.rs`, and the files to
 //! which cargo gives their names may repeat.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
