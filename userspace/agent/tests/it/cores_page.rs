@@ -3,8 +3,6 @@
 //! `docs/cores.md` is generated from `data/events.toml`. This test writes it if the environment has
 //! `SCX_BIAS_UPDATE`.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write as _;
 use std::path::Path;
 

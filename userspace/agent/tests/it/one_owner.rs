@@ -3,8 +3,6 @@
 //! Knobs, maps and globals have one owner, `bpf/state.bpf.h`. A global that two BPF units define
 //! survives linking as two variables. Rust then writes one, and BPF reads the other.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 
