@@ -3,8 +3,6 @@
 //! `bias-bench ab --host` as a user runs it: the real program, short windows, no scheduler to load.
 //! The tests check what becomes of the samples, above all after an error, and not the figures.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

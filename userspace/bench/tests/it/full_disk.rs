@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! What `bias-bench` says when standard output is full.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs::OpenOptions;
 use std::process::Command;
 
