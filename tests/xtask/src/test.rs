@@ -18,8 +18,6 @@ use crate::packagers_build::PackagersBuild;
 /// Filter of the tests that boot the VM: the integration tests of `bias_vm`. The configuration of
 /// nextest has the same filter.
 const VM_TESTS: &str = "package(bias_vm) & kind(test)";
-/// Filter of `--full`, which includes ignored tests: all tests except the one that must fail.
-const FULL: &str = "not (package(bias_vm) & test(canary::))";
 /// Exit code of nextest if tests ran and at least one failed.
 const NEXTEST_FAILED: i32 = 100;
 
@@ -58,7 +56,10 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
         command.arg("--no-fail-fast");
     }
     if args.full {
-        command.args(["--run-ignored", "all", "-E", FULL]);
+        command.args(["--profile", "full"]);
+    } else if !args.nextest.is_empty() {
+        // A selection has all tests of its filter.
+        command.arg("--ignore-default-filter");
     }
     let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
     interrupt::check()?;

@@ -108,18 +108,6 @@ fn expect_few_rights(expect: &mut Expectations, rights: &str) {
 }
 
 #[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn the_rights_that_the_unit_leaves_are_enough() {
-    let results = scenario().run("agent_confined", &[]);
-    let mut expect = Expectations::default();
-    expect.holds(&format!("loads: {}", results.text("log")), results.text("state").trim() == "enabled");
-    let status = results.text("status");
-    expect.holds(&format!("tells tasks: {status}"), status.contains("tasks:") || status.contains("task:"));
-    expect.holds("ends well", results.text("code").trim() == "0");
-    expect.judge();
-}
-
-#[test]
 fn a_closed_output_ends_nothing() {
     let results = scenario().run("agent_alone", &[]);
     let mut expect = Expectations::default();
@@ -158,4 +146,21 @@ fn a_trace_shows_the_tasks_that_run() {
     expect.holds("metrics end with # EOF", metrics.ends_with("# EOF\n"));
     expect.holds("and count tasks", metrics.lines().any(|line| line.starts_with("scx_bias_tasks{")));
     expect.judge();
+}
+
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn the_rights_that_the_unit_leaves_are_enough() {
+        let results = scenario().run("agent_confined", &[]);
+        let mut expect = Expectations::default();
+        expect.holds(&format!("loads: {}", results.text("log")), results.text("state").trim() == "enabled");
+        let status = results.text("status");
+        expect
+            .holds(&format!("tells tasks: {status}"), status.contains("tasks:") || status.contains("task:"));
+        expect.holds("ends well", results.text("code").trim() == "0");
+        expect.judge();
+    }
 }

@@ -54,32 +54,36 @@ fn tasks_are_placed_by_their_stalls_where_cores_have_threads() {
     expect.judge();
 }
 
-/// Check that no task is lost and the scheduler stays, on a machine with three speeds: the only
-/// fast CPU goes offline and returns, many forks run, and tasks are tied to one class.
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn bad_luck_costs_no_task_and_not_the_scheduler() {
-    let results = Scenario::emulated("6.12", "24:60:36:24", 4).run("bias_luck", &[]);
-    let mut expect = Expectations::default();
-    for (file, state) in [
-        ("before", "enabled"),
-        ("after", "enabled"),
-        ("seq", "same"),
-        ("code", "0"),
-        ("forks", "0"),
-        ("mix.code", "0"),
-    ] {
-        expect.holds(
-            &format!("{file} is {state}: {:?}", results.text(file).trim()),
-            results.text(file).trim() == state,
-        );
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    /// Check that no task is lost and the scheduler stays, on a machine with three speeds: the only
+    /// fast CPU goes offline and returns, many forks run, and tasks are tied to one class.
+    #[test]
+    fn bad_luck_costs_no_task_and_not_the_scheduler() {
+        let results = Scenario::emulated("6.12", "24:60:36:24", 4).run("bias_luck", &[]);
+        let mut expect = Expectations::default();
+        for (file, state) in [
+            ("before", "enabled"),
+            ("after", "enabled"),
+            ("seq", "same"),
+            ("code", "0"),
+            ("forks", "0"),
+            ("mix.code", "0"),
+        ] {
+            expect.holds(
+                &format!("{file} is {state}: {:?}", results.text(file).trim()),
+                results.text(file).trim() == state,
+            );
+        }
+        let during =
+            |pointer: &str| results.number("back.after", pointer) - results.number("back.before", pointer);
+        let valid = during("/statistics/counted") - during("/statistics/count_invalid");
+        expect.at_least("stretches counted on the CPU that was away", valid, 20.0);
+        expect.at_most("and not counted for a failure", during("/statistics/count_failed"), 0.0);
+        let complaints = results.text("complaints");
+        expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
+        expect.judge();
     }
-    let during =
-        |pointer: &str| results.number("back.after", pointer) - results.number("back.before", pointer);
-    let valid = during("/statistics/counted") - during("/statistics/count_invalid");
-    expect.at_least("stretches counted on the CPU that was away", valid, 20.0);
-    expect.at_most("and not counted for a failure", during("/statistics/count_failed"), 0.0);
-    let complaints = results.text("complaints");
-    expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
-    expect.judge();
 }

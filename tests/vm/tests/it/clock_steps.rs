@@ -15,22 +15,26 @@ fn age_s(results: &Results, step: &str) -> f64 {
     (results.text(&format!("{step}.now")).trim().parse::<f64>().unwrap() - at_ms) / 1000.0
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn scheduling_goes_on_and_ages_are_right_when_the_clock_is_set() {
-    let results = Scenario::plain("6.12", "SYM", 8, "").run("clock_steps", &[]);
-    let mut expect = Expectations::default();
-    let mut earliest = 0.0;
-    for step in ["unset", "forth", "back"] {
-        let age = age_s(&results, step);
-        expect.at_least(&format!("{step}: age of the change [s]"), age, earliest);
-        expect.at_most(&format!("{step}: age of the change [s]"), age, LONGEST_S);
-        earliest = age;
-        let uptime = results.number(step, "/uptime_s");
-        expect.at_most(&format!("{step}: time since the start [s]"), uptime, LONGEST_S);
-        expect.went_on(&results, step);
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn scheduling_goes_on_and_ages_are_right_when_the_clock_is_set() {
+        let results = Scenario::plain("6.12", "SYM", 8, "").run("clock_steps", &[]);
+        let mut expect = Expectations::default();
+        let mut earliest = 0.0;
+        for step in ["unset", "forth", "back"] {
+            let age = age_s(&results, step);
+            expect.at_least(&format!("{step}: age of the change [s]"), age, earliest);
+            expect.at_most(&format!("{step}: age of the change [s]"), age, LONGEST_S);
+            earliest = age;
+            let uptime = results.number(step, "/uptime_s");
+            expect.at_most(&format!("{step}: time since the start [s]"), uptime, LONGEST_S);
+            expect.went_on(&results, step);
+        }
+        let complaints = results.text("complaints");
+        expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
+        expect.judge();
     }
-    let complaints = results.text("complaints");
-    expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
-    expect.judge();
 }

@@ -17,32 +17,36 @@ const MOST_PER_WATCHED: f64 = 8e3;
 /// Tasks in these answers, most of them asleep.
 const WATCHED: f64 = 9.0 * 200.0;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn the_agent_costs_next_to_nothing() {
-    let results = Scenario::emulated("6.12", "30:30:30:30:12:12:12:12", 9).run("cost", &[]);
-    let mut expect = Expectations::default();
-    for name in ["asleep", "busy"] {
-        let threads = results.number(name, "/threads");
-        let what = format!("200 tasks, {name}: instructions a second of the agent's {threads} threads");
-        expect.at_most(&what, results.number(name, "/instructions_per_s"), MOST_PER_S);
-        // An agent that counts nothing is cheap, too.
-        expect.at_least("of which there are some", results.number(name, "/instructions"), 1.0);
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn the_agent_costs_next_to_nothing() {
+        let results = Scenario::emulated("6.12", "30:30:30:30:12:12:12:12", 9).run("cost", &[]);
+        let mut expect = Expectations::default();
+        for name in ["asleep", "busy"] {
+            let threads = results.number(name, "/threads");
+            let what = format!("200 tasks, {name}: instructions a second of the agent's {threads} threads");
+            expect.at_most(&what, results.number(name, "/instructions_per_s"), MOST_PER_S);
+            // An agent that counts nothing is cheap, too.
+            expect.at_least("of which there are some", results.number(name, "/instructions"), 1.0);
+        }
+        let per_task = results.number("listed", "/instructions") / LISTED;
+        expect.at_most("instructions for each task that is listed", per_task, MOST_PER_LISTED);
+        let metrics = results.text("metrics");
+        let counts = metrics.lines().filter_map(|line| line.strip_prefix("scx_bias_tasks{"));
+        let listed = counts.filter_map(|count| count.split(' ').next_back()?.parse::<f64>().ok()).sum();
+        expect.at_least("tasks listed", listed, 200.0);
+        let per_task = results.number("watched", "/instructions") / WATCHED;
+        expect.at_most("instructions for each task that top watches", per_task, MOST_PER_WATCHED);
+        let top = results.json("top");
+        let rows = top["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+        let busy = rows.iter().filter(|row| row["share_permille"].as_u64() > Some(500)).count();
+        expect.at_least("busy tasks in top's last answer", busy as f64, 3.0);
+        let checks = results.number("asleep.status", "/recalibration/spot_checks");
+        expect.at_least("idle CPUs were checked meanwhile", checks, 1.0);
+        expect.holds("the scheduler ends as it should", results.text("code").trim() == "0");
+        expect.judge();
     }
-    let per_task = results.number("listed", "/instructions") / LISTED;
-    expect.at_most("instructions for each task that is listed", per_task, MOST_PER_LISTED);
-    let metrics = results.text("metrics");
-    let counts = metrics.lines().filter_map(|line| line.strip_prefix("scx_bias_tasks{"));
-    let listed = counts.filter_map(|count| count.split(' ').next_back()?.parse::<f64>().ok()).sum();
-    expect.at_least("tasks listed", listed, 200.0);
-    let per_task = results.number("watched", "/instructions") / WATCHED;
-    expect.at_most("instructions for each task that top watches", per_task, MOST_PER_WATCHED);
-    let top = results.json("top");
-    let rows = top["tasks"].as_array().map_or(&[][..], Vec::as_slice);
-    let busy = rows.iter().filter(|row| row["share_permille"].as_u64() > Some(500)).count();
-    expect.at_least("busy tasks in top's last answer", busy as f64, 3.0);
-    let checks = results.number("asleep.status", "/recalibration/spot_checks");
-    expect.at_least("idle CPUs were checked meanwhile", checks, 1.0);
-    expect.holds("the scheduler ends as it should", results.text("code").trim() == "0");
-    expect.judge();
 }

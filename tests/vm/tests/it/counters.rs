@@ -30,20 +30,24 @@ fn expect(results: &Results, expect: &mut Expectations, name: &str, cpus: &[u64]
     expect.at_least(&format!("{name}: STP of 2 compute + 2 chase"), results.number(name, "/stp"), stp);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn poor_counters_cost_their_benefit_and_nothing_else() {
-    let results = Scenario::emulated("6.12", "2F2S", 6).run("counters", &[]);
-    let mut all = Expectations::default();
-    // Equal treatment gives 3.3, full knowledge 3.9. The default has 2.8 to 3.9, by chance.
-    expect(&results, &mut all, "one_cpu", &[0], "CPU", 2.9);
-    // Misses in place of stalls are not used before a calibration has found the cycles that one
-    // stands for.
-    expect(&results, &mut all, "hybrid", &[0, 1], "does not accept", 3.3);
-    expect(&results, &mut all, "taken", &[], "never got their turn", 2.9);
-    // A quarter of the time is enough.
-    expect(&results, &mut all, "shared", &[0, 1, 2, 3], "", 3.6);
-    let complaints = results.text("complaints");
-    all.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
-    all.judge();
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn poor_counters_cost_their_benefit_and_nothing_else() {
+        let results = Scenario::emulated("6.12", "2F2S", 6).run("counters", &[]);
+        let mut all = Expectations::default();
+        // Equal treatment gives 3.3, full knowledge 3.9. The default has 2.8 to 3.9, by chance.
+        expect(&results, &mut all, "one_cpu", &[0], "CPU", 2.9);
+        // Misses in place of stalls are not used before a calibration has found the cycles that one
+        // stands for.
+        expect(&results, &mut all, "hybrid", &[0, 1], "does not accept", 3.3);
+        expect(&results, &mut all, "taken", &[], "never got their turn", 2.9);
+        // A quarter of the time is enough.
+        expect(&results, &mut all, "shared", &[0, 1, 2, 3], "", 3.6);
+        let complaints = results.text("complaints");
+        all.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
+        all.judge();
+    }
 }

@@ -42,12 +42,6 @@ fn tasks_fill_threads_and_slow_cores_in_order() {
     threads_and_slow_cores(&[2, 3, 5, 8]);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn tasks_fill_threads_and_slow_cores_in_order_at_any_number() {
-    threads_and_slow_cores(&[1, 2, 3, 4, 5, 6, 8]);
-}
-
 /// Check four equal cores of two threads.
 fn threads(tasks: &[u32]) {
     let results = Scenario::emulated("6.12", "60x8,threads=2", 5).compared(|under| spin(under, tasks, 2));
@@ -61,12 +55,6 @@ fn threads(tasks: &[u32]) {
 #[test]
 fn tasks_take_whole_cores_first() {
     threads(&[2, 4, 6]);
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn tasks_take_whole_cores_first_at_any_number() {
-    threads(&[1, 2, 3, 4, 6]);
 }
 
 /// Check two caches of two equal CPUs each. A fixed placement of six tasks cannot be even.
@@ -105,12 +93,6 @@ fn caches_of_unequal_cpus_share_fairly() {
     caches_of_unequal_cpus(&[(5, 4.38), (8, 5.56), (12, 5.53)]);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn caches_of_unequal_cpus_share_fairly_at_any_number() {
-    caches_of_unequal_cpus(&[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)]);
-}
-
 /// Check tasks on other shapes: three types of core, and two nodes. The CPUs are four times as fast
 /// as those of the presets, so that ticks and switches weigh less.
 fn progress(machine: &str, tasks: &[u32]) {
@@ -124,12 +106,6 @@ fn progress(machine: &str, tasks: &[u32]) {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn three_types_of_cores_share_fairly() {
-    progress("240x2:144x4:72x2", &[1, 8, 12]);
-}
-
 /// Check 24 tasks forked by one parent on two nodes.
 #[test]
 fn nodes_share_fairly() {
@@ -139,8 +115,32 @@ fn nodes_share_fairly() {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn nodes_lose_no_throughput() {
-    progress("240x8,nodes=2,remote_ns=360", &[4, 24]);
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn tasks_fill_threads_and_slow_cores_in_order_at_any_number() {
+        threads_and_slow_cores(&[1, 2, 3, 4, 5, 6, 8]);
+    }
+
+    #[test]
+    fn tasks_take_whole_cores_first_at_any_number() {
+        threads(&[1, 2, 3, 4, 6]);
+    }
+
+    #[test]
+    fn caches_of_unequal_cpus_share_fairly_at_any_number() {
+        caches_of_unequal_cpus(&[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)]);
+    }
+
+    #[test]
+    fn three_types_of_cores_share_fairly() {
+        progress("240x2:144x4:72x2", &[1, 8, 12]);
+    }
+
+    #[test]
+    fn nodes_lose_no_throughput() {
+        progress("240x8,nodes=2,remote_ns=360", &[4, 24]);
+    }
 }

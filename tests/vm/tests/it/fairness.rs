@@ -30,8 +30,12 @@ fn weights_are_honoured_on_6_12() {
     shares("6.12");
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn weights_are_honoured_on_7_3() {
-    shares("7.3");
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn weights_are_honoured_on_7_3() {
+        shares("7.3");
+    }
 }

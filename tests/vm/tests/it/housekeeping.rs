@@ -142,8 +142,12 @@ fn threads_outside_have_one_cpu_and_those_inside_the_others_on_6_12() {
     housekeeping("6.12");
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn threads_outside_have_one_cpu_and_those_inside_the_others_on_7_3() {
-    housekeeping("7.3");
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn threads_outside_have_one_cpu_and_those_inside_the_others_on_7_3() {
+        housekeeping("7.3");
+    }
 }

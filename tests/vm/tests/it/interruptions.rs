@@ -57,14 +57,17 @@ fn spins_for_long(kernel: &str) {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_real_time_thread_spins_for_long_on_6_12() {
-    spins_for_long("6.12");
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_real_time_thread_spins_for_long_on_7_3() {
-    spins_for_long("7.3");
+    #[test]
+    fn a_real_time_thread_spins_for_long_on_6_12() {
+        spins_for_long("6.12");
+    }
+
+    #[test]
+    fn a_real_time_thread_spins_for_long_on_7_3() {
+        spins_for_long("7.3");
+    }
 }

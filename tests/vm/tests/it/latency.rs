@@ -34,19 +34,6 @@ fn waiters_are_as_early_as_under_the_default() {
     expect.judge();
 }
 
-/// The mean is 3.6 us above the default's 66.7 us, which is 870 instructions.
-#[test]
-#[ignore = "missed: 1.05 of the default's mean, at most 1"]
-fn timers_are_on_average_as_early_as_under_the_default() {
-    let results = Scenario::emulated("6.12", TIMED, 3).compared(timers);
-    let mean_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/mean_us");
-    let (default, bias) = (mean_us("default"), mean_us("bias"));
-    let mut expect = Expectations::default();
-    let what = format!("median of means {bias:?} against default {default:?} [us]");
-    expect.at_most(&what, median(&bias) / median(&default), 1.0);
-    expect.judge();
-}
-
 /// Check how many of `frames` are missed at most beside 4 and 8 busy tasks.
 fn frames_are_in_time(machine: &str, frames: u32, missed: [u32; 2]) {
     let load = |busy| format!("loads frames{busy} frames {busy} {frames}\n");
@@ -62,18 +49,6 @@ fn frames_are_in_time(machine: &str, frames: u32, missed: [u32; 2]) {
 #[test]
 fn frames_are_in_time_on_unequal_cpus() {
     frames_are_in_time("240:240:96:96", 100, [1, 11]);
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn many_frames_are_in_time_on_unequal_cpus() {
-    frames_are_in_time("240:240:96:96", 180, [2, 20]);
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn many_frames_are_in_time_on_equal_cpus() {
-    frames_are_in_time("240x4", 180, [0, 40]);
 }
 
 /// Check the gaps in busy tasks that run with four servers on one fast and three slow CPUs, for
@@ -106,8 +81,35 @@ fn servers_leave_no_gap_in_busy_tasks() {
     servers(&[1, 3], 5, 1);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn servers_leave_no_gap_in_busy_tasks_for_long() {
-    servers(&[1, 3], 100, 3);
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    /// A target that is missed: the mean is 1.05 of the default's. It is 3.6 us above its 66.7 us,
+    /// which is 870 instructions.
+    #[test]
+    fn timers_are_on_average_as_early_as_under_the_default() {
+        let results = Scenario::emulated("6.12", TIMED, 3).compared(timers);
+        let mean_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/mean_us");
+        let (default, bias) = (mean_us("default"), mean_us("bias"));
+        let mut expect = Expectations::default();
+        let what = format!("median of means {bias:?} against default {default:?} [us]");
+        expect.at_most(&what, median(&bias) / median(&default), 1.0);
+        expect.judge_missed();
+    }
+
+    #[test]
+    fn many_frames_are_in_time_on_unequal_cpus() {
+        frames_are_in_time("240:240:96:96", 180, [2, 20]);
+    }
+
+    #[test]
+    fn many_frames_are_in_time_on_equal_cpus() {
+        frames_are_in_time("240x4", 180, [0, 40]);
+    }
+
+    #[test]
+    fn servers_leave_no_gap_in_busy_tasks_for_long() {
+        servers(&[1, 3], 100, 3);
+    }
 }

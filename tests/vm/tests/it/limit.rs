@@ -57,14 +57,17 @@ fn limits_bias(kernel: &str) {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn only_chosen_cgroups_have_a_bias_on_6_12() {
-    limits_bias("6.12");
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn only_chosen_cgroups_have_a_bias_on_7_3() {
-    limits_bias("7.3");
+    #[test]
+    fn only_chosen_cgroups_have_a_bias_on_6_12() {
+        limits_bias("6.12");
+    }
+
+    #[test]
+    fn only_chosen_cgroups_have_a_bias_on_7_3() {
+        limits_bias("7.3");
+    }
 }

@@ -143,33 +143,6 @@ fn speeds_are_the_same_on_a_busy_host() {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn speed_ratios_are_those_of_the_model() {
-    // One boot serves three ratios: each CPU against the first.
-    let results = Scenario::emulated("6.12", "60:54:36:24", 4).shell(
-        "for cpu in 1 2 3; do keep ratio$cpu $BENCH ratio --cpus 0,$cpu --kinds compute,chase,stalled; done",
-    );
-    let mut expect = Expectations::default();
-    for (cpu, ratio) in [(1, 60.0 / 54.0), (2, 60.0 / 36.0), (3, 60.0 / 24.0)] {
-        let number = |pointer: &str| results.number(&format!("ratio{cpu}"), pointer);
-        expect.within(&format!("compute, CPU {cpu}"), number("/kinds/0/ratio"), ratio, 0.02);
-        for (i, kind) in [(1, "chase"), (2, "stalled")] {
-            let (measured, model) = (number(&format!("/kinds/{i}/ratio")), stacked(&number, i, ratio));
-            expect.within(&format!("{kind}, CPU {cpu}"), measured, model, 0.05);
-        }
-    }
-    let external = results.number("ratio3", "/kinds/1/sides/0/stall_external");
-    expect.at_least("chase: share of stalls outside the core", external, 0.9);
-    expect.within(
-        "stalled: half of the cycles",
-        results.number("ratio3", "/kinds/2/sides/0/stall_external"),
-        0.5,
-        0.1,
-    );
-    expect.judge();
-}
-
 /// Return the ratio of a kind of work, predicted from its stalls on the fast CPU. External stalls
 /// take the same time on every CPU. Internal ones grow with the square root of the speed ratio, all
 /// other cycles with the ratio itself.
@@ -190,45 +163,6 @@ fn classes_and_costs(table: &Value) -> (Vec<String>, Vec<u64>) {
 
 const CALIBRATE: &str = "keep table $BIAS calibrate --force";
 
-/// Threads of a busy core have 0.62 of their speed, and a miss takes the same time as on an idle
-/// core.
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn calibration_prices_siblings() {
-    let results = Scenario::emulated("6.12", "60x4,threads=2,smt_share=0.62", 3).shell(CALIBRATE);
-    let mut expect = Expectations::default();
-    for cpu in 0..4 {
-        let factor = |k: u32| results.number("table", &format!("/cpus/{cpu}/shared_permille/{k}"));
-        expect.within(&format!("execute factor of CPU {cpu}"), factor(0), 1000.0 / 0.62, 0.03);
-        expect.at_most(&format!("external factor of CPU {cpu}"), factor(2), 1100.0);
-    }
-    expect.judge();
-}
-
-/// The demo's scenario checks the same table in fewer runs.
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn calibration_finds_two_classes() {
-    let results = Scenario::emulated("6.12", "2F2S", 3).shell(CALIBRATE);
-    let mut expect = Expectations::default();
-    let (classes, costs) = classes_and_costs(&results.json("table"));
-    expect.holds(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
-    for cpu in [2, 3] {
-        expect.within(&format!("execute cost of CPU {cpu}"), costs[cpu] as f64, 2500.0, 0.03);
-    }
-    expect.judge();
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn calibration_orders_cpus_that_are_nearly_alike() {
-    let results = Scenario::emulated("6.12", "NEAR", 3).shell(CALIBRATE);
-    let mut expect = Expectations::default();
-    let (_, costs) = classes_and_costs(&results.json("table"));
-    expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
-    expect.judge();
-}
-
 /// Calibrate four equal CPUs several times. Different work before each calibration leaves other
 /// pages free and other lines in the caches.
 fn one_class_each_time(calibrations: usize) {
@@ -247,8 +181,74 @@ fn equal_cpus_are_one_class_after_other_work() {
     one_class_each_time(6);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn equal_cpus_are_one_class_each_of_twenty_times() {
-    one_class_each_time(20);
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn speed_ratios_are_those_of_the_model() {
+        // One boot serves three ratios: each CPU against the first.
+        let results = Scenario::emulated("6.12", "60:54:36:24", 4).shell(
+            "for cpu in 1 2 3; do keep ratio$cpu $BENCH ratio --cpus 0,$cpu --kinds compute,chase,stalled; done",
+        );
+        let mut expect = Expectations::default();
+        for (cpu, ratio) in [(1, 60.0 / 54.0), (2, 60.0 / 36.0), (3, 60.0 / 24.0)] {
+            let number = |pointer: &str| results.number(&format!("ratio{cpu}"), pointer);
+            expect.within(&format!("compute, CPU {cpu}"), number("/kinds/0/ratio"), ratio, 0.02);
+            for (i, kind) in [(1, "chase"), (2, "stalled")] {
+                let (measured, model) = (number(&format!("/kinds/{i}/ratio")), stacked(&number, i, ratio));
+                expect.within(&format!("{kind}, CPU {cpu}"), measured, model, 0.05);
+            }
+        }
+        let external = results.number("ratio3", "/kinds/1/sides/0/stall_external");
+        expect.at_least("chase: share of stalls outside the core", external, 0.9);
+        expect.within(
+            "stalled: half of the cycles",
+            results.number("ratio3", "/kinds/2/sides/0/stall_external"),
+            0.5,
+            0.1,
+        );
+        expect.judge();
+    }
+
+    /// Threads of a busy core have 0.62 of their speed, and a miss takes the same time as on an
+    /// idle core.
+    #[test]
+    fn calibration_prices_siblings() {
+        let results = Scenario::emulated("6.12", "60x4,threads=2,smt_share=0.62", 3).shell(CALIBRATE);
+        let mut expect = Expectations::default();
+        for cpu in 0..4 {
+            let factor = |k: u32| results.number("table", &format!("/cpus/{cpu}/shared_permille/{k}"));
+            expect.within(&format!("execute factor of CPU {cpu}"), factor(0), 1000.0 / 0.62, 0.03);
+            expect.at_most(&format!("external factor of CPU {cpu}"), factor(2), 1100.0);
+        }
+        expect.judge();
+    }
+
+    /// The demo's scenario checks the same table in fewer runs.
+    #[test]
+    fn calibration_finds_two_classes() {
+        let results = Scenario::emulated("6.12", "2F2S", 3).shell(CALIBRATE);
+        let mut expect = Expectations::default();
+        let (classes, costs) = classes_and_costs(&results.json("table"));
+        expect.holds(&format!("classes {classes:?}"), classes == ["fast", "fast", "slow", "slow"]);
+        for cpu in [2, 3] {
+            expect.within(&format!("execute cost of CPU {cpu}"), costs[cpu] as f64, 2500.0, 0.03);
+        }
+        expect.judge();
+    }
+
+    #[test]
+    fn calibration_orders_cpus_that_are_nearly_alike() {
+        let results = Scenario::emulated("6.12", "NEAR", 3).shell(CALIBRATE);
+        let mut expect = Expectations::default();
+        let (_, costs) = classes_and_costs(&results.json("table"));
+        expect.holds(&format!("costs {costs:?} rise"), costs.is_sorted_by(|a, b| a < b) && costs.len() == 4);
+        expect.judge();
+    }
+
+    #[test]
+    fn equal_cpus_are_one_class_each_of_twenty_times() {
+        one_class_each_time(20);
+    }
 }

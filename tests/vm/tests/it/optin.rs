@@ -179,14 +179,17 @@ fn only_opted_in_cgroups_are_scheduled_on_6_12() {
     opted_in("6.12", CROWD);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn only_opted_in_cgroups_are_scheduled_on_6_18() {
-    opted_in("6.18", FULL_CROWD);
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn only_opted_in_cgroups_are_scheduled_on_7_3() {
-    opted_in("7.3", FULL_CROWD);
+    #[test]
+    fn only_opted_in_cgroups_are_scheduled_on_6_18() {
+        opted_in("6.18", FULL_CROWD);
+    }
+
+    #[test]
+    fn only_opted_in_cgroups_are_scheduled_on_7_3() {
+        opted_in("7.3", FULL_CROWD);
+    }
 }

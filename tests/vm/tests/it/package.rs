@@ -63,32 +63,36 @@ fn newer(package: &Path) -> PathBuf {
     newer
 }
 
-#[test]
-#[ignore = "nine minutes; needs root, mmdebstrap and the network: cargo xtask test --full"]
-fn debian_13_boots_with_the_package_upgrades_and_purges_it() {
-    let (root, package) = (debian(), package());
-    let paths = [root, package.clone(), newer(&package)].map(|path| path.to_string_lossy().into_owned());
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let results = Scenario::plain("6.12", "2F2S", 9, "").run("package", &paths);
-    let mut expect = Expectations::default();
-    let mut is = |file: &str, wanted: &str| {
-        let got = results.text(file);
-        expect.holds(&format!("{file}: {:?}, {wanted:?} is right", got.trim()), got.trim() == wanted);
-    };
-    is("install", "code 0");
-    is("installed", "disabled inactive disabled");
-    is("boxed", "active enabled table kept");
-    is("enable", "code 0");
-    is("enabled", "enabled active enabled");
-    is("rebooted", "enabled active enabled");
-    is("status.code", "code 0");
-    is("upgrade", "code 0");
-    is("upgraded", "enabled active enabled");
-    is("restarted", "restarted");
-    is("version", NEWER);
-    is("purge", "code 0");
-    is("purged", "not-found inactive disabled");
-    is("remains", "/etc/scx_bias.toml");
-    eprintln!("{}\n{}", results.text("dpkg.log") + &results.text("boxed.log"), results.text("log"));
-    expect.judge();
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn debian_13_boots_with_the_package_upgrades_and_purges_it() {
+        let (root, package) = (debian(), package());
+        let paths = [root, package.clone(), newer(&package)].map(|path| path.to_string_lossy().into_owned());
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let results = Scenario::plain("6.12", "2F2S", 9, "").run("package", &paths);
+        let mut expect = Expectations::default();
+        let mut is = |file: &str, wanted: &str| {
+            let got = results.text(file);
+            expect.holds(&format!("{file}: {:?}, {wanted:?} is right", got.trim()), got.trim() == wanted);
+        };
+        is("install", "code 0");
+        is("installed", "disabled inactive disabled");
+        is("boxed", "active enabled table kept");
+        is("enable", "code 0");
+        is("enabled", "enabled active enabled");
+        is("rebooted", "enabled active enabled");
+        is("status.code", "code 0");
+        is("upgrade", "code 0");
+        is("upgraded", "enabled active enabled");
+        is("restarted", "restarted");
+        is("version", NEWER);
+        is("purge", "code 0");
+        is("purged", "not-found inactive disabled");
+        is("remains", "/etc/scx_bias.toml");
+        eprintln!("{}\n{}", results.text("dpkg.log") + &results.text("boxed.log"), results.text("log"));
+        expect.judge();
+    }
 }

@@ -47,11 +47,15 @@ fn placement_and_overhead_on_6_12() {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn placement_on_7_3() {
-    let results = Scenario::emulated("7.3", "2F2S", 6).run("placement", &[]);
-    let mut expect = Expectations::default();
-    expect_placement(&results, &mut expect);
-    expect.judge();
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn placement_on_7_3() {
+        let results = Scenario::emulated("7.3", "2F2S", 6).run("placement", &[]);
+        let mut expect = Expectations::default();
+        expect_placement(&results, &mut expect);
+        expect.judge();
+    }
 }

@@ -29,23 +29,27 @@ fn bad_input_gets_one_line_and_its_exit_code() {
     expect.judge();
 }
 
-/// Check that scx_bias names the reason before the verifier reports an incomprehensible error.
-/// Debian's 7.2.12 describes its kernel functions wrongly, so no scheduler that calls them can
-/// load.
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_kernel_with_malformed_type_information_is_named() {
-    let results = Scenario::plain("7.2", "SYM", 5, "").run("refusals_malformed", &[]);
-    let mut expect = Expectations::default();
-    expect.holds("check ends with 3", results.text("check.code").trim() == "3");
-    let check = results.json("check").to_string();
-    expect.holds(&format!("check says malformed: {check}"), check.contains("malformed BTF"));
-    expect.holds("loading ends with 3", results.text("load.code").trim() == "3");
-    let error = results.text("load.err");
-    expect.holds(
-        &format!("loading says where to look: {error:?}"),
-        error.contains("malformed") || error.contains("scx_bias check"),
-    );
-    expect.holds("nothing was loaded", results.text("state").trim() == "disabled");
-    expect.judge();
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    /// Check that scx_bias names the reason before the verifier reports an incomprehensible error.
+    /// Debian's 7.2.12 describes its kernel functions wrongly, so no scheduler that calls them can
+    /// load.
+    #[test]
+    fn a_kernel_with_malformed_type_information_is_named() {
+        let results = Scenario::plain("7.2", "SYM", 5, "").run("refusals_malformed", &[]);
+        let mut expect = Expectations::default();
+        expect.holds("check ends with 3", results.text("check.code").trim() == "3");
+        let check = results.json("check").to_string();
+        expect.holds(&format!("check says malformed: {check}"), check.contains("malformed BTF"));
+        expect.holds("loading ends with 3", results.text("load.code").trim() == "3");
+        let error = results.text("load.err");
+        expect.holds(
+            &format!("loading says where to look: {error:?}"),
+            error.contains("malformed") || error.contains("scx_bias check"),
+        );
+        expect.holds("nothing was loaded", results.text("state").trim() == "disabled");
+        expect.judge();
+    }
 }

@@ -80,29 +80,30 @@ fn agree(machine: &str, mixes: &[&str]) {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn predictions_agree_on_two_fast_and_two_slow_cpus() {
-    agree(
-        "240:240:96:96",
-        &["4compute", "2compute+2chase", "4compute+4chase", "1compute+3chase", "3compute"],
-    );
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn predictions_agree_on_threads() {
-    agree("240x4:96:-:96:-:96:-:96:-,threads=2", &["5compute", "3compute+3chase"]);
-}
+    #[test]
+    fn predictions_agree_on_two_fast_and_two_slow_cpus() {
+        agree(
+            "240:240:96:96",
+            &["4compute", "2compute+2chase", "4compute+4chase", "1compute+3chase", "3compute"],
+        );
+    }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn predictions_agree_on_two_caches() {
-    agree("240x4:96x4,llcs=2", &["8compute", "12compute"]);
-}
+    #[test]
+    fn predictions_agree_on_threads() {
+        agree("240x4:96:-:96:-:96:-:96:-,threads=2", &["5compute", "3compute+3chase"]);
+    }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn predictions_agree_on_one_fast_cpu() {
-    agree("240:96x3", &["2compute+2chase"]);
+    #[test]
+    fn predictions_agree_on_two_caches() {
+        agree("240x4:96x4,llcs=2", &["8compute", "12compute"]);
+    }
+
+    #[test]
+    fn predictions_agree_on_one_fast_cpu() {
+        agree("240:96x3", &["2compute+2chase"]);
+    }
 }

@@ -63,32 +63,8 @@ fn a_storm_of_changes_loses_no_task_on_6_12() {
 }
 
 #[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_storm_of_changes_loses_no_task_on_6_18() {
-    storm("6.18");
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_storm_of_changes_loses_no_task_on_7_0() {
-    storm("7.0");
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_storm_of_changes_loses_no_task_on_7_3() {
-    storm("7.3");
-}
-
-#[test]
 fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_6_12() {
     killed_and_unplugged("6.12");
-}
-
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
-    killed_and_unplugged("7.3");
 }
 
 /// Check that the one object loads, schedules and unloads.
@@ -99,38 +75,57 @@ fn loads(kernel: &str) {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn loads_on_6_16() {
-    loads("6.16");
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn loads_on_6_17() {
-    loads("6.17");
-}
+    #[test]
+    fn a_storm_of_changes_loses_no_task_on_6_18() {
+        storm("6.18");
+    }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn loads_on_6_18() {
-    loads("6.18");
-}
+    #[test]
+    fn a_storm_of_changes_loses_no_task_on_7_0() {
+        storm("7.0");
+    }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn loads_on_6_19() {
-    loads("6.19");
-}
+    #[test]
+    fn a_storm_of_changes_loses_no_task_on_7_3() {
+        storm("7.3");
+    }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn loads_on_7_0() {
-    loads("7.0");
-}
+    #[test]
+    fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
+        killed_and_unplugged("7.3");
+    }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn loads_on_7_3() {
-    loads("7.3");
+    #[test]
+    fn loads_on_6_16() {
+        loads("6.16");
+    }
+
+    #[test]
+    fn loads_on_6_17() {
+        loads("6.17");
+    }
+
+    #[test]
+    fn loads_on_6_18() {
+        loads("6.18");
+    }
+
+    #[test]
+    fn loads_on_6_19() {
+        loads("6.19");
+    }
+
+    #[test]
+    fn loads_on_7_0() {
+        loads("7.0");
+    }
+
+    #[test]
+    fn loads_on_7_3() {
+        loads("7.3");
+    }
 }

@@ -29,23 +29,27 @@ fn expect_as_before(expect: &mut Expectations, results: &Results, name: &str) {
     expect.went_on(results, name);
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn suspending_twenty_times_changes_nothing() {
-    let results = Scenario::emulated("6.12", "2F2S", 8).run("suspend", &LEVELS);
-    let mut expect = Expectations::default();
-    expect_as_before(&mut expect, &results, "unset");
-    for level in LEVELS {
-        let resumed = results.text(&format!("{level}.times")).lines().count();
-        expect.holds(&format!("{level}: {resumed} of 20 suspends"), resumed == 20);
-        expect_as_before(&mut expect, &results, level);
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn suspending_twenty_times_changes_nothing() {
+        let results = Scenario::emulated("6.12", "2F2S", 8).run("suspend", &LEVELS);
+        let mut expect = Expectations::default();
+        expect_as_before(&mut expect, &results, "unset");
+        for level in LEVELS {
+            let resumed = results.text(&format!("{level}.times")).lines().count();
+            expect.holds(&format!("{level}: {resumed} of 20 suspends"), resumed == 20);
+            expect_as_before(&mut expect, &results, level);
+        }
+        // A kernel that knows no suspend to memory would not get as far as the core.
+        let offline = results.text("offline");
+        expect.holds(&format!("CPU 3 was offline {} of 20 times", offline.trim()), offline.trim() == "20");
+        let code = results.text("code");
+        expect.holds(&format!("scx_bias ended with {code:?}"), code.trim() == "0");
+        let complaints = results.text("complaints");
+        expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
+        expect.judge();
     }
-    // A kernel that knows no suspend to memory would not get as far as the core.
-    let offline = results.text("offline");
-    expect.holds(&format!("CPU 3 was offline {} of 20 times", offline.trim()), offline.trim() == "20");
-    let code = results.text("code");
-    expect.holds(&format!("scx_bias ended with {code:?}"), code.trim() == "0");
-    let complaints = results.text("complaints");
-    expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
-    expect.judge();
 }

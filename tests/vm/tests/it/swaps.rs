@@ -104,20 +104,6 @@ fn swaps_alone_mend_the_worst_placement() {
     expect.judge();
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
-    let results = run("beside", 6);
-    let mut expect = Expectations::default();
-    judge_worst(&results, &mut expect, "beside");
-    let none = results.number("none.status", "/statistics/moved");
-    expect.at_most("with neither, moves", none, 0.0);
-    let why = results.text("none.swaps.txt");
-    expect.holds(&format!("and a message says why: {why:?}"), why.contains("--no-swap"));
-    clean(&results, &mut expect, "none");
-    expect.judge();
-}
-
 fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
     eprintln!("{name}: {}", results.text(&format!("{name}.swaps.txt")));
     // A task that is preempted for a moment may return to a fast CPU by itself, so one swap can be
@@ -144,40 +130,56 @@ fn judge_worst(results: &Results, expect: &mut Expectations, name: &str) {
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
 }
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn tasks_that_end_before_their_turn_disturb_nothing() {
-    let results = run("short", 5);
-    let mut expect = Expectations::default();
-    eprintln!("{}", results.text("short.swaps.txt"));
-    let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
-    let verdicts =
-        ["paid", "neutral", "regretted", "unjudged"].map(|name| count(&format!("/verdicts/{name}")));
-    let (asked, undone) = (count("/tally/asked"), count("/tally/undone"));
-    let ended: f64 = verdicts.iter().sum::<f64>() + undone;
-    expect.at_least("swaps asked for or refused", asked + count("/tally/refused"), 1.0);
-    expect.holds(
-        &format!("{asked} were asked for and {ended} have ended, {verdicts:?}, {undone} undone"),
-        asked == ended,
-    );
-    expect.holds("the agent goes on", results.json("short.swaps")["summary"]["off"].is_null());
-    clean(&results, &mut expect, "short");
-    let complaints = results.text("complaints");
-    expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
-    expect.judge();
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-#[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn a_steady_mix_is_left_in_peace() {
-    let results = run("steady", 5);
-    let mut expect = Expectations::default();
-    let asked = results.number("steady.swaps", "/summary/tally/asked");
-    expect.at_most("swaps a second", asked / 20.0, 2.0);
-    let count = |name: &str| results.number("steady.swaps", &format!("/summary/verdicts/{name}"));
-    let bad = count("regretted");
-    let judged = count("paid") + count("neutral") + bad;
-    expect.at_most("of the judged ones, regretted beyond one in five and one", bad, 1.0 + judged / 5.0);
-    clean(&results, &mut expect, "steady");
-    expect.judge();
+    #[test]
+    fn the_worst_placement_is_mended_beside_a_shell_and_never_without_swaps() {
+        let results = run("beside", 6);
+        let mut expect = Expectations::default();
+        judge_worst(&results, &mut expect, "beside");
+        let none = results.number("none.status", "/statistics/moved");
+        expect.at_most("with neither, moves", none, 0.0);
+        let why = results.text("none.swaps.txt");
+        expect.holds(&format!("and a message says why: {why:?}"), why.contains("--no-swap"));
+        clean(&results, &mut expect, "none");
+        expect.judge();
+    }
+
+    #[test]
+    fn tasks_that_end_before_their_turn_disturb_nothing() {
+        let results = run("short", 5);
+        let mut expect = Expectations::default();
+        eprintln!("{}", results.text("short.swaps.txt"));
+        let count = |pointer: &str| results.number("short.swaps", &format!("/summary{pointer}"));
+        let verdicts =
+            ["paid", "neutral", "regretted", "unjudged"].map(|name| count(&format!("/verdicts/{name}")));
+        let (asked, undone) = (count("/tally/asked"), count("/tally/undone"));
+        let ended: f64 = verdicts.iter().sum::<f64>() + undone;
+        expect.at_least("swaps asked for or refused", asked + count("/tally/refused"), 1.0);
+        expect.holds(
+            &format!("{asked} were asked for and {ended} have ended, {verdicts:?}, {undone} undone"),
+            asked == ended,
+        );
+        expect.holds("the agent goes on", results.json("short.swaps")["summary"]["off"].is_null());
+        clean(&results, &mut expect, "short");
+        let complaints = results.text("complaints");
+        expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
+        expect.judge();
+    }
+
+    #[test]
+    fn a_steady_mix_is_left_in_peace() {
+        let results = run("steady", 5);
+        let mut expect = Expectations::default();
+        let asked = results.number("steady.swaps", "/summary/tally/asked");
+        expect.at_most("swaps a second", asked / 20.0, 2.0);
+        let count = |name: &str| results.number("steady.swaps", &format!("/summary/verdicts/{name}"));
+        let bad = count("regretted");
+        let judged = count("paid") + count("neutral") + bad;
+        expect.at_most("of the judged ones, regretted beyond one in five and one", bad, 1.0 + judged / 5.0);
+        clean(&results, &mut expect, "steady");
+        expect.judge();
+    }
 }

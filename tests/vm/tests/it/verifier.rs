@@ -45,12 +45,16 @@ fn programs_stay_within_their_budget_on_6_12() {
 }
 
 #[test]
-#[ignore = "minutes more: cargo xtask test --full"]
-fn programs_stay_within_their_budget_on_6_18() {
-    stays_within_budget("6.18", false);
-}
-
-#[test]
 fn programs_stay_within_their_budget_on_7_3() {
     stays_within_budget("7.3", true);
+}
+
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn programs_stay_within_their_budget_on_6_18() {
+        stays_within_budget("6.18", false);
+    }
 }

@@ -83,7 +83,7 @@ emulated machine; [evaluation.md](evaluation.md) has their targets, machines and
 * **replaced**: the design has something else in its place.
 
 `ab` stands for `bias-bench ab --out DIR`, `vm M` for `cargo xtask vm --machine M -- bias-bench`,
-and `scenario NAME` for `cargo xtask test -- --run-ignored all -E 'test(NAME::)'`.
+and `scenario NAME` for `cargo xtask test -- -E 'test(NAME::)'`.
 ";
 
 impl Printable for PapersPage {
