@@ -6,6 +6,8 @@
  *
  *     cc -O2 -static -I ../guest figures.c measure.c -o figures
  *     figures execute      an integer loop on each CPU
+ *     figures spin         a loop of PAUSE on each CPU
+ *     figures boost        integer loops on 1, 2, ... CPUs at once
  *     figures smt          CPUs 0 and 1, siblings: each alone, then both
  *     figures memory       a chase over local, remote, interleaved memory
  *     figures bandwidth    streams of one node, of two, and one with a loop
@@ -107,6 +109,28 @@ static void figure_execute(void)
 		put("step_ns", cpu, all_ns);
 		put("work_ns", cpu, ns);
 		put("spread", cpu, most / least - 1);
+	}
+}
+
+static void figure_spin(void)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		tasks[0] = (struct task){.cpu = cpu, .run = spin, .chunk = 400};
+		put("step_ns", cpu, alone());
+	}
+}
+
+static void figure_boost(void)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	for (int busy = 1; busy <= cpus && busy <= MAX_TASKS; busy++) {
+		for (int cpu = 0; cpu < busy; cpu++)
+			loop(cpu, cpu);
+		together(busy);
+		put("work_ns", busy, work_ns(&tasks[0]));
 	}
 }
 
@@ -277,7 +301,8 @@ static const struct figure {
 	const char *name;
 	void (*run)(void);
 } figures[] = {
-    {"execute", figure_execute},	 {"smt", figure_smt},
+    {"execute", figure_execute},	 {"spin", figure_spin},
+    {"boost", figure_boost},		 {"smt", figure_smt},
     {"memory", figure_memory},		 {"bandwidth", figure_bandwidth},
     {"transfers", figure_transfers},	 {"handover", figure_handover},
     {"attribution", figure_attribution}, {"sleep", figure_sleep},

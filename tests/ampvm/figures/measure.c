@@ -68,6 +68,11 @@ void execute(struct task *t, long steps)
 	asm volatile("1: .rept 8\n add $3, %%rax\n .endr\n dec %0\n jnz 1b" : "+r"(steps) : : "rax", "cc");
 }
 
+void spin(struct task *t, long steps)
+{
+	asm volatile("1: pause\n dec %0\n jnz 1b" : "+r"(steps) : : "cc");
+}
+
 void chase(struct task *t, long steps)
 {
 	asm volatile("1: mov (%1), %1\n dec %0\n jnz 1b" : "+r"(steps), "+r"(t->at) : : "memory", "cc");

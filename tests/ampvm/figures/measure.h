@@ -58,6 +58,8 @@ void add_group(int fd, double *event, int sign);
 
 /* 10 instructions */
 void execute(struct task *t, long steps);
+/* 3 instructions, one of them PAUSE */
+void spin(struct task *t, long steps);
 /* 3 instructions and a miss */
 void chase(struct task *t, long steps);
 /* 4 instructions and a miss */

@@ -14,6 +14,8 @@ pub const LINE_BYTES: usize = 64;
 /// Sources of stalls. Each is an index into [`VcpuSpec::penalties`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stall {
+    /// A PAUSE, in addition to its own cycle.
+    Pause,
     /// A mispredicted branch.
     Branch,
     /// An L1 miss that hits L2.
@@ -91,6 +93,9 @@ pub struct Machine {
     pub threads: usize,
     /// Speed of a thread while its sibling is busy, in thousandths of its own.
     pub smt_share_permille: u32,
+    /// Speed of the CPUs in thousandths of their own while 1, 2, ... of them are busy. With more busy
+    /// CPUs than entries, each has its own speed.
+    pub boost_permille: Vec<u32>,
     /// Bandwidth of each node's memory in million bytes per second; 0 for no limit.
     pub bandwidth_mb_s: u32,
     /// Whether every access is tracked to find lines that CPUs take from each other.

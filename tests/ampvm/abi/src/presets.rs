@@ -37,6 +37,7 @@ SPEC is speeds in MIPS or a preset, then any of the options below, separated by 
   60:57.5:24x2        one speed per CPU; 24x2 is 24:24; - is a thread that its core does not have
   NAME_cycles=N       penalty in cycles of the CPU's clock: a lower clock makes it longer
   NAME_ns=N           penalty in ns, whatever the clock. One value, or one per CPU (600:600:840:840). NAME:
+                        pause     a PAUSE, which code that spins repeats              (140 cycles)
                         branch    a mispredicted branch                     (15 cycles; less on slower CPUs)
                         l2        an access that misses L1 and hits L2      (3 cycles; less on slower CPUs)
                         llc       an access that hits the last-level cache  (150 ns at 60 MIPS, 15 at 600)
@@ -47,6 +48,7 @@ SPEC is speeds in MIPS or a preset, then any of the options below, separated by 
   l1= l2= llc=        BYTES/WAYS of the caches (8192/4, 65536/8, 262144/16)
   threads=N           hardware threads of a core (1); they share L1 and L2
   smt_share=X         speed of a thread whose sibling is busy, of its own (0.62)
+  boost=X[:X...]      speed of the CPUs, of their own, while 1, 2, ... of them are busy (1)
   nodes= sockets= llcs=   nodes with memory of their own; sockets (one a node); last-level caches (one a socket)
   bandwidth_mb_s=N    what each node's memory serves, million bytes a second (0: no limit)
   quantum_us=N        quantum of virtual time: interrupts between running CPUs are as late (12000 instructions of

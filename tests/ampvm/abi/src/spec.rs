@@ -32,12 +32,16 @@ const MIN_SPEC_MIPS_MILLI: u32 = 1_000;
 const MAX_PENALTY_NS: u32 = 1_000_000;
 /// Longest penalty in cycles.
 const MAX_PENALTY_CYCLES: u32 = 1_000_000;
+/// Largest factor of `boost`, in thousandths.
+const MAX_BOOST_PERMILLE: u32 = 4000;
 /// Maximum number of ways of a cache. The search for a victim is linear.
 const MAX_WAYS: usize = 32;
 const MAX_CACHE_BYTES: usize = 64 << 20;
 
 /// A default penalty.
 enum Usual {
+    /// Thousandths of a cycle of every CPU.
+    Same(u32),
     /// Thousandths of a cycle of the fastest CPU. A slower core is usually also simpler, and a
     /// flush or an L2 hit costs it less than its speed suggests. The penalty therefore shrinks in
     /// cycles with the square root of the ratio of the speeds.
@@ -49,6 +53,7 @@ enum Usual {
 
 /// Names and default penalties of the sources of stalls, in the order of [`crate::Stall`].
 const STALLS: [(&str, Usual); NR_STALLS] = [
+    ("pause", Usual::Same(140_000)),
     ("branch", Usual::Milli(15_000.0)),
     ("l2", Usual::Milli(3_000.0)),
     ("llc", Usual::Ns(150.0, 15.0)),
@@ -68,8 +73,19 @@ fn fail<T>(text: String) -> Result<T> {
 }
 
 /// Keys in addition to `NAME_cycles` and `NAME_ns` of each source of stalls.
-const KEYS: [&str; 10] =
-    ["l1", "l2", "llc", "threads", "smt_share", "sockets", "llcs", "nodes", "bandwidth_mb_s", "quantum_us"];
+const KEYS: [&str; 11] = [
+    "l1",
+    "l2",
+    "llc",
+    "threads",
+    "smt_share",
+    "boost",
+    "sockets",
+    "llcs",
+    "nodes",
+    "bandwidth_mb_s",
+    "quantum_us",
+];
 
 /// Return all keys.
 fn keys() -> Vec<String> {
@@ -192,6 +208,7 @@ impl Machine {
             nodes,
             threads: options.number("threads", 1, 8)?.unwrap_or(1) as usize,
             smt_share_permille: share(options.get("smt_share").unwrap_or("0.62"))?,
+            boost_permille: options.get("boost").map(boost).transpose()?.unwrap_or_default(),
             bandwidth_mb_s: options.number("bandwidth_mb_s", 0, 1_000_000)?.unwrap_or(0),
             transfers: options.penalties("transfer", 1)?.is_some(),
             quantum_ns: 1000 * quantum_us,
@@ -264,6 +281,7 @@ impl Usual {
     fn at(&self, mips_milli: u32, fastest: u32) -> Penalty {
         let (speed, fastest) = (f64::from(mips_milli), f64::from(fastest));
         match *self {
+            Self::Same(milli) => Penalty::Cycles { milli },
             Self::Milli(milli) => {
                 Penalty::Cycles { milli: (milli * (speed / fastest).sqrt()).round() as u32 }
             }
@@ -278,6 +296,22 @@ fn share(text: &str) -> Result<u32> {
     match milli(text).filter(|permille| (1..=1000).contains(permille)) {
         Some(permille) => Ok(permille),
         None => fail(format!("machine option smt_share={text} is not a share, 0.001 to 1")),
+    }
+}
+
+/// Return the speeds of `boost`, which never grow with the number of busy CPUs.
+fn boost(text: &str) -> Result<Vec<u32>> {
+    let steps: Option<Vec<u32>> = text.split(':').map(milli).collect();
+    let falls = |steps: &Vec<u32>| {
+        steps.iter().all(|step| (1000..=MAX_BOOST_PERMILLE).contains(step))
+            && steps.is_sorted_by(|a, b| a >= b)
+    };
+    match steps.filter(falls) {
+        Some(steps) => Ok(steps),
+        None => fail(format!(
+            "machine option boost={text} is not a falling list of factors from {} to 1, such as boost=1.3:1.2:1.1",
+            MAX_BOOST_PERMILLE / 1000
+        )),
     }
 }
 

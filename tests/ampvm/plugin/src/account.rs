@@ -25,9 +25,6 @@
 
 use ampvm_abi::{COUNTERS, NR_STALLS, Penalty, Stall, VcpuSpec};
 
-/// Cycles of a PAUSE in addition to its own, as on recent cores. QEMU leaves its execution loop at
-/// every PAUSE. At one cycle each, a spinning vCPU would keep its host's core busy for long.
-pub const PAUSE_CYCLES: u64 = 140;
 /// Additional cycles of a read of the time stamp counter, as on recent cores. The trap costs the
 /// host far more.
 pub const RDTSC_CYCLES: u64 = 25;
@@ -39,8 +36,9 @@ const MICRO: u64 = 1_000_000;
 pub struct Events {
     /// Instructions, kernel and user.
     pub insns: u64,
-    /// Additional cycles of PAUSE and RDTSC, kernel and user.
+    /// Additional cycles of RDTSC, kernel and user.
     pub waits: u64,
+    /// PAUSE counts in kernel and user code.
     pub stalls: [u64; NR_STALLS],
 }
 
@@ -165,6 +163,11 @@ impl Account {
         }
     }
 
+    /// Return the speed that the machine's text gives this vCPU [MIPS/1000].
+    pub fn nominal_speed(&self) -> u32 {
+        self.spec.mips_milli
+    }
+
     /// Return the speed in force [MIPS/1000].
     pub fn speed(&self) -> u32 {
         self.mips_milli as u32
@@ -183,7 +186,8 @@ impl Account {
     pub fn counters(&self) -> [u64; COUNTERS.len()] {
         let (insns, internal, external) = (self.seen.insns, self.internal.whole, self.external.whole);
         let cycles = insns + internal + external + self.lent.whole;
-        let [branch_misses, l2_hits, llc_hits, llc_misses, remote_misses, transfers] = self.seen.stalls;
+        let [_pauses, branch_misses, l2_hits, llc_hits, llc_misses, remote_misses, transfers] =
+            self.seen.stalls;
         let (model_ns, queued_ns) = (self.model_ns(), self.queued_ns);
         [
             insns,
@@ -225,14 +229,14 @@ mod tests {
     use ampvm_abi::Machine;
     use proptest::prelude::*;
 
-    const SPEC: &str = "60:24,branch_ns=250:395,l2_cycles=3,remote_ns=100,transfer_ns=80";
+    const SPEC: &str = "60:24,pause_cycles=140:43,branch_ns=250:395,l2_cycles=3,remote_ns=100,transfer_ns=80";
 
     fn account(cpu: usize) -> Account {
         Account::new(&Machine::parse(SPEC).unwrap().slots[cpu].unwrap())
     }
 
     fn lump() -> impl Strategy<Value = Events> {
-        (0_u64..5000, 0_u64..500, [0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50, 0_u64..50])
+        (0_u64..5000, 0_u64..500, [(); NR_STALLS].map(|()| 0_u64..50))
             .prop_map(|(insns, waits, stalls)| Events { insns, waits, stalls })
     }
 
@@ -284,9 +288,9 @@ mod tests {
             let mut a = account(cpu);
             a.set_share(share);
             a.settle(&lump);
-            let (mips, branch_ns) = [(60.0, 250), (24.0, 395)][cpu];
-            let [branches, l2, llc, mem, remote, transfers] = lump.stalls;
-            let cycles = (lump.insns + lump.waits + 3 * l2) as f64;
+            let (mips, pause, branch_ns) = [(60.0, 140, 250), (24.0, 43, 395)][cpu];
+            let [pauses, branches, l2, llc, mem, remote, transfers] = lump.stalls;
+            let cycles = (lump.insns + lump.waits + pause * pauses + 3 * l2) as f64;
             let fixed = branches * branch_ns + llc * 150 + mem * 600 + remote * 100 + transfers * 80;
             let ns = cycles * 1000.0 / mips * 1000.0 / f64::from(share) + fixed as f64;
             prop_assert!((a.model_ns() as f64 - ns).abs() <= 1.0, "{} for {}", a.model_ns(), ns);
@@ -308,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_lower_clock_stretches_cycles_and_not_nanoseconds() {
-        let lump = Events { insns: 600, waits: 0, stalls: [10, 10, 10, 10, 0, 0] };
+        let lump = Events { insns: 600, waits: 0, stalls: [0, 10, 10, 10, 10, 0, 0] };
         let (mut full, mut half) = (account(0), account(0));
         half.set_speed(30_000);
         full.settle(&lump);

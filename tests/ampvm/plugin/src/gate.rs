@@ -71,6 +71,8 @@ pub struct Gate {
     now_ns: AtomicI64,
     /// How often vCPUs have notified the main loop.
     calls: AtomicU32,
+    /// Sum of the shares of the last quantum in which the vCPUs ran [permille].
+    busy_permille: AtomicU32,
 }
 
 /// A vCPU's next action after it has passed the gate.
@@ -118,6 +120,7 @@ impl Gate {
             epoch: AtomicU32::new(0),
             now_ns: AtomicI64::new(0),
             calls: AtomicU32::new(0),
+            busy_permille: AtomicU32::new(0),
         }
     }
 
@@ -240,6 +243,7 @@ impl Gate {
     fn share_out(&self, inner: &mut Inner, elapsed: i64) {
         let busy: Vec<_> =
             (0..self.places.len()).map(|cpu| inner.clock.take_busy_permille(cpu, elapsed)).collect();
+        self.busy_permille.store(busy.iter().sum(), Relaxed);
         let rivals = inner.settlement.settle(&busy, elapsed, self.lines.as_ref());
         for (place, rivals) in self.places.iter().zip(rivals) {
             place.rivals_permille.store(rivals, Relaxed);
@@ -258,6 +262,12 @@ impl Gate {
     /// sibling.
     pub fn rivals_permille(&self, cpu: usize) -> u32 {
         self.places.get(cpu).map_or(0, |place| place.rivals_permille.load(Relaxed))
+    }
+
+    /// Return the sum of the shares of the last quantum in which the vCPUs ran, in thousandths of
+    /// one vCPU.
+    pub fn busy_permille(&self) -> u32 {
+        self.busy_permille.load(Relaxed)
     }
 
     /// Mark a vCPU as running. Return its local time.

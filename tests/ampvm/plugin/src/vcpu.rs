@@ -29,6 +29,8 @@ pub struct Local {
     /// Value of the inline counter at the quantum's start, plus all later additions other than
     /// instructions.
     pub not_insns: u64,
+    /// [`Machine::pause_insns`].
+    pub pause_insns: u64,
     /// Lines requested from memory in this quantum; see [`Nodes::request`].
     pub requests: u64,
     pub shared: Shared,
@@ -86,6 +88,11 @@ pub struct Machine {
     pub quantum_ns: i64,
     /// Share of its speed that a thread keeps while its sibling is busy [permille].
     smt_share_permille: u32,
+    /// Speeds of the CPUs by the number of busy ones, of their own [permille].
+    boost_permille: Vec<u32>,
+    /// Instructions for which a PAUSE counts in the inline counter: the longest one of all vCPUs,
+    /// which share translated code. Each vCPU is charged its own when it settles.
+    pub pause_insns: u64,
 }
 
 impl Machine {
@@ -102,15 +109,16 @@ impl Machine {
             let own = machine.slots.get(slot).copied().flatten();
             own.or_else(|| machine.slots.iter().flatten().next().copied())
         };
+        let accounts: Vec<_> = (0..slots).filter_map(|slot| Some(Account::new(&spec(slot)?))).collect();
+        let pause_insns =
+            accounts.iter().map(|account| account.insns_for(Stall::Pause)).max().unwrap_or_default();
         let cpu_of = |slot: usize| machine.slots.iter().take(slot).flatten().count();
-        let vcpu = |slot: usize| {
-            Some(Vcpu {
-                local: UnsafeCell::new(Local::new(Account::new(&spec(slot)?))),
-                cpu: cpu_of(slot),
-                core: slot / machine.threads,
-                llc: slot / per(machine.llcs),
-                node: slot / per(machine.nodes),
-            })
+        let vcpu = |(slot, account): (usize, Account)| Vcpu {
+            local: UnsafeCell::new(Local::new(account, pause_insns)),
+            cpu: cpu_of(slot),
+            core: slot / machine.threads,
+            llc: slot / per(machine.llcs),
+            node: slot / per(machine.nodes),
         };
         let caches = |count, geometry| (0..count).map(|_| Cache::new(geometry)).collect();
         let gate = Gate::new(
@@ -124,7 +132,7 @@ impl Machine {
         throttles.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             page,
-            vcpus: (0..slots).filter_map(vcpu).collect(),
+            vcpus: accounts.into_iter().enumerate().map(vcpu).collect(),
             halt_conds: (0..slots).map(|_| AtomicPtr::default()).collect(),
             l1: caches(cores, machine.l1),
             l2: caches(cores, machine.l2),
@@ -134,6 +142,8 @@ impl Machine {
             throttles: Mutex::new(throttles),
             quantum_ns: machine.quantum_ns.into(),
             smt_share_permille: machine.smt_share_permille,
+            boost_permille: machine.boost_permille.clone(),
+            pause_insns,
         }
     }
 
@@ -161,8 +171,9 @@ impl Machine {
         self.page.header.virtual_ns.store(self.gate.now() as u64, Relaxed);
     }
 
-    /// Adopt the lower of the speeds that host and guest request, and the share that the core's
-    /// other threads leave. Apply a speed change that is due first.
+    /// Adopt the lower of the speeds that host and guest request, boosted if neither is below the
+    /// nominal one, and the share that the core's other threads leave. Apply a speed change that is
+    /// due first.
     pub fn adopt_speed(&self, index: u32, v: &mut Local) {
         let Some(page) = self.page_of(index) else { return };
         // If the lock is taken, another vCPU makes the changes that are due.
@@ -177,7 +188,11 @@ impl Machine {
             0 => u32::MAX,
             wanted => wanted,
         };
-        let speed = page.mips_milli.load(Relaxed).min(wanted);
+        let asked = page.mips_milli.load(Relaxed).min(wanted);
+        let speed = match asked < v.account.nominal_speed() {
+            true => asked,
+            false => boosted(asked, self.gate.busy_permille(), &self.boost_permille),
+        };
         if speed != v.account.speed() && (MIN_MIPS_MILLI..=MAX_MIPS_MILLI).contains(&speed) {
             v.account.set_speed(speed);
         }
@@ -186,12 +201,13 @@ impl Machine {
 }
 
 impl Local {
-    fn new(account: Account) -> Self {
+    fn new(account: Account, pause_insns: u64) -> Self {
         Self {
             last_line: u64::MAX,
             predictor: Predictor::new(),
             events: Events::default(),
             not_insns: 0,
+            pause_insns,
             requests: 0,
             shared: Shared::default(),
             balance_milli: 0,
@@ -259,6 +275,14 @@ impl Local {
     }
 }
 
+/// Return the speed of a CPU of `mips_milli` if the CPUs together ran for `busy_permille` thousandths
+/// of one CPU. A CPU that only ticks does not count.
+fn boosted(mips_milli: u32, busy_permille: u32, boost_permille: &[u32]) -> u32 {
+    let busy = ((busy_permille + 500) / 1000).max(1) as usize;
+    let boost = boost_permille.get(busy - 1).copied().unwrap_or(1000);
+    (u64::from(mips_milli) * u64::from(boost) / 1000) as u32
+}
+
 /// Return a thread's share of its core [permille] if its siblings ran for `rivals` thousandths of
 /// one sibling.
 fn share(rivals: u32, share_permille: u32) -> u32 {
@@ -272,7 +296,16 @@ fn share(rivals: u32, share_permille: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::share;
+    use super::{boosted, share};
+
+    #[test]
+    fn the_number_of_busy_cpus_decides_the_boost() {
+        let at = |busy_permille| boosted(60_000, busy_permille, &[1500, 1250]);
+        assert_eq!([0, 30, 1000, 1400].map(at), [90_000; 4], "one CPU is busy at most");
+        assert_eq!([1600, 2000, 2490].map(at), [75_000; 3]);
+        assert_eq!([2500, 4000].map(at), [60_000; 2], "beyond the list");
+        assert_eq!(boosted(60_000, 1000, &[]), 60_000);
+    }
 
     #[test]
     fn a_busy_sibling_leaves_the_declared_share() {

@@ -106,6 +106,27 @@ fn a_word_handed_over_moves_as_in_the_model() {
     matches_model("60x2,transfer_ns=80,quantum_us=20", "handover", &HANDOVER);
 }
 
+/// One busy CPU has 1.5 of its speed, and two have 1.25. A step of the loop that spins is a PAUSE of
+/// 140 or 43 cycles, its own cycle and two instructions.
+const BOOSTED: [Figure; 7] = [
+    ("boost", "/work_ns1", at_60(1.0) / 1.5, 0.01),
+    ("boost", "/work_ns2", at_60(1.0) / 1.25, 0.015),
+    ("boost", "/work_ns3", at_60(1.0), 0.01),
+    ("boost", "/work_ns4", at_60(1.0), 0.01),
+    ("spin", "/step_ns0", at_60(143.0) / 1.5, 0.03),
+    ("spin", "/step_ns2", at_60(46.0) * 60.0 / 24.0 / 1.5, 0.03),
+    ("spin", "/step_ns3", at_60(46.0) * 60.0 / 24.0 / 1.5, 0.03),
+];
+
+#[test]
+fn boost_and_pause_are_those_of_the_model() {
+    let machine = "60:60:24:24,pause_cycles=140:140:43:43,boost=1.5:1.25";
+    let results = Scenario::model(machine).figures(&["boost", "spin"]);
+    let mut expect = Expectations::default();
+    compare(&mut expect, &results, &BOOSTED);
+    expect.judge();
+}
+
 /// Check that time on the host is not time in the guest: three busy loops on the host change
 /// nothing.
 #[test]

@@ -23,9 +23,11 @@ fn every_preset_is_a_machine_and_its_written_form_the_same_one() {
 fn defaults_are_the_documented_ones() {
     let machine = Machine::parse("2F2S").unwrap();
     let (fast, slow) = (machine.slots[0].unwrap(), machine.slots[3].unwrap());
-    assert_eq!(fast.penalties[..2], [milli(15_000), milli(3_000)]);
-    assert_eq!(slow.penalties[..2], [milli(9_487), milli(1_897)], "the square root of 0.4");
-    assert_eq!(slow.penalties[2..], [150, 600, 0, 0].map(Penalty::Ns));
+    assert_eq!(fast.penalties[..3], [milli(140_000), milli(15_000), milli(3_000)]);
+    assert_eq!(slow.penalties[0], milli(140_000), "of the CPU's own clock");
+    assert_eq!(slow.penalties[1..3], [milli(9_487), milli(1_897)], "the square root of 0.4");
+    assert_eq!(slow.penalties[3..], [150, 600, 0, 0].map(Penalty::Ns));
+    assert!(machine.boost_permille.is_empty());
     assert_eq!((machine.l1.sets(), machine.l2.sets(), machine.llc.sets()), (32, 128, 256));
     assert_eq!(machine.quantum_ns, 200_000);
     let real = Machine::parse("3000:3000:1200:1200").unwrap();
@@ -40,6 +42,9 @@ fn a_users_option_replaces_the_presets() {
     let machine = Machine::parse("2S,remote_ns=7,mem_ns=300").unwrap();
     assert_eq!(machine.slots[5].unwrap().penalties[Stall::Remote as usize], Penalty::Ns(7));
     assert_eq!(machine.to_string(), "60x8,nodes=2,remote_ns=7,mem_ns=300");
+    let machine = Machine::parse("2F2S,pause_cycles=140:140:43:43,boost=1.5:1.25").unwrap();
+    assert_eq!(machine.slots[3].unwrap().penalties[Stall::Pause as usize], milli(43_000));
+    assert_eq!(machine.boost_permille, [1500, 1250]);
 }
 
 #[test]
@@ -77,6 +82,9 @@ fn each_impossible_machine_is_named_in_one_line() {
         ("60,llc=196608/16", "llc"),
         ("60x4,threads=2,smt_share=1.2", "smt_share"),
         ("60x4,threads=2,smt_share=0", "smt_share"),
+        ("60,boost=0.9", "boost"),
+        ("60x2,boost=1.1:1.2", "falling list"),
+        ("60,boost=5", "from 4 to 1"),
         ("60:24,threads=2", "threads of core 0 differ"),
         ("60:60,threads=2,mem_ns=1:2", "threads of core 0 differ"),
         ("-:60,threads=2", "no first thread"),
@@ -106,7 +114,7 @@ fn changes_of_speed_are_read_and_written() {
 
 proptest! {
     #[test]
-    fn whatever_is_accepted_is_sane(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|sockets|mem_ns|mem_cycles|l1|smt_share|quantum_us)=[0-9:./]{1,6}){0,4}") {
+    fn whatever_is_accepted_is_sane(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|sockets|mem_ns|mem_cycles|l1|smt_share|boost|pause_cycles|quantum_us)=[0-9:./]{1,6}){0,4}") {
         if let Ok(machine) = Machine::parse(&text) {
             prop_assert_eq!(&Machine::parse(&machine.to_string()).unwrap(), &machine);
             prop_assert!(machine.cpus() >= 1 && machine.slots.len() <= 64);

@@ -191,7 +191,7 @@ extern "C" fn translated(first: usize, second: usize) {
         let model_user = modelling && vaddr >> 63 == 0;
         let model_lines = modelling && machine().is_some_and(|m| m.gate.lines.is_some());
         let (budget, pending) = (entry(offset_of!(Inline, budget)), entry(offset_of!(Inline, pending)));
-        let waits = entry(offset_of!(Inline, waits));
+        let (waits, pauses) = (entry(offset_of!(Inline, waits)), entry(offset_of!(Inline, pauses)));
         if model_user {
             let here = vaddr as *mut c_void;
             let call = Some(branch_resolved as _);
@@ -208,6 +208,11 @@ extern "C" fn translated(first: usize, second: usize) {
             if decode::is_publish(bytes) {
                 let remaining = (insns - 1 - k) as *mut c_void;
                 q::qemu_plugin_register_vcpu_insn_exec_cb(insn, Some(publish_now), NO_REGS, remaining);
+            }
+            if decode::is_pause(bytes) {
+                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, pauses, 1);
+                let pause_insns = machine().map_or(0, |m| m.pause_insns);
+                q::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, budget, pause_insns);
             }
             let extra = decode::extra_cycles(bytes);
             if extra > 0 {

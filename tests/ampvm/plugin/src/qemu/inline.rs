@@ -23,8 +23,10 @@ pub const FULL: u64 = 1 << 16;
 #[repr(C)]
 pub struct Inline {
     pub budget: u64,
-    /// Cycles of PAUSE and RDTSC since the start.
+    /// Cycles of RDTSC since the start.
     pub waits: u64,
+    /// PAUSE instructions since the start.
+    pub pauses: u64,
     /// Fall-through address of a branch whose outcome is not known yet, or 0.
     pub pending: u64,
 }
@@ -58,8 +60,10 @@ pub fn entry(offset: usize) -> q::qemu_plugin_u64 {
 pub fn settle(index: c_uint, v: &mut Local, ahead: u64) {
     let slots = inline_slots(index);
     // SAFETY: only this thread and the code that it executes access this vCPU's slots.
-    let (budget, waits) = unsafe { ((*slots).budget, (*slots).waits) };
-    v.not_insns += waits - v.events.waits;
+    let (budget, waits, pauses) = unsafe { ((*slots).budget, (*slots).waits, (*slots).pauses) };
+    let paused = &mut v.events.stalls[Stall::Pause as usize];
+    v.not_insns += waits - v.events.waits + (pauses - *paused) * v.pause_insns;
+    *paused = pauses;
     v.events.insns += budget.saturating_sub(v.not_insns);
     v.events.waits = waits;
     v.not_insns = budget.max(v.not_insns);
