@@ -39,7 +39,8 @@
  * gain weight. A CPU without a SCHED_EXT task owes nothing.
  *
  * Limits
- * Groups beyond MAX_GROUPS share the weight of one group (statistics:
+ * Groups beyond MAX_GROUPS share the weight of one group below the root, and
+ * each of them has at most the share of its parent (statistics:
  * groups_ignored). A task more than MAX_LEVELS levels deep has the least
  * possible weight. Sums are read without a lock, so a share is off during a
  * race, but not longer. It is also off by what busy CPUs owe, MOST_OWED each,
@@ -99,7 +100,7 @@ static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 /*
  * Note parent and weight of @tg, which has index @id, and of its ancestors, as
  * far as they are new. The kernel gives the id of a removed cgroup to a new
- * one.
+ * one, which does not inherit what that one has used of its quota.
  */
 static __always_inline void note_group(struct task_group *tg, u32 id)
 {
@@ -107,18 +108,20 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 
 	bpf_for(level, 0, MAX_LEVELS) {
 		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
+		bool other = id == OTHER_GROUPS;
 
-		if (id == OTHER_GROUPS)
-			group->weight = BIAS_WEIGHT_NICE_0;
-		if (id == OTHER_GROUPS || READ_ONCE(group->serial) == tg->css.serial_nr)
+		if (!id || (!other && READ_ONCE(group->serial) == tg->css.serial_nr))
 			break;
-		WRITE_ONCE(group->weight, group_weight(tg));
-		WRITE_ONCE(group->serial, tg->css.serial_nr);
+		WRITE_ONCE(group->weight, weight_above(tg, id));
+		if (!other) {
+			WRITE_ONCE(group->serial, tg->css.serial_nr);
+			WRITE_ONCE(group->used_ns, 0);
+			WRITE_ONCE(group->throttled_until_ns, 0);
+		}
 		tg = tg->parent;
 		id = tg ? group_id(tg) : 0;
-		WRITE_ONCE(group->parent, id);
-		if (!id)
-			break;
+		if (!other)
+			WRITE_ONCE(group->parent, id);
 	}
 }
 
@@ -215,9 +218,9 @@ __noinline int follow_weights(struct task_struct *p __arg_trusted)
 		u32 id = tg ? group_id(tg) : 0;
 		s64 *weight = &groups[bounded(id, MAX_GROUPS)].weight, now;
 
-		if (!id || id == OTHER_GROUPS)
+		if (!id)
 			break;
-		now = group_weight(tg);
+		now = weight_above(tg, id);
 		if (READ_ONCE(*weight) != now) {
 			WRITE_ONCE(*weight, now);
 			add_to_group(id, 0);
@@ -249,7 +252,7 @@ static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 	if (ran_ns && id != OTHER_GROUPS && has_quota(walk->tg))
 		charge_quota(group, walk->tg, ran_ns);
 	walk->weight = bias_group_weight(walk->weight, weight, READ_ONCE(group->active));
-	walk->tg = id == OTHER_GROUPS ? NULL : walk->tg->parent;
+	walk->tg = walk->tg->parent;
 	return true;
 }
 

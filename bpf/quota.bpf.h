@@ -19,9 +19,10 @@
  *
  * Limits
  * A changed quota applies once the group is no longer throttled by the old one.
- * Groups beyond MAX_GROUPS are not limited. Nor is any group if the kernel has
- * no CONFIG_CFS_BANDWIDTH. Of a partly scheduled group, the fair class limits
- * the other threads, by the same quota again.
+ * Of the limits above a group beyond MAX_GROUPS, those in the table hold. No
+ * group is limited if the kernel has no CONFIG_CFS_BANDWIDTH. Of a partly
+ * scheduled group, the fair class limits the other threads, by the same quota
+ * again.
  */
 #ifndef BIAS_QUOTA_BPF_H
 #define BIAS_QUOTA_BPF_H

@@ -66,9 +66,9 @@ static __always_inline u64 group_throttled_until(struct task_group *tg, u64 now_
 	bpf_for(level, 0, MAX_LEVELS) {
 		u32 id = tg ? group_id(tg) : 0;
 
-		if (!id || id == OTHER_GROUPS)
+		if (!id)
 			break;
-		if (has_quota(tg)) {
+		if (id != OTHER_GROUPS && has_quota(tg)) {
 			u64 theirs_ns = READ_ONCE(groups[bounded(id, MAX_GROUPS)].throttled_until_ns);
 
 			if (theirs_ns > now_ns && theirs_ns > until_ns)

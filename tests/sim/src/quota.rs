@@ -33,10 +33,11 @@ impl Kernel {
             return false;
         }
         while !at.is_null() {
-            // SAFETY: groups live as long as the engine. The index is within the global, and no
-            // BPF code runs now.
+            // SAFETY: groups live as long as the engine. The index is within the global, whose last
+            // entry stands for all groups beyond it, and no BPF code runs now.
             unsafe {
-                let until_ns = (*self.unit().groups.add((*at).css.id as usize)).throttled_until_ns;
+                let index = ((*at).css.id as usize).min(self.unit().nr_groups as usize - 1);
+                let until_ns = (*self.unit().groups.add(index)).throttled_until_ns;
                 if until_ns > self.now() && (!still || (*at).cfs_bandwidth.quota != u64::MAX) {
                     return true;
                 }
@@ -79,5 +80,32 @@ impl Kernel {
                 self.broken("parked", format!("task {task} is parked, and its cgroups are not throttled"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::case::{Case, GroupSpec, TaskSpec};
+    use crate::load::{Program, stacks};
+    use crate::unit::Image;
+
+    /// The kernel gives the id of a removed cgroup to the next one.
+    #[test]
+    fn a_new_cgroup_does_not_inherit_the_debt_of_a_removed_one() {
+        let mut case = Case::new("2P", 1);
+        case.duration_ns = 1_000_000_000;
+        case.groups = vec![GroupSpec::new(0, 100).limited(50_000, 100_000)];
+        case.tasks = vec![TaskSpec { group: 1, ..TaskSpec::new(Program::busy(stacks::COMPUTE)) }];
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        // SAFETY: no BPF code runs now, and group 1 has id 2, which is within the global.
+        unsafe {
+            let removed = kernel.unit().groups.add(2);
+            ((*removed).serial, (*removed).used_ns) = (99, 10_000_000_000);
+        }
+        kernel.run().unwrap();
+        let ran_ns = kernel.figures(0).ran_ns;
+        assert!(ran_ns > 450_000_000, "half of a CPU is granted, and {ran_ns} ns of a second were used");
     }
 }
