@@ -382,10 +382,16 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_i
 	return 0;
 }
 
-/* Start a new SCHED_EXT task level with the tasks that compete. */
+/*
+ * Start a new SCHED_EXT task level with the tasks that compete, less the charge
+ * for its first slice. Otherwise a chain of short processes would run at no
+ * charge: the next one does not inherit what the last one owes.
+ */
 void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 {
-	scx_bpf_task_set_dsq_vtime(p, vtime_now);
+	u64 debit = bias_charge(slice_min_ns, p->scx.weight << BIAS_WEIGHT_SHIFT);
+
+	scx_bpf_task_set_dsq_vtime(p, vtime_now + debit);
 }
 
 /*

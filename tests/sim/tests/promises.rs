@@ -92,7 +92,7 @@ fn a_task_of_nice_19_beside_35_tasks_a_cpu_is_no_stall() {
 /// The same beside one task of cpu.weight 10000 on each CPU.
 #[test]
 fn a_light_task_beside_heavy_ones_is_no_stall() {
-    known_defect("the limit of a lead bounds vtime, which heavy tasks stretch, and not time", || {
+    holds(|| {
         let mut tasks: Vec<_> = (0..2).map(|cpu| weighing(10_000, busy().on(cpu))).collect();
         tasks.push(weighing(1, busy()));
         run(case("2P", 10_000, 1000, tasks)).map(|_| ())
@@ -128,7 +128,7 @@ fn an_affinity_of_ones_own_gains_nothing() {
 /// A chain of tasks, each of which forks the next and ends, gets what one task of the weight gets.
 #[test]
 fn a_chain_of_forks_sheds_no_weight() {
-    known_defect("a child starts at the global vtime, whatever its parent owes", || {
+    holds(|| {
         let mut tasks: Vec<_> = (0..4).map(|at| busy().on(at % 2)).collect();
         for at in 4..2004 {
             let mut ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 900_000 }];
