@@ -220,9 +220,9 @@ static __always_inline bool take_shared(s32 cpu, u32 llc, u32 cpu_class)
 }
 
 /*
- * Read the vtime of the first task in @dsq that may run on @cpu. Return false
- * if none of the first MAX_PASSED tasks may: it does not concern this CPU
- * whether those are due.
+ * Read the vtime of the first task in @dsq that may run on @cpu. If none of the
+ * first MAX_PASSED tasks may, read that of the last one of them: no task behind
+ * it has less. Return false if there is no task for @cpu.
  */
 static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 {
@@ -231,12 +231,11 @@ static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 	bool found = false;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		found = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || ++passed >= MAX_PASSED;
+		if (found) {
 			*vtime = p->scx.dsq_vtime;
-			found = true;
-		}
-		if (found || ++passed >= MAX_PASSED)
 			break;
+		}
 	}
 	return found;
 }
