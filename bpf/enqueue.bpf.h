@@ -137,12 +137,12 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 	/*
 	 * Run a kthread that wakes at once: the kernel waits for it, and it is
-	 * short. A kthread whose slice is used up is not short and queues like
-	 * any other task. Otherwise two such kthreads would keep the local DSQ
-	 * filled. The kernel would never call ops.dispatch, and tasks in the
-	 * DSQs would starve.
+	 * short. A kthread that is ahead of the running task, or whose slice is
+	 * used up, is not short and queues like any other task. Otherwise two
+	 * such kthreads would keep the local DSQ filled. The kernel would never
+	 * call ops.dispatch, and tasks in the DSQs would starve.
 	 */
-	if (wakeup && (p->flags & PF_KTHREAD)) {
+	if (wakeup && (p->flags & PF_KTHREAD) && is_level(p, cctx)) {
 		WRITE_ONCE(cctx->kthread_waiting, 1);
 		enqueue_local(p, enq_flags | SCX_ENQ_PREEMPT);
 	} else if ((enq_flags & SCX_ENQ_LAST) && !task_arrives(cctx)) {

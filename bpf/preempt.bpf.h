@@ -26,8 +26,9 @@
  * A waker that sleeps at once leaves its CPU to its wakee (keep_with_waker()).
  *
  * Invariants
- * Except for pinned kthreads, a wakee preempts only a task that is at least
- * half a slice ahead of it, and only if no other one is about to run there.
+ * A wakee preempts only a task that is at least half a slice ahead of it, and
+ * only if no other one is about to run there. A pinned kthread also preempts a
+ * task that is less than a slice behind it.
  *
  * Limits
  * A search for a victim visits MAX_VICTIMS CPUs of one LLC.
@@ -225,15 +226,22 @@ static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 }
 
 /*
+ * Return true if @p, which wakes on the CPU of @cctx, is less than a slice ahead
+ * of the task that runs there.
+ */
+static __always_inline bool is_level(const struct task_struct *p, const struct cpu_ctx *cctx)
+{
+	return !(cctx->run_flags & RUN_BUSY) ||
+	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
+}
+
+/*
  * Return true if @p, which wakes on @cpu, may go to its local DSQ. No task may
- * wait for @cpu, and @p must be less than a slice ahead of the running task.
+ * wait for @cpu, and @p must be level with the running task.
  */
 static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
-	if (shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx))
-		return false;
-	return !(cctx->run_flags & RUN_BUSY) ||
-	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
+	return !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx) && is_level(p, cctx);
 }
 
 #endif

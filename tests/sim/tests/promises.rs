@@ -254,7 +254,7 @@ fn a_task_that_hops_between_caches_gains_nothing() {
 /// A kernel thread that runs for 0.9 ms and sleeps for 0.1 ms shares its CPU with a pinned task.
 #[test]
 fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {
-    known_defect("a pinned kernel thread that wakes preempts at any lead", || {
+    holds(|| {
         let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 900_000, 100_000)).within([0]);
         let tasks = vec![busy().within([0]), TaskSpec { kthread: true, ..kthread }];
         let (figures, now) = run(case("2P", 3000, 1000, tasks))?;
