@@ -50,6 +50,9 @@
  */
 #define BRIEF_NS 500000
 
+/* A sleep forgives one in FORGIVE_RUN_PART of the run before it at most. */
+#define FORGIVE_RUN_PART 4
+
 static __always_inline void advance_vtime_now(u64 vtime)
 {
 	u64 now = READ_ONCE(vtime_now);
@@ -369,8 +372,10 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 	 * A task whose attributes change is dequeued, too, but does not sleep.
 	 */
 	if (!runnable && p->__state) {
-		if (tctx)
+		if (tctx) {
 			tctx->slept_ns = tctx->brief ? 0 : bpf_ktime_get_ns();
+			tctx->forgivable_ns = bias_reference_ns(cctx->ran_ns, cctx->run_rate) / FORGIVE_RUN_PART;
+		}
 		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;
 	}

@@ -136,7 +136,11 @@ __noinline s32 find_furthest_ahead(struct task_struct *p __arg_trusted, s32 prev
 	return found;
 }
 
-/* A task that sleeps is forgiven one in FORGIVE_PART of that time. */
+/*
+ * A task that sleeps is forgiven one in FORGIVE_PART of that time, but no more
+ * than a part of its last run (account_stop()): else a task that sleeps six
+ * times as long as it runs would run at no charge, whatever its weight.
+ */
 #define FORGIVE_PART 6
 
 /*
@@ -147,14 +151,16 @@ __noinline s32 find_furthest_ahead(struct task_struct *p __arg_trusted, s32 prev
 __noinline int forgive_sleep(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
-	u64 slept_ns;
+	u64 forgiven_ns;
 
 	if (!tctx || !tctx->slept_ns)
 		return 0;
-	slept_ns = bpf_ktime_get_ns() - tctx->slept_ns;
+	forgiven_ns = (bpf_ktime_get_ns() - tctx->slept_ns) / FORGIVE_PART;
+	if (forgiven_ns > tctx->forgivable_ns)
+		forgiven_ns = tctx->forgivable_ns;
 	tctx->slept_ns = 0;
 	scx_bpf_task_set_dsq_vtime(
-	    p, p->scx.dsq_vtime - bias_charge(slept_ns / FORGIVE_PART, p->scx.weight << BIAS_WEIGHT_SHIFT));
+	    p, p->scx.dsq_vtime - bias_charge(forgiven_ns, p->scx.weight << BIAS_WEIGHT_SHIFT));
 	return 0;
 }
 

@@ -322,6 +322,7 @@ struct task_ctx {
 	u64 partition;		   /* its last partition, see partition.bpf.h */
 	u64 partition_lead_ns;	   /* lead of that partition then */
 	u64 slept_ns;		   /* when its sleep began, or 0 */
+	u64 forgivable_ns;	   /* work that this sleep may forgive */
 	u64 parked_ns;		   /* since when it is parked */
 	u32 parked;		   /* it waits for its quota */
 	u32 hint;		   /* enum bias_hint, see hint.bpf.h */

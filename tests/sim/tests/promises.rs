@@ -53,7 +53,7 @@ fn expect(kept: bool, broken: String) -> Result<(), String> {
 /// 14 sleepers of weight 1 beside 2 busy tasks of weight 100 are due 14/214 of two CPUs.
 #[test]
 fn sleepers_of_a_small_weight_stay_light() {
-    known_defect("forgiveness for sleep exceeds the charge of the run before it", || {
+    holds(|| {
         let mut tasks: Vec<_> = (0..2).map(|cpu| busy().on(cpu)).collect();
         let sleeper = TaskSpec::new(Program::periodic(stacks::COMPUTE, 900_000, 6 * MS));
         tasks.extend((0..14).map(|at| weighing(1, sleeper.clone().on(at % 2))));
@@ -66,7 +66,7 @@ fn sleepers_of_a_small_weight_stay_light() {
 /// 16 sleepers beside 20 busy tasks of equal weight leave them 20/36 of two CPUs.
 #[test]
 fn sleepers_leave_busy_tasks_their_share() {
-    known_defect("forgiveness for sleep exceeds the charge of the run before it", || {
+    holds(|| {
         let mut tasks: Vec<_> = (0..20).map(|at| busy().on(at % 2)).collect();
         let sleeper = TaskSpec::new(Program::periodic(stacks::COMPUTE, 900_000, 5_500_000));
         tasks.extend(
