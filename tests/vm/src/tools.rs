@@ -77,9 +77,11 @@ pub fn nextest() -> Result<PathBuf> {
     {
         return Ok(path);
     }
-    // Build without optimisation, in a third of the time: the program mostly waits for tests.
+    // Build without optimisation and without what updates the program itself, in a fraction of the
+    // time: the program mostly waits for tests.
+    let options = ["--debug", "--no-default-features", "--features", "default-no-update"];
     let why = "which runs the tests";
-    Ok(cargo_install("cargo-nextest", NEXTEST, &["--debug"], why)?.join("cargo-nextest"))
+    Ok(cargo_install("cargo-nextest", NEXTEST, &options, why)?.join("cargo-nextest"))
 }
 
 /// Return the path of a `virtiofsd` program, which shares the host's files with kernels
