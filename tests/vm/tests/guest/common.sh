@@ -5,8 +5,7 @@
 # variables:
 #   BENCH, TORTURE, BIAS  the programs
 #   SCHED        a scheduler command
-#   UNPACED      option of `bias-bench under`, if the scheduler must load while virtual time is
-#                suspended: loading takes ten seconds there that are not measured
+#   EMULATED     not empty if the guest has emulated cores, whose virtual time can be suspended
 #   OUT          directory for results
 
 # keep NAME COMMAND...: leave COMMAND's JSON in $OUT/NAME.json, and end the script if it fails.
@@ -22,16 +21,8 @@ keep() {
 
 # Calibrate once, at the pace of the machine: the scheduler cannot do so when it loads.
 calibrate() {
-	[ -z "$UNPACED" ] || [ -e /run/capacity.json ] ||
+	[ -z "$EMULATED" ] || [ -e /run/capacity.json ] ||
 		"$BIAS" calibrate --output /run/capacity.json >/dev/null || exit
-}
-
-# under NAME COMMAND...: keep what `bias-bench COMMAND` measures under the scheduler.
-under() {
-	calibrate
-	name=$1
-	shift
-	keep "$name" "$BENCH" under $UNPACED --scheduler-cmd "$SCHED" -- "$@"
 }
 
 # table COSTS...: a capacity table. COSTS are the three costs of a CPU, separated by commas.
@@ -61,12 +52,17 @@ wait_state() {
 	done
 }
 
+# pace start|stop: let virtual time be in force or not, where there is any.
+pace() { [ -z "$EMULATED" ] || "$AMPCTL" "$1"; }
+
 # load COMMAND...: run the scheduler COMMAND as process $LOADED, with its log in bias.log, until it
 # is loaded. That takes seconds in which nothing is measured, at the host's pace. All CPUs are alike
 # at that pace, and the table would follow a reading of them. So virtual time is in force again
 # before the agent's first reading, half a second after the scheduler is loaded.
 load() {
-	"$AMPCTL" stop
+	# The kernel counts a moment after it reports the state.
+	enabled_as=$(($(cat /sys/kernel/sched_ext/enable_seq) + 1))
+	pace stop
 	"$@" >>"$OUT/bias.log" 2>&1 &
 	LOADED=$!
 	for _ in $(seq 600); do
@@ -77,7 +73,26 @@ load() {
 		}
 		sleep 0.1
 	done
-	"$AMPCTL" start
+	pace start
+}
+
+# unload: end the scheduler that `load` started. End the script if it has not scheduled all the time
+# since then, or ends with an error.
+unload() {
+	if [ "$(cat /sys/kernel/sched_ext/state)" != enabled ] ||
+		[ "$(cat /sys/kernel/sched_ext/enable_seq)" != "$enabled_as" ]; then
+		echo "FAILED: the scheduler did not last" >&2
+		cat "$OUT/bias.log" >&2
+		exit 1
+	fi
+	pace stop
+	kill -INT $LOADED
+	wait $LOADED || {
+		echo "FAILED: the scheduler ended with $?" >&2
+		exit 1
+	}
+	wait_state disabled
+	pace start
 }
 
 # Wait for up to half a minute until scx_bias answers. It does so when it has switched.

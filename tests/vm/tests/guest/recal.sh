@@ -8,7 +8,8 @@
 
 now() { date +%s%3N; }
 calibrate
-unload() { kill $tasks; wait $tasks 2>/dev/null; kill -INT $LOADED; wait $LOADED || echo "$?" >>$OUT/codes; tasks=""; }
+end_tasks() { kill $tasks; wait $tasks 2>/dev/null; tasks=""; }
+unload() { end_tasks; kill -INT $LOADED; wait $LOADED || echo "$?" >>$OUT/codes; }
 task() { name=$1; shift; "$@" >/dev/null 2>&1 & echo $! >$OUT/$name.pid; tasks="$tasks $!"; }
 look() { $BIAS top --json --count 1 --interval 1 >$OUT/$1.top.json; $BIAS status --json >$OUT/$1.status.json; }
 speed() { now >$OUT/$1.at; "$AMPCTL" speed $2 $3; sleep 5; look $1; }
@@ -24,9 +25,8 @@ cost >$OUT/cost.begin; now >$OUT/cost.begin.at
 speed mix.down 0 20
 speed mix.up 0 60
 cost >$OUT/cost.end; now >$OUT/cost.end.at
-unload
+end_tasks
 
-load $SCHED; wait_answer
 task alone $work compute
 sleep 5; look alone.before
 home=$(where alone); other=$((1 - home)); echo $home >$OUT/home

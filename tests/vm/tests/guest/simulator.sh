@@ -4,12 +4,14 @@
 # simulator.sh MIX...: measure each mix under scx_bias, and predict it from the same table.
 . "${0%/*}/common.sh"
 
-# The simulator has scx_bias with its own slice. under() uses the variable.
-# shellcheck disable=SC2034
-SCHED="$BIAS --capacity-file /run/capacity.json"
+# The simulator has scx_bias with its own slice.
+calibrate
+load "$BIAS" --capacity-file /run/capacity.json
+wait_answer
 for mix in "$@"; do
-	under "vm.$mix" mix --solo "$OUT/solo.json" --warmup 1 --seconds 3 --tasks "$mix"
+	keep "vm.$mix" "$BENCH" mix --solo "$OUT/solo.json" --warmup 1 --seconds 3 --tasks "$mix"
 done
+unload
 
 # A prediction takes no time that is measured. The guest kernel has 100 ticks a second.
 "$AMPCTL" stop

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# survival.sh COMMAND...: run `storm SECONDS` or `survive KILLS`, and record what is left
+# survival.sh COMMAND...: run `storm SECONDS`, `survive KILLS` or `once`, and record what is left
 # afterwards: the state, complaints of the kernel, and tasks left in the class.
 . "${0%/*}/common.sh"
 
@@ -13,6 +13,13 @@ storm() {
 # survive KILLS: kill the scheduler and unplug CPUs.
 survive() {
 	keep survive "$TORTURE" survive --scheduler-cmd "nice -n -20 $SCHED" --kills "$1" --hotplug 1 --hotplugs 3
+}
+
+# once: load, schedule a task, unload.
+once() {
+	load $SCHED
+	"$BENCH" work compute --seconds 1 >/dev/null || exit
+	unload
 }
 
 pretend

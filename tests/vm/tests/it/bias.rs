@@ -41,10 +41,11 @@ fn tasks_are_placed_by_their_stalls_where_cores_have_threads() {
     let text: String = best_static
         .map(|(n, _)| {
             format!(
-                "under {n} mix --solo $OUT/solo.json --warmup 1 --tasks {n}compute+{n}chase --seconds 4\n"
+                "keep {n} $BENCH mix --solo $OUT/solo.json --warmup 1 --tasks {n}compute+{n}chase --seconds 4\n"
             )
         })
         .concat();
+    let text = format!("calibrate\nload $SCHED\nwait_answer\n{text}unload\n");
     let results = Scenario::emulated("6.12", "P2E4", 5).shell(&text);
     let mut expect = Expectations::default();
     for (n, stp) in best_static {

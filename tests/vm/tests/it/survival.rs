@@ -69,7 +69,7 @@ fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_6_12() {
 
 /// Check that the one object loads, schedules and unloads.
 fn loads(kernel: &str) {
-    let results = scenario(kernel).run("survival", &["under", "work", "work", "compute", "--seconds", "1"]);
+    let results = scenario(kernel).run("survival", &["once"]);
     let mut expect = Expectations::default();
     expect_clean(&results, &mut expect);
     expect.judge();
