@@ -7,9 +7,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Arguments of cargo for the programs that scenarios run: those that a user installs, and the
-/// torture tests.
-pub const PROGRAMS: [&str; 6] = ["-p", "scx_bias", "-p", "bias-bench", "-p", "bias_torture"];
+use crate::prepared::{Prepared, prepared};
+
+/// The programs that scenarios run: those that a user installs, and the torture tests.
+const PROGRAMS: [&str; 3] = ["scx_bias", "bias-bench", "bias_torture"];
+/// The simulator and the library of marks, which the packagers' build installs, too.
+const INSTALLED: [&str; 2] = ["bias_sim", "bias_mark"];
+/// The emulation's parts.
+const EMULATOR: [&str; 2] = ["ampvm_plugin", "ampvm_abi"];
 
 /// Return the root of the source tree.
 #[must_use]
@@ -53,17 +58,80 @@ pub struct Emulator {
     pub ampctl: PathBuf,
 }
 
-/// Build the plugin and `ampctl` with optimisation. This is quick if they are current.
+/// Return the directory of optimised programs.
+fn directory() -> PathBuf {
+    target_directory().join("release")
+}
+
+/// Build packages with optimisation and these options of cargo, and return the directory of their
+/// programs. This is quick if they are current.
+fn optimised(packages: &[&str], options: &[&str]) -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--locked"]).args(options);
+    command.args(packages.iter().flat_map(|package| ["-p", package]));
+    built(&mut command, &packages.join(", "))?;
+    Ok(directory())
+}
+
+/// Run a build of `what`.
+fn built(command: &mut Command, what: &str) -> Result<()> {
+    let status = command.stdin(Stdio::null()).status().context("cannot run cargo")?;
+    crate::interrupt::check()?;
+    if !status.success() {
+        bail!("building {what} failed; cargo's messages are above");
+    }
+    Ok(())
+}
+
+/// Build the plugin and `ampctl`.
 ///
 /// # Errors
 /// The build fails. Cargo then reports the reason on standard error.
 pub fn emulator() -> Result<Emulator> {
-    let mut command = cargo();
-    command.args(["build", "--quiet", "--release", "--locked", "-p", "ampvm_plugin", "-p", "ampvm_abi"]);
-    let status = command.stdin(Stdio::null()).status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!("building the QEMU plugin failed; cargo's messages are above");
-    }
-    let directory = target_directory().join("release");
+    let directory =
+        prepared().map_or_else(|| optimised(&EMULATOR, &["--quiet"]), |ready| Ok(ready.programs.clone()))?;
     Ok(Emulator { plugin: directory.join("libampvm_plugin.so"), ampctl: directory.join("ampctl") })
+}
+
+/// Build the programs that scenarios run, and return their directory.
+///
+/// # Errors
+/// The build fails. Cargo then reports the reason on standard error.
+pub fn programs() -> Result<PathBuf> {
+    prepared().map_or_else(|| optimised(&PROGRAMS, &[]), |ready| Ok(ready.programs.clone()))
+}
+
+/// Build the simulator, and return its directory.
+///
+/// # Errors
+/// The build fails. Cargo then reports the reason on standard error.
+pub fn simulator() -> Result<PathBuf> {
+    prepared().map_or_else(|| optimised(&INSTALLED, &[]), |ready| Ok(ready.programs.clone()))
+}
+
+/// Build `cargo xtask`, and return its path.
+///
+/// # Errors
+/// The build fails. Cargo then reports the reason on standard error.
+pub fn xtask() -> Result<PathBuf> {
+    if let Some(ready) = prepared() {
+        return Ok(ready.xtask.clone());
+    }
+    built(cargo().args(["build", "--quiet", "--locked", "-p", "xtask"]), "xtask")?;
+    Ok(target_directory().join("debug/xtask"))
+}
+
+/// Build all that the tests and the packagers' build need, in one run of cargo, which so compiles
+/// each crate once. Return what the tests need to know. Cargo's progress is shown.
+///
+/// # Errors
+/// The build fails. Cargo then reports the reason on standard error.
+pub fn everything() -> Result<Prepared> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--locked"]);
+    let packages = [&PROGRAMS[..], &INSTALLED, &EMULATOR].concat();
+    command.args(packages.iter().flat_map(|package| ["-p", package]));
+    built(&mut command, "the programs")?;
+    let xtask = std::env::current_exe().context("cannot find this program")?;
+    Ok(Prepared { programs: directory(), xtask })
 }

@@ -16,6 +16,7 @@ mod launch;
 pub mod packages;
 pub mod ports;
 pub mod prepare;
+pub mod prepared;
 pub mod programs;
 pub mod qemu;
 pub mod runner;

@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result};
 
 use crate::apt::{self, Apt, Suites};
 use crate::exit::{KERNEL_OR_PERMISSION, coded};
+use crate::prepared::prepared;
 use crate::programs::find_program;
 
 // As a dependency, its build script would refuse to build this crate where clang is missing.
@@ -159,6 +160,9 @@ impl Proof {
 /// Code 3 if a package is missing and must not or cannot be installed. The message names the
 /// packages.
 pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
+    if prepared().is_some() {
+        return Ok(());
+    }
     let needed = PACKAGES.iter().filter(|package| package.purpose <= purpose);
     let missing: Vec<&Package> = needed.filter(|package| !package.proof.holds()).collect();
     if missing.is_empty() {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bias_vm::Machine;
-use bias_vm::build::target_directory;
+use bias_vm::build;
 use bias_vm::guest::quote;
 use bias_vm::packages::{Consent, Purpose};
 use bias_vm::prepare;
 
 use crate::args::DemoArgs;
-use crate::{test, vm};
+use crate::vm;
 
 /// Wall time limit of the comparison.
 const TIME_LIMIT: Duration = Duration::from_secs(1200);
@@ -27,10 +27,10 @@ const HOST_MIPS: [u64; 2] = [60, 100];
 /// Set up, build, boot and compare. Return the exit code.
 pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     bias_vm::packages::ensure(Purpose::All, consent)?;
-    test::programs()?;
+    eprintln!("xtask: the programs ...");
+    let programs = build::programs()?;
     let mut vm = prepare::vm(&args.kernel, args.machine.clone(), true, consent, None)?;
     vm.timeout = TIME_LIMIT;
-    let programs = target_directory().join("release");
     let script = vm.out.join("demo.sh");
     fs::write(&script, guest_script(&programs, args))
         .with_context(|| format!("cannot write {}", script.display()))?;

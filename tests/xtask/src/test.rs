@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use bias_vm::build::{self, cargo, target_directory, workspace};
+use bias_vm::build::{self, target_directory, workspace};
 use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent, Purpose};
@@ -30,21 +30,22 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     };
     packages::ensure(purpose, consent)?;
     let nextest = tools::nextest()?;
-    let nextest = || {
-        let mut command = cargo_subcommand(&nextest);
-        command.args(["nextest", "run", "--locked"]);
-        command
-    };
     if !args.no_vm {
         prepare_kernels(args.full)?;
+        tools::virtme_python()?;
+        tools::virtiofsd()?;
     }
     let ci = std::env::var_os("CI").is_some();
-    programs()?;
+    eprintln!("xtask: the programs ...");
+    let prepared = build::everything()?;
     meson(args.full || ci)?;
-    must(
-        "the examples in the documentation",
-        cargo().args(["test", "--quiet", "--doc", "--locked", "--workspace"]),
-    )?;
+    let nextest = || {
+        let mut command = Command::new(&nextest);
+        command.current_dir(workspace()).args(["nextest", "run", "--locked"]);
+        // Tests that need no VM prepare nothing.
+        command.envs((!args.no_vm).then(|| prepared.variable()));
+        command
+    };
     if !args.no_vm {
         canary(nextest().args(["-p", "bias_vm", "--run-ignored", "only", "-E", "test(canary::)"]))?;
     }
@@ -66,13 +67,6 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     Ok(status.code().unwrap_or(1))
 }
 
-/// Return a command that runs nextest directly, in the workspace's root.
-fn cargo_subcommand(program: &std::path::Path) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir(workspace());
-    command
-}
-
 /// Prepare the oldest and the newest kernel, which every run boots, or with `all` every kernel.
 fn prepare_kernels(all: bool) -> Result<()> {
     let kernels = Table::load()?.kernels;
@@ -83,23 +77,6 @@ fn prepare_kernels(all: bool) -> Result<()> {
         }
         kernels::ensure(&entry.name)?;
         interrupt::check()?;
-    }
-    Ok(())
-}
-
-/// Build the programs that the scenarios run, with optimisation.
-pub fn programs() -> Result<()> {
-    must("the programs", cargo().args(["build", "--locked", "--release"]).args(build::PROGRAMS))?;
-    build::emulator().map(|_| ())
-}
-
-fn must(what: &str, command: &mut Command) -> Result<()> {
-    eprintln!("xtask: {what} ...");
-    let status =
-        command.stdin(Stdio::null()).status().with_context(|| format!("cannot start cargo for {what}"))?;
-    interrupt::check()?;
-    if !status.success() {
-        bail!("{what}: cargo failed; its messages are above");
     }
     Ok(())
 }

@@ -10,10 +10,13 @@ use std::process::Command;
 
 /// Run `bias-bench ab`. Return its standard output and its standard error.
 fn bench(out: &Path, options: &[&str]) -> (String, String) {
-    let status = build::cargo().args(["build", "--quiet", "--locked", "--release"]).status().unwrap();
-    assert!(status.success(), "the programs do not build");
-    let mut command = Command::new(build::target_directory().join("release/bias-bench"));
-    command.current_dir(build::workspace()).args(["ab", "--seed", "7", "--out"]).arg(out).args(options);
+    let mut command = Command::new(build::programs().unwrap().join("bias-bench"));
+    command
+        .env("BIAS_XTASK", build::xtask().unwrap())
+        .current_dir(build::workspace())
+        .args(["ab", "--seed", "7", "--out"])
+        .arg(out)
+        .args(options);
     let output = command.output().unwrap();
     let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n-- stdout\n{text}\n-- stderr\n{error}", output.status);

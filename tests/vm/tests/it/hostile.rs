@@ -7,22 +7,14 @@
 
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use bias_vm::{build, exit};
 
-/// Times from the start to Ctrl-C: during the search for tools, the build of the machine, the boot
-/// and the command.
+/// Times from the start to Ctrl-C: during the start, the boot and the command.
 const CTRL_C_MS: [u64; 6] = [100, 500, 1500, 4000, 8000, 13_000];
-
-/// Return the program of `cargo xtask`, and build it if needed.
-fn xtask() -> PathBuf {
-    let built = build::cargo().args(["build", "--quiet", "--locked", "-p", "xtask"]).status().unwrap();
-    assert!(built.success(), "xtask does not build");
-    build::target_directory().join("debug/xtask")
-}
 
 /// Return a command for `program arguments...` with its own directory for temporary files.
 fn command(temporary: &Path, program: &Path, arguments: &[&str]) -> Command {
@@ -56,7 +48,7 @@ fn complaint(output: &Output) -> String {
 
 #[test]
 fn ctrl_c_ends_a_run_at_any_moment() {
-    let xtask = xtask();
+    let xtask = build::xtask().unwrap();
     for after_ms in CTRL_C_MS {
         let temporary = tempfile::tempdir().unwrap();
         let mut command = command(temporary.path(), &xtask, &["vm", "--", "sleep", "1000000"]);
@@ -78,7 +70,7 @@ fn ctrl_c_ends_a_run_at_any_moment() {
 
 /// Run `guest` in the VM. The output directory is a file system of `kib` KiB.
 fn on_small_disk(kib: u32, guest: &str) -> Output {
-    let (xtask, temporary) = (xtask(), tempfile::tempdir().unwrap());
+    let (xtask, temporary) = (build::xtask().unwrap(), tempfile::tempdir().unwrap());
     let disk = tempfile::tempdir().unwrap();
     let script = format!(
         "mount -t tmpfs -o size={kib}k none \"$1\" && exec \"$2\" vm --out \"$1\" -- sh -c '{guest}'"

@@ -59,8 +59,7 @@ fn predicted(results: &Results, name: &str) -> Figures {
 }
 
 fn agree(machine: &str, mixes: &[&str]) {
-    let built = build::cargo().args(["build", "--quiet", "--locked", "--release", "-p", "bias_sim"]).status();
-    assert!(built.is_ok_and(|status| status.success()), "the simulator does not build");
+    build::simulator().unwrap();
     let results = Scenario::emulated("6.12", machine, 8).run("simulator", mixes);
     let mut expect = Expectations::default();
     for mix in mixes {

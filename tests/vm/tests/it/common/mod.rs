@@ -31,13 +31,6 @@ fn stretched_slice_us(machine: &Machine) -> u32 {
     (SLICE_US / 1000 * STRETCHED_MIPS_MILLI / (fastest / 1000)).clamp(DEFAULT_SLICE_US, SLICE_US)
 }
 
-/// Build the programs under test, optimised. This is quick if they are current.
-fn programs() {
-    let mut cargo = build::cargo();
-    cargo.args(["build", "--quiet", "--locked", "--release"]).args(build::PROGRAMS);
-    assert!(cargo.status().unwrap().success(), "the programs do not build");
-}
-
 /// A guest to run one script in.
 pub struct Scenario {
     vm: Vm,
@@ -52,11 +45,10 @@ impl Scenario {
     /// Make a guest with emulated unequal cores. Its clocks are those of the model, so a busy host
     /// does not show in them.
     pub fn emulated(kernel: &str, machine: &str, minutes: u64) -> Self {
-        programs();
         Self::new(kernel, machine, minutes, true)
     }
 
-    /// Make an emulated guest for [`Scenario::figures`], without the programs under test.
+    /// Make an emulated guest for [`Scenario::figures`].
     pub fn model(machine: &str) -> Self {
         Self::new("6.12", machine, 2, true)
     }
@@ -64,7 +56,6 @@ impl Scenario {
     /// Make a guest whose CPUs run as fast as the host lets them. It serves to check behaviour, not
     /// figures. `options` are the scheduler's.
     pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
-        programs();
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
     }
 
@@ -102,8 +93,8 @@ impl Scenario {
 
     /// Run `guest/SCRIPT.sh` with these arguments. Fail the test unless it ends with 0.
     pub fn run(&self, script: &str, args: &[&str]) -> Results {
-        let release = build::target_directory().join("release");
-        let program = |name: &str| release.join(name).to_string_lossy().into_owned();
+        let programs = build::programs().unwrap();
+        let program = |name: &str| programs.join(name).to_string_lossy().into_owned();
         let bias = program("scx_bias");
         let slice = self
             .slice_us
@@ -114,7 +105,7 @@ impl Scenario {
             format!("TORTURE={}", program("bias-torture")),
             format!("SCHED={bias} {slice} {}", self.scheduler_options),
             format!("BIAS={bias}"),
-            format!("UNPACED={}", if self.slice_us.is_some() { "--unpaced-load" } else { "" }),
+            format!("EMULATED={}", if self.slice_us.is_some() { "yes" } else { "" }),
             "sh".to_string(),
             format!("{}/tests/guest/{script}.sh", env!("CARGO_MANIFEST_DIR")),
         ];

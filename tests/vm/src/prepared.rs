@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! What `cargo xtask test` has prepared for the tests that it runs.
+//!
+//! # Problem
+//! Each scenario needs the packages, the programs and the emulation. To ask cargo and 28 packages
+//! whether they are current takes seconds, in each of many scenarios.
+//!
+//! # Approach
+//! `cargo xtask test` prepares all of them before it runs tests, and passes their paths in the
+//! environment. A test that runs without it prepares everything itself.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+/// Variable that holds [`Prepared`] as JSON.
+const VARIABLE: &str = "BIAS_VM_PREPARED";
+
+/// The parts that are installed and current.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Prepared {
+    /// Directory of the programs, and of the emulation's parts.
+    pub programs: PathBuf,
+    /// The program of `cargo xtask`.
+    pub xtask: PathBuf,
+}
+
+static PREPARED: LazyLock<Option<Prepared>> = LazyLock::new(|| {
+    let text = std::env::var(VARIABLE).ok()?;
+    serde_json::from_str(&text).ok()
+});
+
+/// Return what is prepared, or `None` if this process must prepare everything itself.
+#[must_use]
+pub fn prepared() -> Option<&'static Prepared> {
+    PREPARED.as_ref()
+}
+
+impl Prepared {
+    /// Return the name and the value of the variable for the tests.
+    #[must_use]
+    pub fn variable(&self) -> (&'static str, String) {
+        (VARIABLE, serde_json::to_string(self).unwrap_or_default())
+    }
+}
