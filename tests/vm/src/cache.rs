@@ -37,13 +37,21 @@ pub fn root() -> Result<PathBuf> {
 /// that two lists with the same concatenation differ.
 #[must_use]
 pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
+    let mut digest = digest(parts);
+    digest.truncate(12);
+    digest
+}
+
+/// Return the digest of `parts` of which [`key`] is the beginning.
+#[must_use]
+pub fn digest<T: AsRef<[u8]>>(parts: &[T]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         let part = part.as_ref();
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Take the lock of an entry, and say so once if another process holds it. The lock is released

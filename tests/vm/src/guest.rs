@@ -19,6 +19,8 @@ pub const FAILED: &str = "setup-failed";
 pub const NO_TIMER: &str = "a CPU of the guest has no exact timer, a fault of QEMU's or of a busy host";
 /// File with the command's exit code.
 pub const EXIT_CODE: &str = "exit-code";
+/// File with the number of schedulers that the guest loaded.
+pub const LOADS: &str = "loads";
 /// Name of the port that carries the command's standard output.
 pub const PORT_OUT: &str = "bias.out";
 /// Name of the port that carries the command's standard error.
@@ -48,6 +50,7 @@ pub fn script(variables: &[(&str, String)], command: &[String]) -> String {
         ("VM_FAILED", FAILED),
         ("VM_NO_TIMER", NO_TIMER),
         ("VM_EXIT_CODE", EXIT_CODE),
+        ("VM_LOADS", LOADS),
         ("VM_PORT_OUT", PORT_OUT),
         ("VM_PORT_ERR", PORT_ERR),
     ];

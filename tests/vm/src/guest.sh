@@ -13,6 +13,7 @@ done
 exec </dev/null
 
 finish() {
+	cat /sys/kernel/sched_ext/enable_seq >"$VM_RUN/$VM_LOADS" 2>/dev/null
 	# Power off at once: an orderly shutdown takes seconds and nothing here needs it.
 	echo 1 >/proc/sys/kernel/sysrq
 	echo o >/proc/sysrq-trigger

@@ -6,10 +6,12 @@
 //! and runs commands in the VM. `cargo xtask` is its command line, `tests/` holds its scenarios.
 
 pub mod apt;
+pub mod boots;
 pub mod build;
 pub mod cache;
 pub mod exit;
 pub mod guest;
+pub mod inputs;
 pub mod interrupt;
 pub mod kernels;
 mod launch;

@@ -10,6 +10,7 @@ use ampvm_abi::{Machine, SpeedChange};
 use anyhow::{Context as _, Result};
 
 use crate::build::{self, Emulator};
+use crate::inputs;
 use crate::kernels::{self, Kernel};
 use crate::packages::{self, Consent, Purpose};
 use crate::qemu::{self, Qemu};
@@ -68,13 +69,23 @@ pub fn vm(
     kernels::check(kernel)?;
     packages::ensure(Purpose::All, consent)?;
     let kernel = kernels::ensure(kernel)?;
+    let qemu = qemu::find()?;
+    let virtiofsd = kernel.virtiofs.then(tools::virtiofsd).transpose()?;
+    let emulator = emulation.then(build::emulator).transpose()?;
+    inputs::record_runner()?;
+    inputs::record([&kernel.image, &qemu.path])?;
+    inputs::record(kernel.config.iter().chain(&virtiofsd))?;
+    if let Some(emulator) = &emulator {
+        inputs::record([&emulator.plugin, &emulator.ampctl])?;
+        inputs::record(kernel.module.iter())?;
+    }
     Ok(Vm {
         python: tools::virtme_python()?,
-        qemu: qemu::find()?,
-        virtiofsd: kernel.virtiofs.then(tools::virtiofsd).transpose()?,
+        qemu,
+        virtiofsd,
         kernel,
         machine,
-        emulator: emulation.then(build::emulator).transpose()?,
+        emulator,
         memory_mib: MEMORY_MIB,
         timeout: Duration::from_secs(300),
         out: out.map_or_else(new_run_directory, Ok)?,

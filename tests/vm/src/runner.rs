@@ -37,6 +37,7 @@ use anyhow::{Context as _, Result};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use crate::boots;
 use crate::guest;
 use crate::interrupt;
 use crate::launch::{CONSOLE, LAUNCHER_LOG, SHARED};
@@ -94,6 +95,8 @@ pub struct Outcome {
     pub out: PathBuf,
     /// How QEMU itself or the boot failed before the command started, if so.
     pub early_failure: Option<String>,
+    /// Number of schedulers that the guest loaded; zero if it did not end by itself.
+    pub loads: u64,
 }
 
 impl Vm {
@@ -105,12 +108,18 @@ impl Vm {
     /// The run is impossible or interrupted: the output directory is not writable, virtme-run does
     /// not start, or the user pressed Ctrl-C.
     pub fn run(&self, command: &[String]) -> Result<Outcome> {
-        for _ in 1..BOOT_ATTEMPTS {
+        let mut attempt = 1;
+        loop {
             let outcome = self.run_once(command)?;
-            let Some(failure) = &outcome.early_failure else { return Ok(outcome) };
-            eprintln!("xtask: the machine did not come up ({failure}); trying again");
+            boots::count(outcome.early_failure.is_some(), outcome.loads);
+            match &outcome.early_failure {
+                Some(failure) if attempt < BOOT_ATTEMPTS => {
+                    eprintln!("xtask: the machine did not come up ({failure}); trying again");
+                }
+                _ => return Ok(outcome),
+            }
+            attempt += 1;
         }
-        self.run_once(command)
     }
 
     fn run_once(&self, command: &[String]) -> Result<Outcome> {
@@ -144,6 +153,7 @@ impl Vm {
             console: run.join(CONSOLE),
             out: self.out.clone(),
             early_failure: evidence.early_failure(),
+            loads: fs::read_to_string(run.join(guest::LOADS)).map_or(0, |n| n.trim().parse().unwrap_or(0)),
         })
     }
 

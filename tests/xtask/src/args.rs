@@ -153,6 +153,10 @@ pub struct TestArgs {
     /// guard a promise run on 6.12, and the newest kernel verifies the programs.
     #[arg(long, conflicts_with = "no_vm")]
     pub full: bool,
+    /// Run every scenario of the selection, also those that passed with the same programs, kernels
+    /// and texts. Implied by --full and by additional arguments.
+    #[arg(long, conflicts_with = "no_vm")]
+    pub fresh: bool,
     /// Additional arguments of `cargo nextest run`, after `--`: for example a filter `-E
     /// 'test(demo)'`.
     #[arg(last = true, value_name = "ARGS")]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bias_vm::Machine;
-use bias_vm::build;
 use bias_vm::guest::quote;
 use bias_vm::packages::{Consent, Purpose};
 use bias_vm::prepare;
+use bias_vm::{build, inputs};
 
 use crate::args::DemoArgs;
 use crate::vm;
@@ -29,6 +29,7 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     bias_vm::packages::ensure(Purpose::All, consent)?;
     eprintln!("xtask: the programs ...");
     let programs = build::programs()?;
+    inputs::record(["bias-bench", "scx_bias"].map(|name| programs.join(name)))?;
     let mut vm = prepare::vm(&args.kernel, args.machine.clone(), true, consent, None)?;
     vm.timeout = TIME_LIMIT;
     let script = vm.out.join("demo.sh");

@@ -5,11 +5,14 @@
 mod args;
 mod demo_vm;
 mod lint;
+mod outcome;
 mod package;
 mod package_parts;
 mod packagers_build;
+mod passed;
 mod prose;
 mod static_program;
+mod summary;
 mod test;
 mod vm;
 

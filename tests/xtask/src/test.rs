@@ -2,22 +2,31 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `cargo xtask test`: sets up, builds and runs the tests, and ends with nextest's summary.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
+use bias_vm::boots::{self, Boots};
 use bias_vm::build::{self, target_directory, workspace};
-use bias_vm::interrupt;
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent, Purpose};
 use bias_vm::steps::Step;
 use bias_vm::tools;
+use bias_vm::{inputs, interrupt};
 
 use crate::args::TestArgs;
+use crate::outcome::{Report, TestOutcome};
 use crate::packagers_build::PackagersBuild;
+use crate::passed::Passed;
+use crate::summary;
 
 /// Filter of the tests that boot the VM: the integration tests of `bias_vm`. The configuration of
 /// nextest has the same filter.
 const VM_TESTS: &str = "package(bias_vm) & kind(test)";
+/// nextest's name of their program.
+const VM_PROGRAM: &str = "bias_vm::it";
 /// Exit code of nextest if tests ran and at least one failed.
 const NEXTEST_FAILED: i32 = 100;
 
@@ -31,44 +40,81 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     packages::ensure(purpose, consent)?;
     let nextest = tools::nextest()?;
     if !args.no_vm {
-        prepare_kernels(args.full)?;
-        tools::virtme_python()?;
-        tools::virtiofsd()?;
+        prepare_vm(args.full)?;
     }
     let ci = std::env::var_os("CI").is_some();
     eprintln!("xtask: the programs ...");
     let prepared = build::everything()?;
     meson(args.full || ci)?;
+    let since = SystemTime::now();
     let nextest = || {
         let mut command = Command::new(&nextest);
-        command.current_dir(workspace()).args(["nextest", "run", "--locked"]);
+        command.current_dir(workspace()).args(["nextest", "run", "--locked", "--workspace"]);
         // Tests that need no VM prepare nothing.
         command.envs((!args.no_vm).then(|| prepared.variable()));
         command
     };
     if !args.no_vm {
-        canary(nextest().args(["-p", "bias_vm", "--run-ignored", "only", "-E", "test(canary::)"]))?;
+        canary(nextest().args(["--run-ignored", "only", "-E", &format!("{VM_TESTS} & test(canary::)")]))?;
+        inputs::clear()?;
+        boots::reset()?;
     }
+    let unchanged = if repeats_all(args) { BTreeMap::new() } else { Passed::of_user()?.unchanged()? };
     let mut command = nextest();
-    command.arg("--workspace");
-    if args.no_vm {
-        command.arg("-E").arg(format!("not ({VM_TESTS})"));
-    } else if ci {
+    command.args(selection(args, &unchanged));
+    if ci && !args.no_vm {
         command.arg("--no-fail-fast");
     }
-    if args.full {
-        command.args(["--profile", "full"]);
-    } else if !args.nextest.is_empty() {
-        // A selection has all tests of its filter.
-        command.arg("--ignore-default-filter");
-    }
+    let report = Report::of(if args.full { "full" } else { "default" })?;
     let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
     interrupt::check()?;
+    let outcomes = report.outcomes();
+    if !args.no_vm {
+        Passed::of_user()?.keep(&scenarios(&outcomes), since)?;
+    }
+    let boots = if args.no_vm { Boots::default() } else { boots::counted() };
+    summary::print(&unchanged, &outcomes, &boots);
     Ok(status.code().unwrap_or(1))
 }
 
-/// Prepare the oldest and the newest kernel, which every run boots, or with `all` every kernel.
-fn prepare_kernels(all: bool) -> Result<()> {
+/// Return true if the run must repeat what has passed with the same inputs: if the user asks for
+/// that, selects tests, or sets a variable that changes a test.
+fn repeats_all(args: &TestArgs) -> bool {
+    let is_set = |(name, _): (OsString, _)| name.to_string_lossy().starts_with("BIAS_VM_");
+    let selected = !args.nextest.is_empty();
+    args.no_vm || args.full || args.fresh || selected || std::env::vars_os().any(is_set)
+}
+
+/// Return nextest's options that select the tests.
+fn selection(args: &TestArgs, unchanged: &BTreeMap<String, String>) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+    if args.no_vm {
+        return words(&["-E", &format!("not ({VM_TESTS})")]);
+    }
+    if args.full {
+        return words(&["--profile", "full"]);
+    }
+    if !args.nextest.is_empty() {
+        return words(&["--ignore-default-filter"]);
+    }
+    if unchanged.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<_> = unchanged.keys().map(|name| format!("test(={name})")).collect();
+    words(&["-E", &format!("not ({VM_TESTS} & ({}))", names.join(" | "))])
+}
+
+/// Return the scenarios that passed, and what decides their results.
+fn scenarios(outcomes: &[TestOutcome]) -> Vec<(String, BTreeSet<String>)> {
+    let passed = outcomes.iter().filter(|test| test.passed && test.skipped.is_none());
+    let passed = passed.filter(|test| test.program == VM_PROGRAM);
+    passed.map(|test| (test.name.clone(), inputs::of(&test.name))).collect()
+}
+
+/// Prepare what boots the VM, and the oldest and the newest kernel, or with `all` every kernel.
+fn prepare_vm(all: bool) -> Result<()> {
+    tools::virtme_python()?;
+    tools::virtiofsd()?;
     let kernels = Table::load()?.kernels;
     let last = kernels.len().saturating_sub(1);
     for (at, entry) in kernels.iter().enumerate() {

@@ -3,14 +3,16 @@
 //! A whole A/B run: the host boots the VM, the guest switches schedulers, and the report shows the
 //! results.
 
-use bias_vm::build;
+use bias_vm::{build, inputs};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
 /// Run `bias-bench ab`. Return its standard output and its standard error.
 fn bench(out: &Path, options: &[&str]) -> (String, String) {
-    let mut command = Command::new(build::programs().unwrap().join("bias-bench"));
+    let programs = build::programs().unwrap();
+    inputs::record(["bias-bench", "scx_bias"].map(|name| programs.join(name))).unwrap();
+    let mut command = Command::new(programs.join("bias-bench"));
     command
         .env("BIAS_XTASK", build::xtask().unwrap())
         .current_dir(build::workspace())

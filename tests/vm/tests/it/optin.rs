@@ -3,7 +3,7 @@
 //! Opted-in cgroups: the policy of every thread of the guest, at each step of its life, inside and
 //! outside.
 
-use crate::common::{Expectations, Results, Scenario};
+use crate::common::{Expectations, Results, Scenario, tree};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -86,8 +86,7 @@ struct Budget {
 
 /// Check the budget of the programs that only this mode loads.
 fn expect_budget(results: &Results, expect: &mut Expectations) {
-    let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
+    let text = tree("tests/vm/tests/verifier_budget.toml");
     let budget: Budget = toml::from_str(&text).unwrap();
     let log = results.text("load.log");
     for (program, allowed) in budget.opted_in {

@@ -11,7 +11,7 @@ const RUNS: usize = 20;
 /// ticks on any CPU: of runs shorter than a tick, more would contain one where the CPU is slower.
 fn percore(machine: &str, kinds: &str) -> Results {
     let command = format!("$BENCH percore --json --kinds {kinds} --runs {RUNS} --warmups 2 --seconds 0.05");
-    Scenario::emulated("6.12", machine, 3).shell(&format!("{command} >$OUT/percore.json\n"))
+    Scenario::without_scheduler(machine, 3).shell(&format!("{command} >$OUT/percore.json\n"))
 }
 
 /// Return the median time of each CPU over the least of them, for the `nth` kind.
@@ -61,7 +61,7 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
 fn a_pinned_team_waits_for_its_slowest_thread() {
     let command =
         "$BENCH omp --json --benchmarks static,dynamic --bind close --runs 3 --repetitions 4 --iterations 64";
-    let results = Scenario::emulated("6.12", "2F2S", 3).shell(&format!("{command} >$OUT/omp.json\n"));
+    let results = Scenario::without_scheduler("2F2S", 3).shell(&format!("{command} >$OUT/omp.json\n"));
     let mean = |nth: usize| results.number("omp", &format!("/cases/{nth}/variation/mean_ns"));
     let mut expect = Expectations::default();
     // A slow CPU does a quarter of the loop, or all CPUs together do all of it.

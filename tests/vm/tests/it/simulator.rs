@@ -6,7 +6,7 @@
 //! and the reason of each difference.
 
 use crate::common::{Expectations, Results, Scenario};
-use bias_vm::build;
+use bias_vm::{build, inputs};
 use serde_json::Value;
 
 /// Figures of a mix.
@@ -59,7 +59,7 @@ fn predicted(results: &Results, name: &str) -> Figures {
 }
 
 fn agree(machine: &str, mixes: &[&str]) {
-    build::simulator().unwrap();
+    inputs::record([build::simulator().unwrap().join("bias-bench-sim")]).unwrap();
     let results = Scenario::emulated("6.12", machine, 8).run("simulator", mixes);
     let mut expect = Expectations::default();
     for mix in mixes {

@@ -3,6 +3,8 @@
 //! The service's unit under systemd itself: started, reconfigured, hung, killed, refused, stopped,
 //! and ended by the kernel.
 
+use bias_vm::inputs;
+
 use crate::common::{Expectations, Results, Scenario};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
@@ -10,6 +12,7 @@ const SYSTEMD: &str = "/lib/systemd/systemd";
 fn service(minutes: u64, script: &str) -> Results {
     assert!(std::path::Path::new(SYSTEMD).exists(), "{SYSTEMD} is not there: install the package systemd");
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scheds/scx_bias/scx_bias.service.in");
+    inputs::record([unit]).unwrap();
     Scenario::plain("6.12", "2F2S", minutes, "").run(script, &[unit])
 }
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Verifier cost of each program of the kernel side, against the budget in `verifier_budget.toml`.
 
-use crate::common::{Expectations, Scenario};
+use crate::common::{Expectations, Scenario, tree};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -17,8 +17,7 @@ struct Budget {
 /// Check the programs on one kernel. `counted` means that the guest has counters, with which the
 /// counting programs load, too.
 fn stays_within_budget(kernel: &str, counted: bool) {
-    let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verifier_budget.toml")).unwrap();
+    let text = tree("tests/vm/tests/verifier_budget.toml");
     let budget: Budget = toml::from_str(&text).unwrap();
     let results = Scenario::emulated(kernel, "2F2S", 3).run("verifier", &[]);
     let mut expect = Expectations::default();

@@ -8,7 +8,7 @@ pub mod loads;
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Vm};
 use bias_vm::runner::Outcome;
-use bias_vm::{Machine, Verdict, build};
+use bias_vm::{Machine, Verdict, build, inputs};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +39,8 @@ pub struct Scenario {
     scheduler_options: &'static str,
     /// Slice of the scheduler. None means its own default.
     slice_us: Option<u32>,
+    /// True if the guest's script may run the scheduler.
+    has_scheduler: bool,
 }
 
 impl Scenario {
@@ -50,11 +52,16 @@ impl Scenario {
 
     /// Make an emulated guest for [`Scenario::figures`].
     pub fn model(machine: &str) -> Self {
-        Self::new("6.12", machine, 2, true)
+        Self::without_scheduler(machine, 2)
     }
 
-    /// Make a guest whose CPUs run as fast as the host lets them. It serves to check behaviour, not
-    /// figures. `options` are the scheduler's.
+    /// Make an emulated guest for scripts that run no scheduler. Its result depends on no other
+    /// program than those that the script names.
+    pub fn without_scheduler(machine: &str, minutes: u64) -> Self {
+        Scenario { has_scheduler: false, ..Self::new("6.12", machine, minutes, true) }
+    }
+
+    /// Make a guest whose CPUs run as fast as the host lets them. `options` are the scheduler's.
     pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
     }
@@ -70,6 +77,7 @@ impl Scenario {
             name: format!("{machine} on {kernel}"),
             scheduler_options: "",
             slice_us: emulation.then_some(slice_us),
+            has_scheduler: true,
         }
     }
 
@@ -93,22 +101,9 @@ impl Scenario {
 
     /// Run `guest/SCRIPT.sh` with these arguments. Fail the test unless it ends with 0.
     pub fn run(&self, script: &str, args: &[&str]) -> Results {
-        let programs = build::programs().unwrap();
-        let program = |name: &str| programs.join(name).to_string_lossy().into_owned();
-        let bias = program("scx_bias");
-        let slice = self
-            .slice_us
-            .map_or(String::new(), |us| format!("--slice-us {us} --capacity-file /run/capacity.json"));
-        let mut command = vec![
-            "env".to_string(),
-            format!("BENCH={}", program("bias-bench")),
-            format!("TORTURE={}", program("bias-torture")),
-            format!("SCHED={bias} {slice} {}", self.scheduler_options),
-            format!("BIAS={bias}"),
-            format!("EMULATED={}", if self.slice_us.is_some() { "yes" } else { "" }),
-            "sh".to_string(),
-            format!("{}/tests/guest/{script}.sh", env!("CARGO_MANIFEST_DIR")),
-        ];
+        let mut command = vec!["env".to_string()];
+        command.extend(self.variables(&guest_text(script, args)));
+        command.extend(["sh".to_string(), guest(script).to_string_lossy().into_owned()]);
         command.extend(args.iter().map(ToString::to_string));
         let outcome = self.vm.run(&command).unwrap();
         assert_eq!(
@@ -125,10 +120,70 @@ impl Scenario {
         );
         Results { out: self.vm.out.clone(), outcome }
     }
+
+    /// Return the assignments of the variables that common.sh describes, and record the programs
+    /// that they name. Only programs that `text` uses are named.
+    fn variables(&self, text: &str) -> Vec<String> {
+        let programs = build::programs().unwrap();
+        let program = |name: &str| {
+            let path = programs.join(name);
+            inputs::record([&path]).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        let mut all = vec![format!("EMULATED={}", if self.vm.emulator.is_some() { "yes" } else { "" })];
+        for (variable, name) in [("BENCH", "bias-bench"), ("TORTURE", "bias-torture")] {
+            if text.contains(variable) {
+                all.push(format!("{variable}={}", program(name)));
+            }
+        }
+        if self.has_scheduler {
+            let bias = program("scx_bias");
+            let slice = self
+                .slice_us
+                .map_or(String::new(), |us| format!("--slice-us {us} --capacity-file /run/capacity.json"));
+            all.push(format!("SCHED={bias} {slice} {}", self.scheduler_options));
+            all.push(format!("BIAS={bias}"));
+        }
+        all
+    }
+}
+
+/// Return the path of a script of the guest.
+fn guest(script: &str) -> PathBuf {
+    build::workspace().join(format!("tests/vm/tests/guest/{script}.sh"))
+}
+
+/// Return the text of a script with its arguments and with the scripts that they name, and record
+/// all of them. The definitions of common.sh are left out.
+fn guest_text(script: &str, args: &[&str]) -> String {
+    let directory = guest("").parent().unwrap().to_path_buf();
+    let mut left: Vec<PathBuf> =
+        std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut text = format!("{script}.sh {}", args.join(" "));
+    loop {
+        let is_named = |path: &PathBuf| text.contains(&*path.file_name().unwrap().to_string_lossy());
+        let (named, others): (Vec<_>, Vec<_>) = left.into_iter().partition(is_named);
+        if named.is_empty() {
+            return text;
+        }
+        inputs::record(&named).unwrap();
+        let is_common = |path: &&PathBuf| path.ends_with("common.sh");
+        let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
+        text.extend(named.iter().filter(|path| !is_common(path)).map(read));
+        left = others;
+    }
+}
+
+/// Read a file of the tree, which so becomes an input of the scenario.
+pub fn tree(path: &str) -> String {
+    let path = build::workspace().join(path);
+    inputs::record([&path]).unwrap();
+    std::fs::read_to_string(path).unwrap()
 }
 
 /// Build a program for the guest.
 fn compile(directory: &Path, sources: &[&str], program: &Path) {
+    inputs::record([directory, &build::ampvm_directory().join("guest")]).unwrap();
     let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     cc.args(["-O2", "-static", "-pthread", "-I"]).arg(build::ampvm_directory().join("guest"));
     cc.args(sources.iter().map(|name| directory.join(name)));
