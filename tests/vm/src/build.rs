@@ -121,17 +121,25 @@ pub fn xtask() -> Result<PathBuf> {
     Ok(target_directory().join("debug/xtask"))
 }
 
-/// Build all that the tests and the packagers' build need, in one run of cargo, which so compiles
-/// each crate once. Return what the tests need to know. Cargo's progress is shown.
+/// The profile of a test run, which both the tests and the programs that they run have. Cargo so
+/// compiles each crate once.
+pub const TEST_PROFILE: &str = "ci";
+/// Cargo's selection of all programs and tests. Each run of cargo must have it: with another one,
+/// crates have other features, and cargo compiles them again.
+pub const TEST_SELECTION: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
+/// Environment of each run of cargo in a test run. Without a commit in the programs, equal sources
+/// give equal ones.
+pub const TEST_ENVIRONMENT: (&str, &str) = ("SCX_BIAS_COMMIT", "");
+
+/// Build all programs and tests, and return what the tests need to know. Cargo's progress is shown.
 ///
 /// # Errors
 /// The build fails. Cargo then reports the reason on standard error.
 pub fn everything() -> Result<Prepared> {
     let mut command = cargo();
-    command.args(["build", "--release", "--locked"]);
-    let packages = [&PROGRAMS[..], &INSTALLED, &EMULATOR].concat();
-    command.args(packages.iter().flat_map(|package| ["-p", package]));
-    built(&mut command, "the programs")?;
+    command.args(["build", "--locked", "--profile", TEST_PROFILE]).args(TEST_SELECTION);
+    command.envs([TEST_ENVIRONMENT]);
+    built(&mut command, "the programs and the tests")?;
     let xtask = std::env::current_exe().context("cannot find this program")?;
-    Ok(Prepared { programs: directory(), xtask })
+    Ok(Prepared { programs: target_directory().join(TEST_PROFILE), xtask })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use bias_vm::build::{target_directory, workspace};
+use bias_vm::build::{TEST_ENVIRONMENT, TEST_PROFILE, TEST_SELECTION, target_directory, workspace};
 use bias_vm::steps::{Step, run_logged};
 
 /// Files that it installs below its prefix.
@@ -37,6 +37,8 @@ pub const INSTALLED: [&str; 20] = [
 pub struct PackagersBuild {
     directory: PathBuf,
     log: PathBuf,
+    /// Environment of the compilation.
+    environment: Vec<(&'static str, String)>,
 }
 
 impl PackagersBuild {
@@ -48,6 +50,7 @@ impl PackagersBuild {
         let build = Self {
             directory: target_directory().join(name),
             log: target_directory().join(format!("{name}.log")),
+            environment: Vec::new(),
         };
         let setup = |wipe: &[&str]| {
             let mut setup = build.meson(&["setup"]);
@@ -68,6 +71,16 @@ impl PackagersBuild {
         Ok(build)
     }
 
+    /// Take the programs that a test run has built.
+    pub fn test_run(mut self) -> Self {
+        self.environment = vec![
+            (TEST_ENVIRONMENT.0, TEST_ENVIRONMENT.1.to_string()),
+            ("SCX_BIAS_PROFILE", TEST_PROFILE.to_string()),
+            ("SCX_BIAS_SELECTION", TEST_SELECTION.join(" ")),
+        ];
+        self
+    }
+
     /// Compile, and install to a new directory `root`.
     ///
     /// # Errors
@@ -75,6 +88,7 @@ impl PackagersBuild {
     pub fn install(&self, step: &mut Step, root: &Path, prefix: &str) -> Result<()> {
         let mut compile = self.meson(&["compile", "-C"]);
         compile.arg(&self.directory).env("CARGO_TARGET_DIR", target_directory());
+        compile.envs(self.environment.iter().map(|(name, value)| (name, value)));
         run_logged(step, &mut compile, &self.log).context("meson.build does not compile")?;
         if root.exists() {
             std::fs::remove_dir_all(root).with_context(|| format!("cannot remove {}", root.display()))?;

@@ -49,7 +49,8 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     let since = SystemTime::now();
     let nextest = || {
         let mut command = Command::new(&nextest);
-        command.current_dir(workspace()).args(["nextest", "run", "--locked", "--workspace"]);
+        command.current_dir(workspace()).args(["nextest", "run", "--locked", "--cargo-profile"]);
+        command.arg(build::TEST_PROFILE).args(build::TEST_SELECTION).envs([build::TEST_ENVIRONMENT]);
         // Tests that need no VM prepare nothing.
         command.envs((!args.no_vm).then(|| prepared.variable()));
         command
@@ -133,7 +134,7 @@ fn meson(install: bool) -> Result<()> {
     let mut step = Step::new("checking meson.build");
     let build = PackagersBuild::configure(&mut step, "meson", &[])?;
     if install {
-        build.install(&mut step, &target_directory().join("meson-root"), "usr/local")?;
+        build.test_run().install(&mut step, &target_directory().join("meson-root"), "usr/local")?;
     }
     step.done("");
     Ok(())
