@@ -41,6 +41,7 @@ pub fn quote(word: &str) -> String {
 ///   can load it again with other parameters.
 /// * `VM_PARAMS`: parameters of the module, separated by blanks.
 /// * `VM_RUN`, `VM_CWD`: the run's directory, and the working directory of the command.
+/// * `VM_SERVE`: not empty for a guest that runs several commands ([`crate::session`]).
 /// * `VM_CONFIG`: the kernel's configuration, which appears in `/boot` if the kernel has no
 ///   `/proc/config.gz`.
 #[must_use]
@@ -57,7 +58,21 @@ pub fn script(variables: &[(&str, String)], command: &[String]) -> String {
     let all = marks.into_iter().chain(variables.iter().map(|(name, value)| (*name, value.as_str())));
     let assignments: String = all.map(|(name, value)| format!("{name}={}\n", quote(value))).collect();
     let words: Vec<_> = command.iter().map(|word| quote(word)).collect();
-    format!("{assignments}set -- {}\n{}", words.join(" "), include_str!("guest.sh"))
+    format!(
+        "{assignments}set -- {}\n{}{}",
+        words.join(" "),
+        include_str!("session.sh"),
+        include_str!("guest.sh")
+    )
+}
+
+/// Return the text of a script that runs one of several commands.
+#[must_use]
+pub fn job(variables: &[(&str, String)], command: &[String]) -> String {
+    let assignments: String =
+        variables.iter().map(|(name, value)| format!("export {name}={}\n", quote(value))).collect();
+    let words: Vec<_> = command.iter().map(|word| quote(word)).collect();
+    format!("{assignments}set -- {}\n{}", words.join(" "), include_str!("job.sh"))
 }
 
 #[cfg(test)]
@@ -79,6 +94,16 @@ mod tests {
             String::from_utf8_lossy(&output.stdout),
             "/o'ut/run|itmt=1 asym=1|sh|-c|echo \"$0\"; exit 3|"
         );
+    }
+
+    #[test]
+    fn a_command_of_several_is_valid_shell_and_keeps_its_words() {
+        let text = job(&[("OUT", "/o'ut".into())], &["printf".into(), "%s|".into(), "a b".into()]);
+        let shell = |text: &str| Command::new("sh").args(["-c", text]).output().unwrap();
+        assert!(shell(&format!("if false; then\n{text}\nfi")).status.success());
+        let (inputs, _) = text.split_once("# SPDX").unwrap();
+        let output = shell(&format!("{inputs}\nprintf '%s|' \"$OUT\"; \"$@\""));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "/o'ut|a b|");
     }
 
     proptest! {

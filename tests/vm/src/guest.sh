@@ -71,6 +71,10 @@ elif [ -n "$AMPCTL" ]; then
 	"$AMPCTL" start >"$VM_RUN/start.log" 2>&1 || fail "cannot start the emulation: $(cat "$VM_RUN/start.log")"
 fi
 
+[ -z "$VM_SERVE" ] || {
+	echo started >"$VM_RUN/$VM_STARTED"
+	serve
+}
 cd "$VM_CWD" 2>/dev/null || cd /
 echo started >"$VM_RUN/$VM_STARTED"
 "$@"

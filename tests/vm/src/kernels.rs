@@ -26,6 +26,8 @@ use crate::exit::{USAGE, coded};
 /// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
+    /// Its name in the table, or its path.
+    pub name: String,
     /// Path of the image.
     pub image: PathBuf,
     /// Path of its configuration, if that is available as a file.
@@ -65,7 +67,7 @@ pub fn ensure(name: &str) -> Result<Kernel> {
     }
     let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
     let module = Err("a kernel given as a file has no module of ours".to_string());
-    Ok(Kernel { image, config: None, virtiofs: false, module })
+    Ok(Kernel { name: name.to_string(), image, config: None, virtiofs: false, module })
 }
 
 fn provide(entry: &Entry, archives: &[String]) -> Result<Kernel> {
@@ -85,6 +87,7 @@ fn provide(entry: &Entry, archives: &[String]) -> Result<Kernel> {
         }
     };
     Ok(Kernel {
+        name: name.clone(),
         image: directory.join("vmlinuz"),
         config: Some(directory.join("config")).filter(|path| path.is_file()),
         virtiofs: matches!(entry.origin, Origin::Debian { .. }),

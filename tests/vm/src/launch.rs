@@ -54,6 +54,11 @@ const KERNEL_ARGS: &[&str] = &[
 impl Vm {
     /// Fill the run's private directory with the scripts that guest and host run. Return its path.
     pub(crate) fn prepare(&self, command: &[String]) -> Result<PathBuf> {
+        self.prepare_guest(command, false)
+    }
+
+    /// The same for a guest that gets its commands later, if `serves`.
+    pub(crate) fn prepare_guest(&self, command: &[String], serves: bool) -> Result<PathBuf> {
         fs::create_dir_all(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
         let out = self.out.canonicalize().with_context(|| format!("cannot open {}", self.out.display()))?;
         let run = out.join(".vm");
@@ -68,6 +73,7 @@ impl Vm {
         let variables = [
             ("VM_RUN", path(Some(&run))),
             ("OUT", path(Some(&out))),
+            ("VM_SERVE", if serves { "yes".to_string() } else { String::new() }),
             ("VM_CWD", path(Some(&cwd))),
             ("VM_CONFIG", path(self.kernel.config.as_deref())),
             ("VM_PARAMS", self.module_params.join(" ")),
@@ -111,7 +117,8 @@ impl Vm {
         // The guest's console goes to standard error, which this process reads to detect panics.
         command.arg("--show-boot-console");
         command.arg("--qemu-bin").arg(run.join("qemu"));
-        command.arg("--rwdir").arg(out);
+        // Commands of a guest that runs several have directories beside each other.
+        command.arg("--rwdir").arg(if self.shares_guest { out.parent().unwrap_or(out) } else { out });
         command.arg("--cpus").arg(self.machine.smp_args());
         command.arg("--memory").arg(format!("{}M", self.memory_mib));
         if self.machine.nodes > 1 {

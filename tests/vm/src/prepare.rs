@@ -51,6 +51,8 @@ pub struct Vm {
     pub kernel_args: Vec<String>,
     /// True if the command's output is kept instead of passed on.
     pub keep_output: bool,
+    /// True if the command may run in a guest that ran others ([`crate::pool`]).
+    pub shares_guest: bool,
 }
 
 /// Prepare the host and all parts of a VM. `emulation` is true if the cores are emulated with their
@@ -93,12 +95,18 @@ pub fn vm(
         speed_changes: Vec::new(),
         kernel_args: Vec::new(),
         keep_output: false,
+        shares_guest: false,
     })
+}
+
+/// Return the directory that holds those of all runs.
+pub(crate) fn runs() -> PathBuf {
+    build::target_directory().join("vm")
 }
 
 /// Create a directory for a run, and remove the oldest ones beyond the limit.
 fn new_run_directory() -> Result<PathBuf> {
-    let runs = build::target_directory().join("vm");
+    let runs = runs();
     fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
     prune(&runs);
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -11,7 +11,7 @@
 //! environment. A test that runs without it prepares everything itself.
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,8 @@ pub struct Prepared {
     pub xtask: PathBuf,
 }
 
-static PREPARED: LazyLock<Option<Prepared>> = LazyLock::new(|| {
+static OF_PROCESS: OnceLock<Prepared> = OnceLock::new();
+static OF_ENVIRONMENT: LazyLock<Option<Prepared>> = LazyLock::new(|| {
     let text = std::env::var(VARIABLE).ok()?;
     serde_json::from_str(&text).ok()
 });
@@ -35,10 +36,16 @@ static PREPARED: LazyLock<Option<Prepared>> = LazyLock::new(|| {
 /// Return what is prepared, or `None` if this process must prepare everything itself.
 #[must_use]
 pub fn prepared() -> Option<&'static Prepared> {
-    PREPARED.as_ref()
+    OF_PROCESS.get().or(OF_ENVIRONMENT.as_ref())
 }
 
 impl Prepared {
+    /// Let this process rely on it, too.
+    pub fn rely(&self) {
+        // A second call would tell the same.
+        let _ = OF_PROCESS.set(self.clone());
+    }
+
     /// Return the name and the value of the variable for the tests.
     #[must_use]
     pub fn variable(&self) -> (&'static str, String) {

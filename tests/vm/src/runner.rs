@@ -36,6 +36,7 @@ use ampvm_abi::Page;
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
 
 use crate::boots;
 use crate::guest;
@@ -48,14 +49,14 @@ use crate::verdict::{Evidence, Late, Verdict, judge};
 
 /// Maximum number of boots per run. Only a failure of QEMU itself or of the boot causes another
 /// one.
-const BOOT_ATTEMPTS: usize = 3;
+pub(crate) const BOOT_ATTEMPTS: usize = 3;
 /// Wall time limit from power-on to the start of the command. It is generous, because a boot takes
 /// several times as long on a busy host.
-const BOOT_LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(90);
 /// Additional wall time per vCPU, because the host executes all of them.
-const BOOT_LIMIT_PER_VCPU: Duration = Duration::from_secs(5);
+pub(crate) const BOOT_LIMIT_PER_VCPU: Duration = Duration::from_secs(5);
 /// Time between two polls of a running guest.
-const WATCH_PERIOD: Duration = Duration::from_millis(25);
+pub(crate) const WATCH_PERIOD: Duration = Duration::from_millis(25);
 /// Time between two updates of the line that shows virtual time.
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// Time limit for the end of QEMU after the end of the command.
@@ -75,7 +76,7 @@ struct Watched {
 }
 
 /// Result of a run.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub verdict: Verdict,
@@ -215,7 +216,7 @@ impl Vm {
 }
 
 /// The process group of virtme-run and QEMU, which is killed when this value is dropped.
-struct Guest {
+pub(crate) struct Guest {
     child: Child,
     console: Option<JoinHandle<()>>,
 }
@@ -223,7 +224,7 @@ struct Guest {
 impl Guest {
     /// Start virtme-run, and copy its standard error, which is the guest's console, to the file
     /// `console`.
-    fn start(mut command: Command, console: &Path) -> Result<Self> {
+    pub(crate) fn start(mut command: Command, console: &Path) -> Result<Self> {
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
@@ -241,8 +242,15 @@ impl Guest {
         Ok(Self { child, console: copier })
     }
 
+    /// Send a signal to the whole group.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Ok(id) = i32::try_from(self.child.id()) {
+            let _ = killpg(Pid::from_raw(id), signal);
+        }
+    }
+
     /// Return true if virtme-run has ended.
-    fn is_gone(&mut self) -> Result<bool> {
+    pub(crate) fn is_gone(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("cannot watch virtme-run")?.is_some())
     }
 }
@@ -251,9 +259,7 @@ impl Drop for Guest {
     /// Kill the whole group and reap its leader. The group outlives its leader while QEMU runs, so
     /// the signal is sent in any case.
     fn drop(&mut self) {
-        if let Ok(id) = i32::try_from(self.child.id()) {
-            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
-        }
+        self.signal(Signal::SIGKILL);
         let _ = self.child.wait();
         if let Some(console) = self.console.take() {
             let _ = console.join();
@@ -262,7 +268,7 @@ impl Drop for Guest {
 }
 
 /// Return what a run left behind in its directory.
-fn evidence(run: &Path, late: Option<Late>) -> Evidence {
+pub(crate) fn evidence(run: &Path, late: Option<Late>) -> Evidence {
     // The guest writes these files, so they need not be UTF-8.
     let text = |name| String::from_utf8_lossy(&fs::read(run.join(name)).unwrap_or_default()).into_owned();
     Evidence {

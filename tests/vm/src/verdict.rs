@@ -9,6 +9,8 @@
 //! A run counts as ended only if the command's exit code arrived. Every other end is a distinct
 //! failure with an explanation. Most explanations include the last lines of the console.
 
+use serde::{Deserialize, Serialize};
+
 use crate::exit;
 use crate::guest::NO_TIMER;
 
@@ -73,7 +75,7 @@ impl Evidence {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The command ended with this code.
     Ended(i32),

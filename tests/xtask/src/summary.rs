@@ -9,14 +9,24 @@ use bias_vm::boots::Boots;
 use crate::outcome::TestOutcome;
 
 /// Print all of it. `unchanged` are the scenarios that a pass with equal inputs stands for, with
-/// the commit of that pass.
-pub fn print(unchanged: &BTreeMap<String, String>, outcomes: &[TestOutcome], boots: &Boots) {
-    for line in lines(unchanged, outcomes, boots) {
+/// the commit of that pass. `unclean` are the scenarios that left something in a shared guest.
+pub fn print(
+    unchanged: &BTreeMap<String, String>,
+    outcomes: &[TestOutcome],
+    boots: &Boots,
+    unclean: &[(String, String)],
+) {
+    for line in lines(unchanged, outcomes, boots, unclean) {
         eprintln!("xtask: {line}");
     }
 }
 
-fn lines(unchanged: &BTreeMap<String, String>, outcomes: &[TestOutcome], boots: &Boots) -> Vec<String> {
+fn lines(
+    unchanged: &BTreeMap<String, String>,
+    outcomes: &[TestOutcome],
+    boots: &Boots,
+    unclean: &[(String, String)],
+) -> Vec<String> {
     let mut lines = Vec::new();
     if !unchanged.is_empty() {
         let mut commits = BTreeMap::<&str, usize>::new();
@@ -38,6 +48,10 @@ fn lines(unchanged: &BTreeMap<String, String>, outcomes: &[TestOutcome], boots: 
             skipped.join("\n")
         ));
     }
+    lines.extend(unclean.iter().map(|(test, left)| {
+        let left = left.lines().collect::<Vec<_>>().join("; ");
+        format!("{test} did not leave its guest clean ({left}), so the next scenario has a new one")
+    }));
     if boots.boots > 0 {
         let Boots { boots, repeated, loads } = boots;
         lines.push(format!(
@@ -64,13 +78,14 @@ mod tests {
         let outcomes = [test("x", None), test("y", Some("needs root"))];
         let boots = Boots { boots: 9, repeated: 1, loads: 7 };
         assert_eq!(
-            lines(&unchanged, &outcomes, &boots),
+            lines(&unchanged, &outcomes, &boots, &[("a::e".into(), "sched_ext is enabled\na taint".into())]),
             [
                 "3 scenarios did not run: same inputs, passed (2 at 1a, 1 at 2b); --fresh runs them",
                 "1 tests checked nothing on this machine:\n  p y: needs root",
+                "a::e did not leave its guest clean (sched_ext is enabled; a taint), so the next scenario has a new one",
                 "1 of 9 boots of the VM were repeated; the guests loaded 7 schedulers",
             ]
         );
-        assert!(lines(&BTreeMap::new(), &[], &Boots::default()).is_empty());
+        assert!(lines(&BTreeMap::new(), &[], &Boots::default(), &[]).is_empty());
     }
 }

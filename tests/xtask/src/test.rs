@@ -12,6 +12,7 @@ use bias_vm::boots::{self, Boots};
 use bias_vm::build::{self, target_directory, workspace};
 use bias_vm::kernels::{self, Table};
 use bias_vm::packages::{self, Consent, Purpose};
+use bias_vm::pool::Pool;
 use bias_vm::steps::Step;
 use bias_vm::tools;
 use bias_vm::{inputs, interrupt};
@@ -46,6 +47,9 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     eprintln!("xtask: the programs ...");
     let prepared = build::everything()?;
     meson(args.full || ci)?;
+    if !args.no_vm {
+        prepared.rely();
+    }
     let since = SystemTime::now();
     let nextest = || {
         let mut command = Command::new(&nextest);
@@ -66,15 +70,18 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     if ci && !args.no_vm {
         command.arg("--no-fail-fast");
     }
+    let pool = (!args.no_vm).then(Pool::serve).transpose()?;
+    command.envs(pool.as_ref().map(Pool::variable));
     let report = Report::of(if args.full { "full" } else { "default" })?;
     let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
+    let unclean = pool.map(Pool::end).unwrap_or_default();
     interrupt::check()?;
     let outcomes = report.outcomes();
     if !args.no_vm {
         Passed::of_user()?.keep(&scenarios(&outcomes), since)?;
     }
     let boots = if args.no_vm { Boots::default() } else { boots::counted() };
-    summary::print(&unchanged, &outcomes, &boots);
+    summary::print(&unchanged, &outcomes, &boots, &unclean);
     Ok(status.code().unwrap_or(1))
 }
 

@@ -21,7 +21,7 @@ mod full {
 
     #[test]
     fn scheduling_goes_on_and_ages_are_right_when_the_clock_is_set() {
-        let results = Scenario::plain("6.12", "SYM", 8, "").run("clock_steps", &[]);
+        let results = Scenario::plain("6.12", "SYM", 8, "").alone().run("clock_steps", &[]);
         let mut expect = Expectations::default();
         let mut earliest = 0.0;
         for step in ["unset", "forth", "back"] {

@@ -36,7 +36,7 @@ mod full {
 
     #[test]
     fn poor_counters_cost_their_benefit_and_nothing_else() {
-        let results = Scenario::emulated("6.12", "2F2S", 6).run("counters", &[]);
+        let results = Scenario::emulated("6.12", "2F2S", 6).alone().run("counters", &[]);
         let mut all = Expectations::default();
         // Equal treatment gives 3.3, full knowledge 3.9. The default has 2.8 to 3.9, by chance.
         expect(&results, &mut all, "one_cpu", &[0], "CPU", 2.9);

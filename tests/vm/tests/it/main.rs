@@ -31,6 +31,7 @@ mod papers;
 mod placement;
 mod recal;
 mod refusals;
+mod sharing;
 mod simulator;
 mod survival;
 mod suspend;

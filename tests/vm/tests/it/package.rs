@@ -72,7 +72,7 @@ mod full {
         let (root, package) = (debian(), package());
         let paths = [root, package.clone(), newer(&package)].map(|path| path.to_string_lossy().into_owned());
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let results = Scenario::plain("6.12", "2F2S", 9, "").run("package", &paths);
+        let results = Scenario::plain("6.12", "2F2S", 9, "").alone().run("package", &paths);
         let mut expect = Expectations::default();
         let mut is = |file: &str, wanted: &str| {
             let got = results.text(file);

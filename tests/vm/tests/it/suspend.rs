@@ -35,7 +35,7 @@ mod full {
 
     #[test]
     fn suspending_twenty_times_changes_nothing() {
-        let results = Scenario::emulated("6.12", "2F2S", 8).run("suspend", &LEVELS);
+        let results = Scenario::emulated("6.12", "2F2S", 8).alone().run("suspend", &LEVELS);
         let mut expect = Expectations::default();
         expect_as_before(&mut expect, &results, "unset");
         for level in LEVELS {

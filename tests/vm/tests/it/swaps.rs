@@ -16,7 +16,7 @@ fn rounds() -> usize {
 
 /// Run a part of `guest/swaps.sh`.
 fn run(part: &str, minutes: u64) -> Results {
-    Scenario::emulated("6.12", "2F2S", minutes).run("swaps", &[part, &rounds().to_string()])
+    Scenario::emulated("6.12", "2F2S", minutes).alone().run("swaps", &[part, &rounds().to_string()])
 }
 
 /// Time after which a placement counts as stable [ms].

@@ -8,7 +8,7 @@ pub mod loads;
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Vm};
 use bias_vm::runner::Outcome;
-use bias_vm::{Machine, Verdict, build, inputs};
+use bias_vm::{Machine, Verdict, build, inputs, pool};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,6 +72,7 @@ impl Scenario {
         let mut vm = prepare::vm(kernel, cpus, emulation, Consent::Given, None).unwrap();
         vm.timeout = Duration::from_secs(SECONDS_A_MINUTE * minutes);
         vm.keep_output = true;
+        vm.shares_guest = true;
         Scenario {
             vm,
             name: format!("{machine} on {kernel}"),
@@ -79,6 +80,12 @@ impl Scenario {
             slice_us: emulation.then_some(slice_us),
             has_scheduler: true,
         }
+    }
+
+    /// Let the scenario have a guest of its own, because it leaves changes that no check finds.
+    pub fn alone(mut self) -> Self {
+        self.vm.shares_guest = false;
+        self
     }
 
     /// Add words to the guest kernel's command line.
@@ -105,7 +112,8 @@ impl Scenario {
         command.extend(self.variables(&guest_text(script, args)));
         command.extend(["sh".to_string(), guest(script).to_string_lossy().into_owned()]);
         command.extend(args.iter().map(ToString::to_string));
-        let outcome = self.vm.run(&command).unwrap();
+        let shared = pool::run(&self.vm, &command).unwrap();
+        let outcome = shared.unwrap_or_else(|| self.vm.run(&command).unwrap());
         assert_eq!(
             outcome.verdict,
             Verdict::Ended(0),
