@@ -87,12 +87,41 @@ impl<F: FnMut(Request) -> Option<Answer>> Handler<F> {
         (now.saturating_duration_since(*at) < FRESH).then(|| bytes.clone())
     }
 
-    fn keep(&mut self, line: &[u8], bytes: &Arc<[u8]>) {
-        let now = Instant::now();
+    fn keep(&mut self, line: &[u8], bytes: &Arc<[u8]>, now: Instant) {
         self.known.retain(|_, (at, _)| now.saturating_duration_since(*at) < FRESH);
         if self.known.len() < MAX_KNOWN {
             self.known.insert(line.to_vec(), (now, bytes.clone()));
         }
+    }
+
+    /// Return the answer to a line by this clock. None means that the main thread has ended.
+    fn answer_by(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        session: &mut Session,
+        line: &[u8],
+    ) -> Option<Arc<[u8]>> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Some(Arc::new([]));
+        }
+        if let Some(known) = self.known(line, clock()) {
+            return Some(known);
+        }
+        let request = match understand(line) {
+            Ok(Line::Asks(request)) => request,
+            Ok(Line::Meta) => return Some(self.meta.clone()),
+            Err(error) => return Some(refusal(&format!("{error:#}"))),
+        };
+        let shared = request.is_shared();
+        if request.is_command() {
+            self.known.clear();
+        }
+        let bytes = self.reply(session, request)?;
+        if shared {
+            self.keep(line, &bytes, clock());
+        }
+        Some(bytes)
     }
 }
 
@@ -112,27 +141,7 @@ impl<F: FnMut(Request) -> Option<Answer>> LineHandler for Handler<F> {
     type Session = Session;
 
     fn answer(&mut self, session: &mut Session, line: &[u8]) -> Option<Arc<[u8]>> {
-        let line = line.trim_ascii();
-        if line.is_empty() {
-            return Some(Arc::new([]));
-        }
-        if let Some(known) = self.known(line, Instant::now()) {
-            return Some(known);
-        }
-        let request = match understand(line) {
-            Ok(Line::Asks(request)) => request,
-            Ok(Line::Meta) => return Some(self.meta.clone()),
-            Err(error) => return Some(refusal(&format!("{error:#}"))),
-        };
-        let shared = request.is_shared();
-        if request.is_command() {
-            self.known.clear();
-        }
-        let bytes = self.reply(session, request)?;
-        if shared {
-            self.keep(line, &bytes);
-        }
-        Some(bytes)
+        self.answer_by(Instant::now, session, line)
     }
 
     fn too_long(&self) -> Arc<[u8]> {
