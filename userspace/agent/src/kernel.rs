@@ -12,11 +12,21 @@ pub fn release(root: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Major and minor version, and number of the stable release.
+pub type Version = (u32, u32, u32);
+
+/// Return the version that `release` names. The third number is 0 if it is absent.
+#[must_use]
+pub fn version(release: &str) -> Option<Version> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    let (major, minor) = (parts.next()?.ok()?, parts.next()?.ok()?);
+    Some((major, minor, parts.next().and_then(Result::ok).unwrap_or(0)))
+}
+
 /// Return true if `release` names a version before `than` (major and minor).
 #[must_use]
 pub fn is_before(release: &str, than: (u32, u32)) -> bool {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    matches!((parts.next(), parts.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < than)
+    version(release).is_some_and(|(major, minor, _)| (major, minor) < than)
 }
 
 #[cfg(test)]
@@ -31,5 +41,12 @@ mod tests {
             assert_eq!(is_before(release, (6, 15)), before, "{release}");
         }
         assert!(!is_before("unknown", (6, 15)) && !is_before("6", (6, 15)) && !is_before("", (6, 15)));
+    }
+
+    #[test]
+    fn the_third_number_is_read_where_there_is_one() {
+        for (release, third) in [("7.1.13+deb14-amd64", 13), ("7.1-rc2", 0), ("7.1", 0), ("7.1.0-rc2", 0)] {
+            assert_eq!(version(release), Some((7, 1, third)), "{release}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::bpf::prepare;
 use crate::bpf::stats::Stats;
 use crate::bpf::task_report::{Reports, TasksReport};
 use crate::bpf::verified;
+use crate::check::NO_JIT;
 use crate::failure::{Exit, Failure};
 use crate::options::RunOptions;
 use crate::pmu::{Counters, CpuSummary};
@@ -277,6 +278,11 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
         ))
         .into();
     }
+    let reason = libbpf_log::reason().unwrap_or_default();
+    // ENOTSUPP, a number of the kernel alone: a program was not compiled.
+    if text.contains("os error 524") || reason.contains("JIT is required") {
+        return Failure::kernel(format!("{}; {}", NO_JIT.0, NO_JIT.1)).into();
+    }
     let denied = error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
@@ -284,9 +290,22 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
     if denied && !nix::unistd::geteuid().is_root() {
         return Failure::kernel("loading a scheduler needs CAP_BPF and CAP_PERFMON; run it with sudo").into();
     }
-    let reason = libbpf_log::reason().unwrap_or_default();
     Failure::runtime(format!(
         "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` lists what is missing, -v prints the verifier's log"
     ))
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::describe;
+
+    #[test]
+    fn a_program_that_was_not_compiled_is_explained_by_the_setting() {
+        let error = anyhow!("failed to load BPF object: Unknown error 524 (os error 524)");
+        let (exit, message) = describe(&explain(&error));
+        assert_eq!(exit, Exit::Kernel);
+        assert!(message.contains("net.core.bpf_jit_enable=1") && message.contains("; "), "{message}");
+    }
 }

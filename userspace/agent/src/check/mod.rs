@@ -10,6 +10,7 @@
 //! A missing requirement always has a remedy. Nothing on the machine is changed.
 
 pub mod btf;
+mod defects;
 pub mod kfuncs;
 
 use crate::boot_time;
@@ -130,6 +131,12 @@ impl CheckReport {
     }
 }
 
+/// What keeps a kernel without the BPF JIT from running a scheduler, and the remedy.
+pub(crate) const NO_JIT: (&str, &str) = (
+    "net.core.bpf_jit_enable is 0, so the kernel cannot run the program of a scheduler",
+    "run `sudo sysctl net.core.bpf_jit_enable=1`, and remove the setting from /etc/sysctl.d",
+);
+
 /// Examine the machine whose /sys and /proc are below `root`.
 #[must_use]
 pub fn examine(root: &Path) -> CheckReport {
@@ -137,7 +144,14 @@ pub fn examine(root: &Path) -> CheckReport {
     let mut findings = vec![machine.sched_ext()];
     // A kernel without sched_ext lacks all its functions, and naming each would hide the cause.
     if findings.iter().all(|finding| finding.status == Status::Ok) {
-        findings.extend(machine.kernel_functions());
+        match machine.btf() {
+            Ok(btf) => {
+                findings.extend(kernel_functions(&btf));
+                findings.extend(machine.defects(&btf));
+            }
+            Err(finding) => findings.push(finding),
+        }
+        findings.extend(machine.jit());
     }
     findings.push(machine.capabilities());
     findings.push(machine.active());
@@ -157,6 +171,44 @@ fn finding(
     remedy: impl Into<String>,
 ) -> Finding {
     Finding { subject, status, found: found.into(), remedy: remedy.into() }
+}
+
+fn kernel_functions(btf: &Btf) -> Vec<Finding> {
+    let verdicts: Vec<_> = NEEDS.iter().map(|need| (need, judge(btf, need))).collect();
+    let mut findings = vec![finding("btf", Status::Ok, "the kernel shows its type information", "")];
+    let malformed: Vec<&str> = verdicts
+        .iter()
+        .filter_map(|(_, v)| if let Availability::Malformed(name) = v { Some(*name) } else { None })
+        .collect();
+    if let Some(first) = malformed.first() {
+        let found = format!(
+            "malformed BTF: {} kernel functions ({first} among them) still show their implicit argument, so no scheduler that calls them can load",
+            malformed.len()
+        );
+        findings.push(finding(
+            "btf",
+            Status::Missing,
+            found,
+            "boot another build of this kernel, or 6.12 to 7.0, or 7.3",
+        ));
+    }
+    let missing: Vec<&str> = verdicts
+        .iter()
+        .filter(|(need, verdict)| need.required && *verdict == Availability::Missing)
+        .map(|(need, _)| need.any_of.last().copied().unwrap_or(need.purpose))
+        .collect();
+    findings.push(if missing.is_empty() {
+        finding("kfuncs", Status::Ok, format!("all {} kernel functions needed are there", NEEDS.len()), "")
+    } else {
+        let found = format!("the kernel lacks {}", missing.join(", "));
+        finding(
+            "kfuncs",
+            Status::Missing,
+            found,
+            "boot 6.12 or later with CONFIG_SCHED_CLASS_EXT and CONFIG_BPF_JIT",
+        )
+    });
+    findings
 }
 
 impl ExaminedRoot {
@@ -187,59 +239,31 @@ impl ExaminedRoot {
         finding("sched_ext", Status::Missing, found, remedy)
     }
 
-    fn kernel_functions(&self) -> Vec<Finding> {
+    fn btf(&self) -> Result<Btf, Finding> {
         let path = self.root.join("sys/kernel/btf/vmlinux");
         if !path.exists() {
             let found = "the kernel shows no type information in /sys/kernel/btf/vmlinux";
-            return vec![finding("btf", Status::Missing, found, "boot one with CONFIG_DEBUG_INFO_BTF=y")];
+            return Err(finding("btf", Status::Missing, found, "boot one with CONFIG_DEBUG_INFO_BTF=y"));
         }
-        let btf = match Btf::read(&path) {
-            Ok(btf) => btf,
-            Err(error) => {
-                let found = format!("the kernel's type information is damaged ({error})");
-                return vec![finding("btf", Status::Missing, found, "boot another build of this kernel")];
-            }
-        };
-        let verdicts: Vec<_> = NEEDS.iter().map(|need| (need, judge(&btf, need))).collect();
-        let mut findings = vec![finding("btf", Status::Ok, "the kernel shows its type information", "")];
-        let malformed: Vec<&str> = verdicts
-            .iter()
-            .filter_map(|(_, v)| if let Availability::Malformed(name) = v { Some(*name) } else { None })
-            .collect();
-        if let Some(first) = malformed.first() {
-            let found = format!(
-                "malformed BTF: {} kernel functions ({first} among them) still show their implicit argument, so no scheduler that calls them can load",
-                malformed.len()
-            );
-            findings.push(finding(
-                "btf",
-                Status::Missing,
-                found,
-                "boot another build of this kernel, or 6.12 to 7.0, or 7.3",
-            ));
-        }
-        let missing: Vec<&str> = verdicts
-            .iter()
-            .filter(|(need, verdict)| need.required && *verdict == Availability::Missing)
-            .map(|(need, _)| need.any_of.last().copied().unwrap_or(need.purpose))
-            .collect();
-        findings.push(if missing.is_empty() {
-            finding(
-                "kfuncs",
-                Status::Ok,
-                format!("all {} kernel functions needed are there", NEEDS.len()),
-                "",
-            )
-        } else {
-            let found = format!("the kernel lacks {}", missing.join(", "));
-            finding(
-                "kfuncs",
-                Status::Missing,
-                found,
-                "boot 6.12 or later with CONFIG_SCHED_CLASS_EXT and CONFIG_BPF_JIT",
-            )
-        });
-        findings
+        Btf::read(&path).map_err(|error| {
+            let found = format!("the kernel's type information is damaged ({error})");
+            finding("btf", Status::Missing, found, "boot another build of this kernel")
+        })
+    }
+
+    /// Return a finding for each known defect of the kernel that can occur here.
+    fn defects(&self, btf: &Btf) -> Vec<Finding> {
+        let release = self.release();
+        let possible = defects::possible(&release, &self.root, btf);
+        let found = |what| format!("kernel {release} has a known defect: {what}");
+        possible.map(|defect| finding("defect", Status::Limited, found(defect.what), defect.remedy)).collect()
+    }
+
+    /// Return a finding if the kernel does not compile BPF programs. Other network namespaces than
+    /// the initial one do not show the setting.
+    fn jit(&self) -> Option<Finding> {
+        let off = self.text("proc/sys/net/core/bpf_jit_enable")? == "0";
+        off.then(|| finding("jit", Status::Missing, NO_JIT.0, NO_JIT.1))
     }
 
     fn capabilities(&self) -> Finding {

@@ -44,6 +44,22 @@ impl FakeRoot {
         self.write("sys/kernel/btf/vmlinux", &build(&functions));
     }
 
+    /// Give the machine every function, and these as well.
+    fn functions_and(&self, more: &[&'static str]) {
+        let needed = NEEDS.iter().filter_map(|need| need.any_of.last());
+        let functions: Vec<_> = needed.chain(more).map(|name| (*name, &[][..])).collect();
+        self.write("sys/kernel/btf/vmlinux", &build(&functions));
+    }
+
+    /// Return what the report says of known defects, on a kernel of this release.
+    fn defects(&self, release: &str) -> Vec<String> {
+        self.write("proc/sys/kernel/osrelease", release.as_bytes());
+        let report = self.report();
+        assert_eq!(report.exit(), Exit::Clean, "a defect refuses nothing");
+        let findings = report.findings.into_iter().filter(|finding| finding.subject == "defect");
+        findings.map(|finding| format!("{}; {}", finding.found, finding.remedy)).collect()
+    }
+
     fn report(&self) -> CheckReport {
         let report = examine(self.0.path());
         // The module's invariant, on every made-up machine.
@@ -121,6 +137,78 @@ fn malformed_type_information_is_recognised() {
     fake.functions(|name| Some((name, if name == "scx_bpf_kick_cpu" { aux } else { &[] })));
     let (exit, message) = fake.refusal();
     assert!(exit == Exit::Kernel && message.contains("malformed BTF: 1 kernel functions (scx_bpf_kick_cpu"));
+}
+
+#[test]
+fn a_kernel_without_its_jit_is_refused_with_the_setting() {
+    let fake = FakeRoot::new();
+    fake.write("proc/sys/net/core/bpf_jit_enable", b"1\n");
+    assert_eq!(fake.report().refuse(), Ok(()));
+    fake.write("proc/sys/net/core/bpf_jit_enable", b"0\n");
+    let (exit, message) = fake.refusal();
+    assert!(
+        exit == Exit::Kernel && message.contains("sysctl net.core.bpf_jit_enable=1"),
+        "{exit:?} {message}"
+    );
+}
+
+/// All conditions of known defects hold: SMT with core scheduling, PSI, CPUs of `nohz_full=`.
+fn exposed() -> FakeRoot {
+    let fake = FakeRoot::new();
+    fake.functions_and(&["sched_core_share_pid"]);
+    fake.write("sys/devices/system/cpu/smt/active", b"1\n");
+    fake.write("proc/pressure/cpu", b"some avg10=0.00\n");
+    fake.write("sys/devices/system/cpu/nohz_full", b"1-3\n");
+    fake
+}
+
+#[test]
+fn known_defects_are_those_of_the_release() {
+    let fake = exposed();
+    let (core, psi, nohz) = ("core_scheduling=off", "psi=0", "without nohz_full=");
+    let cases: [(&str, &[&str]); 13] = [
+        ("6.11.0", &[]),
+        ("6.12.117+deb13-amd64", &[nohz]),
+        ("6.18.32", &[nohz]),
+        ("6.18.33", &[psi, nohz]),
+        ("6.19.14", &[nohz]),
+        ("7.0.9", &[nohz]),
+        ("7.0.10", &[psi, nohz]),
+        ("7.1-rc2", &[core, psi, nohz]),
+        ("7.1.5", &[core, psi, nohz]),
+        ("7.1.6", &[core, psi]),
+        ("7.1.9", &[core]),
+        ("7.3.4", &[core]),
+        ("unknown", &[]),
+    ];
+    for (release, remedies) in cases {
+        let defects = fake.defects(release);
+        assert_eq!(defects.len(), remedies.len(), "{release}: {defects:?}");
+        for (defect, remedy) in defects.iter().zip(remedies) {
+            assert!(defect.contains(remedy) && defect.contains(release), "{release}: {defect}");
+        }
+    }
+}
+
+#[test]
+fn a_defect_that_cannot_occur_or_is_repaired_is_no_finding() {
+    assert_eq!(FakeRoot::new().defects("7.1.3"), Vec::<String>::new());
+    let fake = exposed();
+    assert_eq!(fake.defects("7.1.3").len(), 3);
+    // A distribution has applied the repair, which added this function.
+    fake.functions_and(&["sched_core_share_pid", "psi_trigger_create_rtpoll_worker"]);
+    assert_eq!(fake.defects("7.1.3").len(), 2);
+    fake.functions_and(&["psi_trigger_create_rtpoll_worker"]);
+    assert_eq!(fake.defects("7.1.3").len(), 1, "built without core scheduling");
+    fake.write("sys/devices/system/cpu/nohz_full", b"(null)\n");
+    assert_eq!(fake.defects("7.1.3"), Vec::<String>::new());
+    fake.functions_and(&["sched_core_share_pid", "psi_trigger_create_rtpoll_worker"]);
+    assert_eq!(fake.defects("7.1.3").len(), 1);
+    fake.write("sys/devices/system/cpu/smt/active", b"0\n");
+    assert_eq!(fake.defects("7.1.3"), Vec::<String>::new());
+    fs::remove_file(fake.0.path().join("proc/pressure/cpu")).unwrap();
+    fake.functions_and(&[]);
+    assert_eq!(fake.defects("7.1.3"), Vec::<String>::new());
 }
 
 #[test]
