@@ -8,6 +8,7 @@
 use crate::cpulist;
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,24 +64,42 @@ impl Topology {
     /// As [`Self::read`].
     pub fn read_from(sysfs: &Path) -> Result<Self, Failure> {
         let directory = sysfs.join("devices/system/cpu");
-        let online =
-            read_list(&directory.join("online")).filter(|cpus| !cpus.is_empty()).ok_or_else(|| {
-                Failure::kernel(format!("{}/online names no CPU; mount sysfs on /sys", directory.display()))
-            })?;
-        let possible = read_list(&directory.join("possible")).unwrap_or_else(|| online.clone());
-        let mut llc_bytes = 0;
-        let mut cpus = Vec::new();
-        for cpu in online {
-            let own = directory.join(format!("cpu{cpu}"));
-            let core = first(&own.join("topology/core_cpus_list"))
-                .or_else(|| first(&own.join("topology/thread_siblings_list")))
-                .unwrap_or(cpu);
-            let package = first(&own.join("topology/package_cpus_list")).unwrap_or(0);
-            let (llc, bytes) = last_level_cache(&own).unwrap_or((package, 0));
-            llc_bytes = llc_bytes.max(bytes);
-            cpus.push(Cpu { cpu, core, llc, node: node_of(&own).unwrap_or(0) });
+        let listed = read_list(&directory.join("online")).filter(|cpus| !cpus.is_empty());
+        let online = listed.unwrap_or_else(|| directories(&directory));
+        if online.is_empty() {
+            let why = format!("{}/online names no CPU; mount sysfs on /sys", directory.display());
+            return Err(Failure::kernel(why));
         }
-        Ok(Self { cpus, possible, llc_bytes })
+        let possible = read_list(&directory.join("possible")).unwrap_or_else(|| online.clone());
+        let own = |cpu: u32| directory.join(format!("cpu{cpu}"));
+        let package = |cpu| first(&own(cpu).join("topology/package_cpus_list")).unwrap_or(0);
+        let caches: Vec<_> = online.iter().map(|cpu| last_level_cache(&own(*cpu))).collect();
+        let mut llcs: BTreeMap<u32, Cache> = BTreeMap::new();
+        for (cpu, cache) in online.iter().zip(&caches) {
+            let Some(cache) = cache else { continue };
+            let llc = llcs.entry(package(*cpu)).or_insert(*cache);
+            if cache.level > llc.level {
+                *llc = *cache;
+            }
+        }
+        let highest = llcs.values().map(|llc| llc.level).max();
+        let last_levels = caches.iter().flatten().filter(|cache| Some(cache.level) == highest);
+        let llc_bytes = last_levels.map(|cache| cache.bytes).max().unwrap_or(0);
+        let cpus = online.iter().zip(&caches).map(|(cpu, cache)| {
+            let (cpu, package) = (*cpu, package(*cpu));
+            let core = first(&own(cpu).join("topology/core_cpus_list"))
+                .or_else(|| first(&own(cpu).join("topology/thread_siblings_list")))
+                .unwrap_or(cpu);
+            // A CPU that shows no cache of the level that others of its package show is taken to
+            // share it: some machines describe their caches incompletely.
+            let llc = match (cache, llcs.get(&package)) {
+                (Some(cache), Some(llc)) if cache.level == llc.level => cache.first,
+                (_, Some(llc)) => llc.first,
+                (_, None) => package,
+            };
+            Cpu { cpu, core, llc, node: node_of(&own(cpu)).unwrap_or(0) }
+        });
+        Ok(Self { cpus: cpus.collect(), possible, llc_bytes })
     }
 
     /// Return true if `cpu` shares its core with another online CPU.
@@ -148,25 +167,45 @@ fn first(path: &Path) -> Option<u32> {
     read_list(path)?.first().copied()
 }
 
-/// Return the first sharer and the size [bytes] of the highest-level cache that holds data.
-fn last_level_cache(cpu: &Path) -> Option<(u32, u64)> {
+/// Return the numbers of the directories `cpuN`, without those of CPUs that are offline.
+fn directories(cpus: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(cpus).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| {
+        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+        // The file is absent where a CPU cannot go offline.
+        let online = fs::read_to_string(entry.path().join("online"));
+        (cpu < cpulist::MAX_CPUS && !online.is_ok_and(|online| online.trim() == "0")).then_some(cpu)
+    });
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// A cache that holds data, as one CPU sees it.
+#[derive(Clone, Copy)]
+struct Cache {
+    level: u32,
+    /// Lowest CPU number that shares it.
+    first: u32,
+    bytes: u64,
+}
+
+/// Return the highest-level cache of a CPU that holds data.
+fn last_level_cache(cpu: &Path) -> Option<Cache> {
     let read = |index: &Path, name: &str| {
         fs::read_to_string(index.join(name)).ok().map(|text| text.trim().to_owned())
     };
-    let mut best: Option<(u32, u32, u64)> = None;
-    for entry in fs::read_dir(cpu.join("cache")).ok()?.flatten() {
+    let caches = fs::read_dir(cpu.join("cache")).ok()?.flatten().filter_map(|entry| {
         let index: PathBuf = entry.path();
-        let Some(level) = read(&index, "level").and_then(|level| level.parse::<u32>().ok()) else { continue };
+        let level = read(&index, "level")?.parse().ok()?;
         if read(&index, "type").as_deref() == Some("Instruction") {
-            continue;
+            return None;
         }
-        let Some(sharer) = first(&index.join("shared_cpu_list")) else { continue };
+        let first = first(&index.join("shared_cpu_list"))?;
         let bytes = read(&index, "size").and_then(|size| parse_size(&size)).unwrap_or(0);
-        if best.is_none_or(|(highest, _, _)| level > highest) {
-            best = Some((level, sharer, bytes));
-        }
-    }
-    best.map(|(_, sharer, bytes)| (sharer, bytes))
+        Some(Cache { level, first, bytes })
+    });
+    caches.max_by_key(|cache| cache.level)
 }
 
 /// Return the bytes of a size such as `32768K`.
@@ -234,6 +273,76 @@ mod tests {
         let topology = Topology::read_from(root.path()).unwrap();
         assert_eq!(topology.cpus[1], Cpu { cpu: 1, core: 1, llc: 0, node: 0 });
         assert_eq!(topology.llc_bytes, 0);
+    }
+
+    /// Describe a cache of this level [KiB], as `cpu` sees it.
+    fn cache(root: &Path, cpu: u32, level: u32, kib: u32, sharers: &str) {
+        let index = format!("cpu{cpu}/cache/index{level}");
+        write(root, &format!("{index}/level"), &level.to_string());
+        write(root, &format!("{index}/type"), "Unified");
+        write(root, &format!("{index}/shared_cpu_list"), sharers);
+        write(root, &format!("{index}/size"), &format!("{kib}K"));
+    }
+
+    fn llcs(root: &Path) -> Vec<u32> {
+        Topology::read_from(root).unwrap().cpus.iter().map(|cpu| cpu.llc).collect()
+    }
+
+    /// Two packages of four CPUs. The first CPU of each shows its L1 alone, the others share an L2.
+    #[test]
+    fn a_cpu_without_the_cache_of_its_package_joins_it() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "online", "0-7\n");
+        for cpu in 0..8 {
+            let package = cpu / 4 * 4;
+            let all = format!("{package}-{}", package + 3);
+            write(root.path(), &format!("cpu{cpu}/topology/package_cpus_list"), &all);
+            cache(root.path(), cpu, 1, 32, &cpu.to_string());
+            if cpu != package {
+                cache(root.path(), cpu, 2, 4096, &format!("{}-{}", package + 1, package + 3));
+            }
+        }
+        assert_eq!(llcs(root.path()), [1, 1, 1, 1, 5, 5, 5, 5]);
+        // A package that shows no cache at all is one domain, whatever the other one shows.
+        for cpu in 0..4 {
+            fs::remove_dir_all(root.path().join(format!("devices/system/cpu/cpu{cpu}/cache"))).unwrap();
+        }
+        assert_eq!(llcs(root.path()), [0, 0, 0, 0, 5, 5, 5, 5]);
+    }
+
+    /// One package with two L3 caches, and two CPUs that show no more than an L2 of their own.
+    #[test]
+    fn a_cpu_without_the_cache_of_its_package_joins_the_first_of_several() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "online", "0-5\n");
+        for cpu in 0..6 {
+            write(root.path(), &format!("cpu{cpu}/topology/package_cpus_list"), "0-5");
+            cache(root.path(), cpu, 2, 1024, &cpu.to_string());
+        }
+        for (cpus, sharers, kib) in [(0..2, "0-1", 4096), (2..4, "2-3", 8192)] {
+            cpus.for_each(|cpu| cache(root.path(), cpu, 3, kib, sharers));
+        }
+        assert_eq!(llcs(root.path()), [0, 0, 2, 2, 0, 0]);
+        assert_eq!(Topology::read_from(root.path()).unwrap().llc_bytes, 8 << 20);
+    }
+
+    /// Some kernels and some recorded machines have no list of online CPUs.
+    #[test]
+    fn without_a_list_the_online_cpus_are_the_directories() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["cpu0/x", "cpu1/x", "cpu10/x", "cpufreq/x", "cpuidle/x", "cpu99999/x", "cpu2/online"] {
+            write(root.path(), name, "1\n");
+        }
+        write(root.path(), "cpu3/online", "0\n");
+        let numbers = || -> Vec<u32> {
+            Topology::read_from(root.path()).unwrap().cpus.iter().map(|cpu| cpu.cpu).collect()
+        };
+        assert_eq!(numbers(), [0, 1, 2, 10]);
+        assert_eq!(Topology::read_from(root.path()).unwrap().possible, [0, 1, 2, 10]);
+        write(root.path(), "online", "\n");
+        assert_eq!(numbers(), [0, 1, 2, 10]);
+        write(root.path(), "online", "0-1\n");
+        assert_eq!(numbers(), [0, 1]);
     }
 
     #[test]
