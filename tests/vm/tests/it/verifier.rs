@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Verifier cost of each program of the kernel side, against the budget in `verifier_budget.toml`.
 
-use crate::common::{Expectations, Scenario, tree};
+use crate::common::{Expectations, Results, Scenario, tree};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Budget {
 
 /// Check the programs on one kernel. `counted` means that the guest has counters, with which the
 /// counting programs load, too.
-fn stays_within_budget(kernel: &str, counted: bool) {
+fn stays_within_budget(kernel: &str, counted: bool) -> (Results, Expectations) {
     let text = tree("tests/vm/tests/verifier_budget.toml");
     let budget: Budget = toml::from_str(&text).unwrap();
     let results = Scenario::emulated(kernel, "2F2S", 3).run("verifier", &[]);
@@ -30,22 +30,39 @@ fn stays_within_budget(kernel: &str, counted: bool) {
         let Some(cost) = rest.split(' ').next().and_then(|n| n.parse::<u32>().ok()) else { continue };
         seen += 1;
         let allowed = budget.programs.get(name).copied().unwrap_or(0).min(LIMIT);
-        expect.at_most(&format!("{kernel}: {name}"), f64::from(cost), f64::from(allowed));
+        expect.holds(&format!("{kernel}: {name}: {cost}, at most {allowed}"), cost <= allowed);
     }
     let programs = budget.programs.keys().filter(|name| counted || !name.starts_with("bias_count_")).count();
     expect
         .holds(&format!("{kernel}: {seen} programs of {programs} told their cost:\n{log}"), seen == programs);
-    expect.judge();
+    (results, expect)
+}
+
+/// Check that a disabled JIT is named. libbpf would report the number of an unknown error.
+fn expect_refusal_without_jit(results: &Results, expect: &mut Expectations) {
+    let text = |name: &str| results.text(&format!("no_jit.{name}"));
+    expect.holds(
+        &format!("without JIT, check and two starts end with 3: {:?}", text("codes")),
+        text("codes") == "3\n3\n3\n",
+    );
+    let (check, error) = (text("check"), text("err"));
+    expect.holds(&format!("check names the JIT: {check}"), check.contains("MISSING  jit "));
+    // The second start tells what it measured before it fails.
+    let errors: Vec<&str> = error.lines().filter(|line| line.starts_with("scx_bias: ")).collect();
+    let named = errors.iter().all(|line| line.contains("sysctl net.core.bpf_jit_enable=1"));
+    expect.holds(&format!("each start names the setting in one line: {error}"), named && errors.len() == 2);
 }
 
 #[test]
 fn programs_stay_within_their_budget_on_6_12() {
-    stays_within_budget("6.12", true);
+    stays_within_budget("6.12", true).1.judge();
 }
 
 #[test]
-fn programs_stay_within_their_budget_on_7_3() {
-    stays_within_budget("7.3", true);
+fn programs_stay_within_their_budget_and_a_disabled_jit_is_named_on_7_3() {
+    let (results, mut expect) = stays_within_budget("7.3", true);
+    expect_refusal_without_jit(&results, &mut expect);
+    expect.judge();
 }
 
 /// Scenarios of `cargo xtask test --full`.
@@ -54,6 +71,6 @@ mod full {
 
     #[test]
     fn programs_stay_within_their_budget_on_6_18() {
-        stays_within_budget("6.18", false);
+        stays_within_budget("6.18", false).1.judge();
     }
 }
