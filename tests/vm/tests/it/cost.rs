@@ -27,7 +27,7 @@ mod full {
         let mut expect = Expectations::default();
         for name in ["asleep", "busy"] {
             let threads = results.number(name, "/threads");
-            let what = format!("200 tasks, {name}: instructions a second of the agent's {threads} threads");
+            let what = format!("200 tasks, {name}: instructions a second of the agent | {threads} threads");
             expect.at_most(&what, results.number(name, "/instructions_per_s"), MOST_PER_S);
             // An agent that counts nothing is cheap, too.
             expect.at_least("of which there are some", results.number(name, "/instructions"), 1.0);

@@ -23,7 +23,7 @@ fn expect_short_waits(results: &Results, expect: &mut Expectations) {
     let waits = |under: &str| results.of_runs(&format!("{under}-bursts"), "/wait_p999_us");
     let (default, bias) = (waits("default"), waits("bias"));
     let what =
-        format!("bursts: median p99.9 of waits {bias:?} over the worst of the default's {default:?} [us]");
+        format!("bursts: median p99.9 of waits over the worst of the default's | {bias:?}, {default:?} [us]");
     // A waiter of a burst is preempted once more than under the default: some 0.1 ms at 60 MIPS.
     expect.at_most(&what, median(&bias) / default.last().unwrap_or(&f64::NAN), 1.05);
 }

@@ -27,7 +27,7 @@ fn waiters_are_as_early_as_under_the_default() {
     let (default, bias) = (most_us("default"), most_us("bias"));
     // The default's longest delay varies from 0.1 to 7 ms. It is therefore the bound from 1.5 ms on
     // only.
-    let what = format!("timers: longest of each run {bias:?}, default {default:?} [us]");
+    let what = format!("timers: median of the longest of each run [us] | {bias:?}, default {default:?}");
     expect.at_most(&what, median(&bias), median(&default).max(1500.0));
     expect.at_most("equal CPUs: frames missed of 100", results.number("frames", "/missed"), 0.0);
     expect.lasts(&results);
@@ -69,7 +69,7 @@ fn servers(tasks: &[u32], runs: u32, seconds: u32) {
         let mut gaps: Vec<f64> = (1..=runs).map(|run| gap_ms(&format!("run{run}-{tasks}"))).collect();
         gaps.sort_by(f64::total_cmp);
         let default = gap_ms(&format!("default-{tasks}"));
-        let what = format!("longest gap of {tasks} in each run {gaps:.1?}, default {default:.1} [ms]");
+        let what = format!("longest gap of {tasks} in any run [ms] | {gaps:.1?}, default {default:.1}");
         expect.at_most(&what, gaps.last().copied().unwrap_or(f64::NAN), 5.0);
     }
     expect.lasts(&results);
@@ -93,7 +93,7 @@ mod full {
         let mean_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/mean_us");
         let (default, bias) = (mean_us("default"), mean_us("bias"));
         let mut expect = Expectations::default();
-        let what = format!("median of means {bias:?} against default {default:?} [us]");
+        let what = format!("median of means against default | {bias:?}, {default:?} [us]");
         expect.at_most(&what, median(&bias) / median(&default), 1.0);
         expect.judge_missed();
     }

@@ -68,7 +68,8 @@ fn agree(machine: &str, mixes: &[&str]) {
         expect.within(&format!("{mix}: share on fast CPUs"), sim.fast_share, vm.fast_share, 0.03);
         expect.within(&format!("{mix}: STP"), sim.stp, vm.stp, 0.03);
         let (simulated, seen) = (sim.most_over_least, vm.most_over_least);
-        let what = format!("{mix}: most over least progress {simulated:.3}, in the VM {seen:.3}: difference");
+        let what =
+            format!("{mix}: difference of most over least progress | {simulated:.3}, in the VM {seen:.3}");
         expect.at_most(&what, (simulated - seen).abs(), 0.05);
         // The VM's kernel threads and its agent run, too. No bound holds for what they add.
         println!(

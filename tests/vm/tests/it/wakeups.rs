@@ -52,7 +52,11 @@ mod full {
         for (name, _) in loads {
             for figure in ["/p50_us", "/p99_us", "/p999_us"] {
                 let (bias, default) = medians(&results, name, figure);
-                expect.at_most(&format!("{name}{figure}: {bias} us over {default} us"), bias / default, 1.0);
+                expect.at_most(
+                    &format!("{name}{figure} against default | {bias} us, {default} us"),
+                    bias / default,
+                    1.0,
+                );
             }
         }
         expect.judge_missed();
@@ -71,7 +75,7 @@ mod full {
             let results = Scenario::emulated("6.12", machine, 6).compared(|under| runs(under, &loads));
             for (name, _) in loads {
                 let (bias, default) = medians(&results, name, "/blocks_per_s");
-                let what = format!("{machine}, {name} stages: {bias} blocks/s over {default}");
+                let what = format!("{machine}, {name} stages: blocks/s against default | {bias}, {default}");
                 expect.at_least(&what, bias / default, 0.98);
             }
         }

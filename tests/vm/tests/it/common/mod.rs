@@ -7,6 +7,7 @@ pub mod loads;
 
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Vm};
+use bias_vm::record::{Bound, Expected, Record};
 use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, build, inputs, pool};
 use serde_json::Value;
@@ -243,24 +244,33 @@ impl Results {
 
 /// All expectations of a scenario, reported together. A boot costs too much to stop at the first
 /// missed one.
+///
+/// The values of figures are compared with those of earlier runs ([`bias_vm::record`]). So a figure
+/// has one name in all runs. What differs between runs follows after ` | `.
 #[derive(Default)]
 pub struct Expectations {
     lines: Vec<String>,
     failed: usize,
+    figures: Vec<Expected>,
 }
 
 impl Expectations {
     pub fn at_least(&mut self, what: &str, value: f64, bound: f64) {
-        self.note(value >= bound, &format!("{what}: {value:.3}, at least {bound:.3}"));
+        self.figure(what, value, Bound::AtLeast(bound));
     }
 
     pub fn at_most(&mut self, what: &str, value: f64, bound: f64) {
-        self.note(value <= bound, &format!("{what}: {value:.3}, at most {bound:.3}"));
+        self.figure(what, value, Bound::AtMost(bound));
     }
 
     pub fn within(&mut self, what: &str, value: f64, expected: f64, share: f64) {
-        let met = (value / expected - 1.0).abs() <= share;
-        self.note(met, &format!("{what}: {value:.3}, within {:.1} % of {expected:.3}", share * 100.0));
+        self.figure(what, value, Bound::Within(expected, share));
+    }
+
+    fn figure(&mut self, what: &str, value: f64, bound: Bound) {
+        self.note(bound.is_met(value), &format!("{what}: {value:.3}, {bound}"));
+        let name = what.split(" | ").next().unwrap_or(what).to_owned();
+        self.figures.push(Expected { what: name, value, bound });
     }
 
     pub fn holds(&mut self, what: &str, met: bool) {
@@ -283,6 +293,7 @@ impl Expectations {
     /// Print everything. Fail the test if all expectations are met: they are a target that is known
     /// to be missed, and the test has to say so when it is reached.
     pub fn judge_missed(self) {
+        self.leave();
         let text = self.lines.join("\n");
         eprintln!("missed, as known:\n{text}");
         assert!(self.failed > 0, "the target is met: judge it with the others from now on\n{text}");
@@ -297,10 +308,30 @@ impl Expectations {
         self.failed == 0
     }
 
-    /// Print everything. Fail the test if any expectation was missed.
-    pub fn judge(self) {
+    /// Print everything. Fail the test if any expectation was missed, or if a bound is too loose for
+    /// what is recorded.
+    pub fn judge(mut self) {
+        let scenario = self.leave();
+        let recorded = build::workspace().join("tests/vm/recorded.toml");
+        for line in Record::read(&recorded).unwrap().loose(&scenario, &self.figures) {
+            self.note(false, &line);
+        }
         let text = self.lines.join("\n");
         eprintln!("{text}");
         assert!(self.failed == 0, "{} expectation(s) missed:\n{text}", self.failed);
+        if std::env::var_os("BIAS_VM_RECORD").is_some() {
+            Record::add(&recorded, &scenario, &self.figures).unwrap();
+        }
+    }
+
+    /// Leave the figures with their bounds in target/expectations, and return the scenario's name.
+    fn leave(&self) -> String {
+        let thread = std::thread::current();
+        let scenario = thread.name().and_then(|name| name.rsplit("::").next()).unwrap().to_owned();
+        let directory = build::target_directory().join("expectations");
+        std::fs::create_dir_all(&directory).unwrap();
+        let figures = serde_json::to_vec_pretty(&self.figures).unwrap();
+        std::fs::write(directory.join(format!("{scenario}.json")), figures).unwrap();
+        scenario
     }
 }

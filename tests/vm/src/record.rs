@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-FileCopyrightText: 2026 The scx_bias authors
+//! Recorded figures of the scenarios, and the bounds that they allow.
+//!
+//! # Problem
+//! A bound far from what is measured finds nothing: a figure can get ten times worse unnoticed.
+//!
+//! # Approach
+//! `recorded.toml` holds the last values of each figure of each scenario. A run with
+//! `BIAS_VM_RECORD=1` adds its own. A scenario fails if a bound is further from the recorded values
+//! than [`LOOSEST`] times their spread.
+//!
+//! # Invariants
+//! Fewer than [`ENOUGH`] values judge no bound. A run that misses an expectation records nothing.
+//!
+//! # Limits
+//! Values of a busy host belong into the record only where the figure is in virtual time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use nix::fcntl::{Flock, FlockArg};
+use serde::Serialize;
+
+/// Values from which on a record judges a bound.
+pub const ENOUGH: usize = 5;
+/// Largest distance of a bound, in spreads of the recorded values.
+pub const LOOSEST: f64 = 3.0;
+/// Values kept of each figure, the last ones.
+const KEPT: usize = 10;
+/// Smallest spread that counts, as a part of the figure.
+const GRAIN: f64 = 0.01;
+
+/// What a figure has to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The figure is at least this.
+    AtLeast(f64),
+    /// The figure is at most this.
+    AtMost(f64),
+    /// The figure is within this share of that value.
+    Within(f64, f64),
+}
+
+/// A figure of one run with its bound.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Expected {
+    /// Name, the same in all runs.
+    pub what: String,
+    /// What the run measured.
+    pub value: f64,
+    /// What it has to keep.
+    #[serde(flatten)]
+    pub bound: Bound,
+}
+
+impl Bound {
+    /// Return true if `value` keeps the bound.
+    #[must_use]
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => value <= bound,
+            Self::Within(due, share) => (value / due - 1.0).abs() <= share,
+        }
+    }
+
+    /// Return the loosest bound that the recorded values allow, if this one is looser.
+    ///
+    /// The spread is the difference of the largest and the smallest value; for a figure that is due
+    /// to have a value, the largest deviation from it. It is at least one for whole numbers, and a
+    /// hundredth of the figure for others.
+    #[must_use]
+    pub fn loosest(self, recorded: &[f64]) -> Option<Self> {
+        let mut sorted = recorded.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (&least, &most) = (sorted.first()?, sorted.last()?);
+        let median = *sorted.get(sorted.len() / 2)?;
+        if sorted.len() < ENOUGH {
+            return None;
+        }
+        let whole = sorted.iter().all(|value| value.fract() == 0.0);
+        let grain = if whole { 1.0 } else { GRAIN * median.abs() };
+        let reach = LOOSEST * (most - least).max(grain);
+        match self {
+            Self::AtLeast(bound) => (bound < median - reach).then_some(Self::AtLeast(median - reach)),
+            Self::AtMost(bound) => (bound > median + reach).then_some(Self::AtMost(median + reach)),
+            Self::Within(due, share) => {
+                let off = |value: &f64| (value / due - 1.0).abs();
+                let widest = LOOSEST * sorted.iter().map(off).fold(GRAIN, f64::max);
+                (share > widest).then_some(Self::Within(due, widest))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtLeast(bound) => write!(f, "at least {bound:.3}"),
+            Self::AtMost(bound) => write!(f, "at most {bound:.3}"),
+            Self::Within(due, share) => write!(f, "within {:.1} % of {due:.3}", share * 100.0),
+        }
+    }
+}
+
+/// Recorded values by scenario and figure.
+#[derive(Debug, Default, PartialEq)]
+pub struct Record(BTreeMap<String, BTreeMap<String, Vec<f64>>>);
+
+impl Record {
+    /// Read a record. A file that does not exist is an empty one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is none.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            text => text.with_context(|| format!("cannot read {}", path.display()))?,
+        };
+        Ok(Self(toml::from_str(&text).with_context(|| format!("{} is no record", path.display()))?))
+    }
+
+    /// Return the recorded values of a figure.
+    #[must_use]
+    pub fn of(&self, scenario: &str, what: &str) -> &[f64] {
+        self.0.get(scenario).and_then(|figures| figures.get(what)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Return a line for each figure whose bound is looser than its record allows.
+    #[must_use]
+    pub fn loose(&self, scenario: &str, figures: &[Expected]) -> Vec<String> {
+        let lines = figures.iter().filter_map(|Expected { what, bound, .. }| {
+            let recorded = self.of(scenario, what);
+            let loosest = bound.loosest(recorded)?;
+            Some(format!("{what}: {bound} is too loose; of {recorded:?} follows {loosest}"))
+        });
+        lines.collect()
+    }
+
+    /// Add the figures of a run to the record in `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, locked or written.
+    pub fn add(path: &Path, scenario: &str, figures: &[Expected]) -> Result<()> {
+        let cannot = || format!("cannot write {}", path.display());
+        // Scenarios that end at the same time wait for each other.
+        let file = fs::File::options().create(true).append(true).open(path).with_context(cannot)?;
+        let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+        let mut record = Self::read(path)?;
+        let own = record.0.entry(scenario.to_owned()).or_default();
+        for figure in figures.iter().filter(|figure| figure.value.is_finite()) {
+            let values = own.entry(figure.what.clone()).or_default();
+            // Six digits are more than any spread.
+            values.push((figure.value * 1e6).round() / 1e6);
+            values.drain(..values.len().saturating_sub(KEPT));
+        }
+        let text = toml::to_string(&record.0).with_context(cannot)?;
+        file.set_len(0).with_context(cannot)?;
+        file.write_all(text.as_bytes()).with_context(cannot)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn figure(what: &str, value: f64, bound: Bound) -> Expected {
+        Expected { what: what.to_owned(), value, bound }
+    }
+
+    #[test]
+    fn a_bound_is_at_most_three_spreads_away() {
+        use Bound::{AtLeast, AtMost, Within};
+        let stp = [3.80, 3.82, 3.81, 3.79, 3.80];
+        assert_eq!(AtLeast(3.75).loosest(&stp), None);
+        assert!(matches!(AtLeast(3.6).loosest(&stp), Some(AtLeast(bound)) if (bound - 3.686).abs() < 1e-3));
+        assert!(AtMost(4.0).loosest(&stp).is_some() && AtMost(3.9).loosest(&stp).is_none());
+        // Weights of 3 to 1.
+        let ratio = [3.00, 3.05, 3.02, 3.01, 3.03];
+        assert!(Within(3.0, 0.2).loosest(&ratio).is_some() && Within(3.0, 0.04).loosest(&ratio).is_none());
+        // Whole numbers, such as frames missed.
+        let missed = [0.0; ENOUGH];
+        assert!(AtMost(11.0).loosest(&missed).is_some() && AtMost(3.0).loosest(&missed).is_none());
+    }
+
+    #[test]
+    fn few_values_judge_no_bound() {
+        assert_eq!(Bound::AtLeast(0.0).loosest(&[5.0; ENOUGH - 1]), None);
+        assert!(Bound::AtLeast(0.0).loosest(&[5.0; ENOUGH]).is_some());
+        assert_eq!(Bound::AtLeast(0.0).loosest(&[]), None);
+    }
+
+    #[test]
+    fn a_record_grows_by_runs_and_keeps_the_last_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("recorded.toml");
+        assert_eq!(Record::read(&path).unwrap(), Record::default());
+        for run in 0..12 {
+            let figures = [
+                figure("a: 1/2 \"quoted\"", f64::from(run) / 8.0, Bound::AtLeast(-100.0)),
+                figure("b", f64::NAN, Bound::AtMost(1.0)),
+            ];
+            Record::add(&path, if run % 2 == 0 { "one" } else { "other" }, &figures).unwrap();
+        }
+        let record = Record::read(&path).unwrap();
+        assert_eq!(record.of("one", "a: 1/2 \"quoted\""), [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);
+        assert_eq!(record.of("one", "b"), [0.0; 0]);
+        let figures = [figure("a: 1/2 \"quoted\"", 0.5, Bound::AtLeast(-100.0))];
+        let loose = record.loose("one", &figures);
+        assert!(loose.len() == 1 && loose[0].contains("too loose"), "{loose:?}");
+        assert!(record.loose("third", &figures).is_empty());
+        fs::write(&path, "nothing").unwrap();
+        assert!(Record::read(&path).is_err());
+    }
+
+    proptest! {
+        /// A bound that just holds for all recorded values is never too loose.
+        #[test]
+        fn the_tightest_bound_is_allowed(
+            values in prop::collection::vec(-1e6f64..1e6, ENOUGH..20), due in 1.0f64..1e6,
+        ) {
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let off = values.iter().map(|value| (value / due - 1.0).abs()).fold(0.0, f64::max);
+            for bound in [Bound::AtLeast(least), Bound::AtMost(most), Bound::Within(due, off)] {
+                prop_assert!(values.iter().all(|value| bound.is_met(*value)) && bound.loosest(&values).is_none());
+            }
+        }
+
+        /// What the rule allows at the most, it allows.
+        #[test]
+        fn the_loosest_bound_is_not_too_loose(
+            values in prop::collection::vec(1.0f64..1e6, ENOUGH..20), far in 1e7f64..1e9,
+        ) {
+            for bound in [Bound::AtLeast(-far), Bound::AtMost(far), Bound::Within(1.0, far)] {
+                let loosest = bound.loosest(&values);
+                prop_assert!(loosest.is_some_and(|loosest| loosest.loosest(&values).is_none()));
+            }
+        }
+    }
+}
