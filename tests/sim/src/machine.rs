@@ -5,7 +5,8 @@
 //! A text is either one of the VM's (`60:60:24:24`, `2F2S`, `60x4:24x4,llcs=2`, see `ampvm_abi`) or
 //! counts of core types, `8P2T+16E`, with options. In the second form a part is a number of cores,
 //! a type (`P` performance, `M` middle, `E` efficiency, `L` low power), and optionally threads of
-//! each core (`2T`). Options are `llcs=N` and `nodes=N`, which divide the CPUs evenly.
+//! each core (`2T`). Options are `llcs=N` and `nodes=N`, which divide the cores evenly, and
+//! `llcs=2+10` for caches with these numbers of cores.
 //!
 //! A third form is the list of a capacity table's entries, as JSON: a machine that was measured.
 
@@ -205,29 +206,20 @@ fn from_counts(text: &str) -> Result<Vec<CpuSpec>> {
         ensure!(count <= MAX_CPUS, "{part} has too many cores, at most {MAX_CPUS}");
         cores.extend(std::iter::repeat_n((*cost, threads), count));
     }
-    let (mut llcs, mut nodes) = (1, 1);
+    let (mut numbers, mut nodes) = (vec![1], 1);
     for option in parts {
+        let number = |text: &str| text.parse().with_context(|| format!("{option} is no number"));
         match option.split_once('=') {
-            Some(("llcs", number)) => {
-                llcs = number.parse().with_context(|| format!("{option} is no number"))?
-            }
-            Some(("nodes", number)) => {
-                nodes = number.parse().with_context(|| format!("{option} is no number"))?
-            }
-            _ => bail!("{option} is no option of a machine; give llcs=N or nodes=N"),
+            Some(("llcs", text)) => numbers = text.split('+').map(number).collect::<Result<_>>()?,
+            Some(("nodes", text)) => nodes = number(text)?,
+            _ => bail!("{option} is no option of a machine; give llcs=N, llcs=N+M or nodes=N"),
         }
     }
-    let llcs = std::cmp::max(llcs, nodes);
-    ensure!(
-        nodes > 0 && llcs % nodes == 0 && llcs <= cores.len(),
-        "{llcs} caches and {nodes} nodes do not divide {} cores",
-        cores.len()
-    );
+    let llc_of = llc_of_cores(&numbers, nodes, cores.len())?;
+    let llcs = llc_of.last().map_or(1, |last| last + 1);
     let mut cpus: Vec<CpuSpec> = Vec::new();
     let (mut llc_first, mut last) = (0, usize::MAX);
-    let nr_cores = cores.len();
-    for (at, (cost, threads)) in cores.into_iter().enumerate() {
-        let llc = at * llcs / nr_cores;
+    for ((cost, threads), llc) in cores.into_iter().zip(llc_of) {
         if llc != last {
             (llc_first, last) = (cpus.len(), llc);
         }
@@ -238,6 +230,25 @@ fn from_counts(text: &str) -> Result<Vec<CpuSpec>> {
         }
     }
     Ok(cpus)
+}
+
+/// Return the last-level cache of each core: one number of caches, or the cores of each.
+fn llc_of_cores(numbers: &[usize], nodes: usize, cores: usize) -> Result<Vec<usize>> {
+    if let [number] = numbers {
+        let llcs = std::cmp::max(*number, nodes);
+        ensure!(
+            nodes > 0 && llcs % nodes == 0 && llcs <= cores,
+            "{llcs} caches and {nodes} nodes do not divide {cores} cores"
+        );
+        return Ok((0..cores).map(|at| at * llcs / cores).collect());
+    }
+    ensure!(nodes == 1, "caches with different numbers of cores need one node");
+    ensure!(
+        numbers.iter().sum::<usize>() == cores && !numbers.contains(&0),
+        "caches of {numbers:?} cores do not divide {cores} cores"
+    );
+    let each = numbers.iter().enumerate();
+    Ok(each.flat_map(|(llc, cores)| std::iter::repeat_n(llc, *cores)).collect())
 }
 
 fn from_vm(text: &str) -> Result<Vec<CpuSpec>> {
@@ -259,7 +270,7 @@ fn from_vm(text: &str) -> Result<Vec<CpuSpec>> {
         let cost = cost.map(|ns| (ns * 1000.0).round().max(1.0) as u32);
         let mut first = |division: u8, group: usize| *first_of.entry((division, group)).or_insert(cpus.len());
         let core = first(0, slot / machine.threads);
-        let llc = first(1, slot * machine.llcs / slots);
+        let llc = first(1, slot * machine.llcs.len() / slots);
         let alone = machine.threads == 1
             || machine.slots[slot / machine.threads * machine.threads..][..machine.threads]
                 .iter()

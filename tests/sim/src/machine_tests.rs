@@ -16,6 +16,8 @@ fn presets_of_the_vm_are_known() {
     }
     let split = Machine::parse("SPLIT").unwrap();
     assert_eq!(split.cpus.iter().map(|cpu| cpu.llc).collect::<Vec<_>>(), [0, 0, 0, 0, 4, 4, 4, 4]);
+    let unequal = Machine::parse("60x2:24x4,llcs=2+4").unwrap();
+    assert_eq!(unequal.cpus.iter().map(|cpu| cpu.llc).collect::<Vec<_>>(), [0, 0, 2, 2, 2, 2]);
 }
 
 #[test]
@@ -28,6 +30,8 @@ fn counts_of_types_are_machines() {
     assert_eq!(machine.cpus[16].siblings.count(), 1);
     assert_eq!(machine.cpus[31].node, 1);
     assert!(machine.table().unwrap().nr_classes() == 2);
+    let unequal = Machine::parse("1P2T+2E,llcs=1+2").unwrap();
+    assert_eq!(unequal.cpus.iter().map(|cpu| cpu.llc).collect::<Vec<_>>(), [0, 0, 2, 2]);
 }
 
 #[test]
@@ -37,6 +41,9 @@ fn impossible_machines_are_refused() {
         ("8P3", "threads"),
         ("8P9T", "threads"),
         ("4P,llcs=8", "divide"),
+        ("4P,llcs=1+2", "divide"),
+        ("4P,llcs=0+4", "divide"),
+        ("4P,llcs=1+3,nodes=2", "one node"),
         ("4P,colour=1", "option"),
         ("2000P", "CPUs"),
         ("0P", "divide"),

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! An asymmetric VM: speeds and penalties of its CPUs, caches, cores, sockets and nodes.
+//! An asymmetric VM: speeds and penalties of its CPUs, caches, cores and nodes.
 //!
 //! A *slot* is a hardware thread that the topology has room for. QEMU's cores all have the same
-//! number of threads. A slot can be empty, so that fast cores can have two threads and slow ones
-//! one. The guest numbers the slots that are not empty.
+//! number of threads, and its sockets the same number of cores. A slot can be empty, so that fast
+//! cores can have two threads and slow ones one, and one cache more cores than another. The guest
+//! numbers the slots that are not empty.
+//!
+//! QEMU presents each last-level cache as a socket. Without KVM its CPUs have AMD's leaves of CPUID,
+//! but not those that would show several caches in a package. A guest of any kernel takes the
+//! package for the last-level cache there.
 
 use std::fmt;
 
@@ -81,12 +86,8 @@ pub struct Machine {
     pub l1: Geometry,
     /// Second-level cache, one per core.
     pub l2: Geometry,
-    /// Last-level cache, one per group.
-    pub llc: Geometry,
-    /// Number of sockets.
-    pub sockets: usize,
-    /// Number of groups of slots with a last-level cache of their own.
-    pub llcs: usize,
+    /// Last-level caches, one per group of slots. Each group has the same number of slots.
+    pub llcs: Vec<Geometry>,
     /// Number of nodes with memory of their own.
     pub nodes: usize,
     /// Slots per core.
@@ -122,11 +123,10 @@ impl Machine {
     /// present from the start; see [`Machine::cpu_devices`].
     #[must_use]
     pub fn smp_args(&self) -> String {
-        let slots = self.slots.len();
-        let dies = self.llcs / self.sockets;
-        let cores = slots / (self.llcs * self.threads);
+        let (slots, llcs) = (self.slots.len(), self.llcs.len());
+        let cores = slots / (llcs * self.threads);
         let cpus = if self.cpus() == slots { format!("{slots}") } else { format!("1,maxcpus={slots}") };
-        format!("{cpus},sockets={},dies={dies},cores={cores},threads={}", self.sockets, self.threads)
+        format!("{cpus},sockets={llcs},cores={cores},threads={}", self.threads)
     }
 
     /// Return QEMU's `-device` values for the CPUs that `-smp` does not create. These are all but
@@ -136,14 +136,11 @@ impl Machine {
         if self.cpus() == self.slots.len() {
             return Vec::new();
         }
-        let per_die = self.slots.len() / self.llcs;
-        let dies = self.llcs / self.sockets;
+        let each = self.slots.len() / self.llcs.len();
         let device = |slot: usize| {
-            let (die, within) = (slot / per_die, slot % per_die);
+            let (socket, within) = (slot / each, slot % each);
             format!(
-                "{model}-x86_64-cpu,socket-id={},die-id={},core-id={},thread-id={}",
-                die / dies,
-                die % dies,
+                "{model}-x86_64-cpu,socket-id={socket},core-id={},thread-id={}",
                 within / self.threads,
                 within % self.threads
             )

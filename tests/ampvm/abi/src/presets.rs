@@ -16,7 +16,7 @@ pub const PRESETS: &[(&str, &str, &str)] = &[
     ("SPLIT", "60x4:24x4,llcs=2", "four fast under one last-level cache, four slow under another"),
     ("2S", "60x8,nodes=2,remote_ns=360", "two nodes of four CPUs"),
     ("2S4", "60x4:57.6x4,nodes=2,remote_ns=360", "two nodes, one 4 % slower"),
-    ("BIG", "60x32:24x32,sockets=2", "64 CPUs: 32 fast, 32 slow"),
+    ("BIG", "60x32:24x32,llcs=2", "64 CPUs: 32 fast, 32 slow"),
     ("DVFS", "60:60:24:24,branch_cycles=15,l2_cycles=3", "slow CPUs are fast ones at a lower clock"),
     (
         "1UOP",
@@ -45,11 +45,13 @@ SPEC is speeds in MIPS or a preset, then any of the options below, separated by 
                         remote    what another node's memory costs besides  (0)
                         transfer  a line from another CPU's cache. Tracks every access, which takes the host
                                   several times as long; amp/transfers/ counts them. 0 only counts
-  l1= l2= llc=        BYTES/WAYS of the caches (8192/4, 65536/8, 262144/16)
+  l1= l2= llc=        BYTES/WAYS of the caches (8192/4, 65536/8, 262144/16); llc= one value, or one per cache
+  llcs=N              last-level caches (one a node), or the number of cores that each has (2+10). The guest sees
+                      each as a socket
   threads=N           hardware threads of a core (1); they share L1 and L2
   smt_share=X         speed of a thread whose sibling is busy, of its own (0.62)
   boost=X[:X...]      speed of the CPUs, of their own, while 1, 2, ... of them are busy (1)
-  nodes= sockets= llcs=   nodes with memory of their own; sockets (one a node); last-level caches (one a socket)
+  nodes=N             nodes with memory of their own (1)
   bandwidth_mb_s=N    what each node's memory serves, million bytes a second (0: no limit)
   quantum_us=N        quantum of virtual time: interrupts between running CPUs are as late (12000 instructions of
                       the fastest CPU, 20 to 200 us). Shorter is finer and takes the host longer";

@@ -14,7 +14,8 @@
 //! These are tested, most of them as properties.
 //!
 //! * Parsing the written form gives the same machine.
-//! * Slots are divided evenly among cores, caches, sockets and nodes.
+//! * Slots are divided evenly among cores, caches and nodes. Caches of fewer cores than others are
+//!   filled up with empty slots.
 //! * The threads of a core are equal.
 //! * Each number is within the range that its message states.
 
@@ -73,19 +74,8 @@ fn fail<T>(text: String) -> Result<T> {
 }
 
 /// Keys in addition to `NAME_cycles` and `NAME_ns` of each source of stalls.
-const KEYS: [&str; 11] = [
-    "l1",
-    "l2",
-    "llc",
-    "threads",
-    "smt_share",
-    "boost",
-    "sockets",
-    "llcs",
-    "nodes",
-    "bandwidth_mb_s",
-    "quantum_us",
-];
+const KEYS: [&str; 10] =
+    ["l1", "l2", "llc", "threads", "smt_share", "boost", "llcs", "nodes", "bandwidth_mb_s", "quantum_us"];
 
 /// Return all keys.
 fn keys() -> Vec<String> {
@@ -153,22 +143,46 @@ impl<'a> Options<'a> {
     }
 
     fn geometry(&self, key: &str, bytes: usize, ways: usize) -> Result<Geometry> {
-        let Some(value) = self.get(key) else { return Ok(Geometry { bytes, ways }) };
-        let parsed = value.split_once('/').and_then(|(bytes, ways)| {
-            Some(Geometry { bytes: bytes.parse().ok()?, ways: ways.parse().ok()? })
-        });
-        let whole = |g: &Geometry| {
-            (1..=MAX_WAYS).contains(&g.ways)
-                && g.bytes <= MAX_CACHE_BYTES
-                && g.sets().is_power_of_two()
-                && g.sets() * g.ways * LINE_BYTES == g.bytes
+        self.get(key).map_or(Ok(Geometry { bytes, ways }), |value| geometry(key, value))
+    }
+
+    /// Return the last-level caches and, if these have different numbers of cores, the numbers.
+    fn llcs(&self, usual: usize) -> Result<(Vec<Geometry>, Option<Vec<usize>>)> {
+        let count = |value: &str| number("llcs", value, 1, MAX_VCPUS as u32).map(|n| n as usize);
+        let (llcs, cores) = match self.get("llcs") {
+            None => (usual, None),
+            Some(value) if value.contains('+') => {
+                let cores = value.split('+').map(count).collect::<Result<Vec<_>>>()?;
+                (cores.len(), Some(cores))
+            }
+            Some(value) => (count(value)?, None),
         };
-        match parsed.filter(whole) {
-            Some(geometry) => Ok(geometry),
-            None => fail(format!(
-                "machine option {key}={value} is not BYTES/WAYS with a power of two of 64-byte sets, e.g. {key}=65536/8"
-            )),
+        let value = self.get("llc").unwrap_or("262144/16");
+        let list = value.split(':').map(|one| geometry("llc", one)).collect::<Result<Vec<_>>>()?;
+        match list.as_slice() {
+            [single] => Ok((vec![*single; llcs], cores)),
+            many if many.len() == llcs => Ok((list, cores)),
+            many => fail(format!("machine option llc has {} values; give one, or {llcs}", many.len())),
         }
+    }
+}
+
+/// Return the geometry of one cache.
+fn geometry(key: &str, value: &str) -> Result<Geometry> {
+    let parsed = value
+        .split_once('/')
+        .and_then(|(bytes, ways)| Some(Geometry { bytes: bytes.parse().ok()?, ways: ways.parse().ok()? }));
+    let whole = |g: &Geometry| {
+        (1..=MAX_WAYS).contains(&g.ways)
+            && g.bytes <= MAX_CACHE_BYTES
+            && g.sets().is_power_of_two()
+            && g.sets() * g.ways * LINE_BYTES == g.bytes
+    };
+    match parsed.filter(whole) {
+        Some(geometry) => Ok(geometry),
+        None => fail(format!(
+            "machine option {key}={value} is not BYTES/WAYS with a power of two of 64-byte sets, e.g. {key}=65536/8"
+        )),
     }
 }
 
@@ -196,15 +210,13 @@ impl Machine {
         let usual_us = (QUANTUM_INSNS * 1000 / fastest).clamp(20, 200);
         let quantum_us = options.number("quantum_us", 1, 10_000)?.unwrap_or(usual_us);
         let nodes = options.number("nodes", 1, MAX_VCPUS as u32)?.unwrap_or(1) as usize;
-        let sockets = options.number("sockets", 1, MAX_VCPUS as u32)?.map_or(nodes, |n| n as usize);
-        let machine = Self {
+        let (llcs, cores) = options.llcs(nodes)?;
+        let mut machine = Self {
             text,
             slots: slots(mips, fastest, options)?,
             l1: options.geometry("l1", 8 << 10, 4)?,
             l2: options.geometry("l2", 64 << 10, 8)?,
-            llc: options.geometry("llc", 256 << 10, 16)?,
-            sockets,
-            llcs: options.number("llcs", 1, MAX_VCPUS as u32)?.map_or(sockets, |n| n as usize),
+            llcs,
             nodes,
             threads: options.number("threads", 1, 8)?.unwrap_or(1) as usize,
             smt_share_permille: share(options.get("smt_share").unwrap_or("0.62"))?,
@@ -213,15 +225,41 @@ impl Machine {
             transfers: options.penalties("transfer", 1)?.is_some(),
             quantum_ns: 1000 * quantum_us,
         };
-        machine.check_topology()?;
+        machine.check_cores()?;
+        if let Some(cores) = cores {
+            machine.fill_up(&cores)?;
+        }
+        machine.check_groups()?;
         Ok(machine)
     }
 
-    fn check_topology(&self) -> Result<()> {
-        let slots = self.slots.len();
-        for (what, groups) in
-            [("node", self.nodes), ("socket", self.sockets), ("last-level cache", self.llcs)]
-        {
+    /// Add empty slots, so that caches with these numbers of cores have equally many slots.
+    fn fill_up(&mut self, cores: &[usize]) -> Result<()> {
+        let all = self.slots.len() / self.threads;
+        if cores.iter().sum::<usize>() != all {
+            return fail(format!(
+                "machine option llcs deals out {} cores; the machine has {all}",
+                cores.iter().sum::<usize>()
+            ));
+        }
+        let most = cores.iter().max().map_or(0, |most| most * self.threads);
+        if most * cores.len() > MAX_VCPUS {
+            return fail(format!(
+                "{} last-level caches with room for {most} CPUs each are more than {MAX_VCPUS}; make them more equal",
+                cores.len()
+            ));
+        }
+        let mut rest = std::mem::take(&mut self.slots).into_iter();
+        for cores in cores {
+            let own = rest.by_ref().take(cores * self.threads);
+            self.slots.extend(own.chain(std::iter::repeat(None)).take(most));
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self) -> Result<()> {
+        let (slots, llcs) = (self.slots.len(), self.llcs.len());
+        for (what, groups) in [("node", self.nodes), ("last-level cache", llcs)] {
             if !slots.is_multiple_of(groups * self.threads) {
                 return fail(format!(
                     "{slots} CPUs cannot be dealt out to {groups} {what}(s) of {}-thread cores; their product must divide {slots}",
@@ -229,11 +267,24 @@ impl Machine {
                 ));
             }
         }
-        if !self.sockets.is_multiple_of(self.nodes) || !self.llcs.is_multiple_of(self.sockets) {
+        if !llcs.is_multiple_of(self.nodes) {
             return fail(format!(
-                "{} nodes, {} sockets and {} last-level caches do not nest; each number must be a multiple of the one before",
-                self.nodes, self.sockets, self.llcs
+                "{llcs} last-level caches cannot be dealt out to {} nodes; the number must be a multiple",
+                self.nodes
             ));
+        }
+        if self.cpus() < slots && self.nodes > 1 {
+            return fail(
+                "a machine with several nodes has neither - nor caches of different numbers of cores; drop nodes".into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_cores(&self) -> Result<()> {
+        let slots = self.slots.len();
+        if !slots.is_multiple_of(self.threads) {
+            return fail(format!("{slots} CPUs cannot be dealt out to cores of {} threads", self.threads));
         }
         for (number, core) in self.slots.chunks(self.threads).enumerate() {
             let Some(Some(first)) = core.first() else {
@@ -246,9 +297,6 @@ impl Machine {
                     "the threads of core {number} differ; give siblings one speed and the same penalties"
                 ));
             }
-        }
-        if self.cpus() < slots && self.nodes > 1 {
-            return fail("a machine with several nodes cannot leave threads out; drop - or nodes".into());
         }
         Ok(())
     }

@@ -117,7 +117,7 @@ impl Machine {
             local: UnsafeCell::new(Local::new(account, pause_insns)),
             cpu: cpu_of(slot),
             core: slot / machine.threads,
-            llc: slot / per(machine.llcs),
+            llc: slot / per(machine.llcs.len()),
             node: slot / per(machine.nodes),
         };
         let caches = |count, geometry| (0..count).map(|_| Cache::new(geometry)).collect();
@@ -136,7 +136,7 @@ impl Machine {
             halt_conds: (0..slots).map(|_| AtomicPtr::default()).collect(),
             l1: caches(cores, machine.l1),
             l2: caches(cores, machine.l2),
-            llc: caches(machine.llcs, machine.llc),
+            llc: machine.llcs.iter().map(|geometry| Cache::new(*geometry)).collect(),
             map: Map::new(machine.nodes, config.node_bytes),
             gate,
             throttles: Mutex::new(throttles),

@@ -21,8 +21,8 @@ use super::kinds::KNOWN;
 #[command(after_help = AFTER)]
 pub struct Options {
     /// Machine: counts of core types as 8P2T+16E (P, M, E or L; 2T is two threads a core), then
-    /// llcs=N and nodes=N; or a preset or speeds of the asymmetric VM, as 2F2S or 60:24. Costs of
-    /// the types are typical ones, not those of a product
+    /// llcs=N and nodes=N, or llcs=2+10 for the cores of each cache; or a preset or speeds of the
+    /// asymmetric VM, as 2F2S or 60:24. Costs of the types are typical ones, not those of a product
     #[arg(long)]
     pub machine: Option<String>,
     /// Simulate this machine: its topology and the table that `scx_bias calibrate` stored. Closer

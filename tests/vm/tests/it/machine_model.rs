@@ -203,6 +203,29 @@ fn equal_cpus_are_one_class_after_other_work() {
 }
 
 /// Scenarios of `cargo xtask test --full`.
+
+/// Check that the guest sees the machine's caches. The first cache has two cores of two threads,
+/// the second one four cores of one.
+fn guest_sees_the_caches(kernel: &str) {
+    let text = "for cpu in 0 1 2 3 4 5 6 7; do cat /sys/devices/system/cpu/cpu$cpu/cache/index3/shared_cpu_list; done >$OUT/caches";
+    let results = Scenario::bare(kernel, "P2E4,llcs=2+4").shell(text);
+    let caches = results.text("caches");
+    let mut expect = Expectations::default();
+    let lists: Vec<&str> = caches.lines().collect();
+    expect.holds(&format!("{kernel}: {lists:?}"), lists == [["0-3"; 4], ["4-7"; 4]].concat());
+    expect.judge();
+}
+
+#[test]
+fn guest_sees_the_caches_on_6_12() {
+    guest_sees_the_caches("6.12");
+}
+
+#[test]
+fn guest_sees_the_caches_on_7_3() {
+    guest_sees_the_caches("7.3");
+}
+
 mod full {
     use super::*;
 

@@ -23,7 +23,7 @@ fn wrong_command_lines_are_refused_in_one_line_with_code_2() {
         (&["vm"], "CMD"),
         (&["frobnicate"], "frobnicate"),
         (&["vm", "--machine", "60:x", "--", "true"], "60:x"),
-        (&["vm", "--machine", "2F2S,sockets=3", "--", "true"], "sockets"),
+        (&["vm", "--machine", "2F2S,llcs=3", "--", "true"], "last-level"),
         (&["vm", "--timeout", "soon", "--", "true"], "soon"),
         (&["vm", "--throttle", "0:60@1", "--no-emulation", "--", "true"], "--no-emulation"),
         (&["vm", "--kernel", "5.0", "--", "true"], "5.0"),

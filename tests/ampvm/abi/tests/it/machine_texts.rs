@@ -28,7 +28,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(slow.penalties[1..3], [milli(9_487), milli(1_897)], "the square root of 0.4");
     assert_eq!(slow.penalties[3..], [150, 600, 0, 0].map(Penalty::Ns));
     assert!(machine.boost_permille.is_empty());
-    assert_eq!((machine.l1.sets(), machine.l2.sets(), machine.llc.sets()), (32, 128, 256));
+    assert_eq!((machine.l1.sets(), machine.l2.sets(), machine.llcs[0].sets()), (32, 128, 256));
     assert_eq!(machine.quantum_ns, 200_000);
     let real = Machine::parse("3000:3000:1200:1200").unwrap();
     assert_eq!(
@@ -50,17 +50,33 @@ fn a_users_option_replaces_the_presets() {
 #[test]
 fn topology_becomes_qemus() {
     let smp = |text: &str| Machine::parse(text).unwrap().smp_args();
-    assert_eq!(smp("2F2S"), "4,sockets=1,dies=1,cores=4,threads=1");
-    assert_eq!(smp("SPLIT"), "8,sockets=1,dies=2,cores=4,threads=1");
-    assert_eq!(smp("2S"), "8,sockets=2,dies=1,cores=4,threads=1");
+    assert_eq!(smp("2F2S"), "4,sockets=1,cores=4,threads=1");
+    assert_eq!(smp("SPLIT"), "8,sockets=2,cores=4,threads=1");
+    assert_eq!(smp("2S"), "8,sockets=2,cores=4,threads=1");
     let hybrid = Machine::parse("P2E4").unwrap();
     assert_eq!(hybrid.cpus(), 8);
-    assert_eq!(hybrid.smp_args(), "1,maxcpus=12,sockets=1,dies=1,cores=6,threads=2");
+    assert_eq!(hybrid.smp_args(), "1,maxcpus=12,sockets=1,cores=6,threads=2");
     let devices = hybrid.cpu_devices("max");
     assert_eq!(devices.len(), 7);
-    assert_eq!(devices[0], "max-x86_64-cpu,socket-id=0,die-id=0,core-id=0,thread-id=1");
-    assert_eq!(devices[6], "max-x86_64-cpu,socket-id=0,die-id=0,core-id=5,thread-id=0");
+    assert_eq!(devices[0], "max-x86_64-cpu,socket-id=0,core-id=0,thread-id=1");
+    assert_eq!(devices[6], "max-x86_64-cpu,socket-id=0,core-id=5,thread-id=0");
     assert!(Machine::parse("2F2S").unwrap().cpu_devices("max").is_empty());
+}
+
+#[test]
+fn caches_may_be_unequal_in_cores_and_size() {
+    let machine = Machine::parse("60x2:24x4,llcs=2+4,llc=262144/16:1048576/16").unwrap();
+    assert_eq!(machine.smp_args(), "1,maxcpus=8,sockets=2,cores=4,threads=1");
+    let present: Vec<_> = machine.slots.iter().map(Option::is_some).collect();
+    assert_eq!(present, [true, true, false, false, true, true, true, true]);
+    assert_eq!(machine.llcs.iter().map(|llc| llc.bytes).collect::<Vec<_>>(), [256 << 10, 1 << 20]);
+    let devices = machine.cpu_devices("max");
+    assert_eq!(devices.len(), 5);
+    assert_eq!(devices[1], "max-x86_64-cpu,socket-id=1,core-id=0,thread-id=0");
+    // The fast cores have two threads each, the slow ones one.
+    let hybrid = Machine::parse("P2E4,llcs=2+4").unwrap();
+    assert_eq!((hybrid.cpus(), hybrid.slots.len()), (8, 16));
+    assert_eq!(hybrid.smp_args(), "1,maxcpus=16,sockets=2,cores=4,threads=2");
 }
 
 #[test]
@@ -90,8 +106,14 @@ fn each_impossible_machine_is_named_in_one_line() {
         ("-:60,threads=2", "no first thread"),
         ("-", "no first thread"),
         ("60:60,nodes=4", "4 node(s)"),
-        ("60x3,sockets=2", "2 socket(s)"),
-        ("60x8,nodes=4,sockets=2", "do not nest"),
+        ("60x3,llcs=2", "2 last-level cache(s)"),
+        ("60x3,threads=2", "cores of 2 threads"),
+        ("60x8,nodes=4,llcs=2", "4 nodes"),
+        ("60x4,llcs=1+2", "deals out 3 cores"),
+        ("60x4,llcs=0+4", "llcs=0"),
+        ("60x44,llcs=1+1+42", "more equal"),
+        ("60x4,llcs=2,llc=65536/8:65536/8:65536/8", "3 values"),
+        ("60x4,llcs=1+3,nodes=2", "several nodes"),
         ("60x4:60:-:60:-,threads=2,nodes=2", "several nodes"),
     ] {
         let error = Machine::parse(bad).unwrap_err().to_string();
@@ -114,14 +136,14 @@ fn changes_of_speed_are_read_and_written() {
 
 proptest! {
     #[test]
-    fn whatever_is_accepted_is_sane(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|sockets|mem_ns|mem_cycles|l1|smt_share|boost|pause_cycles|quantum_us)=[0-9:./]{1,6}){0,4}") {
+    fn whatever_is_accepted_is_sane(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|mem_ns|mem_cycles|l1|smt_share|boost|pause_cycles|quantum_us)=[0-9:./+]{1,6}){0,4}") {
         if let Ok(machine) = Machine::parse(&text) {
             prop_assert_eq!(&Machine::parse(&machine.to_string()).unwrap(), &machine);
             prop_assert!(machine.cpus() >= 1 && machine.slots.len() <= 64);
-            for groups in [machine.nodes, machine.sockets, machine.llcs] {
+            for groups in [machine.nodes, machine.llcs.len()] {
                 prop_assert!(machine.slots.len() % (groups * machine.threads) == 0);
             }
-            for g in [machine.l1, machine.l2, machine.llc] {
+            for g in [machine.l1, machine.l2].iter().chain(&machine.llcs) {
                 prop_assert!(g.sets().is_power_of_two() && g.sets() * g.ways * 64 == g.bytes);
             }
             prop_assert!(machine.quantum_ns > 0 && machine.smt_share_permille <= 1000);

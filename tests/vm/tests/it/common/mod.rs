@@ -73,6 +73,11 @@ impl Scenario {
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
     }
 
+    /// Make such a guest without the programs under test.
+    pub fn bare(kernel: &str, machine: &str) -> Self {
+        Self::new(kernel, machine, 2, false)
+    }
+
     fn new(kernel: &str, machine: &str, minutes: u64, emulation: bool) -> Self {
         let cpus = Machine::parse(machine).unwrap();
         let slice_us = stretched_slice_us(&cpus);
