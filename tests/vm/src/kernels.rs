@@ -13,6 +13,7 @@ mod files;
 mod module;
 mod stock;
 mod table;
+mod virtiofsd;
 
 use std::path::{Path, PathBuf};
 
@@ -32,8 +33,9 @@ pub struct Kernel {
     pub image: PathBuf,
     /// Path of its configuration, if that is available as a file.
     pub config: Option<PathBuf>,
-    /// True if it accesses the host's files through virtiofs, false for 9p.
-    pub virtiofs: bool,
+    /// Words of a shell that start virtiofsd, if the kernel accesses the host's files through it;
+    /// `None` for 9p.
+    pub virtiofsd: Option<String>,
     /// The guest's PMU module for this kernel, or the reason why there is none.
     pub module: Result<PathBuf, String>,
 }
@@ -63,15 +65,15 @@ pub fn ensure(name: &str) -> Result<Kernel> {
     check(name)?;
     let table = Table::load()?;
     if let Some(entry) = table.find(name) {
-        return provide(entry, &files::archives(&table.snapshot));
+        return provide(&table, entry);
     }
     let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
     let module = Err("a kernel given as a file has no module of ours".to_string());
-    Ok(Kernel { name: name.to_string(), image, config: None, virtiofs: false, module })
+    Ok(Kernel { name: name.to_string(), image, config: None, virtiofsd: None, module })
 }
 
-fn provide(entry: &Entry, archives: &[String]) -> Result<Kernel> {
-    let name = &entry.name;
+fn provide(table: &Table, entry: &Entry) -> Result<Kernel> {
+    let (name, archives) = (&entry.name, &files::archives(&table.snapshot));
     let (directory, module) = match &entry.origin {
         Origin::Built { source } => {
             let directory = build::ensure(name, source, archives)?;
@@ -80,7 +82,9 @@ fn provide(entry: &Entry, archives: &[String]) -> Result<Kernel> {
         }
         Origin::Debian { release, packages, module } => {
             let module = match module {
-                Headers::Packages(headers) => Ok(module::against_headers(name, release, headers, archives)?),
+                Headers::Packages(headers) => {
+                    Ok(module::against_headers(name, release, headers, &table.libraries, archives)?)
+                }
                 Headers::Missing(why) => Err(why.clone()),
             };
             (stock::ensure(name, release, packages, archives)?, module)
@@ -90,7 +94,10 @@ fn provide(entry: &Entry, archives: &[String]) -> Result<Kernel> {
         name: name.clone(),
         image: directory.join("vmlinuz"),
         config: Some(directory.join("config")).filter(|path| path.is_file()),
-        virtiofs: matches!(entry.origin, Origin::Debian { .. }),
+        virtiofsd: match entry.origin {
+            Origin::Debian { .. } => Some(virtiofsd::ensure(table, archives)?),
+            _ => None,
+        },
         module,
     })
 }

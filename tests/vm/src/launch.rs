@@ -91,10 +91,9 @@ impl Vm {
         let qemu = guest::quote(&self.qemu.path.to_string_lossy());
         let text = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {preload}{qemu} \"$@\"\n");
         write_script(&run.join("qemu"), &text)?;
-        if let Some(virtiofsd) = &self.virtiofsd {
+        if let Some(virtiofsd) = &self.kernel.virtiofsd {
             // virtme-run takes the first virtiofsd in the search path.
             let options = virtiofsd_options(may)?;
-            let virtiofsd = guest::quote(&virtiofsd.to_string_lossy());
             write_script(&run.join("virtiofsd"), &format!("#!/bin/sh\nexec {virtiofsd} {options} \"$@\"\n"))?;
         }
         Ok(run)
@@ -109,7 +108,7 @@ impl Vm {
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.python).args(["-c", VIRTME_RUN]);
         command.arg("--kimg").arg(&self.kernel.image);
         command.args(["--mods", "auto", "--disable-kvm", "--user", "root"]);
-        match &self.virtiofsd {
+        match &self.kernel.virtiofsd {
             Some(_) => command.env("PATH", prefixed_path(run)),
             None => command.arg("--force-9p"),
         };

@@ -100,8 +100,6 @@ const PACKAGES: &[Package] = &[
     host("zlib1g-dev", Header("zlib.h"), "loading BPF programs"),
     host("pkg-config", Program("pkg-config"), "the build of libbpf"),
     all("xz-utils", Program("xz"), "unpacks kernel sources and modules"),
-    all("libcap-ng-dev", Header("cap-ng.h"), "the build of virtiofsd"),
-    all("libseccomp-dev", Header("seccomp.h"), "the build of virtiofsd"),
     host("clang-19", BpfCompiler, "compiles the scheduler for BPF"),
     host("libclang1-19", Libclang, "reads the C headers for Rust"),
     all("stress-ng", Program("stress-ng"), "load in the stress scenarios"),

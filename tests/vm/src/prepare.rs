@@ -30,8 +30,6 @@ pub struct Vm {
     pub qemu: Qemu,
     /// The kernel.
     pub kernel: Kernel,
-    /// The virtiofsd program, for kernels that access the host's files through it; `None` for 9p.
-    pub virtiofsd: Option<PathBuf>,
     /// The machine.
     pub machine: Machine,
     /// The emulation of unequal cores. Without it all vCPUs run as fast as the host allows.
@@ -72,11 +70,11 @@ pub fn vm(
     packages::ensure(Purpose::All, consent)?;
     let kernel = kernels::ensure(kernel)?;
     let qemu = qemu::find()?;
-    let virtiofsd = kernel.virtiofs.then(tools::virtiofsd).transpose()?;
     let emulator = emulation.then(build::emulator).transpose()?;
     inputs::record_runner()?;
     inputs::record([&kernel.image, &qemu.path])?;
-    inputs::record(kernel.config.iter().chain(&virtiofsd))?;
+    inputs::record(&kernel.config)?;
+    inputs::record([build::ampvm_directory().join("kernel/kernels.toml")])?;
     if let Some(emulator) = &emulator {
         inputs::record([&emulator.plugin, &emulator.ampctl])?;
         inputs::record(kernel.module.iter())?;
@@ -84,7 +82,6 @@ pub fn vm(
     Ok(Vm {
         python: tools::virtme_python()?,
         qemu,
-        virtiofsd,
         kernel,
         machine,
         emulator,

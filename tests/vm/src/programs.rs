@@ -9,6 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::guest::quote;
+
 /// Return the path of a program in the search path, or `None`.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
@@ -37,6 +39,17 @@ pub fn write_script(path: &Path, text: &str) -> Result<()> {
     let written = fs::write(path, text);
     let done = written.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
     done.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Return the words of a shell that start `program` with the C library and the other libraries of a
+/// Debian that is unpacked in `root`, because those of the host may be too old for it.
+#[must_use]
+pub fn loader(root: &Path, program: &Path) -> String {
+    let libraries = root.join("usr/lib/x86_64-linux-gnu");
+    let loader = libraries.join("ld-linux-x86-64.so.2");
+    let [loader, libraries, program] =
+        [&loader, &libraries, program].map(|path| quote(&path.to_string_lossy()));
+    format!("{loader} --library-path {libraries} --argv0 \"$0\" {program}")
 }
 
 #[cfg(test)]

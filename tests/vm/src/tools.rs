@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tools that no Debian 12 package has in the required version: virtme-ng, clang-format, virtiofsd,
+//! Tools that no Debian 12 package has in the required version: virtme-ng, clang-format,
 //! cargo-nextest.
 
 use std::path::PathBuf;
@@ -18,8 +18,6 @@ const VIRTME_NG: &str = "1.42";
 const CLANG_FORMAT: &str = "19.1.7";
 /// The cargo-nextest release that is built if none is installed.
 const NEXTEST: &str = "0.9.151";
-/// The virtiofsd release that is built if none is installed.
-const VIRTIOFSD: &str = "1.14.0";
 
 /// Return the interpreter of a private Python environment with virtme-ng. Scripts in the
 /// environment's bin/ cannot serve, because they contain the temporary name of its directory.
@@ -82,19 +80,6 @@ pub fn nextest() -> Result<PathBuf> {
     let options = ["--debug", "--no-default-features", "--features", "default-no-update"];
     let why = "which runs the tests";
     Ok(cargo_install("cargo-nextest", NEXTEST, &options, why)?.join("cargo-nextest"))
-}
-
-/// Return the path of a `virtiofsd` program, which shares the host's files with kernels
-/// without 9p.
-///
-/// # Errors
-/// The program cannot be built.
-pub fn virtiofsd() -> Result<PathBuf> {
-    if let Some(path) = find_program("virtiofsd") {
-        return Ok(path);
-    }
-    let why = "which shows the host's files to Debian's kernels";
-    Ok(cargo_install("virtiofsd", VIRTIOFSD, &[], why)?.join("virtiofsd"))
 }
 
 /// Build a published program into the cache, and return the directory that contains it.

@@ -68,7 +68,6 @@ fn set_up(consent: Consent) -> Result<i32> {
     packages::ensure(Purpose::All, consent)?;
     bias_vm::qemu::find()?;
     tools::virtme_python()?;
-    tools::virtiofsd()?;
     tools::nextest()?;
     eprintln!("xtask: this machine has what the project needs");
     Ok(0)

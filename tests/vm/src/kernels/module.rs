@@ -18,17 +18,13 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::files::{self, File};
-use crate::apt::{Apt, Suites};
 use crate::build::ampvm_directory;
 use crate::cache;
-use crate::guest::quote;
-use crate::programs::write_script;
+use crate::programs::{loader, write_script};
 use crate::steps::{Step, run_logged};
 
 /// Version of the steps below. Increment it when a change of the steps changes their result.
 const RECIPE: &str = "1";
-/// The C library and the other libraries that the build tools of trixie's headers load.
-const TOOL_LIBRARIES: [&str; 4] = ["libc6/trixie", "libelf1t64/trixie", "zlib1g/trixie", "libzstd1/trixie"];
 /// Options of Debian's kernels that add flags which Debian 12's compiler lacks. None of them
 /// changes the layout of data, so a module that is built without them is compatible.
 const NEWER_COMPILER: &[&str] = &["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"];
@@ -69,22 +65,24 @@ pub(super) fn against_tree(name: &str, kernel: &Path) -> Result<PathBuf> {
     Ok(directory.join("amp_pmu.ko"))
 }
 
-/// Return the module for one of Debian's kernels, built against its header packages.
+/// Return the module for one of Debian's kernels, built against its header packages by tools that
+/// load these libraries.
 pub(super) fn against_headers(
     name: &str,
     release: &str,
     headers: &[File],
+    libraries: &[File],
     archives: &[String],
 ) -> Result<PathBuf> {
     let mut parts = vec![release];
-    parts.extend(headers.iter().map(|header| header.sha256.as_str()));
+    parts.extend(headers.iter().chain(libraries).map(|file| file.sha256.as_str()));
     let directory = cache::entry("modules", &format!("{name}-{}", key(&parts)?), |directory| {
-        let apt = Apt::open(Suites::Download)?;
         let mut step = Step::new(format!("building the guest's PMU module for {name}"));
         let root = directory.join("root");
         let download = directory.join("download");
-        files::fetch(&mut step, archives, headers, &download, &root)?;
-        apt.download(&mut step, &TOOL_LIBRARIES.map(String::from), &download, &root)?;
+        for files in [headers, libraries] {
+            files::fetch(&mut step, archives, files, &download, &root)?;
+        }
         let tree = root.join("usr/src").join(format!("linux-headers-{release}"));
         repair_tree(&tree, &root)?;
         repair_tools(&root)?;
@@ -140,18 +138,10 @@ fn edit(path: &Path, change: impl FnOnce(String) -> String) -> Result<()> {
 /// Replace each build tool by a script that starts it through the loader of the C library that it
 /// was linked with.
 fn repair_tools(root: &Path) -> Result<()> {
-    let libraries = root.join("usr/lib/x86_64-linux-gnu");
-    let loader = libraries.join("ld-linux-x86-64.so.2");
     for tool in programs(&root.join("usr/lib"))? {
         let real = PathBuf::from(format!("{}.elf", tool.display()));
         fs::rename(&tool, &real).with_context(|| format!("cannot move {}", tool.display()))?;
-        let text = format!(
-            "#!/bin/sh\nexec {} --library-path {} --argv0 \"$0\" {} \"$@\"\n",
-            quote(&loader.to_string_lossy()),
-            quote(&libraries.to_string_lossy()),
-            quote(&real.to_string_lossy())
-        );
-        write_script(&tool, &text)?;
+        write_script(&tool, &format!("#!/bin/sh\nexec {} \"$@\"\n", loader(root, &real)))?;
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ use super::files::File;
 #[serde(deny_unknown_fields)]
 pub struct Table {
     pub snapshot: String,
+    pub virtiofsd: File,
+    pub libraries: Vec<File>,
     /// Its entries, the oldest kernel first.
     #[serde(rename = "kernel")]
     pub kernels: Vec<Entry>,
@@ -78,8 +80,9 @@ mod tests {
 
     #[test]
     fn each_file_has_a_place_and_a_digest() {
-        let mut files = Vec::new();
-        for entry in Table::load().unwrap().kernels {
+        let table = Table::load().unwrap();
+        let mut files = [vec![table.virtiofsd], table.libraries].concat();
+        for entry in table.kernels {
             match entry.origin {
                 Origin::Built { source } => files.push(source),
                 Origin::Debian { packages, module, .. } => {
