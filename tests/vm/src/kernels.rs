@@ -74,12 +74,14 @@ pub fn ensure(name: &str) -> Result<Kernel> {
 
 fn provide(table: &Table, entry: &Entry) -> Result<Kernel> {
     let (name, archives) = (&entry.name, &files::archives(&table.snapshot));
+    let built = |source, options: &[String]| -> Result<_> {
+        let directory = build::ensure(name, source, options, archives)?;
+        let module = module::against_tree(name, &directory)?;
+        Ok((directory, Ok(module)))
+    };
     let (directory, module) = match &entry.origin {
-        Origin::Built { source } => {
-            let directory = build::ensure(name, source, archives)?;
-            let module = module::against_tree(name, &directory)?;
-            (directory, Ok(module))
-        }
+        Origin::Built { source } => built(source, &[])?,
+        Origin::Variant { of, options } => built(table.source(of)?, options)?,
         Origin::Debian { release, packages, module } => {
             let module = match module {
                 Headers::Packages(headers) => {

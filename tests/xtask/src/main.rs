@@ -85,7 +85,7 @@ fn kernel(names: &[String], consent: Consent) -> Result<i32> {
     let table = Table::load()?;
     if names.first().is_some_and(|name| name == "list") {
         for entry in &table.kernels {
-            print!("{:<6} {}", entry.name, entry.why);
+            print!("{:<9} {}", entry.name, entry.why);
             match &entry.origin {
                 Origin::Debian { module: Headers::Missing(why), .. } => println!("; no amp events: {why}"),
                 _ => println!(),

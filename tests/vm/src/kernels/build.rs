@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The kernel that is built from Debian's source package with `guest.config`.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,16 +19,17 @@ use crate::steps::{Step, run_logged};
 const RECIPE: &str = "1";
 
 /// Return the directory with the kernel's `vmlinuz` and, in `build`, the files that a module build
-/// needs.
-pub(super) fn ensure(name: &str, source: &File, archives: &[String]) -> Result<PathBuf> {
-    let config_path = ampvm_directory().join("kernel/guest.config");
-    let config =
-        fs::read_to_string(&config_path).with_context(|| format!("cannot read {}", config_path.display()))?;
+/// needs. `options` are lines of its configuration that replace those of `guest.config`.
+pub(super) fn ensure(name: &str, source: &File, options: &[String], archives: &[String]) -> Result<PathBuf> {
+    let common = ampvm_directory().join("kernel/guest.config");
+    let common = fs::read_to_string(&common).with_context(|| format!("cannot read {}", common.display()))?;
+    let own: String = options.iter().map(|option| format!("{option}\n")).collect();
+    let config = common + &own;
     let key = cache::key(&[RECIPE, &config, &source.sha256]);
     cache::entry("kernels", &format!("{name}-{key}"), |directory| {
         let scratch = directory.join("scratch");
         let tree = unpack(source, archives, &scratch)?;
-        configure(&tree, &config_path, &config, &scratch)?;
+        configure(&tree, &config, &scratch)?;
         build(&tree, name, &scratch)?;
         keep(&tree, directory, &scratch)?;
         fs::remove_dir_all(&scratch).context("cannot remove the build directory")?;
@@ -68,25 +70,29 @@ fn make(tree: &Path) -> Command {
     make
 }
 
-fn configure(tree: &Path, config_path: &Path, config: &str, scratch: &Path) -> Result<()> {
+fn configure(tree: &Path, config: &str, scratch: &Path) -> Result<()> {
     let mut step = Step::new("configuring the kernel");
+    let path = scratch.join("guest.config");
+    fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
     let mut all = std::ffi::OsString::from("KCONFIG_ALLCONFIG=");
-    all.push(config_path.as_os_str());
+    all.push(path.as_os_str());
     run_logged(&mut step, make(tree).arg(all).arg("allnoconfig"), &scratch.join("log"))?;
     let result = fs::read_to_string(tree.join(".config")).context("the kernel's configuration is missing")?;
     let refused = refused(config, &result);
     if !refused.is_empty() {
-        bail!("this kernel source refuses options of guest.config: {}", refused.join(", "));
+        bail!("this kernel source refuses options of guest.config or kernels.toml: {}", refused.join(", "));
     }
     step.done("");
     Ok(())
 }
 
 /// Return the options that `config` sets and `result` lacks. Kconfig drops such options without a
-/// warning.
+/// warning. The last line of an option counts.
 fn refused<'a>(config: &'a str, result: &str) -> Vec<&'a str> {
-    let has: std::collections::HashSet<_> = result.lines().collect();
-    config.lines().filter(|line| line.starts_with("CONFIG_") && !has.contains(line)).collect()
+    let name = |line: &'a str| line.trim_start_matches("# ").split(['=', ' ']).next();
+    let last: BTreeMap<_, _> = config.lines().map(|line| (name(line), line)).collect();
+    let has: HashSet<_> = result.lines().collect();
+    last.into_values().filter(|line| line.starts_with("CONFIG_") && !has.contains(line)).collect()
 }
 
 fn build(tree: &Path, name: &str, scratch: &Path) -> Result<()> {
@@ -133,5 +139,7 @@ mod tests {
             refused(config, "# CONFIG_A is not set\nCONFIG_C=\"y\"\n"),
             ["CONFIG_A=y", "CONFIG_C=\"x\""]
         );
+        let config = "CONFIG_A=y\n# CONFIG_A is not set\nCONFIG_B=y\n";
+        assert_eq!(refused(config, "CONFIG_B=y\n"), Vec::<&str>::new());
     }
 }

@@ -3,7 +3,7 @@
 //! The table of kernels: its format and its checks.
 #![allow(missing_docs, reason = "described in the table itself")]
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::files::File;
@@ -29,11 +29,13 @@ pub struct Entry {
     pub origin: Origin,
 }
 
-/// Origin of a kernel: built from a source package, or Debian's own.
+/// Origin of a kernel: built from a source package, built from that of another entry, or Debian's
+/// own.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Origin {
     Built { source: File },
+    Variant { of: String, options: Vec<String> },
     Debian { release: String, packages: Vec<File>, module: Headers },
 }
 
@@ -62,6 +64,17 @@ impl Table {
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.kernels.iter().find(|entry| entry.name == name)
     }
+
+    /// Return the source that the built kernel `name` is built from.
+    ///
+    /// # Errors
+    /// The table has no built kernel of this name.
+    pub fn source(&self, name: &str) -> Result<&File> {
+        match self.find(name).map(|entry| &entry.origin) {
+            Some(Origin::Built { source }) => Ok(source),
+            _ => bail!("kernels.toml has no kernel \"{name}\" with a source; name a built one in of="),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -72,10 +85,21 @@ mod tests {
     #[test]
     fn the_projects_table_has_the_kernels_the_project_promises() {
         let table = Table::load().unwrap();
-        for name in ["6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.2", "7.3"] {
+        for name in ["6.12", "6.12-1000", "6.16", "6.17", "6.18", "6.19", "7.0", "7.2", "7.3"] {
             assert!(table.find(name).is_some(), "{name}");
         }
         assert!(table.find("5.0").is_none());
+    }
+
+    #[test]
+    fn each_variant_has_a_source() {
+        let table = Table::load().unwrap();
+        for entry in &table.kernels {
+            if let Origin::Variant { of, .. } = &entry.origin {
+                table.source(of).unwrap();
+            }
+        }
+        assert!(table.source("7.3").is_err());
     }
 
     #[test]
@@ -85,6 +109,7 @@ mod tests {
         for entry in table.kernels {
             match entry.origin {
                 Origin::Built { source } => files.push(source),
+                Origin::Variant { .. } => {}
                 Origin::Debian { packages, module, .. } => {
                     files.extend(packages);
                     if let Headers::Packages(headers) = module {
