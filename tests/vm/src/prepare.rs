@@ -14,6 +14,7 @@ use crate::inputs;
 use crate::kernels::{self, Kernel};
 use crate::packages::{self, Consent, Purpose};
 use crate::qemu::{self, Qemu};
+use crate::steps;
 use crate::tools;
 
 /// Default size of the guest's memory in MiB.
@@ -99,6 +100,17 @@ pub fn vm(
 /// Return the directory that holds those of all runs.
 pub(crate) fn runs() -> PathBuf {
     build::target_directory().join("vm")
+}
+
+/// Provide the parts of a VM that are fetched, beside builds that use the terminal. [`vm`] finds them
+/// afterwards.
+///
+/// # Errors
+/// A part is missing and cannot be fetched or built.
+pub fn fetch(kernel: &str) -> Result<()> {
+    steps::leave_terminal();
+    kernels::ensure(kernel)?;
+    tools::virtme_python().map(|_| ())
 }
 
 /// Create a directory for a run, and remove the oldest ones beyond the limit.

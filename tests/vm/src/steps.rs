@@ -3,6 +3,7 @@
 //! Progress of long work: a spinner with the last line of output on a terminal, plain lines
 //! elsewhere.
 
+use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,6 +18,17 @@ const LINES_SHOWN: usize = 25;
 /// Minimum time between progress lines if there is no terminal.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
+thread_local! {
+    /// True if another program draws on the terminal beside the steps of this thread.
+    static IS_BESIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Print the steps of this thread as plain lines from now on, because another program draws on the
+/// terminal.
+pub fn leave_terminal() {
+    IS_BESIDE.set(true);
+}
+
 /// One step of the set-up. It ends with a line that shows its duration. A step that is dropped
 /// before its end prints nothing.
 pub struct Step {
@@ -29,7 +41,8 @@ impl Step {
     /// Begin a step. `name` is a short text with the action and its reason.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        let bar = ProgressBar::new_spinner().with_prefix(name.into());
+        let bar = if IS_BESIDE.get() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = bar.with_prefix(name.into());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{elapsed}] {wide_msg}") {
             bar.set_style(style);
         }

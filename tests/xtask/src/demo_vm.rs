@@ -4,11 +4,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bias_vm::Machine;
 use bias_vm::guest::quote;
+use bias_vm::kernels;
 use bias_vm::packages::{Consent, Purpose};
 use bias_vm::prepare;
 use bias_vm::{build, inputs};
@@ -26,9 +28,16 @@ const HOST_MIPS: [u64; 2] = [60, 100];
 
 /// Set up, build, boot and compare. Return the exit code.
 pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
+    kernels::check(&args.kernel)?;
     bias_vm::packages::ensure(Purpose::All, consent)?;
     eprintln!("xtask: the programs ...");
-    let programs = build::programs()?;
+    // Compilers use the CPUs, and the kernel and virtme-ng come from the network meanwhile.
+    let programs = thread::scope(|scope| {
+        let fetched = scope.spawn(|| prepare::fetch(&args.kernel));
+        let programs = build::programs()?;
+        fetched.join().unwrap_or_else(|_| bail!("fetching kernel {} ended early", args.kernel))?;
+        anyhow::Ok(programs)
+    })?;
     inputs::record(["bias-bench", "scx_bias"].map(|name| programs.join(name)))?;
     let mut vm = prepare::vm(&args.kernel, args.machine.clone(), true, consent, None)?;
     vm.timeout = TIME_LIMIT;
