@@ -51,6 +51,14 @@ done 2>/dev/null
 mkdir -p /run/bias/upper /run/bias/work
 mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null ||
 	mount -t tmpfs state /var/lib
+# /tmp, too. The output directory may be below it.
+if ! (: >/tmp/.writable) 2>/dev/null; then
+	mkdir -p /run/bias/out
+	mount --bind "$OUT" /run/bias/out
+	mount -t tmpfs -o mode=1777 tmp /tmp
+	[ -d "$OUT" ] || { mkdir -p "$OUT" && mount --bind /run/bias/out "$OUT"; }
+fi
+rm -f /tmp/.writable
 export OUT AMPCTL AMP_PMU HOME="${HOME:-/root}" XDG_CACHE_HOME=/run/bias/cache XDG_STATE_HOME=/run/bias/state
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
