@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::cache;
 use crate::steps::{Step, run_logged};
@@ -136,16 +136,48 @@ impl Apt {
         with_configuration(program, &self.config)
     }
 
-    /// Return the newest version of a package in these suites.
+    /// Return the newest version of a package in these suites, or `None` if there is no such
+    /// package.
     ///
     /// # Errors
-    /// The package does not exist.
-    pub fn version(&self, package: &str) -> Result<String> {
+    /// apt-cache does not run.
+    pub fn version(&self, package: &str) -> Result<Option<String>> {
         let output =
             self.command("apt-cache").args(["madison", package]).output().context("cannot run apt-cache")?;
-        first_version(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| {
-            anyhow!("Debian's archive has no package {package} (any more); has the table in kernels.toml to be updated?")
-        })
+        Ok(first_version(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Download packages of `suite` and everything that they depend on into `directory`, as for a
+    /// machine without any package.
+    ///
+    /// # Errors
+    /// The packages cannot be installed together, or the download fails.
+    pub fn download_all(
+        &self,
+        step: &mut Step,
+        suite: &str,
+        packages: &[String],
+        directory: &Path,
+    ) -> Result<()> {
+        let status = directory.join("status");
+        fs::create_dir_all(directory.join("partial"))
+            .and_then(|()| fs::write(&status, ""))
+            .with_context(|| format!("cannot write in {}", directory.display()))?;
+        let mut command = self.command("apt-get");
+        for (option, value) in [("Dir::State::status", status.as_path()), ("Dir::Cache::archives", directory)]
+        {
+            command.arg("-o").arg(format!("{option}={}", value.display()));
+        }
+        command.args([
+            "-o",
+            "Debug::NoLocking=1",
+            "-o",
+            &format!("APT::Default-Release={suite}"),
+            "-q",
+            "-y",
+        ]);
+        command.args(["--no-install-recommends", "--download-only", "install"]).args(packages);
+        run_logged(step, &mut command, &directory.join("log"))
     }
 
     /// Install packages, through sudo if needed. `name/suite` selects a suite.

@@ -51,7 +51,9 @@ pub fn code_of(error: &anyhow::Error) -> i32 {
 #[must_use]
 pub fn is_disk_full(error: &anyhow::Error) -> bool {
     let is_full = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::StorageFull;
-    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
+    // Programs such as tar report it in their output.
+    let says_so = |cause: &dyn std::error::Error| cause.to_string().contains("No space left on device");
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full) || says_so(cause))
 }
 
 #[cfg(test)]

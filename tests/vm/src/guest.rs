@@ -40,6 +40,8 @@ pub fn quote(word: &str) -> String {
 /// * `AMP_PMU`: the guest's PMU module, which starts the emulation when it is loaded. The command
 ///   can load it again with other parameters.
 /// * `VM_PARAMS`: parameters of the module, separated by blanks.
+/// * `VM_ROOT`: the archive that is unpacked into memory, or empty. The command finds the directory
+///   in `ROOT`.
 /// * `VM_RUN`, `VM_CWD`: the run's directory, and the working directory of the command.
 /// * `VM_SERVE`: not empty for a guest that runs several commands ([`crate::session`]).
 /// * `VM_CONFIG`: the kernel's configuration, which appears in `/boot` if the kernel has no

@@ -70,6 +70,16 @@ if [ -n "$VM_CONFIG" ] && ! [ -e /proc/config.gz ]; then
 	cp "$VM_CONFIG" "/run/bias/boot/config-$(uname -r)" && mount --bind /run/bias/boot /boot
 fi
 
+if [ -n "$VM_ROOT" ]; then
+	export ROOT=/run/bias/root
+	mkdir -p "$ROOT"
+	mount -t tmpfs -o size=90%,mode=755 root "$ROOT"
+	tar -C "$ROOT" -xf "$VM_ROOT" || fail "cannot unpack the root; give --memory a larger value"
+	mkdir -p "$ROOT$OUT"
+	for directory in /proc /sys /dev; do mount --rbind "$directory" "$ROOT$directory"; done
+	for directory in /run /tmp "$OUT"; do mount --bind "$directory" "$ROOT$directory"; done
+fi
+
 if [ -n "$AMP_PMU" ]; then
 	# The parameters are separated by blanks.
 	# shellcheck disable=SC2086

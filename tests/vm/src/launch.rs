@@ -77,6 +77,7 @@ impl Vm {
             ("VM_CWD", path(Some(&cwd))),
             ("VM_CONFIG", path(self.kernel.config.as_deref())),
             ("VM_PARAMS", self.module_params.join(" ")),
+            ("VM_ROOT", path(self.root.as_ref().map(|root| root.archive.as_path()))),
             ("AMP_PMU", path(emulator.and(self.kernel.module.as_deref().ok()))),
             ("AMPCTL", path(emulator.map(|emulator| emulator.ampctl.as_path()))),
         ];

@@ -23,6 +23,7 @@ pub mod prepared;
 pub mod programs;
 pub mod qemu;
 pub mod record;
+pub mod root;
 pub mod runner;
 pub mod session;
 pub mod sources;

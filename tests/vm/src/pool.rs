@@ -115,7 +115,10 @@ impl Pool {
 /// The pool cannot boot a guest, or has ended.
 pub fn run(vm: &Vm, command: &[String]) -> Result<Option<Outcome>> {
     let Some(socket) = std::env::var_os(VARIABLE) else { return Ok(None) };
-    let is_plain = vm.kernel_args.is_empty() && vm.module_params.is_empty() && vm.speed_changes.is_empty();
+    let is_plain = vm.kernel_args.is_empty()
+        && vm.module_params.is_empty()
+        && vm.speed_changes.is_empty()
+        && vm.root.is_none();
     if !(vm.shares_guest && vm.keep_output && is_plain) {
         return Ok(None);
     }

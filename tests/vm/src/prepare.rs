@@ -14,6 +14,7 @@ use crate::inputs;
 use crate::kernels::{self, Kernel};
 use crate::packages::{self, Consent, Purpose};
 use crate::qemu::{self, Qemu};
+use crate::root::Root;
 use crate::steps;
 use crate::tools;
 
@@ -46,6 +47,8 @@ pub struct Vm {
     /// Changes of speed while the command runs. The plugin makes them, by its own clock. The model
     /// starts just before the command.
     pub speed_changes: Vec<SpeedChange>,
+    /// The root that is unpacked into the guest's memory, if any.
+    pub root: Option<Root>,
     /// Additional words on the kernel's command line.
     pub kernel_args: Vec<String>,
     /// True if the command's output is kept instead of passed on.
@@ -91,6 +94,7 @@ pub fn vm(
         out: out.map_or_else(new_run_directory, Ok)?,
         module_params: Vec::new(),
         speed_changes: Vec::new(),
+        root: None,
         kernel_args: Vec::new(),
         keep_output: false,
         shares_guest: false,

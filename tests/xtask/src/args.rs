@@ -99,6 +99,11 @@ pub struct VmArgs {
     /// itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
+    /// Debian packages, separated by commas, that are unpacked with all that they depend on into the
+    /// guest's memory. $ROOT names the directory; run programs with `chroot $ROOT PROGRAM`. They wait
+    /// for no file of the host.
+    #[arg(long, value_name = "PACKAGES", value_delimiter = ',')]
+    pub root: Vec<String>,
     /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable), to emulate
     /// thermal throttling. SECONDS is the guest's time since the start of the model, which is just
     /// before the start of the command.

@@ -8,6 +8,7 @@ use anyhow::Result;
 use bias_vm::exit::{USAGE, coded};
 use bias_vm::packages::Consent;
 use bias_vm::prepare;
+use bias_vm::root::Root;
 use bias_vm::runner::Outcome;
 
 use crate::args::VmArgs;
@@ -20,11 +21,17 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     if let Some(change) = args.throttle.iter().find(|change| change.cpu >= args.machine.cpus()) {
         return Err(coded(USAGE, format!("--throttle {change} names a CPU that the machine lacks")));
     }
+    // A wrong name or size shows before a kernel is built.
+    let root = (!args.root.is_empty()).then(|| Root::ensure(&args.root)).transpose()?;
+    if let Some(root) = &root {
+        root.check_memory(args.memory)?;
+    }
     let mut vm =
         prepare::vm(&args.kernel, args.machine.clone(), !args.no_emulation, consent, args.out.clone())?;
     vm.timeout = Duration::from_secs(args.timeout);
     vm.memory_mib = args.memory;
     vm.kernel_args.clone_from(&args.append);
+    vm.root = root;
     vm.speed_changes.clone_from(&args.throttle);
     if args.default_hybrid {
         if let Err(why) = &vm.kernel.module {

@@ -56,7 +56,11 @@ fn unpack(source: &File, archives: &[String], scratch: &Path) -> Result<PathBuf>
 /// newer version of the same series is better than no virtual machine.
 fn newest(step: &mut Step, package: &str, download: &Path, root: &Path) -> Result<()> {
     let apt = Apt::open(Suites::Download)?;
-    let version = apt.version(package)?;
+    let Some(version) = apt.version(package)? else {
+        bail!(
+            "Debian's archive has no package {package} any more; has the table in kernels.toml to be updated?"
+        );
+    };
     eprintln!("xtask: no archive has the version of kernels.toml; {package} {version} takes its place");
     apt.download(step, &[format!("{package}={version}")], download, root)
 }

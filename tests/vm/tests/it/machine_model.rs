@@ -202,30 +202,40 @@ fn equal_cpus_are_one_class_after_other_work() {
     one_class_each_time(6);
 }
 
-/// Scenarios of `cargo xtask test --full`.
-
-/// Check that the guest sees the machine's caches. The first cache has two cores of two threads,
-/// the second one four cores of one.
-fn guest_sees_the_caches(kernel: &str) {
-    let text = "for cpu in 0 1 2 3 4 5 6 7; do cat /sys/devices/system/cpu/cpu$cpu/cache/index3/shared_cpu_list; done >$OUT/caches";
-    let results = Scenario::bare(kernel, "P2E4,llcs=2+4").shell(text);
-    let caches = results.text("caches");
+/// Check the guest's caches, its `/tmp` and its root in memory. The first cache has two cores of two
+/// threads, the second one four cores of one.
+fn guest_has_what_was_ordered(kernel: &str) {
+    let mut scenario = Scenario::bare(kernel, "P2E4,llcs=2+4");
+    scenario.root(&["hello"]);
+    let results = scenario.shell(
+        "for cpu in 0 1 2 3 4 5 6 7; do
+            cat /sys/devices/system/cpu/cpu$cpu/cache/index3/shared_cpu_list
+        done >$OUT/caches
+        echo kept >/tmp/file; cat /tmp/file >$OUT/tmp
+        chroot $ROOT hello >$OUT/hello; stat -f -c %T $ROOT >$OUT/type",
+    );
     let mut expect = Expectations::default();
+    let caches = results.text("caches");
     let lists: Vec<&str> = caches.lines().collect();
-    expect.holds(&format!("{kernel}: {lists:?}"), lists == [["0-3"; 4], ["4-7"; 4]].concat());
+    expect.holds(&format!("shared_cpu_list {lists:?}"), lists == [["0-3"; 4], ["4-7"; 4]].concat());
+    for (name, due) in [("tmp", "kept"), ("hello", "Hello, world!"), ("type", "tmpfs")] {
+        let text = results.text(name);
+        expect.holds(&format!("{name}: {text:?}"), text.trim() == due);
+    }
     expect.judge();
 }
 
 #[test]
-fn guest_sees_the_caches_on_6_12() {
-    guest_sees_the_caches("6.12");
+fn guest_has_what_was_ordered_on_6_12() {
+    guest_has_what_was_ordered("6.12");
 }
 
 #[test]
-fn guest_sees_the_caches_on_7_3() {
-    guest_sees_the_caches("7.3");
+fn guest_has_what_was_ordered_on_7_3() {
+    guest_has_what_was_ordered("7.3");
 }
 
+/// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
 

@@ -8,6 +8,7 @@ pub mod loads;
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Vm};
 use bias_vm::record::{Bound, Expected, Record};
+use bias_vm::root::Root;
 use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, build, inputs, pool};
 use serde_json::Value;
@@ -103,6 +104,12 @@ impl Scenario {
     /// Add words to the guest kernel's command line.
     pub fn kernel_args(&mut self, words: &[&str]) {
         self.vm.kernel_args.extend(words.iter().map(ToString::to_string));
+    }
+
+    /// Hold these Debian packages in the guest's memory.
+    pub fn root(&mut self, packages: &[&str]) {
+        let packages: Vec<_> = packages.iter().map(ToString::to_string).collect();
+        self.vm.root = Some(Root::ensure(&packages).unwrap());
     }
 
     /// Measure these figures of `tests/ampvm/figures`. Each leaves a document of its name.
