@@ -4,6 +4,7 @@
 
 use crate::case::Case;
 use crate::case::Fault;
+use crate::findings::is_known;
 use crate::kernel::Kernel;
 use crate::random;
 use crate::scenario::Scenario;
@@ -18,14 +19,17 @@ pub fn run(case: &Case, image: Image<'_>) -> anyhow::Result<Option<Fault>> {
     Ok(kernel.run().err())
 }
 
-/// Run the cases of `seeds`. Return the first that breaks a rule.
+/// Run the cases of `seeds`. Return the first that breaks a rule, unless that is a known
+/// finding.
 ///
 /// # Errors
 /// Fail if a case is impossible.
 pub fn find(seeds: impl IntoIterator<Item = u64>, image: Image<'_>) -> anyhow::Result<Option<(Case, Fault)>> {
     for seed in seeds {
         let case = random::case(seed);
-        if let Some(fault) = run(&case, image)? {
+        if let Some(fault) = run(&case, image)?
+            && !is_known(&fault)
+        {
             return Ok(Some((case, fault)));
         }
     }

@@ -163,6 +163,8 @@ impl Kernel {
             Event::Resched(_) => {}
             Event::Kicks(cpu) => self.carry_out_kicks(cpu),
             Event::Deferred(_, of) => self.carry_out_deferred(of),
+            Event::RqOffline(cpu) => self.rq_offline(cpu),
+            Event::WaitEmpty(cpu) => self.wait_empty(cpu),
             Event::Timer(task) => self.timer(task),
             Event::BpfTimer(_, start) => self.bpf_timer_expires(start),
             Event::Start(task) => self.start_task(task),

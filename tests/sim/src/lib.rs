@@ -17,6 +17,7 @@ pub mod compile;
 pub mod engine;
 pub mod fault_report;
 pub mod ffi;
+pub mod findings;
 pub mod flags;
 pub mod host;
 pub mod kernel;

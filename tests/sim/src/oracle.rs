@@ -131,12 +131,17 @@ impl Kernel {
             if waited_ns > bounds.starved_ns {
                 self.broken("starved", format!("task {task} waits for {} ms", waited_ns / 1_000_000));
             }
+            // The rule `offline` is for tasks of a CPU that is about to go.
+            if matches!(this.place.get(), Place::Local(cpu) if self.cpus[cpu].leaves_ns.get().is_some()) {
+                continue;
+            }
             let confined = this.migration_disabled() || this.affinity_ns.get() + bounds.idle_ns > self.now();
             if waited_ns < bounds.idle_ns || confined {
                 continue;
             }
             if let Some(cpu) = this.allowed().and(&idle).next(0) {
                 let rule = match this.place.get() {
+                    Place::Global if self.online.get().count() < self.cpus.len() => "idle-leaving",
                     Place::Global => "idle-global",
                     _ if self.idle_cpus.get().has(cpu) => "idle",
                     _ => "idle-unmarked",

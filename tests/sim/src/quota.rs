@@ -77,7 +77,9 @@ impl Kernel {
             } else if *due == 0 {
                 *due = self.now();
             } else if self.now() - *due > late_ns {
-                self.broken("parked", format!("task {task} is parked, and its cgroups are not throttled"));
+                let all = self.online.get().count() == self.cpus.len();
+                let rule = if all { "parked" } else { "parked-leaving" };
+                self.broken(rule, format!("task {task} is parked, and its cgroups are not throttled"));
             }
         }
     }

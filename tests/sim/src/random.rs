@@ -238,7 +238,7 @@ fn disturbances(rng: &Rng, case: &mut Case, nr_cpus: usize) {
     }
     let tasks = case.tasks.len() as u64;
     let user: Vec<usize> = (0..case.tasks.len()).filter(|task| !case.tasks[*task].kthread).collect();
-    let hotplug = rng.chance(20) && nr_cpus > 1 && case.tasks.iter().all(|task| !task.kthread);
+    let hotplug = rng.chance(20) && nr_cpus > 1;
     for _ in 0..rng.within(1, 30) {
         let at_ns = rng.below(case.duration_ns);
         let task = if user.is_empty() { 0 } else { *rng.pick(&user) };

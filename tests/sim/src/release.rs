@@ -30,6 +30,12 @@ impl Release {
         }
     }
 
+    /// Return true if rq_offline_scx() moves the tasks of a CPU that goes offline to its local DSQ.
+    #[must_use]
+    pub fn drains_offline(self) -> bool {
+        self == Self::V6_12_117
+    }
+
     /// Return true if put_prev_task_scx() reschedules the next task after SCX_ENQ_LAST put a task
     /// into the local DSQ.
     #[must_use]

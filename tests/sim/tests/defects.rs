@@ -39,7 +39,8 @@ fn an_offline_cpu_gets_no_task() {
     case.tasks = vec![busy().on(0)];
     case.disturbances = vec![
         Disturb { at_ns: 5_000_000, what: Disturbance::Offline { cpu: 1 } },
-        Disturb { at_ns: 10_000_000, what: Disturbance::RealTime { cpu: 0, ns: 50_000_000 } },
+        // After ops.cpu_offline, which comes a grace period later.
+        Disturb { at_ns: 20_000_000, what: Disturbance::RealTime { cpu: 0, ns: 50_000_000 } },
     ];
     case.duration_ns = 100_000_000;
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);

@@ -262,3 +262,85 @@ fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {
         expect(used > 0.4, format!("a pinned task uses {used:.2} of its CPU beside a kernel thread, due 0.5"))
     });
 }
+
+/// CPU 3 of four goes offline 20 times, beside a busy task for each of the others. It has these
+/// tasks, some of which wait whenever it goes.
+fn goes_offline(tasks: &[TaskSpec], releases: &[Release]) -> Result<(), String> {
+    for release in releases {
+        let mut all: Vec<_> = (0..3).map(|cpu| busy().on(cpu)).collect();
+        all.extend(tasks.iter().cloned());
+        let mut case = case("4P", 10_000, 1000, all);
+        case.release = *release;
+        for at in 0..20 {
+            let at_ns = (200 + at * 487) * MS;
+            let back_ns = at_ns + 300 * MS;
+            case.disturbances.push(Disturb { at_ns, what: Disturbance::Offline { cpu: 3 } });
+            case.disturbances.push(Disturb { at_ns: back_ns, what: Disturbance::Online { cpu: 3 } });
+            // The kernel widens the affinity of tasks whose last CPU goes.
+            for (task, spec) in tasks.iter().enumerate().filter(|(_, spec)| !spec.kthread) {
+                let cpus = spec.cpus.clone().unwrap_or_else(|| (0..4).collect());
+                let what = Disturbance::Affinity { task: 3 + task, cpus };
+                case.disturbances.push(Disturb { at_ns: back_ns + 20 * MS, what });
+            }
+        }
+        run(case).map_err(|what| format!("{release:?}: {what}"))?;
+    }
+    Ok(())
+}
+
+/// Tasks of each kind that only CPU 3 may run: pinned ones, some whose migration is disabled for most
+/// of their time, and kernel threads.
+fn tasks_of_a_cpu() -> [Vec<TaskSpec>; 3] {
+    let run = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
+    let ops = vec![run(MS), Op::MigrateDisable, run(5 * MS), Op::MigrateEnable];
+    let thread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 30 * MS, MS)).on(3).within([3]);
+    [
+        vec![busy().on(3).within([3]); 3],
+        vec![TaskSpec::new(Program { ops, repeat: true }).on(3); 8],
+        vec![TaskSpec { kthread: true, ..thread }; 3],
+    ]
+}
+
+const NOT_SERVED: &str = "no CPU serves the DSQ of a CPU that is offline, and not every kernel empties it";
+
+#[test]
+fn a_cpu_goes_offline_for_which_pinned_tasks_wait() {
+    known_defect(NOT_SERVED, || goes_offline(&tasks_of_a_cpu()[0], &Release::ALL));
+}
+
+#[test]
+fn a_cpu_goes_offline_for_which_tasks_wait_with_migration_disabled() {
+    known_defect(NOT_SERVED, || goes_offline(&tasks_of_a_cpu()[1], &Release::ALL));
+}
+
+#[test]
+fn a_cpu_goes_offline_for_which_kernel_threads_wait() {
+    known_defect(NOT_SERVED, || goes_offline(&tasks_of_a_cpu()[2], &Release::ALL));
+}
+
+/// Late 6.12.y moves waiting tasks to the local DSQ.
+#[test]
+fn a_kernel_that_empties_the_dsqs_takes_a_cpu_offline() {
+    holds(|| tasks_of_a_cpu().iter().try_for_each(|tasks| goes_offline(tasks, &[Release::V6_12_117])));
+}
+
+/// CPU 1 is about to go offline and still has its idle mark. A real-time task drives a task off
+/// CPU 0, while CPUs 2 and 3 idle.
+#[test]
+fn a_cpu_about_to_go_offline_delays_no_task() {
+    known_defect(
+        "the kernel diverts a task for such a CPU to the global DSQ, and wakes no CPU for it",
+        || {
+            for seed in 0..20 {
+                let mut case = case("4P", 100, 1000, vec![busy().on(0)]);
+                case.seed = seed;
+                case.disturbances = vec![
+                    Disturb { at_ns: 5 * MS, what: Disturbance::Offline { cpu: 1 } },
+                    Disturb { at_ns: 5 * MS + 150_000, what: Disturbance::RealTime { cpu: 0, ns: 50 * MS } },
+                ];
+                run(case)?;
+            }
+            Ok(())
+        },
+    );
+}

@@ -107,11 +107,13 @@ impl Kernel {
     /// Call ops.cpu_online or ops.cpu_offline, as the hotplug thread of `cpu` itself does.
     pub(crate) fn op_cpu_online(&self, cpu: usize, online: bool) {
         let here = self.here.replace(cpu);
+        self.cpus[cpu].in_hotplug.set(true);
         if online {
             call!(self, cpu_online, cpu as i32);
         } else {
             call!(self, cpu_offline, cpu as i32);
         }
+        self.cpus[cpu].in_hotplug.set(false);
         self.here.set(here);
     }
 

@@ -4,11 +4,15 @@
 
 use super::Kernel;
 use super::cpu::Curr;
+use super::events::Event;
 use super::task::{Life, TaskId};
 use crate::case::Disturbance;
 use crate::ffi;
 use crate::flags::{ENQ_NONE, SAVE_RESTORE};
 use crate::mask::Mask;
+
+/// Time after which a CPU is brought online again that was about to go offline [ns].
+const ONLINE_AGAIN_NS: u64 = 1_000_000;
 
 impl Kernel {
     /// Carry out a disturbance.
@@ -27,7 +31,11 @@ impl Kernel {
             Disturbance::GroupMax { group, max_us } => self.groups.set_max(group, max_us),
             Disturbance::RealTime { cpu, ns } => self.take(cpu, ns),
             Disturbance::Offline { cpu } => self.offline(cpu),
-            Disturbance::Online { cpu } => self.bring_online(cpu),
+            Disturbance::Online { cpu } => {
+                if !self.bring_online(cpu) {
+                    self.push(self.now() + ONLINE_AGAIN_NS, Event::Disturb(at));
+                }
+            }
             Disturbance::Speed { cpu, permille, told } => self.set_speed(cpu, permille, told),
             Disturbance::Swap { up, down } => self.request_swap(up, down),
         }

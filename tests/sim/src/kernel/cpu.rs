@@ -80,8 +80,12 @@ pub struct Cpu {
     pub dispatched: Cell<u32>,
     /// ops.cpu_release was called and the CPU is not back.
     pub released: Cell<bool>,
-    /// sched_ext considers it online.
+    /// sched_ext considers it online (`SCX_RQ_ONLINE`).
     pub online: Cell<bool>,
+    /// While it goes offline: since when nothing has kept its tasks from leaving [ns].
+    pub leaves_ns: Cell<Option<u64>>,
+    /// It calls ops.cpu_online or ops.cpu_offline.
+    pub in_hotplug: Cell<bool>,
     /// CPUs to kick, with flags.
     pub kicks: RefCell<Vec<(usize, u64)>>,
     /// An interrupt for the kicks is on its way.
@@ -143,6 +147,8 @@ impl Cpu {
             dispatched: Cell::new(0),
             released: Cell::new(false),
             online: Cell::new(true),
+            leaves_ns: Cell::new(None),
+            in_hotplug: Cell::new(false),
             kicks: RefCell::default(),
             kick_queued: Cell::new(false),
             tick_stopped: Cell::new(false),

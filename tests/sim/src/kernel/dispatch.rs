@@ -30,7 +30,7 @@ impl Kernel {
         if has_slice() {
             return true;
         }
-        if !this.local.borrow().is_empty() || self.consume(cpu, None) || !this.online.get() {
+        if !this.local.borrow().is_empty() || self.consume(cpu, None) || !self.may_dispatch(cpu) {
             return false;
         }
         for _ in 0..MAX_LOOPS {
@@ -114,30 +114,49 @@ impl Kernel {
     }
 
     /// Move a task from DSQ `from`, where an iteration that began at `newest` found it, to the DSQ
-    /// `to` (scx_dsq_move(), move_task_between_dsqs()). Return false if it has left. The runqueue
-    /// of the CPU that dispatches is unlocked meanwhile.
-    pub(crate) fn move_between(&self, task: TaskId, from: u64, newest: u64, to: u64, vtime: u64) -> bool {
+    /// `to` (scx_dsq_move(), move_task_between_dsqs()), by `vtime` or as the last one. Return false
+    /// if it has left. The runqueue of the CPU that dispatches is unlocked meanwhile. The callbacks
+    /// of hotplug run without a lock.
+    pub(crate) fn move_between(
+        &self,
+        task: TaskId,
+        from: u64,
+        newest: u64,
+        to: u64,
+        vtime: Option<u64>,
+    ) -> bool {
         let (this, here) = (&self.tasks[task], self.here.get());
-        if !self.cpus[here].in_balance.get() {
+        let (dispatches, unlocked) = (self.cpus[here].in_balance.get(), self.cpus[here].in_hotplug.get());
+        if !dispatches && !unlocked {
             self.broken("move", format!("CPU {here} moves task {task} outside of ops.dispatch"));
             return false;
         }
         let cpu = this.cpu();
-        if cpu != here {
-            self.unlock(here);
+        let other = unlocked || cpu != here;
+        if other {
+            if !unlocked {
+                self.unlock(here);
+            }
             self.lock(cpu);
         }
         let stays = this.place.get() == Place::User(from) && this.key.get().1 <= newest && this.cpu() == cpu;
         if stays {
+            let was_parked = self.is_parked(task);
             self.dispatch_dequeue(task);
-            this.raw.change(|raw| raw.scx.dsq_vtime = vtime);
-            self.insert_user(task, to, flags::ENQ_PRIQ);
-            // Until now it waited for its quota, from now on for a CPU.
-            this.waiting_since_ns.set(self.now());
+            if let Some(vtime) = vtime {
+                this.raw.change(|raw| raw.scx.dsq_vtime = vtime);
+            }
+            self.insert_user(task, to, if vtime.is_some() { flags::ENQ_PRIQ } else { ENQ_NONE });
+            if was_parked {
+                // Until now it waited for its quota, from now on for a CPU.
+                this.waiting_since_ns.set(self.now());
+            }
         }
-        if cpu != here {
+        if other {
             self.unlock(cpu);
-            self.lock(here);
+            if !unlocked {
+                self.lock(here);
+            }
         }
         stays
     }
@@ -175,7 +194,7 @@ impl Kernel {
             }
             return false;
         }
-        self.cpus[cpu].online.get()
+        self.rq_online(cpu)
     }
 
     /// The interrupt for deferred insertions (deferred_irq_workfn()).

@@ -39,7 +39,7 @@ impl Kernel {
             self.insert_local(cpu, task, enq_flags);
             return;
         }
-        if !self.cpus[cpu].online.get() {
+        if !self.rq_online(cpu) {
             this.set_slice(SLICE_DFL);
             this.direct.set(None);
             self.insert_local(cpu, task, enq_flags);

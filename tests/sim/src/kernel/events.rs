@@ -26,6 +26,10 @@ pub enum Event {
     BpfTimer(usize, u64),
     /// A task starts.
     Start(TaskId),
+    /// sched_ext counts a CPU as offline from now on.
+    RqOffline(usize),
+    /// A CPU that goes offline looks whether a task is left on it.
+    WaitEmpty(usize),
     /// The higher class leaves a CPU, by the stay of this number.
     HigherEnds(usize, u64),
     /// A disturbance of the case happens.

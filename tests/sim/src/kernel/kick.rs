@@ -51,7 +51,7 @@ impl Kernel {
     fn kick_one(&self, here: usize, cpu: usize, flags: u64) {
         let this = &self.cpus[cpu];
         self.lock(cpu);
-        let present = self.online.get().has(cpu) || cpu == here;
+        let present = self.is_present(cpu) || cpu == here;
         if flags & IDLE != 0 {
             if present && !self.skips_idle_kick(cpu) {
                 self.resched(cpu);

@@ -69,6 +69,9 @@ impl Kernel {
         if this.deferred_callback.take() {
             self.run_deferred(cpu);
         }
+        if !self.online.get().has(cpu) {
+            self.balance_push(cpu);
+        }
         self.unlock(cpu);
         self.plan(cpu);
     }

@@ -30,6 +30,7 @@ pub struct Kernel {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) dsqs: Dsqs,
+    /// CPUs that are active (`cpu_active_mask`).
     pub(crate) online: SharedMask,
     pub(crate) idle_cpus: SharedMask,
     pub(crate) idle_cores: SharedMask,
@@ -124,6 +125,8 @@ impl Kernel {
             | Event::Resched(cpu)
             | Event::Kicks(cpu)
             | Event::Deferred(cpu, _)
+            | Event::RqOffline(cpu)
+            | Event::WaitEmpty(cpu)
             | Event::HigherEnds(cpu, _) => Some(cpu),
             Event::BpfTimer(cpu, _) => Some(self.online_near(cpu)),
             Event::Timer(task) => Some(self.online_near(self.tasks[task].cpu())),

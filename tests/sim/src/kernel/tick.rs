@@ -16,7 +16,7 @@ impl Kernel {
         self.push(self.now() + self.case.tick_ns, Event::Tick(cpu));
         self.remote_ticks(cpu);
         let this = &self.cpus[cpu];
-        if this.curr.get() == Curr::Idle || !self.online.get().has(cpu) || self.tick_is_stopped(cpu) {
+        if this.curr.get() == Curr::Idle || !self.is_present(cpu) || self.tick_is_stopped(cpu) {
             return;
         }
         self.sync(cpu);

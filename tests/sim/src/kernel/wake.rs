@@ -4,15 +4,20 @@
 
 use super::Kernel;
 use super::cpu::Curr;
+use super::events::Event;
 use super::task::{Blocking, Life, TaskId};
 use crate::flags::{self, ENQ_NONE, SLICE_DFL};
 use crate::mask::Mask;
+
+/// Time after which a kernel thread is started again whose CPU is offline [ns].
+const RETRY_NS: u64 = 1_000_000;
 
 impl Kernel {
     /// A task's timer expires.
     pub(crate) fn timer(&self, task: TaskId) {
         let this = &self.tasks[task];
-        if this.life.get() == Life::Blocked && this.asleep_on.get() == Some(Blocking::Timer) {
+        let sleeps = this.life.get() == Life::Blocked && this.asleep_on.get() == Some(Blocking::Timer);
+        if sleeps && !self.is_parked_kthread(task) {
             self.wake(task, false);
         } else {
             this.timer_fired.set(true);
@@ -22,7 +27,8 @@ impl Kernel {
     /// Wake a task that waits for another one, or let its next wait pass.
     pub(crate) fn give_token(&self, task: TaskId, sync: bool) {
         let this = &self.tasks[task];
-        if this.life.get() == Life::Blocked && this.asleep_on.get() == Some(Blocking::Token) {
+        let sleeps = this.life.get() == Life::Blocked && this.asleep_on.get() == Some(Blocking::Token);
+        if sleeps && !self.is_parked_kthread(task) {
             self.wake(task, sync);
         } else {
             this.tokens.set(this.tokens.get() + 1);
@@ -30,7 +36,7 @@ impl Kernel {
     }
 
     /// Wake a task from this CPU (try_to_wake_up()).
-    fn wake(&self, task: TaskId, sync: bool) {
+    pub(crate) fn wake(&self, task: TaskId, sync: bool) {
         let this = &self.tasks[task];
         this.life.set(Life::Waking);
         this.asleep_on.set(None);
@@ -49,6 +55,10 @@ impl Kernel {
     pub(crate) fn start_task(&self, task: TaskId) {
         let this = &self.tasks[task];
         if this.life.get() != Life::New {
+            return;
+        }
+        if self.is_parked_kthread(task) {
+            self.push(self.now() + RETRY_NS, Event::Start(task));
             return;
         }
         let here = self.here.get();
