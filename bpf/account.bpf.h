@@ -20,8 +20,8 @@
  * running tasks pulls it up. Ticks correct it.
  *
  * No task waits further ahead of it than bias_ahead_ns() allows, and no task
- * comes back further behind it than MAX_LAG_SLICES. So every wait is bounded by
- * the sum of both, at the slowest pace of the global vtime.
+ * comes back further behind it than MAX_LAG_SLICES. Neither bounds the time of
+ * a wait (overdue.bpf.h).
  *
  * Each CPU counts the weight that becomes runnable on it. One CPU adds up these
  * counts at a tick, once per jiffy, or per few jiffies on more than MAX_SCAN
@@ -37,6 +37,7 @@
 #include "access.bpf.h"
 #include "group.bpf.h"
 #include "join.bpf.h"
+#include "overdue.bpf.h"
 
 /*
  * Jiffies after a tick for which a CPU counts as busy with a SCHED_EXT task,
@@ -148,6 +149,7 @@ __noinline int refresh_clock(u64 now)
 	 * task or two.
 	 */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
+	mark_overdue(now);
 	WRITE_ONCE(clock_holds, bias_clock_holds(&scan, slice_ns));
 	if (!clock_holds)
 		__sync_fetch_and_add(&vtime_now, bias_clock_catch_up(&scan, slice_ns));
@@ -173,7 +175,7 @@ __noinline int share_work(s32 cpu, u64 work_ns)
 		return 0;
 	if (!READ_ONCE(clock_holds))
 		__sync_fetch_and_add(&vtime_now,
-				     bias_clock_advance(cctx->unshared_ns, READ_ONCE(total_weight), nr_cpus));
+				     bias_clock_advance(cctx->unshared_ns, READ_ONCE(total_weight)));
 	cctx->unshared_ns = 0;
 	return 0;
 }

@@ -48,6 +48,7 @@
 #include "move.bpf.h"
 #include "nohz.bpf.h"
 #include "optin.bpf.h"
+#include "overdue.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "release.bpf.h"
@@ -183,6 +184,8 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	bool moves;
 
 	unpark_in_dispatch();
+	if (READ_ONCE(llc_ctx_of(llc_of(cpu))->looked_before) != READ_ONCE(overdue_before))
+		look_for_overdue(llc_of(cpu));
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/* The kick for a task may come before it: dispatch again. */
 		if (task_arrives(cctx)) {
@@ -470,6 +473,6 @@ SCX_OPS_DEFINE(bias_ops,
 	       .init		= (void *)bias_init,
 	       .exit		= (void *)bias_exit,
 	       .flags		= SCX_OPS_ENQ_LAST,
-	       .timeout_ms	= 5000,
+	       .timeout_ms	= 30000, /* the most that kernels accept */
 	       .name		= "bias");
 /* clang-format on */

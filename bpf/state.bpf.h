@@ -259,6 +259,8 @@ struct llc_ctx {
 	 * if no task waits.
 	 */
 	u64 waiting_since_ns;
+	/* overdue_before when overdue tasks were last looked for */
+	u64 looked_before;
 	/* vtime of the last task taken from each DSQ, see join.bpf.h */
 	u64 taken_vtime[BIAS_NR_CLASSES];
 } __attribute__((aligned(BIAS_CACHE_LINE)));
@@ -281,6 +283,14 @@ u64 total_weight_at;
 u64 followed_at;
 /* 1 while vtime_now is ahead of the running tasks and holds. */
 u32 clock_holds;
+/*
+ * Tasks that became runnable before this (jiffies) are overdue, see
+ * overdue.bpf.h. The last mark and its time (monotonic clock): the CPU that
+ * adds up total_weight writes them.
+ */
+u64 overdue_before;
+u64 marked;
+u64 marked_ns;
 
 /*
  * Average speedup of running tasks, and the band around it beyond which tasks

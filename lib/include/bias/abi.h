@@ -174,6 +174,7 @@ enum bias_stat {
 	BIAS_STAT_HINT_SWAP, /* swaps that tasks requested at a mark */
 	BIAS_STAT_UNTICKED,  /* starts without a tick on CPUs of nohz_full */
 	BIAS_STAT_SPUN,	     /* counted intervals in which a task only spun */
+	BIAS_STAT_OVERDUE,   /* tasks that went first after a long wait */
 	BIAS_NR_STATS,
 };
 

@@ -44,27 +44,16 @@
 #include "vtime.h"
 
 /*
- * Competing tasks of nice 0 per CPU that bias_clock_advance() assumes at most.
- * It bounds every task's wait.
- */
-#define BIAS_CLOCK_FLOOR 32
-
-/*
  * Return how far the global vtime advances after @work_ns of reference time,
- * while tasks of @total weight (shifted) compete for @nr_cpus CPUs. It is the
- * average progress of these tasks, as in weighted fair queueing [Demers89].
+ * while tasks of @total weight (shifted) compete. It is the average progress of
+ * these tasks, as in weighted fair queueing [Demers89].
  *
  * It never exceeds the work itself: a light task that is alone moves the global
- * vtime in another way. It is never less than with BIAS_CLOCK_FLOOR tasks of
- * nice 0 per CPU, so that huge weights do not stop the global vtime.
+ * vtime in another way.
  */
-static inline u64 bias_clock_advance(u64 work_ns, u64 total, u32 nr_cpus)
+static inline u64 bias_clock_advance(u64 work_ns, u64 total)
 {
-	u64 most = (u64)BIAS_CLOCK_FLOOR * BIAS_WEIGHT_NICE_0 * (nr_cpus ? nr_cpus : 1);
-
-	if (total < BIAS_WEIGHT_NICE_0)
-		total = BIAS_WEIGHT_NICE_0;
-	return work_ns * BIAS_WEIGHT_NICE_0 / (total < most ? total : most);
+	return work_ns * BIAS_WEIGHT_NICE_0 / (total < BIAS_WEIGHT_NICE_0 ? BIAS_WEIGHT_NICE_0 : total);
 }
 
 /*

@@ -95,17 +95,14 @@ static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
 
 /*
  * Return how far ahead [ns] a task of @weight (shifted) may wait: the charge
- * for two slices, so that its weight counts. The limits are two slices and
- * BIAS_MAX_AHEAD_SLICES slices, so that the lightest task does not starve.
+ * for two slices, so that its weight counts, but no less than two slices. Time
+ * bounds its wait, see overdue.bpf.h.
  */
-#define BIAS_MAX_AHEAD_SLICES 16
-
 static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
 {
 	u64 ahead = bias_charge(2 * slice_ns, weight);
-	u64 least = 2 * slice_ns, most = BIAS_MAX_AHEAD_SLICES * slice_ns;
 
-	return ahead < least ? least : ahead < most ? ahead : most;
+	return ahead < 2 * slice_ns ? 2 * slice_ns : ahead;
 }
 
 /*

@@ -17,6 +17,7 @@
 struct sim_iter_scx_dsq {
 	u64 dsq;
 	u64 newest;
+	u64 flags;
 	bool begun;
 	s64 vtime;
 	u64 seq;

@@ -49,6 +49,7 @@ struct sched_ext_entity {
 	u32 weight;
 	u64 slice;
 	u64 dsq_vtime;
+	unsigned long runnable_at;
 };
 
 struct cgroup_subsys_state {
@@ -181,6 +182,8 @@ struct bpf_perf_event_value {
 #define SCX_KICK_PREEMPT   2ull
 #define SCX_KICK_WAIT	   4ull
 #define SCX_PICK_IDLE_CORE 1ull
+
+#define SCX_DSQ_ITER_REV (1u << 16)
 
 #define SCX_OPS_ENQ_LAST       (1ull << 1)
 #define SCX_OPS_SWITCH_PARTIAL (1ull << 3)

@@ -43,6 +43,8 @@ words! {
     KICK_PREEMPT = SCX_KICK_PREEMPT;
     /// Pick only a wholly idle core.
     PICK_IDLE_CORE = SCX_PICK_IDLE_CORE;
+    /// Iterate over a DSQ from its last task.
+    DSQ_ITER_REV = SCX_DSQ_ITER_REV;
     /// Slice that the kernel gives [ns].
     SLICE_DFL = SCX_SLICE_DFL;
     /// A slice that does not end; the kernel may stop the tick.

@@ -164,7 +164,10 @@ unsafe extern "C" fn iter_next(k: *mut c_void, iter: *mut ffi::sim_iter_scx_dsq)
     let iter = unsafe { &mut *iter };
     // The kernel's cursor is in the list, so it stays when the task before it leaves.
     let after = iter.begun.then_some((iter.vtime, iter.seq));
-    let next = kernel.dsqs.get(iter.dsq).and_then(|dsq| dsq.next(after, iter.newest));
+    let reverse = iter.flags & flags::DSQ_ITER_REV != 0;
+    let next = kernel.dsqs.get(iter.dsq).and_then(|dsq| {
+        if reverse { dsq.previous(after, iter.newest) } else { dsq.next(after, iter.newest) }
+    });
     let Some((key, task)) = next else { return std::ptr::null_mut() };
     (iter.begun, iter.vtime, iter.seq) = (true, key.0, key.1);
     kernel.raw(task)

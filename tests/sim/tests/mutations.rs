@@ -106,4 +106,8 @@ mutants! {
     throttled_task_runs_on
     parked_for_ever
     weight_of_parked_subtracted_twice
+    overdue_tasks_wait_on
+    overdue_pinned_task_waits_on
+    overdue_slow_task_waits_on
+    charge_of_light_task_forgiven
 }

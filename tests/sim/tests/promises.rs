@@ -82,7 +82,7 @@ fn sleepers_leave_busy_tasks_their_share() {
 /// is broken earlier.
 #[test]
 fn a_task_of_nice_19_beside_35_tasks_a_cpu_is_no_stall() {
-    known_defect("the limit of a lead bounds vtime, which a crowd stretches, and not time", || {
+    holds(|| {
         let mut tasks: Vec<_> = (0..70).map(|at| busy().on(at % 2)).collect();
         tasks.push(weighing(1, busy()));
         run(case("2P", 10_000, 4000, tasks)).map(|_| ())
@@ -115,7 +115,7 @@ fn a_confined_crowd_hides_no_task() {
 /// Light tasks of an affinity gain nothing for heavier tasks of the same affinity.
 #[test]
 fn an_affinity_of_ones_own_gains_nothing() {
-    known_defect("the cut of a light task's lead sets back all tasks of its affinity", || {
+    holds(|| {
         let mut tasks: Vec<_> = (0..4).map(|at| busy().within([0, 1, 2]).on(at % 3)).collect();
         tasks.extend((0..4).map(|cpu| busy().on(cpu)));
         tasks.extend((0..8).map(|at| weighing(1, busy().within([0, 1, 2]).on(at % 3))));
@@ -148,7 +148,7 @@ fn a_chain_of_forks_sheds_no_weight() {
 /// Two groups of equal weight get equal CPU time, though one has 2 tasks and the other 100.
 #[test]
 fn a_group_of_many_tasks_gets_no_more_than_its_weight() {
-    known_defect("a tick charges a task of a crowded group more than the limit of its lead", || {
+    holds(|| {
         let in_group = |group, at: usize| TaskSpec { group, ..busy().on(at % 2) };
         let few = (0..2).map(|at| in_group(1, at));
         let tasks = few.chain((0..100).map(|at| in_group(2, at))).collect();
@@ -163,7 +163,7 @@ fn a_group_of_many_tasks_gets_no_more_than_its_weight() {
 /// Weight 100 gets about 100 times the CPU time of weight 1 at 250 ticks a second.
 #[test]
 fn nice_holds_at_250_ticks_a_second() {
-    known_defect("a tick charges a light task more than the limit of its lead", || {
+    holds(|| {
         let tasks = (0..4).map(|at| weighing([100, 1][at / 2], busy().on(at % 2))).collect();
         let (figures, now) = run(case("2P", 6000, 4000, tasks))?;
         let ratio = cpus(&figures[..2], now) / cpus(&figures[2..], now);

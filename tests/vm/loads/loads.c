@@ -6,6 +6,8 @@
  *
  *	loads spin TASKS SECONDS [CPU]
  *		equal busy tasks, on all CPUs or on one
+ *	loads light TASKS NICE SECONDS
+ *		a busy task of nice 19, and TASKS of NICE
  *	loads fifo TASKS SECONDS CPU RUN_MS SLEEP_MS
  *		the same, and a SCHED_FIFO thread on CPU that runs and sleeps
  *		alternately, or only runs if SLEEP_MS is 0; it begins with the
@@ -39,11 +41,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "loads.h"
 
 #define MAX_TASKS 64
+#define MAX_CROWD 1000
 #define WAIT_NS	  1000000
 
 static atomic_bool begun, ended;
@@ -140,6 +144,39 @@ static void measure(int nr, double seconds)
 	print_tasks(nr, seconds);
 }
 
+/* Set the nice value of the calling thread alone. */
+static void renice(int nice)
+{
+	if (setpriority(PRIO_PROCESS, gettid(), nice))
+		die("nice");
+}
+
+static void *crowd(void *arg)
+{
+	renice((intptr_t)arg);
+	while (!ended)
+		work(CHUNK);
+	return NULL;
+}
+
+static void *light(void *arg)
+{
+	renice(19);
+	return busy(arg);
+}
+
+/* Print the waits of a task of nice 19 beside @nr tasks of @nice. */
+static void measure_light(int nr, int nice, double seconds)
+{
+	check_number(nr, MAX_CROWD);
+	tasks[0].cpu = -1;
+	tasks[0].thread = start_thread(light, &tasks[0]);
+	sleep_s(0.5);
+	for (intptr_t i = 0; i < nr; i++)
+		start_thread(crowd, (void *)(intptr_t)nice);
+	measure(1, seconds);
+}
+
 struct fifo {
 	int cpu;
 	double run_ms, sleep_ms;
@@ -195,6 +232,8 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "spin")) {
 		start_busy(arg[0], argc > 4 ? arg[2] : -1);
 		measure(arg[0], arg[1]);
+	} else if (!strcmp(mode, "light")) {
+		measure_light(arg[0], arg[1], arg[2]);
 	} else if (!strcmp(mode, "fifo")) {
 		struct fifo fifo = {.cpu = arg[2], .run_ms = arg[3], .sleep_ms = arg[4]};
 
@@ -218,8 +257,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(mode, "local")) {
 		local(arg[0], arg[1]);
 	} else {
-		fprintf(stderr, "usage: loads spin|fifo|servers|pipeline|cyclic|frames|messengers|local ..., "
-				"see loads.c\n");
+		fprintf(stderr,
+			"usage: loads spin|light|fifo|servers|pipeline|cyclic|frames|messengers|local ..., "
+			"see loads.c\n");
 		return 2;
 	}
 	/* Some threads never end. */

@@ -151,7 +151,7 @@ proptest! {
                 c!(bias_clock_add(&mut look, clock, *vtime, *vtime, BIAS_WEIGHT_NICE_0, slice, u64::MAX));
             }
             if !waits {
-                clock += c!(bias_clock_advance(works.iter().sum::<u64>() + more, weight(tasks), 2));
+                clock += c!(bias_clock_advance(works.iter().sum::<u64>() + more, weight(tasks)));
             }
             waits = c!(bias_clock_holds(&look, slice));
             clock
@@ -187,7 +187,7 @@ proptest! {
             vtimes[runs] += c!(bias_charge(tick, pair[runs]));
             ahead.iter_mut().zip(&loners).for_each(|(vtime, weight)| *vtime += c!(bias_charge(tick, *weight)));
             if !waits {
-                clock += c!(bias_clock_advance(u64::from(cpus) * tick, total, cpus));
+                clock += c!(bias_clock_advance(u64::from(cpus) * tick, total));
             }
             // Only the CPU of the two tasks is contended, so it alone counts.
             let mut look = c!(bias_clock_scan());
@@ -241,32 +241,27 @@ proptest! {
         prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "a task that is behind stays there");
     }
 
-    /// The bound on a waiting task's vtime covers the charge of a whole slice, unless its weight is
-    /// tiny.
+    /// The bound on a waiting task's vtime covers the charge of two whole slices, at any weight.
     #[test]
-    fn the_wait_of_a_light_task_is_longer_but_bounded(slice in 1_000u64..1_000_000_000, weight in 1u32..=10_000) {
+    fn no_charge_of_a_light_task_is_forgiven(slice in 1_000u64..1_000_000_000, weight in 1u32..=10_000) {
         let shifted = weight << BIAS_WEIGHT_SHIFT;
         let ahead = c!(bias_ahead_ns(slice, shifted));
-        prop_assert!(ahead >= 2 * slice && ahead <= u64::from(BIAS_MAX_AHEAD_SLICES) * slice);
-        prop_assert!(ahead >= c!(bias_charge(slice, shifted)) || ahead == u64::from(BIAS_MAX_AHEAD_SLICES) * slice);
+        prop_assert!(ahead >= 2 * slice && ahead >= c!(bias_charge(2 * slice, shifted)));
         prop_assert!(ahead <= c!(bias_ahead_ns(slice, (weight / 2).max(1) << BIAS_WEIGHT_SHIFT)));
     }
 
-    /// The global vtime advances as fast as the average of the competing tasks, within its two
-    /// bounds.
+    /// The global vtime advances as fast as the average of the competing tasks, and no faster than
+    /// the work.
     #[test]
-    fn the_clock_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), cpus in 1u32..1024, work in 1_000_000u64..1_000_000_000) {
+    fn the_clock_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), work in 1_000_000u64..1_000_000_000) {
         let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
         let total: u64 = shifted.iter().map(|w| u64::from(*w)).sum();
-        let most = u64::from(BIAS_CLOCK_FLOOR) * u64::from(cpus);
-        let advance = c!(bias_clock_advance(work, total, cpus));
+        let advance = c!(bias_clock_advance(work, total));
         prop_assert!(advance <= work);
-        prop_assert!(advance >= work / most);
         // A task that gets its weight's share of the work stays level with the global vtime.
         let due = u128::from(work) * u128::from(shifted[0]) / u128::from(total);
         let charge = c!(bias_charge(due as u64, shifted[0]));
-        let nice_0 = u64::from(BIAS_WEIGHT_NICE_0);
-        let bounded = total < nice_0 || total > most * nice_0;
+        let bounded = total < u64::from(BIAS_WEIGHT_NICE_0);
         prop_assert!(bounded || charge.abs_diff(advance) <= advance / 100 + 200_000, "{charge} against {advance}");
     }
 

@@ -116,7 +116,7 @@ static inline struct task_struct *sim_iter_next_scx_dsq(struct sim_iter_scx_dsq 
 }
 
 #define bpf_for_each(type, p, id, flags)                                                                     \
-	for (struct sim_iter_##type ___iter = {id, sim_host->iter_begin(sim_kernel, id)};                    \
+	for (struct sim_iter_##type ___iter = {id, sim_host->iter_begin(sim_kernel, id), flags};             \
 	     ((p) = sim_iter_next_##type(&___iter));)
 #define BPF_FOR_EACH_ITER (&___iter)
 #define bpf_iter_scx_dsq  sim_iter_scx_dsq

@@ -66,6 +66,15 @@ impl Dsq {
         let mut rest = tasks.range((from, Bound::Unbounded));
         rest.find(|((_, seq), _)| *seq <= newest).map(|(key, task)| (*key, *task))
     }
+
+    /// The same backwards, from the last task (`SCX_DSQ_ITER_REV`).
+    #[must_use]
+    pub fn previous(&self, before: Option<(i64, u64)>, newest: u64) -> Option<((i64, u64), TaskId)> {
+        let to = before.map_or(Bound::Unbounded, Bound::Excluded);
+        let tasks = self.tasks.borrow();
+        let mut rest = tasks.range((Bound::Unbounded, to)).rev();
+        rest.find(|((_, seq), _)| *seq <= newest).map(|(key, task)| (*key, *task))
+    }
 }
 
 /// Hash of an id: the id's few bits spread over the word.

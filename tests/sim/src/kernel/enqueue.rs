@@ -20,6 +20,7 @@ impl Kernel {
         }
         this.set_queued(true);
         this.migrating.set(false);
+        self.set_runnable(task);
         let running = self.cpus[cpu].curr.get() == Curr::Task(task);
         if !running && this.waiting_since_ns.get() == 0 {
             this.waiting_since_ns.set(self.now());
@@ -29,6 +30,13 @@ impl Kernel {
         }
         let sticky = sticky || (enq_flags & SAVE_RESTORE != 0 && running);
         self.do_enqueue(cpu, task, enq_flags, sticky);
+    }
+
+    /// Note since when a task is runnable, if it has run (set_task_runnable()).
+    pub(crate) fn set_runnable(&self, task: TaskId) {
+        if self.tasks[task].has_run.replace(false) {
+            self.tasks[task].raw.change(|raw| raw.scx.runnable_at = self.jiffies());
+        }
     }
 
     /// Find a queue for a runnable task (do_enqueue_task()).

@@ -150,6 +150,7 @@ impl Kernel {
         self.update_curr(cpu);
         if this.queued() {
             self.op_stopping(task, true);
+            self.set_runnable(task);
             this.waiting_since_ns.set(self.now());
             if this.slice() > 0 {
                 self.insert_local(cpu, task, flags::ENQ_HEAD);
@@ -192,6 +193,8 @@ impl Kernel {
         if queued {
             self.op_running(task);
         }
+        // clr_task_runnable()
+        this.has_run.set(true);
         // Only here does the kernel check whether the tick may stop (scx_can_stop_tick()).
         let stops = this.slice() == SLICE_INF && self.case.nohz_full.contains(&cpu);
         self.cpus[cpu].tick_stopped.set(stops);

@@ -132,6 +132,8 @@ pub struct Task {
     pub enabled_ns: Cell<u64>,
     /// Another CPU takes it from its runqueue (`TASK_ON_RQ_MIGRATING`).
     pub migrating: Cell<bool>,
+    /// It has run since it was last found runnable (`SCX_TASK_RESET_RUNNABLE_AT`).
+    pub has_run: Cell<bool>,
     /// Figures.
     pub stats: TaskStats,
 }
@@ -197,6 +199,7 @@ impl Task {
             affinity_ns: Cell::new(0),
             enabled_ns: Cell::new(0),
             migrating: Cell::new(false),
+            has_run: Cell::new(true),
             stats: TaskStats::default(),
         }
     }

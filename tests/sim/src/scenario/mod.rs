@@ -28,6 +28,8 @@ pub fn all() -> Vec<Scenario> {
         shares::nodes(),
         shares::unequal_caches(),
         waits::sleeper(),
+        waits::light(),
+        shares::light_and_long_tick(),
         waits::broadcast(),
         waits::real_time(),
         waits::server(),

@@ -23,6 +23,20 @@ pub(super) fn nice() -> Scenario {
     }
 }
 
+/// nice 0 and 19 on one CPU. A tick charges the latter a second.
+pub(super) fn light_and_long_tick() -> Scenario {
+    let mut case = busy("1P", &[stacks::COMPUTE; 2], 100);
+    (case.tick_ns, case.tasks[1].weight) = (10_000_000, 1);
+    Scenario {
+        name: "light-and-long-tick",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            expect("weight 100 over 1", ratio(figures[0].ran_ns, figures[1].ran_ns), 80.0, 125.0)
+        },
+    }
+}
+
 /// Three tasks of one cgroup beside one of another.
 pub(super) fn cgroups() -> Scenario {
     let mut case = busy("1P", &[stacks::COMPUTE; 4], 30);

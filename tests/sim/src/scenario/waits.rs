@@ -22,6 +22,24 @@ pub(super) fn sleeper() -> Scenario {
     }
 }
 
+/// Tasks of the least weight beside heavy ones of both kinds, one of them pinned.
+pub(super) fn light() -> Scenario {
+    let stacks = [stacks::COMPUTE, stacks::CHASE];
+    let mut case = busy("2F2S", &stacks.repeat(5), 60);
+    case.tick_ns = 4_000_000;
+    case.tasks.iter_mut().take(8).for_each(|task| task.weight = 10_000);
+    case.tasks.iter_mut().skip(8).for_each(|task| task.weight = 1);
+    case.tasks.push(TaskSpec { weight: 1, ..case.tasks[0].clone().within([1]).on(1) });
+    Scenario {
+        name: "light",
+        case,
+        check: |kernel| {
+            let longest = (8..11).map(|task| kernel.figures(task).longest_wait_ns).max().unwrap_or(0);
+            expect("longest wait of a light task [s]", longest as f64 / 1e9, 0.5, 2.6)
+        },
+    }
+}
+
 /// One task wakes eight beside a hog on each CPU.
 pub(super) fn broadcast() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 4], 20);

@@ -45,7 +45,7 @@ fn real_time_and_kernel_threads_take_a_cpu() {
     expect.judge();
 }
 
-/// Check a spin that is longer than the watchdogs of the kernel (30 s) and of scx_bias (5 s).
+/// Check a spin that is longer than the kernel's watchdog of tasks (30 s).
 ///
 /// It takes CPU 0. The kernel creates deadline servers for the CPUs that are online at the end of
 /// its boot, and the guest boots with this one only.

@@ -21,6 +21,7 @@ mod hostile;
 mod housekeeping;
 mod interruptions;
 mod latency;
+mod light_tasks;
 mod limit;
 mod machine_model;
 mod marks;

@@ -70,10 +70,6 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     Ok(())
 }
 
-/// Longest time that an opted-in task may wait before the kernel ends the scheduler [ms]. The
-/// kernel accepts no more.
-const PARTIAL_TIMEOUT_MS: u32 = 30_000;
-
 /// Set the scope: only SCHED_EXT tasks, the whole system, or the whole system with bias limited to
 /// some cgroups. Leave out the programs and maps that the scope does not need.
 fn prepare_scope(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()> {
@@ -109,9 +105,6 @@ fn prepare_scope(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()>
         .into());
     }
     ops.flags |= flag;
-    // Opted-in tasks may starve behind tasks of the default scheduler, which is no stall of this
-    // one.
-    ops.timeout_ms = PARTIAL_TIMEOUT_MS;
     Ok(())
 }
 

@@ -50,6 +50,7 @@ pub const NEEDS: &[Need] = &[
         "bring tasks of a limited cgroup back",
         &["scx_bpf_dsq_move_set_vtime", "scx_bpf_dispatch_from_dsq_set_vtime"],
     ),
+    need("end a long wait", &["scx_bpf_dsq_move", "scx_bpf_dispatch_from_dsq"]),
     need("count waiting tasks", &["scx_bpf_dsq_nr_queued"]),
     need("look through a queue", &["bpf_iter_scx_dsq_new"]),
     need("look through a queue", &["bpf_iter_scx_dsq_next"]),

@@ -66,7 +66,7 @@ const MAX_CHUNKS: usize = 20_000;
 /// A check is disturbed if it waited this long.
 const DISTURBED: Duration = Duration::from_millis(80);
 /// A check that takes longer than this may leave its CPU. It is disturbed then in any case, and the
-/// time is well below the scheduler's timeout of 5 s.
+/// time is well below the scheduler's timeout of 30 s.
 const STARVED: Duration = Duration::from_secs(1);
 /// Length of a chunk: this many readings of the clock, within these bounds.
 const CLOCK_READINGS: u32 = 200;
