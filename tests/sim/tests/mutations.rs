@@ -110,4 +110,9 @@ mutants! {
     overdue_pinned_task_waits_on
     overdue_slow_task_waits_on
     charge_of_light_task_forgiven
+    task_leaves_a_brief_kthread
+    no_nominated_victim
+    clock_stands_still
+    clock_never_holds
+    clock_never_catches_up
 }

@@ -37,6 +37,45 @@ pub(super) fn light_and_long_tick() -> Scenario {
     }
 }
 
+/// Daemons that gain little beside a full machine: they take CPUs of tasks that gain little, too.
+pub(super) fn daemons() -> Scenario {
+    let stacks = [stacks::COMPUTE; 4].into_iter().chain([stacks::CHASE; 4]);
+    let mut case = busy("4P+4E", &stacks.collect::<Vec<_>>(), 40);
+    case.tasks.iter_mut().enumerate().for_each(|(cpu, task)| task.start_cpu = cpu);
+    for at in 0..4 {
+        let program = Program::periodic(stacks::MEMORY, 600_000, 7_000_000 + 830_000 * at as u64);
+        case.tasks.push(TaskSpec::new(program).on(at % 2));
+    }
+    Scenario {
+        name: "daemons",
+        case,
+        check: |kernel| {
+            let on_slow = (8..12).map(|task| 1.0 - on_fast(&kernel.figures(task))).sum::<f64>() / 4.0;
+            expect("time of daemons on slow CPUs", on_slow, 0.3, 1.0)
+        },
+    }
+}
+
+/// New tasks keep coming, run briefly and end. They leave a busy task its share.
+pub(super) fn newcomers() -> Scenario {
+    let mut case = busy("1P", &[stacks::COMPUTE], 30);
+    for at in 1..1001 {
+        let mut ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 3_500_000 }];
+        ops.extend((at < 1000).then_some(Op::Spawn { task: at + 1 }));
+        ops.push(Op::End);
+        let task = TaskSpec::new(Program { ops, repeat: false });
+        case.tasks.push(TaskSpec { start_ns: (at == 1).then_some(0), ..task });
+    }
+    Scenario {
+        name: "newcomers",
+        case,
+        check: |kernel| {
+            let share = ratio(kernel.figures(0).ran_ns, kernel.now());
+            expect("share of a busy task beside one new task at a time", share, 0.3, 0.7)
+        },
+    }
+}
+
 /// Three tasks of one cgroup beside one of another.
 pub(super) fn cgroups() -> Scenario {
     let mut case = busy("1P", &[stacks::COMPUTE; 4], 30);

@@ -40,6 +40,26 @@ pub(super) fn light() -> Scenario {
     }
 }
 
+/// A kernel thread of each CPU runs for a millisecond now and then. The busy task that it preempts
+/// stays: it would be back before it found another CPU.
+pub(super) fn bursts_of_kthreads() -> Scenario {
+    let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 8], 40);
+    for cpu in 0..8 {
+        let program = Program::periodic(stacks::COMPUTE, 1_000_000, 19_000_000 + 1_370_000 * cpu as u64);
+        let kthread = TaskSpec::new(program).on(cpu).within([cpu]);
+        case.tasks[cpu].start_cpu = cpu;
+        case.tasks.push(TaskSpec { kthread: true, ..kthread });
+    }
+    Scenario {
+        name: "bursts-of-kthreads",
+        case,
+        check: |kernel| {
+            let migrations: u64 = (0..8).map(|task| kernel.figures(task).migrations).sum();
+            expect("migrations of busy tasks by some 1300 bursts", migrations as f64, 0.0, 40.0)
+        },
+    }
+}
+
 /// One task wakes eight beside a hog on each CPU.
 pub(super) fn broadcast() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 4], 20);
