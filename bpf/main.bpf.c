@@ -21,6 +21,8 @@
  *			speed cost 4 ms (account.bpf.h). nice and cpu.weight
  *			scale it (group.bpf.h). cpu.max stops tasks of a
  *			cgroup that has run enough (throttle.bpf.h).
+ *	clock		The CPU requests a clock for its load
+ *			(clock_request.bpf.h).
  *
  * If only some cgroups are opted in, there are two modes. Either this scheduler
  * runs only their threads, and the agent gets an event when a thread enters or
@@ -37,6 +39,7 @@
 #include "access.bpf.h"
 #include "account.bpf.h"
 #include "arrival.bpf.h"
+#include "clock_request.bpf.h"
 #include "count.bpf.h"
 #include "dump.bpf.h"
 #include "enqueue.bpf.h"
@@ -195,6 +198,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		if (take_next(cpu))
 			return;
 		cctx->ticked_at = 0;
+		begin_pause(cpu, cctx);
 		rescue_late(cpu);
 		if (two_classes || smt_active)
 			pull_running(cpu);
@@ -276,6 +280,7 @@ void BPF_STRUCT_OPS(bias_running, struct task_struct *p)
 		has_bias(p, tctx);
 	account_start(p, cpu, cctx, tctx);
 	start_unticked(p, cctx);
+	end_pause(p, cpu, cctx);
 	if (tctx) {
 		arrived(tctx);
 		count_decide(p, cpu, cctx, tctx);
@@ -296,6 +301,7 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 	if (two_classes && READ_ONCE(hints_epoch))
 		read_hint(p, cpu);
 	account_stop(p, cpu, cctx, runnable);
+	note_stop(p, cctx, runnable);
 	count_stop(cctx);
 	/* If @p sleeps, ops.quiescent follows. */
 	if (runnable)
@@ -343,6 +349,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	if (two_classes || smt_active)
 		wake_better(p, cpu);
 	note_resident(cctx);
+	follow_load(cpu, p->se.exec_start);
 	cctx->run_flags |= RUN_TICKED;
 	if (is_throttled(p) || must_tick(p, cpu, cctx) || makes_way(p, cpu, cctx))
 		scx_bpf_task_set_slice(p, 0);
@@ -409,6 +416,7 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 
 	WRITE_ONCE(cctx->move_to, 0);
 	WRITE_ONCE(cctx->is_offline, 0);
+	WRITE_ONCE(cctx->waived, 0);
 	WRITE_ONCE(cctx->onlined, cctx->onlined + 1);
 }
 
@@ -443,7 +451,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)
 		if (err)
 			return err;
 	}
-	return init_throttling();
+	err = init_throttling();
+	return err ?: init_clocks();
 }
 
 void BPF_STRUCT_OPS(bias_exit, struct scx_exit_info *ei)

@@ -232,6 +232,19 @@ struct cpu_ctx {
 	u64 seen_ns;
 
 	/*
+	 * Load, see clock_request.bpf.h, in units of 1 / SCX_CPUPERF_ONE. Times
+	 * are of the CPU's task clock, which is that of exec_start.
+	 */
+	u64 load_at_ns;	   /* when the load was last updated */
+	u64 paused_ns;	   /* pauses since then */
+	u64 busy_since_ns; /* when the last pause ended */
+	u64 stopped_ns;	   /* when the last SCHED_EXT task stopped */
+	u32 load;	   /* average share of busy time */
+	u32 waived;	   /* share of the maximum clock not requested */
+	/* clock_timer_count when the CPU began to idle; 0: it did not */
+	u32 idle_count;
+
+	/*
 	 * Weight that became runnable here minus weight that ceased to be. Only
 	 * the sum over all CPUs is meaningful.
 	 */
@@ -438,6 +451,22 @@ struct {
 	__type(key, u32);
 	__type(value, struct unpark_timer);
 } unpark_timer SEC(".maps");
+
+/* The timer for idle CPUs that still request a clock is armed. */
+u32 clock_timer_armed __attribute__((aligned(BIAS_CACHE_LINE)));
+/* Count of its periods, from 1 on. */
+u32 clock_timer_count = 1;
+
+struct clock_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct clock_timer);
+} clock_timer SEC(".maps");
 
 /*
  * Followed cgroups by id, with enum bias_follow as value, and events for the

@@ -48,6 +48,8 @@ struct sim_host {
 	const struct cpumask *(*idle_cpumask)(void *kernel);
 	const struct cpumask *(*idle_smtmask)(void *kernel);
 	s32 (*this_cpu)(void *kernel);
+	u32 (*cpuperf_cap)(void *kernel, s32 cpu);
+	void (*cpuperf_set)(void *kernel, s32 cpu, u32 target);
 	/* tasks */
 	struct task_struct *(*current)(void *kernel);
 	struct task_struct *(*from_pid)(void *kernel, s32 pid);
@@ -56,8 +58,9 @@ struct sim_host {
 	/* clocks */
 	u64 (*ktime_ns)(void *kernel);
 	u64 (*jiffies)(void *kernel);
-	/* the timer of BPF code: there is one */
-	s32 (*timer_set)(void *kernel, struct bpf_timer *timer, void *map, bpf_timer_callback callback);
+	/* timers of BPF code */
+	s32 (*timer_init)(void *kernel, struct bpf_timer *timer, void *map);
+	s32 (*timer_set)(void *kernel, struct bpf_timer *timer, bpf_timer_callback callback);
 	s32 (*timer_start)(void *kernel, struct bpf_timer *timer, u64 after_ns);
 	/* maps and memory */
 	void *(*map_lookup)(void *kernel, const void *map, u32 type, u32 entries, size_t key_size,

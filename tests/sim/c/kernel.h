@@ -41,6 +41,7 @@ struct thread_info {
 };
 
 struct sched_entity {
+	u64 exec_start;
 	u64 sum_exec_runtime;
 };
 
@@ -191,6 +192,7 @@ struct bpf_perf_event_value {
 #define SCX_TASK_QUEUED 1u
 #define SCX_SLICE_DFL	20000000ull
 #define SCX_SLICE_INF	(~0ull)
+#define SCX_CPUPERF_ONE 1024ull
 
 /* The callbacks of a scheduler. */
 struct sched_ext_ops {

@@ -20,7 +20,7 @@ use crate::kernel::memory::Memory;
 use crate::kernel::stacks::Stacks;
 use crate::kernel::state::Totals;
 use crate::kernel::task::{RawTask, Task};
-use crate::kernel::timer::BpfTimer;
+use crate::kernel::timer::BpfTimers;
 use crate::kernel::trace::Trace;
 use crate::kernel::watch::Watch;
 use crate::machine::Machine;
@@ -83,7 +83,7 @@ impl Kernel {
             memory: Memory::new(nr_cpus),
             trace: Trace::new(case.trace, case.trace || case.record),
             watch: Watch::default(),
-            bpf_timer: BpfTimer::default(),
+            bpf_timers: BpfTimers::default(),
             now_ns: Cell::new(0),
             here: Cell::new(0),
             deciding: (0..nr_cpus).map(|_| Cell::new(None)).collect(),
@@ -108,13 +108,13 @@ impl Kernel {
     }
 
     fn start(self: &Rc<Self>) -> Result<()> {
-        let err = self.op_init();
-        if err != 0 {
-            anyhow::bail!("ops.init returned {err}");
-        }
         for cpu in 0..self.cpus.len() {
             // Ticks are not aligned: each CPU has its own offset.
             self.push(self.random(self.case.tick_ns) + 1, Event::Tick(cpu));
+        }
+        let err = self.op_init();
+        if err != 0 {
+            anyhow::bail!("ops.init returned {err}");
         }
         for (task, spec) in self.case.tasks.iter().enumerate() {
             if let Some(start_ns) = spec.start_ns {

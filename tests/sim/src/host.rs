@@ -45,12 +45,15 @@ pub fn table() -> ffi::sim_host {
         idle_cpumask: Some(idle_cpumask),
         idle_smtmask: Some(idle_smtmask),
         this_cpu: Some(this_cpu),
+        cpuperf_cap: Some(cpuperf_cap),
+        cpuperf_set: Some(cpuperf_set),
         current: Some(current),
         from_pid: Some(from_pid),
         task_put: Some(task_put),
         task_storage: Some(task_storage),
         ktime_ns: Some(ktime_ns),
         jiffies: Some(jiffies),
+        timer_init: Some(timer_init),
         timer_set: Some(timer_set),
         timer_start: Some(timer_start),
         map_lookup: Some(map_lookup),
@@ -278,21 +281,36 @@ unsafe extern "C" fn jiffies(k: *mut c_void) -> u64 {
     unsafe { kernel(k) }.jiffies()
 }
 
+unsafe extern "C" fn cpuperf_cap(k: *mut c_void, cpu: i32) -> u32 {
+    let kernel = unsafe { kernel(k) };
+    usize::try_from(cpu).map_or(ffi::SCX_CPUPERF_ONE, |cpu| kernel.capacity(cpu))
+}
+
+unsafe extern "C" fn cpuperf_set(k: *mut c_void, cpu: i32, target: u32) {
+    let kernel = unsafe { kernel(k) };
+    kernel.point();
+    kernel.request_clock(cpu, target);
+}
+
+unsafe extern "C" fn timer_init(k: *mut c_void, timer: *mut ffi::bpf_timer, map: *mut c_void) -> i32 {
+    const EBUSY: i32 = 16;
+    if unsafe { kernel(k) }.bpf_timers.init(timer, map) { 0 } else { -EBUSY }
+}
+
 unsafe extern "C" fn timer_set(
     k: *mut c_void,
     timer: *mut ffi::bpf_timer,
-    map: *mut c_void,
     callback: ffi::bpf_timer_callback,
 ) -> i32 {
-    unsafe { kernel(k) }.bpf_timer.set(timer, map, callback);
-    0
+    const EINVAL: i32 = 22;
+    if unsafe { kernel(k) }.bpf_timers.set(timer, callback) { 0 } else { -EINVAL }
 }
 
 unsafe extern "C" fn timer_start(k: *mut c_void, timer: *mut ffi::bpf_timer, after_ns: u64) -> i32 {
     const EINVAL: i32 = 22;
     let kernel = unsafe { kernel(k) };
     kernel.point();
-    let Some(start) = kernel.bpf_timer.start(timer) else { return -EINVAL };
+    let Some(start) = kernel.bpf_timers.start(timer) else { return -EINVAL };
     kernel.push(kernel.now() + after_ns, Event::BpfTimer(kernel.here.get(), start));
     0
 }

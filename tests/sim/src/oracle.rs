@@ -44,6 +44,10 @@ pub struct Bounds {
     pub request_ns: u64,
     /// A runnable task waits.
     pub starved_ns: u64,
+    /// A CPU that runs SCHED_EXT tasks without a pause requests less than its maximum clock.
+    pub clock_up_ns: u64,
+    /// An idle CPU requests a clock.
+    pub clock_down_ns: u64,
 }
 
 impl Bounds {
@@ -60,6 +64,8 @@ impl Bounds {
             fast_idle_ns: 4 * tick_ns + 2_000_000,
             request_ns: 3 * tick_ns + 2_000_000,
             starved_ns: 3_000_000_000,
+            clock_up_ns: 20_000_000,
+            clock_down_ns: 200_000_000,
         }
     }
 }
@@ -88,6 +94,24 @@ impl Kernel {
         self.audit_requests(&bounds);
         self.audit_quotas();
         self.audit_owed();
+        self.audit_clocks(&bounds);
+    }
+
+    /// Clocks follow load that comes and goes.
+    fn audit_clocks(&self, bounds: &Bounds) {
+        for (cpu, this) in self.cpus.iter().enumerate().filter(|(cpu, _)| self.online.get().has(*cpu)) {
+            let (clock, since_ns) = (&this.clock, self.now() - this.clock.since_ns.get());
+            let off = match this.curr.get() {
+                Curr::Task(_) => since_ns > bounds.clock_up_ns && clock.target.get() < self.capacity(cpu),
+                Curr::Idle => since_ns > bounds.clock_down_ns && clock.target.get() > 0,
+                Curr::RealTime | Curr::Stopper => false,
+            };
+            if off {
+                let what = format!("CPU {cpu} requests {} of {}", clock.target.get(), self.capacity(cpu));
+                let since = format!("in {:?} for {} us", this.curr.get(), since_ns / 1000);
+                self.broken("clock-request", format!("{what}, {since}"));
+            }
+        }
     }
 
     /// A CPU that idles owes no weight to a cgroup.

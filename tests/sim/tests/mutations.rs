@@ -115,4 +115,11 @@ mutants! {
     clock_stands_still
     clock_never_holds
     clock_never_catches_up
+    clock_not_raised
+    clock_not_lowered
+    first_clock_not_lowered
+    clock_of_sent_task_kept
+    clock_falls_in_pauses
+    capacity_ignored
+    pauses_ignored
 }

@@ -37,9 +37,9 @@ const LINE: &str = "makes_way(p, cpu, cctx))";
 #[test]
 fn an_unknown_kfunc_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
-    let error = changed(directory.path(), LINE, "(scx_bpf_cpuperf_cap(cpu) && makes_way(p, cpu, cctx)))")
+    let error = changed(directory.path(), LINE, "(scx_bpf_cpuperf_cur(cpu) && makes_way(p, cpu, cctx)))")
         .unwrap_err();
-    assert!(format!("{error:#}").contains("'scx_bpf_cpuperf_cap'"), "{error:#}");
+    assert!(format!("{error:#}").contains("'scx_bpf_cpuperf_cur'"), "{error:#}");
 }
 
 #[test]

@@ -42,6 +42,28 @@ pub struct Progress {
     pub plan: Cell<u64>,
 }
 
+/// The clock of a CPU, as schedutil sees it.
+#[derive(Debug)]
+pub struct Clock {
+    /// The performance target, on the system's scale of capacity (`cpuperf_target`).
+    pub target: Cell<u32>,
+    /// How often the target was changed.
+    pub changes: Cell<u64>,
+    /// Since when the CPU idles, runs SCHED_EXT tasks, or runs a higher class [ns].
+    pub since_ns: Cell<u64>,
+}
+
+impl Default for Clock {
+    /// The kernel begins with the maximum (scx_enable()).
+    fn default() -> Self {
+        Self {
+            target: Cell::new(crate::ffi::SCX_CPUPERF_ONE),
+            changes: Cell::default(),
+            since_ns: Cell::default(),
+        }
+    }
+}
+
 /// Counters of a CPU.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -106,6 +128,8 @@ pub struct Cpu {
     pub idle_since_ns: Cell<u64>,
     /// Since when its local DSQ is not empty while it idles; 0 if not [ns].
     pub progress: Progress,
+    /// The clock that it requests.
+    pub clock: Clock,
     /// Its counters.
     pub counters: Counters,
     /// `task_struct` of its idle task.
@@ -159,6 +183,7 @@ impl Cpu {
             distribute: Cell::new(0),
             idle_since_ns: Cell::new(0),
             progress: Progress::default(),
+            clock: Clock::default(),
             counters: Counters::default(),
             idle_task: raw("swapper", 0, 120),
             realtime_task: raw("realtime", 20_000 + number as i32, PRIO_REALTIME),

@@ -22,7 +22,7 @@ pub enum Event {
     Deferred(usize, usize),
     /// A task's timer expires.
     Timer(TaskId),
-    /// The timer of BPF code expires on this CPU, by the start of this number.
+    /// A timer of BPF code expires on this CPU, by the start of this number.
     BpfTimer(usize, u64),
     /// A task starts.
     Start(TaskId),

@@ -153,6 +153,7 @@ impl Kernel {
         this.online.set(true);
         if this.curr.get() == Curr::Idle {
             this.idle_since_ns.set(self.now());
+            this.clock.since_ns.set(self.now());
             self.update_idle(cpu, true);
         }
         // The CPU's own hotplug thread has done this and sleeps.

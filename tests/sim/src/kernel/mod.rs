@@ -29,6 +29,7 @@ pub mod activity;
 pub mod callbacks;
 pub mod change;
 pub mod cpu;
+pub mod cpufreq;
 pub mod dispatch;
 pub mod dsq;
 pub mod enqueue;

@@ -32,6 +32,7 @@ impl Kernel {
         }
         let task = &self.tasks[task];
         task.raw.change(|raw| {
+            raw.se.exec_start = self.now();
             raw.se.sum_exec_runtime += ran_ns;
             if raw.scx.slice != SLICE_INF {
                 raw.scx.slice -= raw.scx.slice.min(ran_ns);

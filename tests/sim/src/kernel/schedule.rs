@@ -190,6 +190,7 @@ impl Kernel {
             self.dispatch_dequeue(task);
         }
         self.cpus[cpu].progress.charged_ns.set(self.now());
+        this.raw.change(|raw| raw.se.exec_start = self.now());
         if queued {
             self.op_running(task);
         }
@@ -205,6 +206,7 @@ impl Kernel {
         let this = &self.cpus[cpu];
         self.tp_switch(true, self.raw_of(cpu, prev).address(), self.raw_of(cpu, next).address());
         self.trace.switch(self.now(), cpu, prev, next);
+        self.clock_switch(cpu, prev, next);
         this.curr.set(next);
         let was_busy = prev != Curr::Idle;
         this.progress.counted_ns.set(self.now() + self.case.switch_ns);

@@ -11,7 +11,7 @@ use super::groups::Groups;
 use super::memory::Memory;
 use super::stacks::Stacks;
 use super::task::{Task, TaskId};
-use super::timer::BpfTimer;
+use super::timer::BpfTimers;
 use super::trace::{Stay, Trace};
 use super::watch::Watch;
 use crate::case::{Case, Disturbance, Fault};
@@ -39,7 +39,7 @@ pub struct Kernel {
     pub(crate) memory: Memory,
     pub(crate) trace: Trace,
     pub(crate) watch: Watch,
-    pub(crate) bpf_timer: BpfTimer,
+    pub(crate) bpf_timers: BpfTimers,
     pub(crate) now_ns: Cell<u64>,
     pub(crate) here: Cell<usize>,
     /// Task that ops.select_cpu or ops.enqueue decides about on each CPU.

@@ -5,6 +5,7 @@
 use super::Kernel;
 use super::cpu::Curr;
 use super::events::Event;
+use super::timer::BpfTimer;
 
 /// Time between two remote ticks [ns].
 const REMOTE_TICK_NS: u64 = 1_000_000_000;
@@ -65,9 +66,12 @@ impl Kernel {
         1_000_000 + self.now() / self.case.tick_ns
     }
 
-    /// The timer of BPF code expires that was started as number `start` (bpf_timer_cb()).
+    /// A timer of BPF code expires that was started as number `start` (bpf_timer_cb()).
     pub(crate) fn bpf_timer_expires(&self, start: u64) {
-        let Some((timer, map, Some(callback))) = self.bpf_timer.expired(start) else { return };
+        let Some(BpfTimer { timer, map, callback: Some(callback), .. }) = self.bpf_timers.expired(start)
+        else {
+            return;
+        };
         let mut key = 0;
         // SAFETY: the loaded scheduler set this callback for a timer in a map of the engine.
         self.within("timer", || unsafe { callback(map, &raw mut key, timer) });

@@ -6,6 +6,7 @@
 //! for it, so each scenario here checks figures of one purpose. Bounds leave room for the seed.
 
 mod parts;
+mod requests;
 mod shares;
 mod waits;
 
@@ -52,5 +53,10 @@ pub fn all() -> Vec<Scenario> {
         shares::nested(),
         shares::limits(),
         shares::limited_sleepers(),
+        requests::brief_sleeps(),
+        requests::half_loaded(),
+        requests::load_ends(),
+        requests::nearly_idle(),
+        requests::lone_hog(),
     ]
 }

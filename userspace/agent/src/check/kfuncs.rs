@@ -56,6 +56,8 @@ pub const NEEDS: &[Need] = &[
     need("look through a queue", &["bpf_iter_scx_dsq_next"]),
     need("look through a queue", &["bpf_iter_scx_dsq_destroy"]),
     need("wake or preempt a CPU", &["scx_bpf_kick_cpu"]),
+    need("request a clock", &["scx_bpf_cpuperf_cap"]),
+    need("request a clock", &["scx_bpf_cpuperf_set"]),
     need("find an idle CPU", &["scx_bpf_pick_idle_cpu"]),
     need("see which CPUs idle", &["scx_bpf_get_idle_cpumask"]),
     need("see which cores idle", &["scx_bpf_get_idle_smtmask"]),
