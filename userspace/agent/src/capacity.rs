@@ -92,7 +92,7 @@ pub fn obtain(source: &TableSource, counters: &Counters) -> Result<Capacity, Fai
     if !source.force
         && let Some(path) = stored.as_deref().filter(|path| path.exists())
     {
-        match reusable(path, &topology, &source.settings) {
+        match reusable(path, &topology) {
             Ok(capacity) => {
                 info!("using the capacity table in {}", path.display());
                 return Ok(capacity);
@@ -182,7 +182,7 @@ pub fn measure(topology: &Topology, settings: &Settings, counters: &Counters) ->
 }
 
 /// Return the stored table if it still describes this machine, else the reason why it does not.
-fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Capacity, String> {
+fn reusable(path: &Path, topology: &Topology) -> Result<Capacity, String> {
     let capacity = from_file(path, topology).map_err(|failure| failure.message)?;
     let identity =
         capacity.file.identity.as_ref().ok_or("the stored table does not say which machine it is of")?;
@@ -192,7 +192,8 @@ fn reusable(path: &Path, topology: &Topology, settings: &Settings) -> Result<Cap
     if !capacity.has_sibling_costs() {
         return Err("the stored table does not say what SMT siblings cost each other".to_owned());
     }
-    let seen = calibrate::spot_check(topology, settings).map_err(|failure| failure.message)?;
+    let seen =
+        calibrate::spot_check(topology, &capacity.file.samples()).map_err(|failure| failure.message)?;
     agrees(&capacity, &seen)?;
     Ok(capacity)
 }
@@ -301,10 +302,10 @@ mod tests {
         let mut file = measure(&topology, &settings, &Counters::default()).unwrap().file;
         file.identity.as_mut().unwrap().kernel = "another".into();
         file.write(&path).unwrap();
-        let why = reusable(&path, &topology, &settings).unwrap_err();
+        let why = reusable(&path, &topology).unwrap_err();
         assert!(why.contains("the kernel was another"), "{why}");
         file.identity = None;
         file.write(&path).unwrap();
-        assert!(reusable(&path, &topology, &settings).unwrap_err().contains("which machine"));
+        assert!(reusable(&path, &topology).unwrap_err().contains("which machine"));
     }
 }

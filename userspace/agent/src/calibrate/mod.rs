@@ -13,7 +13,8 @@
 //! caches. A stall is the difference to the same loop without stalls.
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
-//! affects all CPUs alike. A visit lasts some fifty milliseconds and consists of chunks of two
+//! affects all CPUs alike. A visit begins once the CPU's clock has settled
+//! ([`crate::loops::settle`]). It lasts some fifty milliseconds and consists of chunks of two
 //! milliseconds ([`sampler`]). The cost is the ratio of medians.
 //!
 //! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
@@ -43,6 +44,7 @@ pub use settings::{Calibration, Conditions, Settings, VISIT};
 
 use crate::failure::Failure;
 use crate::loops::chase::{self, Chase};
+use crate::loops::settle;
 use crate::loops::thread::{self, join, on_cpu};
 use crate::pmu::Counters;
 use crate::topology::{Cpu, Topology};
@@ -186,17 +188,25 @@ pub fn evaluate(
 }
 
 /// Measure the execute time of a few CPUs: (CPU, ns per step). This suffices to check a stored
-/// table.
+/// table, whose samples tell what to expect.
 ///
-/// At most [`SPOT_CPUS`] CPUs are measured, spread over the machine, for some ten milliseconds
-/// each.
+/// At most [`SPOT_CPUS`] CPUs are measured, spread over the machine, each until its clock has
+/// settled.
 ///
 /// # Errors
 /// Runtime failure when a thread cannot run on a CPU.
-pub fn spot_check(topology: &Topology, settings: &Settings) -> Result<Vec<(u32, f64)>, Failure> {
+pub fn spot_check(topology: &Topology, stored: &[CpuSamples]) -> Result<Vec<(u32, f64)>, Failure> {
     let every = topology.cpus.len().div_ceil(SPOT_CPUS).max(1);
     let cpus = topology.cpus.iter().step_by(every);
-    let measured = cpus.map(|cpu| on_cpu(cpu.cpu, || Ok((cpu.cpu, worker::execute_ns(settings)))));
+    let measured = cpus.map(|cpu| {
+        let of_cpu = stored.iter().find(|samples| samples.cpu == cpu.cpu);
+        let expected_ns = of_cpu.and_then(|samples| median(&samples.times[0]));
+        let step_ns = || {
+            thread::realtime();
+            settle::step_ns(expected_ns).unwrap_or(0.0)
+        };
+        on_cpu(cpu.cpu, || Ok((cpu.cpu, step_ns())))
+    });
     measured.collect()
 }
 
@@ -210,6 +220,7 @@ fn choose_sizes(topology: &Topology, settings: &Settings) -> Result<Sizes, Failu
     let brief = Settings { visit: Some(Duration::from_millis(8)), ..settings.clone() };
     on_cpu(first.cpu, || {
         thread::realtime();
+        settle::step_ns(None);
         let step_ns = |chase: &Chase| {
             median(&worker::run_chase(chase, &mut sampler::Pace::default(), &brief, 500)).unwrap_or(0.0)
         };

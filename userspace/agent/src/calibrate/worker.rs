@@ -10,6 +10,7 @@ use super::settings::{Settings, VISIT};
 use crate::failure::Failure;
 use crate::loops::chase::Chase;
 use crate::loops::kernels::{Branches, branches, execute};
+use crate::loops::settle;
 use crate::loops::thread;
 use crate::pmu::Group;
 use bias_policy::model::Loop;
@@ -24,8 +25,8 @@ const MIN_STALL: f64 = 0.01;
 
 /// Shares of a visit [permille]. The rest pays for migrating to the CPU and back.
 ///
-/// The memory loops come first: they depend least on the clock, and so double as warm-up for a CPU
-/// that has to raise its clock.
+/// A visit begins when the clock has settled. The memory loops come first, because they depend least
+/// on a clock that still changes.
 const SHARE_FAR: u32 = 210;
 const SHARE_NEAR: u32 = 110;
 const SHARE_MIDDLE: u32 = 110;
@@ -79,6 +80,8 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
     pinned?;
     let realtime = thread::realtime();
     state.realtime = Some(realtime && state.realtime.unwrap_or(true));
+    // Dropped: it waits for the clock. An earlier visit shows what to wait for.
+    settle::step_ns(median(&state.samples_ns[0]));
     let near_ns = external(state, shared);
     let second_ns = second_level(state, shared, &near_ns);
     // Dropped: the CPU may still raise its clock after waiting for the far set.
@@ -164,18 +167,6 @@ fn internal(state: &mut CpuState, shared: &Shared, second_ns: &[f64]) {
     let of_branches = stalls(&with, &without);
     let second = second_ns.iter().cycle().chain(std::iter::repeat(&0.0));
     state.samples_ns[1].extend(of_branches.iter().zip(second).map(|(branches, second)| branches + second));
-}
-
-fn run_execute(pace: &mut Pace, settings: &Settings, share: u32) -> Vec<f64> {
-    pace.samples(settings.chunk, settings.share(share), MIN_SAMPLES, execute)
-}
-
-/// Return the median execute time on the calling thread's CPU, after a warm-up [ns per step].
-pub fn execute_ns(settings: &Settings) -> f64 {
-    thread::realtime();
-    let mut pace = Pace::default();
-    run_execute(&mut pace, settings, SHARE_WARM_UP);
-    median(&run_execute(&mut pace, settings, SHARE_EXECUTE)).unwrap_or(0.0)
 }
 
 /// Return samples of following a chase, as time per step [ns].

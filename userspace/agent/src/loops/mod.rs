@@ -5,4 +5,5 @@
 
 pub mod chase;
 pub mod kernels;
+pub(crate) mod settle;
 pub(crate) mod thread;
