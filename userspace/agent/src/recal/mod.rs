@@ -36,6 +36,9 @@
 //! With opted-in cgroups, an idle CPU may be busy for the default scheduler. Its check then takes
 //! too long and is dropped.
 
+#[cfg(test)]
+mod beside_tests;
+mod checks;
 mod late;
 pub mod limits;
 mod recalibrator;

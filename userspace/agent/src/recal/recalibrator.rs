@@ -34,9 +34,9 @@ const RARE_SPOTS: usize = 2;
 const LIMIT_STEPS: u64 = 4;
 /// A count of a shorter time is no reading [ns].
 const MIN_COUNTED_NS: u64 = 200_000;
-/// A CPU that ran this share of an interval, or more, was busy. One that ran less than the second
-/// share was idle [permille].
-const BUSY_PERMILLE: u64 = 700;
+/// A CPU that ran this share of an interval, or more, was busy: schedutil gives it its maximum
+/// clock. One that ran less than the second share was idle [permille].
+const BUSY_PERMILLE: u64 = 800;
 const IDLE_PERMILLE: u64 = 200;
 /// Most changes at a time that are logged in lines of their own.
 const LOGGED: usize = 8;
@@ -76,11 +76,23 @@ pub(super) struct Late {
     pub(super) cpus: Vec<u32>,
 }
 
+/// A check that has not ended.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) core: u32,
+    /// Run time of the core's other CPUs when the check began [ns].
+    pub(super) siblings_ran_ns: u64,
+}
+
 /// Keeps the clocks in the costs of one run true.
 pub struct Recalibrator {
     pub(super) recal: Recal,
     pub(super) references: Vec<Reference>,
     pub(super) spots: Box<dyn Spots>,
+    /// The spot checks under way, by CPU.
+    pub(super) checks: BTreeMap<u32, Check>,
+    /// The last readings.
+    pub(super) readings: Vec<CpuReading>,
     pub(super) limits: ClockLimits,
     /// True if the next step must read the limits.
     pub(super) limits_due: bool,
@@ -129,6 +141,8 @@ impl Recalibrator {
             recal: Recal::new(table, &references),
             references,
             spots,
+            checks: BTreeMap::new(),
+            readings: Vec::new(),
             limits,
             limits_due: false,
             late: Late::default(),
@@ -187,6 +201,7 @@ impl Recalibrator {
                 self.retries = MAX_RETRIES;
             }
             let readings = read();
+            self.readings.clone_from(&readings);
             if let Some((at, before)) = self.before.take() {
                 let elapsed_ns = u64::try_from(now.duration_since(at).as_nanos()).unwrap_or(u64::MAX).max(1);
                 self.check(now, elapsed_ns, &deltas(&before, &readings), costs);
@@ -234,16 +249,17 @@ impl Recalibrator {
     /// Do the same for spot checks alone, so that a CPU that seems to have changed is checked again
     /// at once.
     fn check_again(&mut self, now: Instant, readings: Vec<CpuReading>, costs: &mut Costs) {
-        for (last, reading) in self.last.1.iter_mut().zip(readings) {
+        for (last, reading) in self.last.1.iter_mut().zip(&readings) {
             last.busy = reading.busy;
         }
+        self.readings = readings;
         self.take_in(now, Vec::new(), costs);
         self.ask(now, Want::Soon, costs);
     }
 
     /// Process these samples and the results of spot checks.
     fn take_in(&mut self, now: Instant, mut samples: Vec<Sample>, costs: &mut Costs) {
-        let found = self.spots.collect();
+        let found = self.end_checks(costs);
         self.take_in_late(now, &found, costs);
         samples.extend(
             found.into_iter().map(|(cpu, step_ns)| Sample { cpu, evidence: Evidence::Spot { step_ns } }),
@@ -306,7 +322,7 @@ impl Recalibrator {
             if left == 0 || (is_rare && rare_left == 0) {
                 break;
             }
-            if self.spots.ask(*cpu, self.expected_ns(*cpu)) {
+            if self.begin_check(*cpu, costs) {
                 (left, rare_left) = (left - 1, rare_left - usize::from(is_rare));
                 self.spot_checks += 1;
                 self.asked_ms.insert(*cpu, now_ms);

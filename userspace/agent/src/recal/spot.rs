@@ -47,8 +47,8 @@ pub trait Spots {
     /// as [`Self::ask`] does.
     fn measure(&mut self, cpu: u32) -> bool;
 
-    /// Return the results of the checks that ended: CPU and time of a step [ns].
-    fn collect(&mut self) -> Vec<(u32, f64)>;
+    /// Return the checks that ended: CPU and time of a step [ns], None if the check was disturbed.
+    fn collect(&mut self) -> Vec<(u32, Option<f64>)>;
 }
 
 /// CPU of a check, time of a step [ns] if it gave a result, and the CPU time that it took.
@@ -139,12 +139,12 @@ impl Spots for Threads {
         })
     }
 
-    fn collect(&mut self) -> Vec<(u32, f64)> {
+    fn collect(&mut self) -> Vec<(u32, Option<f64>)> {
         let mut results = Vec::new();
         for (cpu, result, spent) in self.results.try_iter() {
             self.budget.charge(spent);
             self.under_way.retain(|other| other.cpu != cpu);
-            results.extend(result.map(|step_ns| (cpu, step_ns)));
+            results.push((cpu, result));
         }
         self.release(STARVED);
         results

@@ -23,7 +23,7 @@ fn a_thread_measures_a_cpu() {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !threads.under_way.is_empty() && Instant::now() < deadline {
         // A disturbed check on a busy machine gives no result, which is correct as well.
-        assert!(threads.collect().iter().all(|(of, ns)| *of == cpu && *ns > 0.0));
+        assert!(threads.collect().iter().all(|(of, ns)| *of == cpu && ns.is_none_or(|ns| ns > 0.0)));
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(threads.under_way.is_empty());
@@ -52,7 +52,7 @@ fn a_check_that_waits_for_long_leaves_its_cpu() {
         threads.release(Duration::from_millis(5));
         results = threads.collect();
     }
-    assert_eq!(results, [(all[0], 1.0)]);
+    assert_eq!(results, [(all[0], Some(1.0))]);
 }
 
 #[test]

@@ -108,14 +108,14 @@ impl Spots for Rc<RefCell<Quick>> {
         self.ask(cpu, None)
     }
 
-    fn collect(&mut self) -> Vec<(u32, f64)> {
+    fn collect(&mut self) -> Vec<(u32, Option<f64>)> {
         let mut quick = self.borrow_mut();
         let pending = std::mem::take(&mut quick.pending);
-        let (endless, mut ended): (Vec<_>, Vec<_>) =
+        let (endless, ended): (Vec<_>, Vec<_>) =
             pending.into_iter().partition(|cpu| quick.endless.contains(cpu));
         quick.pending = endless;
-        ended.retain(|cpu| !quick.disturbed.contains(cpu));
-        ended.into_iter().map(|cpu| (cpu, quick.step_ns[cpu as usize])).collect()
+        let result = |cpu: &u32| (!quick.disturbed.contains(cpu)).then_some(quick.step_ns[*cpu as usize]);
+        ended.iter().map(|cpu| (*cpu, result(cpu))).collect()
     }
 }
 
