@@ -14,13 +14,20 @@
  * lower of this speed and the host's cap. A speed in MIPS/1000 is the clock in
  * kHz.
  *
+ * The driver also writes the frequency scale of the CPU, which x86 derives from
+ * APERF and MPERF at each tick. So load is scaled by the clock, and schedutil
+ * reaches a clock in one step, as on hardware of the last ten years.
+ *
  * Limits
  * ../README.md, "Hybrids", lists what is not modelled.
  */
 #include <linux/cpufreq.h>
+#include <linux/jump_label.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/notifier.h>
+#include <linux/percpu.h>
+#include <linux/sched/topology.h>
 #include <linux/slab.h>
 #include <asm/cpufeature.h>
 
@@ -43,9 +50,19 @@ static struct amp_shared *amp_page;
 static const u32 *amp_nominal_khz;
 static struct notifier_block *amp_tsc_block;
 
+static struct static_key *amp_invariant;
+static unsigned long __percpu *amp_scale;
+
+/* Run @cpu at @khz, or as fast as the host allows if that is 0. */
 static void amp_freq_want(unsigned int cpu, u32 khz)
 {
+	u64 scale = SCHED_CAPACITY_SCALE;
+
+	if (khz)
+		scale = div_u64(scale * khz, amp_nominal_khz[cpu]);
 	WRITE_ONCE(amp_page->vcpus[cpu].wanted_mips_milli, khz);
+	if (amp_scale)
+		WRITE_ONCE(*per_cpu_ptr(amp_scale, cpu), scale);
 }
 
 static unsigned int amp_freq_get(unsigned int cpu)
@@ -151,6 +168,21 @@ static int amp_freq_keep_tsc(struct device *dev)
 	return 0;
 }
 
+/*
+ * Let the kernel scale load by the clock, if it can. A kernel on a CPU with
+ * APERF and MPERF, which TCG lacks, does so by itself.
+ */
+static void amp_freq_find_scale(struct device *dev)
+{
+	amp_invariant = amp_symbol("arch_scale_freq_key");
+	amp_scale = (unsigned long __percpu *)amp_symbol("arch_freq_scale");
+	if (amp_invariant && amp_scale && !static_key_enabled(amp_invariant))
+		return;
+	dev_warn(dev, "amp: load is not scaled by the clock on this kernel\n");
+	amp_invariant = NULL;
+	amp_scale = NULL;
+}
+
 static void amp_freq_release_tsc(void)
 {
 	if (amp_tsc_block)
@@ -167,7 +199,10 @@ int amp_freq_on(struct device *dev, struct amp_shared *page, const u32 *khz)
 	err = amp_freq_keep_tsc(dev);
 	if (err)
 		return err;
+	amp_freq_find_scale(dev);
 	err = cpufreq_register_driver(&amp_freq_driver);
+	if (!err && amp_invariant)
+		static_key_enable(amp_invariant);
 	if (err) {
 		amp_freq_release_tsc();
 		dev_warn(dev, "amp: the kernel refuses the cpufreq driver (%d); is another one active?\n",
@@ -178,6 +213,8 @@ int amp_freq_on(struct device *dev, struct amp_shared *page, const u32 *khz)
 
 void amp_freq_off(void)
 {
+	if (amp_invariant)
+		static_key_disable(amp_invariant);
 	cpufreq_unregister_driver(&amp_freq_driver);
 	amp_freq_release_tsc();
 }
