@@ -9,6 +9,7 @@ mod agent;
 mod bias;
 mod canary;
 mod clock_steps;
+mod clocks;
 mod common;
 mod cost;
 mod counters;
