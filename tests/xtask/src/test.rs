@@ -122,7 +122,6 @@ fn scenarios(outcomes: &[TestOutcome]) -> Vec<(String, BTreeSet<String>)> {
 /// Prepare what boots the VM, and the oldest and the newest kernel, or with `all` every kernel.
 fn prepare_vm(all: bool) -> Result<()> {
     tools::virtme_python()?;
-    tools::virtiofsd()?;
     let kernels = Table::load()?.kernels;
     let last = kernels.len().saturating_sub(1);
     for (at, entry) in kernels.iter().enumerate() {

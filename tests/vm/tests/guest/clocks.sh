@@ -12,8 +12,8 @@ clocks() { cat $policies/policy*/scaling_cur_freq | tr '\n' ' ' >"$OUT/$1.khz"; 
 
 sleep 2
 calibrate
-MIX="mix --tasks 4compute --solo $OUT/solo.json --warmup 2 --seconds 6"
-keep four_default $BENCH $MIX
+MIX="$BENCH mix --tasks 4compute --solo $OUT/solo.json --warmup 2 --seconds 6"
+keep four_default $MIX
 
 load $SCHED
 wait_answer
@@ -31,7 +31,9 @@ taskset -p 1 $$ >/dev/null
 sleep 2
 clocks idle
 taskset -p f $$ >/dev/null
-kill -INT "$LOADED"
-wait "$LOADED"
+unload
 
-under four $MIX
+load $SCHED
+wait_answer
+keep four $MIX
+unload

@@ -34,7 +34,7 @@ fn expect_clocks(results: &Results, expect: &mut Expectations) {
 
 #[test]
 fn clocks_follow_load_on_6_12() {
-    let results = Scenario::emulated("6.12", "2F2S", 4).run("clocks", &[]);
+    let results = Scenario::emulated("6.12", "2F2S", 4).alone().run("clocks", &[]);
     let mut expect = Expectations::default();
     expect_clocks(&results, &mut expect);
     expect.judge();
