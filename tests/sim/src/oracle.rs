@@ -58,7 +58,8 @@ impl Bounds {
         let limited = case.groups.iter().any(|group| group.max_us.is_some());
         Self {
             idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
-            queued_ns: 300_000 + if limited || case.interleave.is_some() { tick_ns } else { 0 },
+            // A CPU waits for a task whose affinity changed on the way (ARRIVAL_NS).
+            queued_ns: 420_000 + if limited || case.interleave.is_some() { tick_ns } else { 0 },
             stranded_ns: 200_000,
             unmarked_ns: 500_000,
             fast_idle_ns: 4 * tick_ns + 2_000_000,
