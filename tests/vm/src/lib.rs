@@ -22,7 +22,7 @@ pub mod prepare;
 pub mod prepared;
 pub mod programs;
 pub mod qemu;
-pub mod record;
+pub mod recorded;
 pub mod root;
 pub mod runner;
 pub mod session;

@@ -7,7 +7,7 @@ pub mod loads;
 
 use bias_vm::packages::Consent;
 use bias_vm::prepare::{self, Vm};
-use bias_vm::record::{Bound, Expected, Record};
+use bias_vm::recorded::{Bound, Expected, Record};
 use bias_vm::root::Root;
 use bias_vm::runner::Outcome;
 use bias_vm::{Machine, Verdict, build, inputs, pool};
