@@ -108,20 +108,20 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 
 	bpf_for(level, 0, MAX_LEVELS) {
 		struct group_ctx *group = &groups[bounded(id, MAX_GROUPS)];
-		bool other = id == OTHER_GROUPS;
 
-		if (!id || (!other && READ_ONCE(group->serial) == tg->css.serial_nr))
+		if (id == OTHER_GROUPS)
+			group->weight = BIAS_WEIGHT_NICE_0;
+		if (id == OTHER_GROUPS || READ_ONCE(group->serial) == tg->css.serial_nr)
 			break;
-		WRITE_ONCE(group->weight, weight_above(tg, id));
-		if (!other) {
-			WRITE_ONCE(group->serial, tg->css.serial_nr);
-			WRITE_ONCE(group->used_ns, 0);
-			WRITE_ONCE(group->throttled_until_ns, 0);
-		}
+		WRITE_ONCE(group->weight, group_weight(tg));
+		WRITE_ONCE(group->serial, tg->css.serial_nr);
+		WRITE_ONCE(group->used_ns, 0);
+		WRITE_ONCE(group->throttled_until_ns, 0);
 		tg = tg->parent;
 		id = tg ? group_id(tg) : 0;
-		if (!other)
-			WRITE_ONCE(group->parent, id);
+		WRITE_ONCE(group->parent, id);
+		if (!id)
+			break;
 	}
 }
 
