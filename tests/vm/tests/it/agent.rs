@@ -9,7 +9,7 @@ use crate::common::{Expectations, Scenario};
 use serde_json::Value;
 
 fn scenario() -> Scenario {
-    Scenario::behaviour("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
+    Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
 }
 
 /// Return the time for which the process is stopped [s]. BIAS_VM_STOP_S sets a longer one for runs

@@ -98,7 +98,7 @@ fn expect_free(results: &Results, expect: &mut Expectations, name: &str) {
 
 fn housekeeping(kernel: &str) {
     let results =
-        Scenario::behaviour(kernel, "SYM", 8, "--capacity-file /run/capacity.json").run("housekeeping", &[]);
+        Scenario::plain(kernel, "SYM", 8, "--capacity-file /run/capacity.json").run("housekeeping", &[]);
     let mut expect = Expectations::default();
     for name in ["started", "moved", "online", "whole"] {
         expect_confined(&results, &mut expect, name);

@@ -100,7 +100,7 @@ fn expect_budget(results: &Results, expect: &mut Expectations) {
 }
 
 fn opted_in(kernel: &str, crowd: usize) {
-    let results = Scenario::behaviour(kernel, "SYM", 15, "--capacity-file /run/capacity.json")
+    let results = Scenario::plain(kernel, "SYM", 15, "--capacity-file /run/capacity.json")
         .run("optin", &[&crowd.to_string()]);
     let mut expect = Expectations::default();
     for (name, inside, least) in [

@@ -6,7 +6,7 @@ use crate::common::{Expectations, Scenario};
 
 #[test]
 fn bad_input_gets_one_line_and_its_exit_code() {
-    let results = Scenario::behaviour("6.12", "SYM", 5, "").run("refusals", &[]);
+    let results = Scenario::plain("6.12", "SYM", 5, "").run("refusals", &[]);
     let mut expect = Expectations::default();
     let codes = results.text("codes");
     expect.at_least("cases", codes.lines().count() as f64, 19.0);
@@ -38,7 +38,7 @@ mod full {
     /// load.
     #[test]
     fn a_kernel_with_malformed_type_information_is_named() {
-        let results = Scenario::behaviour("7.2", "SYM", 5, "").run("refusals_malformed", &[]);
+        let results = Scenario::plain("7.2", "SYM", 5, "").run("refusals_malformed", &[]);
         let mut expect = Expectations::default();
         expect.holds("check ends with 3", results.text("check.code").trim() == "3");
         let check = results.json("check").to_string();

@@ -6,7 +6,7 @@
 use crate::common::{Expectations, Results, Scenario};
 
 fn scenario(kernel: &str) -> Scenario {
-    Scenario::behaviour(kernel, "SYM", 9, "--capacity-file /run/capacity.json")
+    Scenario::plain(kernel, "SYM", 9, "--capacity-file /run/capacity.json")
 }
 
 fn storm(kernel: &str) {

@@ -63,12 +63,6 @@ impl Scenario {
         Scenario { has_scheduler: false, ..Self::new("6.12", machine, minutes, true) }
     }
 
-    /// Make an emulated guest whose scheduler has its own slice. It serves to check behaviour, not
-    /// figures of placement. `options` are the scheduler's.
-    pub fn behaviour(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
-        Scenario { scheduler_options: options, slice_us: None, ..Self::new(kernel, machine, minutes, true) }
-    }
-
     /// Make a guest whose CPUs run as fast as the host lets them. `options` are the scheduler's.
     pub fn plain(kernel: &str, machine: &str, minutes: u64, options: &'static str) -> Self {
         Scenario { scheduler_options: options, ..Self::new(kernel, machine, minutes, false) }
