@@ -42,6 +42,8 @@ pub fn quote(word: &str) -> String {
 /// * `VM_PARAMS`: parameters of the module, separated by blanks.
 /// * `VM_ROOT`: the archive that is unpacked into memory, or empty. The command finds the directory
 ///   in `ROOT`.
+/// * `VM_DISK_MIB`: size of the block device in memory, or 0. The command finds its mount in
+///   `DISK`.
 /// * `VM_RUN`, `VM_CWD`: the run's directory, and the working directory of the command.
 /// * `VM_SERVE`: not empty for a guest that runs several commands ([`crate::session`]).
 /// * `VM_CONFIG`: the kernel's configuration, which appears in `/boot` if the kernel has no

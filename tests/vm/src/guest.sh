@@ -80,6 +80,25 @@ if [ -n "$VM_ROOT" ]; then
 	for directory in /run /tmp "$OUT"; do mount --bind "$directory" "$ROOT$directory"; done
 fi
 
+# The disk answers after some time, by a timer of the guest: a disk on the host would answer in the
+# host's time.
+if [ "$VM_DISK_MIB" != 0 ]; then
+	disk=/sys/kernel/config/nullb/bias
+	mkdir -p /run/bias/disk
+	export DISK=/run/bias/disk
+	{
+		mount -t configfs none /sys/kernel/config
+		mkdir "$disk"
+		echo "$VM_DISK_MIB" >"$disk/size"
+		echo 1 >"$disk/memory_backed"
+		echo 2 >"$disk/irqmode"
+		echo 80000 >"$disk/completion_nsec"
+		echo 1 >"$disk/power"
+		mke2fs -q -t ext4 "/dev/nullb$(cat "$disk/index")"
+		mount "/dev/nullb$(cat "$disk/index")" "$DISK"
+	} >"$VM_RUN/disk.log" 2>&1 || fail "cannot make the disk: $(cat "$VM_RUN/disk.log")"
+fi
+
 if [ -n "$AMP_PMU" ]; then
 	# The parameters are separated by blanks.
 	# shellcheck disable=SC2086

@@ -44,8 +44,9 @@ const KERNEL_ARGS: &[&str] = &[
     "psmouse.proto=exps", // the PS/2 probe takes seconds
     "watchdog_thresh=30", // the watchdogs must tolerate a slow host
     "rcupdate.rcu_cpu_stall_timeout=100",
-    "random.trust_cpu=on", // the kernel need not collect entropy at boot
-    "loglevel=5",          // warnings reach the console
+    "random.trust_cpu=on",   // the kernel need not collect entropy at boot
+    "loglevel=5",            // warnings reach the console
+    "null_blk.nr_devices=0", // the guest's script makes the disk, if there is one
     // Debian's kernels would start with schedutil, the kernel that is built here with performance.
     // Comparisons need the same governor.
     "cpufreq.default_governor=performance",
@@ -78,6 +79,7 @@ impl Vm {
             ("VM_CONFIG", path(self.kernel.config.as_deref())),
             ("VM_PARAMS", self.module_params.join(" ")),
             ("VM_ROOT", path(self.root.as_ref().map(|root| root.archive.as_path()))),
+            ("VM_DISK_MIB", self.disk_mib.to_string()),
             ("AMP_PMU", path(emulator.and(self.kernel.module.as_deref().ok()))),
             ("AMPCTL", path(emulator.map(|emulator| emulator.ampctl.as_path()))),
         ];

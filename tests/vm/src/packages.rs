@@ -102,6 +102,7 @@ const PACKAGES: &[Package] = &[
     all("xz-utils", Program("xz"), "unpacks kernel sources and modules"),
     host("clang-19", BpfCompiler, "compiles the scheduler for BPF"),
     host("libclang1-19", Libclang, "reads the C headers for Rust"),
+    all("e2fsprogs", Program("mke2fs"), "the guest's disk in memory"),
     all("stress-ng", Program("stress-ng"), "load in the stress scenarios"),
     host("meson", Program("meson"), "the packagers' build, tested like everything else"),
     all("shellcheck", Program("shellcheck"), "checks the scripts of the scenarios"),

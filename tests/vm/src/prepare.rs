@@ -10,6 +10,7 @@ use ampvm_abi::{Machine, SpeedChange};
 use anyhow::{Context as _, Result};
 
 use crate::build::{self, Emulator};
+use crate::exit::{USAGE, coded};
 use crate::inputs;
 use crate::kernels::{self, Kernel};
 use crate::packages::{self, Consent, Purpose};
@@ -49,12 +50,45 @@ pub struct Vm {
     pub speed_changes: Vec<SpeedChange>,
     /// The root that is unpacked into the guest's memory, if any.
     pub root: Option<Root>,
+    /// Size of the block device in the guest's memory in MiB; 0 for none.
+    pub disk_mib: u32,
     /// Additional words on the kernel's command line.
     pub kernel_args: Vec<String>,
     /// True if the command's output is kept instead of passed on.
     pub keep_output: bool,
     /// True if the command may run in a guest that ran others ([`crate::pool`]).
     pub shares_guest: bool,
+}
+
+/// Memory that a guest needs besides its disk [MiB].
+const OWN_MIB: u32 = 512;
+/// Option of kernels that have the disk.
+const DISK_OPTION: &str = "CONFIG_BLK_DEV_NULL_BLK=y";
+
+impl Vm {
+    /// Add a block device of `mib` MiB in the guest's memory; none for 0.
+    ///
+    /// # Errors
+    /// Code 2 if the kernel has no such device, or if the memory is too small for it.
+    pub fn disk(&mut self, mib: u32) -> Result<()> {
+        let config = self.kernel.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let has_disk = config.is_some_and(|config| config.lines().any(|line| line == DISK_OPTION));
+        if mib > 0 && !has_disk {
+            return Err(coded(
+                USAGE,
+                "this kernel has no disk in memory (null_blk); --kernel 6.12 has one",
+            ));
+        }
+        if mib > 0 && mib.saturating_add(OWN_MIB) > self.memory_mib {
+            let (memory, needed) = (self.memory_mib, u64::from(mib) + u64::from(OWN_MIB));
+            return Err(coded(
+                USAGE,
+                format!("a disk of {mib} MiB needs more memory than {memory} MiB; give --memory {needed}"),
+            ));
+        }
+        self.disk_mib = mib;
+        Ok(())
+    }
 }
 
 /// Prepare the host and all parts of a VM. `emulation` is true if the cores are emulated with their
@@ -95,6 +129,7 @@ pub fn vm(
         module_params: Vec::new(),
         speed_changes: Vec::new(),
         root: None,
+        disk_mib: 0,
         kernel_args: Vec::new(),
         keep_output: false,
         shares_guest: false,

@@ -24,7 +24,7 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     // A wrong name or size shows before a kernel is built.
     let root = (!args.root.is_empty()).then(|| Root::ensure(&args.root)).transpose()?;
     if let Some(root) = &root {
-        root.check_memory(args.memory)?;
+        root.check_memory(args.memory.saturating_sub(args.disk))?;
     }
     let mut vm =
         prepare::vm(&args.kernel, args.machine.clone(), !args.no_emulation, consent, args.out.clone())?;
@@ -32,6 +32,7 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     vm.memory_mib = args.memory;
     vm.kernel_args.clone_from(&args.append);
     vm.root = root;
+    vm.disk(args.disk)?;
     vm.speed_changes.clone_from(&args.throttle);
     if args.default_hybrid {
         if let Err(why) = &vm.kernel.module {
