@@ -74,10 +74,7 @@ impl Vm {
         let config = self.kernel.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let has_disk = config.is_some_and(|config| config.lines().any(|line| line == DISK_OPTION));
         if mib > 0 && !has_disk {
-            return Err(coded(
-                USAGE,
-                "this kernel has no disk in memory (null_blk); --kernel 6.12 has one",
-            ));
+            return Err(coded(USAGE, "this kernel has no disk in memory (null_blk); --kernel 6.12 has one"));
         }
         if mib > 0 && mib.saturating_add(OWN_MIB) > self.memory_mib {
             let (memory, needed) = (self.memory_mib, u64::from(mib) + u64::from(OWN_MIB));

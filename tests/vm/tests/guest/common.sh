@@ -6,7 +6,14 @@
 #   BENCH, TORTURE, BIAS  the programs
 #   SCHED        a scheduler command
 #   EMULATED     not empty if the guest has emulated cores, whose virtual time can be suspended
+#   PACE         share of a span of time in which the CPUs do as much as those of 60 MIPS [permille]
 #   OUT          directory for results
+
+# span SECONDS: the time in which the CPUs do as much as those of 60 MIPS in SECONDS.
+span() {
+	ms=$(($1 * PACE))
+	printf '%d.%03d\n' $((ms / 1000)) $((ms % 1000))
+}
 
 # keep NAME COMMAND...: leave COMMAND's JSON in $OUT/NAME.json, and end the script if it fails.
 keep() {

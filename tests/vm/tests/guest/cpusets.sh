@@ -15,7 +15,7 @@ cpuset() {
 cpuset few 0-1; cpuset many 2-3
 spin few/heavy 2; spin few/light 2; spin many/heavy 6; spin many/light 6
 groups='few/heavy few/light many/heavy many/light'
-sleep 2; usage weighted 4 $groups
+sleep "$(span 2)"; usage weighted 4 $groups
 
 # All groups weigh the same from here on. The counts begin 0.1 s later.
 echo 300 >few/light/cpu.weight; echo 300 >many/light/cpu.weight

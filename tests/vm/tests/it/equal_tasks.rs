@@ -19,27 +19,31 @@ fn spin(under: &str, tasks: &[u32], seconds: u32) -> String {
 ///
 /// Progress in a window of 2 s depends on what tasks are owed from before it, and on threads of the
 /// system that take a CPU. The median of three runs counts where many tasks rotate.
-fn threads_and_slow_cores(tasks: &[u32]) {
+fn threads_and_slow_cores(kernel: &str, machine: &str, tasks: &[u32]) {
     let runs = |n: u32| if n < 5 { 1 } else { RUNS };
     let all = |under: &str| {
         let load = |n: &u32| repeated(runs(*n), |run| format!("loads {under}-{n}-{run} spin {n} 2\n"));
         tasks.iter().map(load).collect()
     };
-    let results = Scenario::emulated("6.12", "P2E4", 8).compared(all);
+    let results = Scenario::emulated(kernel, machine, 8).compared(all);
     let mut expect = Expectations::default();
     for n in tasks {
         let median = |under: &str, figure: &str| median(&results.of_runs(&format!("{under}-{n}-"), figure));
         let sum = |under: &str| median(under, "/sum_per_s");
-        expect.at_least(&format!("{n} tasks, P2E4: sum against default"), sum("bias") / sum("default"), 0.98);
+        expect.at_least(
+            &format!("{n} tasks, {machine}: sum against default"),
+            sum("bias") / sum("default"),
+            0.98,
+        );
         let fairness = 1.0 / median("bias", "/most_over_least");
-        expect.at_least(&format!("{n} tasks, P2E4: slowest over fastest"), fairness, 0.87);
+        expect.at_least(&format!("{n} tasks, {machine}: slowest over fastest"), fairness, 0.87);
     }
     expect.judge();
 }
 
 #[test]
 fn tasks_fill_threads_and_slow_cores_in_order() {
-    threads_and_slow_cores(&[2, 3, 5, 8]);
+    threads_and_slow_cores("6.12", "P2E4", &[2, 3, 5, 8]);
 }
 
 /// Check four equal cores of two threads.
@@ -58,21 +62,25 @@ fn tasks_take_whole_cores_first() {
 }
 
 /// Check two caches of two equal CPUs each. A fixed placement of six tasks cannot be even.
-#[test]
-fn caches_of_equal_cpus_share_fairly() {
-    let results = Scenario::emulated("6.12", "60x4,llcs=2", 3).loads("", "loads six spin 6 3");
+fn caches_of_equal_cpus(kernel: &str, machine: &str) {
+    let results = Scenario::emulated(kernel, machine, 3).loads("", "loads six spin 6 3");
     let mut expect = Expectations::default();
     expect.at_most("6 tasks: most over least", results.number("six", "/most_over_least"), 1.15);
     expect.judge();
 }
 
+#[test]
+fn caches_of_equal_cpus_share_fairly() {
+    caches_of_equal_cpus("6.12", "60x4,llcs=2");
+}
+
 /// Check fast and slow CPUs in caches of their own. `tasks` lists numbers of tasks and a reference
 /// for their throughput, in tasks alone on a fast CPU. The reference was measured without balancing
 /// between caches.
-fn caches_of_unequal_cpus(tasks: &[(u32, f64)]) {
+fn caches_of_unequal_cpus(kernel: &str, machine: &str, tasks: &[(u32, f64)]) {
     let numbers: Vec<u32> = tasks.iter().map(|(n, _)| *n).collect();
     let results =
-        Scenario::emulated("6.12", "SPLIT", 6).loads("loads alone spin 1 1 0", &spin("bias", &numbers, 3));
+        Scenario::emulated(kernel, machine, 6).loads("loads alone spin 1 1 0", &spin("bias", &numbers, 3));
     let mut expect = Expectations::default();
     let alone = results.number("alone", "/sum_per_s");
     for (n, throughput) in tasks {
@@ -90,7 +98,7 @@ fn caches_of_unequal_cpus(tasks: &[(u32, f64)]) {
 
 #[test]
 fn caches_of_unequal_cpus_share_fairly() {
-    caches_of_unequal_cpus(&[(5, 4.38), (8, 5.56), (12, 5.53)]);
+    caches_of_unequal_cpus("6.12", "SPLIT", &[(5, 4.38), (8, 5.56), (12, 5.53)]);
 }
 
 /// Check tasks on other shapes: three types of core, and two nodes. The CPUs are four times as fast
@@ -120,8 +128,24 @@ mod full {
     use super::*;
 
     #[test]
+    fn tasks_fill_threads_and_slow_cores_at_1000_hz() {
+        let machine = "600x4:240:-:240:-:240:-:240:-,threads=2";
+        threads_and_slow_cores("6.12-1000", machine, &[2, 5]);
+    }
+
+    #[test]
+    fn caches_of_equal_cpus_share_fairly_at_1000_hz() {
+        caches_of_equal_cpus("6.12-1000", "600x4,llcs=2");
+    }
+
+    #[test]
+    fn caches_of_unequal_cpus_share_fairly_at_1000_hz() {
+        caches_of_unequal_cpus("6.12-1000", "600x4:240x4,llcs=2", &[(5, 4.38), (12, 5.53)]);
+    }
+
+    #[test]
     fn tasks_fill_threads_and_slow_cores_in_order_at_any_number() {
-        threads_and_slow_cores(&[1, 2, 3, 4, 5, 6, 8]);
+        threads_and_slow_cores("6.12", "P2E4", &[1, 2, 3, 4, 5, 6, 8]);
     }
 
     #[test]
@@ -131,7 +155,11 @@ mod full {
 
     #[test]
     fn caches_of_unequal_cpus_share_fairly_at_any_number() {
-        caches_of_unequal_cpus(&[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)]);
+        caches_of_unequal_cpus(
+            "6.12",
+            "SPLIT",
+            &[(2, 1.99), (4, 3.99), (5, 4.38), (8, 5.56), (10, 5.54), (12, 5.53)],
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 
 use crate::common::{Expectations, Scenario};
 
-fn shares(kernel: &str) {
-    let results = Scenario::emulated(kernel, "SYM", 5).run("fairness", &[]);
+fn shares(kernel: &str, machine: &str) {
+    let results = Scenario::emulated(kernel, machine, 5).run("fairness", &[]);
     let mut expect = Expectations::default();
     for name in ["pinned", "free"] {
         let ratio = results.number(name, "/heavy") / results.number(name, "/light");
@@ -27,7 +27,7 @@ fn shares(kernel: &str) {
 
 #[test]
 fn weights_are_honoured_on_6_12() {
-    shares("6.12");
+    shares("6.12", "SYM");
 }
 
 /// Scenarios of `cargo xtask test --full`.
@@ -35,7 +35,12 @@ mod full {
     use super::*;
 
     #[test]
+    fn weights_are_honoured_at_1000_hz() {
+        shares("6.12-1000", "600x4");
+    }
+
+    #[test]
     fn weights_are_honoured_on_7_3() {
-        shares("7.3");
+        shares("7.3", "SYM");
     }
 }

@@ -9,9 +9,8 @@ fn share(results: &Results, name: &str, of: u32, and: u32) -> f64 {
     us(of) / (us(of) + us(and))
 }
 
-#[test]
-fn groups_keep_their_weight_at_any_depth_and_time() {
-    let results = Scenario::emulated("6.12", "60x2", 4).loads("", ". \"${0%/*}/hierarchy.sh\"");
+fn groups_keep_their_weight(kernel: &str, machine: &str) {
+    let results = Scenario::emulated(kernel, machine, 4).loads("", ". \"${0%/*}/hierarchy.sh\"");
     let mut expect = Expectations::default();
     for nr in [2, 4] {
         let deep = share(&results, &format!("deep{nr}"), 0, 1);
@@ -30,8 +29,12 @@ fn groups_keep_their_weight_at_any_depth_and_time() {
 }
 
 #[test]
-fn groups_keep_their_weight_in_cpusets_of_unequal_load() {
-    let results = Scenario::emulated("6.12", "60x4", 4).loads("", ". \"${0%/*}/cpusets.sh\"");
+fn groups_keep_their_weight_at_any_depth_and_time() {
+    groups_keep_their_weight("6.12", "60x2");
+}
+
+fn cpusets_keep_weights(kernel: &str, machine: &str) {
+    let results = Scenario::emulated(kernel, machine, 4).loads("", ". \"${0%/*}/cpusets.sh\"");
     let mut expect = Expectations::default();
     for (at, cpuset) in ["few", "many"].into_iter().enumerate() {
         let us = |name: &str, group: usize| results.number(name, &format!("/us/{}", at * 2 + group));
@@ -43,6 +46,11 @@ fn groups_keep_their_weight_in_cpusets_of_unequal_load() {
     }
     expect.lasts(&results);
     expect.judge();
+}
+
+#[test]
+fn groups_keep_their_weight_in_cpusets_of_unequal_load() {
+    cpusets_keep_weights("6.12", "60x4");
 }
 
 /// Check what groups with a `cpu.max` use on a machine of four CPUs. Print what they use under the
@@ -77,4 +85,19 @@ fn groups_keep_to_their_limits_on_6_12() {
 #[test]
 fn groups_keep_to_their_limits_on_7_3() {
     groups_keep_to_their_limits("7.3");
+}
+
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn groups_keep_their_weight_at_1000_hz() {
+        groups_keep_their_weight("6.12-1000", "600x2");
+    }
+
+    #[test]
+    fn groups_keep_their_weight_in_cpusets_at_1000_hz() {
+        cpusets_keep_weights("6.12-1000", "600x4");
+    }
 }

@@ -16,11 +16,10 @@ fn timers(under: &str) -> String {
     repeated(RUNS, |run| format!("loads {under}-timers{run} cyclic 4 300\n"))
 }
 
-#[test]
-fn waiters_are_as_early_as_under_the_default() {
+fn waiters_are_early(kernel: &str, machine: &str) {
     let both = |under: &str| format!("loads {under}-pipeline pipeline 2 100 65536 1\n{}", timers(under));
     let under = format!("{}loads frames frames 4 100\n", both("bias"));
-    let results = Scenario::emulated("6.12", TIMED, 5).loads(&both("default"), &under);
+    let results = Scenario::emulated(kernel, machine, 5).loads(&both("default"), &under);
     let mut expect = Expectations::default();
     expect.at_least_default(&results, "pipeline", "/blocks_per_s", 0.98);
     let most_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/most_us");
@@ -34,10 +33,15 @@ fn waiters_are_as_early_as_under_the_default() {
     expect.judge();
 }
 
+#[test]
+fn waiters_are_as_early_as_under_the_default() {
+    waiters_are_early("6.12", TIMED);
+}
+
 /// Check how many of `frames` are missed at most beside 4 and 8 busy tasks.
-fn frames_are_in_time(machine: &str, frames: u32, missed: [u32; 2]) {
+fn frames_are_in_time(kernel: &str, machine: &str, frames: u32, missed: [u32; 2]) {
     let load = |busy| format!("loads frames{busy} frames {busy} {frames}\n");
-    let results = Scenario::emulated("6.12", machine, 5).loads("", &(load(4) + &load(8)));
+    let results = Scenario::emulated(kernel, machine, 5).loads("", &(load(4) + &load(8)));
     let mut expect = Expectations::default();
     for (busy, most) in [4, 8].into_iter().zip(missed) {
         let number = results.number(&format!("frames{busy}"), "/missed");
@@ -48,20 +52,20 @@ fn frames_are_in_time(machine: &str, frames: u32, missed: [u32; 2]) {
 
 #[test]
 fn frames_are_in_time_on_unequal_cpus() {
-    frames_are_in_time("240:240:96:96", 100, [1, 11]);
+    frames_are_in_time("6.12", "240:240:96:96", 100, [1, 11]);
 }
 
 /// Check the gaps in busy tasks that run with four servers on one fast and three slow CPUs, for
 /// each number of busy tasks. A CPU that goes idle for microseconds requests the busy task of
 /// another CPU, repeatedly.
-fn servers(tasks: &[u32], runs: u32, seconds: u32) {
+fn servers(kernel: &str, machine: &str, tasks: &[u32], runs: u32, seconds: u32) {
     let load = |name: &str, tasks: u32| format!("loads {name}-{tasks} servers {tasks} 4 {seconds}\n");
     let default: String = tasks.iter().map(|&tasks| load("default", tasks)).collect();
     let under: String = tasks
         .iter()
         .flat_map(|&tasks| (1..=runs).map(move |run| load(&format!("run{run}"), tasks)))
         .collect();
-    let results = Scenario::emulated("6.12", "240:96x3", 8).loads(&default, &under);
+    let results = Scenario::emulated(kernel, machine, 8).loads(&default, &under);
     // Gaps shorter than a millisecond are not counted.
     let gap_ms = |name: &str| results.number(name, "/wait_most_us") / 1000.0;
     let mut expect = Expectations::default();
@@ -78,12 +82,27 @@ fn servers(tasks: &[u32], runs: u32, seconds: u32) {
 
 #[test]
 fn servers_leave_no_gap_in_busy_tasks() {
-    servers(&[1, 3], 5, 1);
+    servers("6.12", "240:96x3", &[1, 3], 5, 1);
 }
 
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn waiters_are_as_early_as_under_the_default_at_1000_hz() {
+        waiters_are_early("6.12-1000", "600x4,quantum_us=20");
+    }
+
+    #[test]
+    fn frames_are_in_time_at_1000_hz() {
+        frames_are_in_time("6.12-1000", "600:600:240:240", 100, [1, 11]);
+    }
+
+    #[test]
+    fn servers_leave_no_gap_in_busy_tasks_at_1000_hz() {
+        servers("6.12-1000", "600:240x3", &[1, 3], 5, 1);
+    }
 
     /// A target that is missed: the mean is 1.05 of the default's. It is 3.6 us above its 66.7 us,
     /// which is 870 instructions.
@@ -100,16 +119,16 @@ mod full {
 
     #[test]
     fn many_frames_are_in_time_on_unequal_cpus() {
-        frames_are_in_time("240:240:96:96", 180, [2, 20]);
+        frames_are_in_time("6.12", "240:240:96:96", 180, [2, 20]);
     }
 
     #[test]
     fn many_frames_are_in_time_on_equal_cpus() {
-        frames_are_in_time("240x4", 180, [0, 40]);
+        frames_are_in_time("6.12", "240x4", 180, [0, 40]);
     }
 
     #[test]
     fn servers_leave_no_gap_in_busy_tasks_for_long() {
-        servers(&[1, 3], 100, 3);
+        servers("6.12", "240:96x3", &[1, 3], 100, 3);
     }
 }

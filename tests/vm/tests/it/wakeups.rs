@@ -21,10 +21,8 @@ fn medians(results: &Results, name: &str, figure: &str) -> (f64, f64) {
 
 /// Eight tasks that sleep half of the time, with memory on the node where they began. Throughput is
 /// not judged: it depends on how many tasks begin on each node, by a fifth under both schedulers.
-#[test]
-fn wakees_stay_on_the_node_of_their_memory() {
-    let machine = "240x4:230.4x4,nodes=2,remote_ns=360";
-    let results = Scenario::emulated("6.12", machine, 6).loads("", "loads local local 8 1\n");
+fn wakees_stay_on_their_node(kernel: &str, machine: &str) {
+    let results = Scenario::emulated(kernel, machine, 6).loads("", "loads local local 8 1\n");
     let mut expect = Expectations::default();
     expect.at_most("wakeups that leave the node", results.number("local", "/left_node"), 0.01);
     expect.at_least("wakeups", results.number("local", "/wakeups"), 1000.0);
@@ -32,9 +30,19 @@ fn wakees_stay_on_the_node_of_their_memory() {
     expect.judge();
 }
 
+#[test]
+fn wakees_stay_on_the_node_of_their_memory() {
+    wakees_stay_on_their_node("6.12", "240x4:230.4x4,nodes=2,remote_ns=360");
+}
+
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn wakees_stay_on_the_node_of_their_memory_at_1000_hz() {
+        wakees_stay_on_their_node("6.12-1000", "600x4:576x4,nodes=2,remote_ns=144");
+    }
 
     /// Messengers with workers, and a broadcast to eight threads, beside one busy task per CPU. The
     /// slower the CPUs, the more of a delay is the cost of switches. A target that is missed: the

@@ -33,6 +33,13 @@ fn stretched_slice_us(machine: &Machine) -> u32 {
     (SLICE_US / 1000 * STRETCHED_MIPS_MILLI / (fastest / 1000)).clamp(DEFAULT_SLICE_US, SLICE_US)
 }
 
+/// Return the share of a span of time in which this machine does as much as CPUs of 60 MIPS, in
+/// thousandths. It has a minimum, because programs start in the host's time.
+fn pace_permille(machine: &Machine) -> u32 {
+    let fastest = machine.slots.iter().flatten().map(|cpu| cpu.mips_milli).max().unwrap();
+    (STRETCHED_MIPS_MILLI * 1000 / fastest).clamp(250, 1000)
+}
+
 /// A guest to run one script in.
 pub struct Scenario {
     vm: Vm,
@@ -151,7 +158,10 @@ impl Scenario {
             inputs::record([&path]).unwrap();
             path.to_string_lossy().into_owned()
         };
-        let mut all = vec![format!("EMULATED={}", if self.vm.emulator.is_some() { "yes" } else { "" })];
+        let mut all = vec![
+            format!("EMULATED={}", if self.vm.emulator.is_some() { "yes" } else { "" }),
+            format!("PACE={}", pace_permille(&self.vm.machine)),
+        ];
         for (variable, name) in [("BENCH", "bias-bench"), ("TORTURE", "bias-torture")] {
             if text.contains(variable) {
                 all.push(format!("{variable}={}", program(name)));
