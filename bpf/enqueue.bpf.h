@@ -97,8 +97,6 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
 {
 	s32 idle = find_idle(p, cpu);
 
-	if (idle >= 0 && is_offline(idle))
-		idle = announce_to(pick_any_idle(p), p->pid);
 	if (idle < 0)
 		return false;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);

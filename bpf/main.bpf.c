@@ -306,6 +306,12 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 	/* If @p sleeps, ops.quiescent follows. */
 	if (runnable)
 		settle_weight(cpu);
+	/*
+	 * On a CPU that goes offline the kernel puts @p into the local DSQ, and
+	 * then idles if no other task is there.
+	 */
+	if (runnable && is_offline(cpu))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /*
@@ -405,10 +411,10 @@ void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 }
 
 /*
- * CPUs come and go while the scheduler runs. The kernel migrates their tasks
- * and maintains the masks of idle CPUs. If all CPUs of a DSQ's class are gone,
- * the other class still serves it. Without these two callbacks the kernel would
- * unload the scheduler at each change.
+ * CPUs come and go while the scheduler runs. The kernel maintains the masks of
+ * idle CPUs. If all CPUs of a DSQ's class are gone, the other class still
+ * serves it. Without these two callbacks the kernel would unload the scheduler
+ * at each change.
  */
 void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 {
@@ -420,6 +426,11 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 	WRITE_ONCE(cctx->onlined, cctx->onlined + 1);
 }
 
+/*
+ * @cpu does not dispatch any more. The kernel waits until it has no task, and
+ * not every kernel removes those that wait in its own DSQ. The CPU still serves
+ * the global DSQ, and the kernel then pushes each task away.
+ */
 void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -427,6 +438,7 @@ void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 	WRITE_ONCE(cctx->is_offline, 1);
 	cctx->run_flags = 0;
 	cctx->ticked_at = 0;
+	move_to_global(bias_dsq_pinned(cpu), bpf_jiffies64() + 1, MAX_LOOKED);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)

@@ -29,10 +29,6 @@ pub const FINDINGS: &[Finding] = &[
         rule: "parked-leaving",
         cause: "the timer for parked tasks kicks a CPU that is about to go offline and dispatches no more",
     },
-    Finding {
-        rule: "offline",
-        cause: "no CPU serves the DSQ of a CPU that is offline, and not every kernel empties it",
-    },
 ];
 
 /// Return true if a fault is that of a finding.

@@ -46,6 +46,23 @@ fn an_offline_cpu_gets_no_task() {
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
+/// The kernel leaves the idle mark of CPU 3, where a task slept. The wakeup claimed that CPU, and the
+/// kernel put the task into the local DSQ of CPU 0, which is busy. It waited there beside idle CPUs.
+#[test]
+fn a_wakee_of_an_offline_cpu_goes_to_an_idle_one() {
+    for period_ns in [5_000_000, 20_000_000, 50_000_000] {
+        let mut case = Case::new("4P", 1);
+        let sleeper = TaskSpec::new(Program::periodic(stacks::COMPUTE, 50_000, period_ns));
+        case.tasks = vec![busy().within([0]).on(0), sleeper.on(3)];
+        case.disturbances = vec![Disturb { at_ns: 12_000_000, what: Disturbance::Offline { cpu: 3 } }];
+        case.duration_ns = 200_000_000;
+        let kernel = Kernel::new(case, Image::Plain).unwrap();
+        assert_eq!(kernel.run(), Ok(()), "period of {period_ns} ns");
+        let longest_ns = kernel.figures(1).longest_wait_ns;
+        assert!(longest_ns < 1_000_000, "period of {period_ns} ns: {longest_ns} ns");
+    }
+}
+
 /// A task is put back behind one that preempts it. Between its search for an idle CPU and the
 /// insertion, another CPU finds the DSQ empty and idles. A tick of the successor wakes that CPU.
 #[test]

@@ -121,5 +121,5 @@ mutants! {
     clock_of_sent_task_kept
     clock_falls_in_pauses
     capacity_ignored
-    pauses_ignored
+    pauses_ignored offline_dsq_kept offline_not_kicked
 }
