@@ -38,7 +38,8 @@
  * Limits
  * A CPU with a load of less than a sixteenth requests nothing. If a real-time
  * task has raised the clock of an idle CPU, it may stay until a SCHED_EXT task
- * runs there. Other governors ignore requests.
+ * runs there. The governors ondemand and conservative ignore what is requested,
+ * but they only look at a CPU when it requests something.
  */
 #ifndef BIAS_CLOCK_REQUEST_BPF_H
 #define BIAS_CLOCK_REQUEST_BPF_H
@@ -49,7 +50,7 @@
 /* Time constant of a CPU's load. */
 #define LOAD_NS 32000000ull
 /* Time without a pause after which a CPU counts as fully loaded. */
-#define FULL_NS 8000000ull
+#define FULL_NS 5000000ull
 /* Shorter pauses are switches. */
 #define PAUSE_NS 2000ull
 /* Shortest time between two requests at starts of tasks. */
