@@ -28,6 +28,14 @@
  *		each reads memory of the node where it began for 2 ms, and
  *		sleeps for 2 ms
  *
+ *	loads offline CPU TIMES
+ *		takes CPU offline and brings it back while pinned tasks, tasks
+ *		with migration disabled and kernel threads wait for it
+ *	loads starts NR WORK_US SERVERS
+ *		starts NR short programs beside light servers
+ *	loads clocks CPU ROUNDS
+ *		how soon the clock of CPU follows a burst of work there
+ *
  * Each mode prints one JSON document. Times are the guest's. With virtual time
  * they are those of the model. A wait is the time between two clock reads of a
  * task that never sleeps, if it is a millisecond or more.
@@ -226,7 +234,9 @@ int main(int argc, char **argv)
 	const char *mode = argc > 2 ? argv[1] : "";
 	double arg[8] = {};
 
-	mlockall(MCL_CURRENT | MCL_FUTURE);
+	/* A fork copies what is locked. */
+	if (strcmp(mode, "starts"))
+		mlockall(MCL_CURRENT | MCL_FUTURE);
 	for (int i = 2; i < argc && i < 10; i++)
 		arg[i - 2] = atof(argv[i]);
 	if (!strcmp(mode, "spin")) {
@@ -256,9 +266,16 @@ int main(int argc, char **argv)
 		messengers(arg[0], arg[1], arg[2], arg[3]);
 	} else if (!strcmp(mode, "local")) {
 		local(arg[0], arg[1]);
+	} else if (!strcmp(mode, "offline")) {
+		hotplug(arg[0], arg[1]);
+	} else if (!strcmp(mode, "starts")) {
+		starts(arg[0], arg[1], arg[2]);
+	} else if (!strcmp(mode, "clocks")) {
+		clocks(arg[0], arg[1]);
 	} else {
 		fprintf(stderr,
-			"usage: loads spin|light|fifo|servers|pipeline|cyclic|frames|messengers|local ..., "
+			"usage: loads "
+			"spin|light|fifo|servers|pipeline|cyclic|frames|messengers|local|offline|starts|clocks ..., "
 			"see loads.c\n");
 		return 2;
 	}

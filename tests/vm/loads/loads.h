@@ -52,5 +52,8 @@ void cyclic(int nr, int loops);
 void frames(int nr_busy, int nr);
 void messengers(int nr, int nr_workers, int nr_busy, int loops);
 void local(int nr, double seconds);
+void hotplug(int cpu, int times);
+void starts(int nr, double work_us, int servers);
+void clocks(int cpu, int rounds);
 
 #endif

@@ -4,6 +4,7 @@
 //! the load.
 
 use crate::common::{Expectations, Results, Scenario};
+use serde_json::Value;
 
 /// Speed of the VM's CPUs [kHz].
 const NOMINAL_KHZ: [f64; 4] = [60_000.0, 60_000.0, 24_000.0, 24_000.0];
@@ -38,4 +39,63 @@ fn clocks_follow_load_on_6_12() {
     let mut expect = Expectations::default();
     expect_clocks(&results, &mut expect);
     expect.judge();
+}
+
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    /// Text that gives all CPUs the governor schedutil and clocks that differ by core.
+    const SCHEDUTIL: &str = "
+        echo 1 >/sys/module/amp_pmu/parameters/hybrid || exit
+        for governor in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do
+            echo schedutil >$governor || exit
+        done
+    ";
+
+    fn clocks_are_in_time(kernel: &str, machine: &str) {
+        let load = "taskset -p 1 $$ >/dev/null\nloads fast clocks 1 20\nloads slow clocks 3 20\n";
+        let results = Scenario::emulated(kernel, machine, 5).alone().loads(SCHEDUTIL, load);
+        let mut expect = Expectations::default();
+        for name in ["fast", "slow"] {
+            expect.at_most(&format!("{name}: up [ms]"), results.number(name, "/up_most_ms"), 20.0);
+            expect.at_most(&format!("{name}: down [ms]"), results.number(name, "/down_most_ms"), 200.0);
+        }
+        expect.judge();
+    }
+
+    #[test]
+    fn clocks_change_in_time_on_6_12() {
+        clocks_are_in_time("6.12", "240:240:96:96");
+    }
+
+    #[test]
+    fn clocks_change_in_time_on_7_3() {
+        clocks_are_in_time("7.3", "600:600:240:240");
+    }
+
+    /// The CPUs idle before each start, and so have their lowest clocks.
+    #[test]
+    fn classes_are_right_after_each_cold_start() {
+        let starts = (1..=10).map(|start| {
+            format!("sleep 1; $BIAS calibrate --output $OUT/cold{start}.json >/dev/null || exit\n")
+        });
+        let text = format!("{SCHEDUTIL}\n{}", starts.collect::<String>());
+        let results = Scenario::emulated("7.3", "240:240:96:96", 6).alone().shell(&text);
+        let mut expect = Expectations::default();
+        for start in 1..=10 {
+            let table = results.json(&format!("cold{start}"));
+            let cost =
+                |cpu: usize| table.pointer(&format!("/cpus/{cpu}/cost_permille/0")).and_then(Value::as_f64);
+            for (cpu, cost_permille) in [1000.0, 1000.0, 2500.0, 2500.0].into_iter().enumerate() {
+                expect.within(
+                    &format!("start {start}: cost of CPU {cpu}"),
+                    cost(cpu).unwrap_or(0.0),
+                    cost_permille,
+                    0.05,
+                );
+            }
+        }
+        expect.judge();
+    }
 }

@@ -161,3 +161,37 @@ fn slow_cpus_that_come_online_later_are_measured() {
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
     expect.judge();
 }
+
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    /// Minutes of the guest's time with checks beside busy siblings.
+    const MINUTES: usize = 60;
+
+    /// A task keeps one thread of each fast core busy. The other threads and the slow cores have
+    /// spot checks, for an hour.
+    #[test]
+    fn checks_beside_busy_siblings_leave_the_table_right() {
+        let results = Scenario::emulated("6.12", "20x4:8:-:8:-:8:-:8:-,threads=2", 15).shell(&format!(
+            "calibrate; load $SCHED; wait_answer
+             for cpu in 1 3; do taskset -c $cpu sh -c 'while :; do :; done' & busy=\"$busy $!\"; done
+             for minute in $(seq {MINUTES}); do sleep 60; $BIAS status --json >$OUT/$minute.status.json; done
+             end_tasks; unload"
+        ));
+        let mut expect = Expectations::default();
+        for (cpu, cost) in [1.0, 1.0, 1.0, 1.0, 2.5, 2.5, 2.5, 2.5].into_iter().enumerate() {
+            let seen: Vec<f64> =
+                (1..=MINUTES).map(|minute| entry(&results, &minute.to_string(), cpu).0).collect();
+            let worst =
+                seen.iter().copied().max_by(|a, b| (a / cost - 1.0).abs().total_cmp(&(b / cost - 1.0).abs()));
+            expect.within(
+                &format!("CPU {cpu}: the worst execute cost of {MINUTES}"),
+                worst.unwrap_or(f64::NAN),
+                cost,
+                TOLERANCE,
+            );
+        }
+        expect.judge();
+    }
+}

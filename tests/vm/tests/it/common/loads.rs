@@ -13,7 +13,16 @@ impl Scenario {
         let sources = build::workspace().join("tests/vm/loads");
         compile(
             &sources,
-            &["loads.c", "local.c", "messengers.c", "samples.c", "timed.c"],
+            &[
+                "clocks.c",
+                "hotplug.c",
+                "loads.c",
+                "local.c",
+                "messengers.c",
+                "samples.c",
+                "starts.c",
+                "timed.c",
+            ],
             &self.vm.out.join("loads"),
         );
         let results = self.run("loads", &[before, under]);
