@@ -5,7 +5,8 @@
 //! # Approach
 //!
 //! A finding is a rule and its cause. A campaign passes over faults of these rules, and over no
-//! others.
+//! others. The campaign of each test run also demands that each of them occurs: a repair takes its
+//! finding off the list.
 
 use crate::case::Fault;
 
@@ -32,6 +33,27 @@ pub const FINDINGS: &[Finding] = &[
     Finding {
         rule: "offline",
         cause: "no CPU serves the DSQ of a CPU that is offline, and not every kernel empties it",
+    },
+    Finding {
+        rule: "idle-released",
+        cause: "the kernel calls ops.cpu_release only where a SCHED_EXT task ran before",
+    },
+    Finding {
+        rule: "starved",
+        cause: "the limit of a lead bounds vtime, which crowds and heavy tasks stretch, and not time",
+    },
+    Finding { rule: "share-weights", cause: "a tick charges a light task more than the limit of its lead" },
+    Finding {
+        rule: "share-groups",
+        cause: "a tick charges a task of a crowded group more than the limit of its lead",
+    },
+    Finding {
+        rule: "share-affinity",
+        cause: "the cut of a light task's lead sets back all tasks of its affinity",
+    },
+    Finding {
+        rule: "share-hop",
+        cause: "joining a DSQ whose clock is behind lowers vtime, and no other join raises it",
     },
 ];
 

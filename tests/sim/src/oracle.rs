@@ -19,8 +19,12 @@ use crate::kernel::events::Event;
 use crate::kernel::task::{Life, Place, TaskId};
 use crate::mask::Mask;
 
-/// Time between two looks [ns].
+/// Time between two looks [ns], and for each [`AUDIT_TASKS`] tasks: a look visits all of them.
 pub const AUDIT_NS: u64 = 500_000;
+const AUDIT_TASKS: u64 = 100;
+
+/// Steps of loops in one callback, and of walks through DSQs in its kfuncs: some 100 us.
+const MAX_STEPS: u64 = 2000;
 
 /// Looks in a row at which a runnable task may be in no queue.
 const LOST_LOOKS: u32 = 3;
@@ -84,7 +88,8 @@ impl Kernel {
 
     /// Look for rules that are broken for too long.
     pub(crate) fn audit(&self) {
-        self.push(self.now() + AUDIT_NS, Event::Audit);
+        let looks_ns = AUDIT_NS * (1 + self.tasks.len() as u64 / AUDIT_TASKS);
+        self.push(self.now() + looks_ns, Event::Audit);
         let bounds = Bounds::new(&self.case);
         self.audit_idle(&bounds);
         self.audit_lost();
@@ -168,6 +173,8 @@ impl Kernel {
                 let rule = match this.place.get() {
                     Place::Global if self.online.get().count() < self.cpus.len() => "idle-leaving",
                     Place::Global => "idle-global",
+                    // ops.cpu_release should have sent it elsewhere.
+                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => "idle-released",
                     _ if self.idle_cpus.get().has(cpu) => "idle",
                     _ => "idle-unmarked",
                 };
@@ -322,6 +329,15 @@ impl Kernel {
             } else if self.now() - request.1 > bounds.request_ns {
                 self.broken("request", format!("CPU {cpu} has the request {move_to:#x} for too long"));
             }
+        }
+    }
+
+    /// No callback makes more steps than [`MAX_STEPS`]: interrupts are off, and mostly a runqueue is
+    /// locked. Other CPUs' steps count where callbacks interleave, so those cases are left out.
+    pub(crate) fn audit_steps(&self) {
+        let (steps, name) = self.counters.longest.get();
+        if steps > MAX_STEPS {
+            self.broken("steps", format!("ops.{name} makes {steps} steps at once"));
         }
     }
 

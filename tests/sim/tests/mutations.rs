@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bias_sim::case::Case;
 use bias_sim::unit::Image;
-use bias_sim::{campaign, mutant, random, scenario, shrink};
+use bias_sim::{campaign, mutant, scenario, shrink};
 
 /// Random cases in which a mutation must be found, however long this host takes for them.
 const CASES: u64 = 4000;
@@ -26,7 +26,7 @@ fn find(name: &str) {
         }
     }
     for seed in 0..CASES {
-        if let Some(fault) = campaign::run(&random::case(seed), image).unwrap() {
+        if let Some((_, fault)) = campaign::find([seed], image).unwrap() {
             println!("{name}: seed {seed} after {:?}: {fault}", begun.elapsed());
             return;
         }

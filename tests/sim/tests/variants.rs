@@ -27,7 +27,7 @@ fn nothing_is_undefined() {
         assert_eq!(campaign::reach(&scenario, Image::File(&object)).unwrap(), None, "{}", scenario.name);
     }
     for seed in 0..300 {
-        campaign::run(&random::case(seed), Image::File(&object)).unwrap();
+        campaign::run(&random::short(seed), Image::File(&object)).unwrap();
     }
 }
 
@@ -56,7 +56,7 @@ fn accesses_interleave() {
     for seed in 0..seeds {
         let permille = [5, 50, 200][seed as usize % 3];
         let interleave = Interleave { permille, longest_ns: 2_000, memory: true };
-        let case = Case { interleave: Some(interleave), ..random::case(seed) };
+        let case = Case { interleave: Some(interleave), ..random::short(seed) };
         if let Some(fault) = campaign::run(&case, Image::Traced).unwrap() {
             panic!("{}", fault_report::describe(&case, &fault, Image::Traced).unwrap());
         }
