@@ -71,6 +71,7 @@ pub fn survey(seeds: Range<u64>, image: Image<'_>) -> anyhow::Result<Faults> {
     faults.values_mut().for_each(|list| list.sort_by_key(|(seed, _)| *seed));
     Ok(faults)
 }
+
 /// Run a scenario. Return what it does not reach.
 ///
 /// # Errors

@@ -75,7 +75,7 @@ proptest! {
         let claims: Vec<Claim> = tasks.iter().map(|(weight, most, cpus)| {
             claim(f64::from(*weight), f64::from(*most) / 100.0, (0..4).filter(|cpu| cpus >> cpu & 1 != 0))
         }).collect();
-        let rates = by_affinity(&claims).map_or_else(Vec::new, |rates| rates);
+        let rates = by_affinity(&claims).unwrap_or_default();
         if rates.is_empty() {
             return Ok(());
         }

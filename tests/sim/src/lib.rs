@@ -38,5 +38,6 @@ pub mod scenario;
 pub mod shares;
 pub mod shrink;
 pub mod simplex;
+mod starved;
 pub mod unit;
 pub mod writers;

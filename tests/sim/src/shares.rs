@@ -15,8 +15,9 @@
 //!
 //! 1. A task that sleeps, forks, yields or hops gets [`GAIN`] more than is due to a busy task of its
 //!    weight at most. Tasks that fork each other count as one.
-//! 2. Such a task may use less than is due, and the rest belongs to the others. So entitlements of
-//!    honest busy tasks follow from what it has used. They get [`SHARE`] of them at least.
+//! 2. Honest busy tasks get [`SHARE`] of their entitlements at least. Such a task may use less than
+//!    is due, and the rest belongs to the others. So the most that honest ones may get follows from
+//!    what it has used.
 //!
 //! Each topic is a rule of its own (`share-sleep`, `share-fork`, ...), as its defects have their own
 //! causes.
@@ -137,9 +138,10 @@ impl Kernel {
             note(at, due[at] * time, (0.0, GAIN));
             claims[at].most = (ran[at] / time).min(due[at]).min(one.claim.most).max(1e-6);
         }
-        let Some(due) = entitlements(&claims, &groups, cpus) else { return };
+        let Some(rest) = entitlements(&claims, &groups, cpus) else { return };
         for (at, _) in entities.iter().enumerate().filter(|(_, one)| one.honest) {
-            note(at, due[at] * time, SHARE);
+            note(at, due[at] * time, (SHARE.0, f64::INFINITY));
+            note(at, rest[at].max(due[at]) * time, (0.0, SHARE.1));
         }
         let (excess, at, due) = worst;
         if excess > 0.0 {

@@ -11,8 +11,8 @@ use bias_sim::{campaign, fault_report, random};
 /// Cases in every test run.
 const CASES: u64 = 4000;
 
-/// Random machines and loads break no rule but those of known findings, and each of these still
-/// occurs.
+/// Random machines and loads break no rule but those of known findings, and these about as often as
+/// expected.
 #[test]
 fn random_cases_break_no_other_rule() {
     let faults = campaign::survey(0..CASES, Image::Plain).unwrap();
@@ -23,12 +23,13 @@ fn random_cases_break_no_other_rule() {
         panic!("{}", fault_report::describe(&random::case(*seed), fault, Image::Plain).unwrap());
     }
     for finding in FINDINGS {
-        let rule = finding.rule;
-        assert!(faults.contains_key(rule), "no case breaks {rule} any more: take it off src/findings.rs");
+        let found = faults.get(finding.rule).map_or(0, Vec::len);
+        assert_eq!(findings::unexpected(finding, found, CASES), None);
     }
 }
 
-/// All tasks announce sections: any hint, any other content, or none. No rule breaks.
+/// All tasks announce sections: any hint, any other content, or none. No rule breaks but those of
+/// known findings.
 ///
 /// Changes of affinity are left out: they cancel an arrival, and the CPU that awaits it is idle for
 /// longer than the rule allows (`bpf/arrival.bpf.h`, Limits).
@@ -38,7 +39,8 @@ fn random_hints_break_no_rule() {
         let mut case = random::short(seed);
         case.hints = true;
         case.disturbances.retain(|one| !matches!(one.what, Disturbance::Affinity { .. }));
-        if let Some(fault) = campaign::run(&case, Image::Plain).unwrap() {
+        let fault = campaign::run(&case, Image::Plain).unwrap();
+        if let Some(fault) = fault.filter(|fault| !findings::is_known(fault)) {
             panic!("{}", fault_report::describe(&case, &fault, Image::Plain).unwrap());
         }
     }

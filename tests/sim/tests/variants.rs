@@ -11,7 +11,7 @@ use bias_sim::case::Interleave;
 use bias_sim::compile::{self, Source, Variant};
 use bias_sim::mutant::Mutant;
 use bias_sim::unit::Image;
-use bias_sim::{campaign, fault_report, random, scenario};
+use bias_sim::{campaign, fault_report, findings, random, scenario};
 
 /// Undefined behaviour traps, which ends the process with SIGILL. BPF defines part of it, but the
 /// policy claims to need none.
@@ -57,7 +57,8 @@ fn accesses_interleave() {
         let permille = [5, 50, 200][seed as usize % 3];
         let interleave = Interleave { permille, longest_ns: 2_000, memory: true };
         let case = Case { interleave: Some(interleave), ..random::short(seed) };
-        if let Some(fault) = campaign::run(&case, Image::Traced).unwrap() {
+        let fault = campaign::run(&case, Image::Traced).unwrap();
+        if let Some(fault) = fault.filter(|fault| !findings::is_known(fault)) {
             panic!("{}", fault_report::describe(&case, &fault, Image::Traced).unwrap());
         }
     }

@@ -145,7 +145,7 @@ fn survey(from: u64, cases: u64, image: Image<'_>) -> anyhow::Result<()> {
     }
     println!("{cases} cases in {:.0} s", start.elapsed().as_secs_f64());
     for (rule, seeds) in rules {
-        let known = findings::FINDINGS.iter().any(|finding| finding.rule == rule);
+        let known = findings::of(&rule).is_some();
         let (word, first) = (if known { "known" } else { "new" }, &seeds[..seeds.len().min(8)]);
         println!("{word} {rule}: {} cases, {first:?}", seeds.len());
     }

@@ -35,7 +35,8 @@ impl Kernel {
         }
         let before = self.steps();
         let result = code();
-        let steps = self.steps() - before;
+        // Traced code may lose an increment to another CPU.
+        let steps = self.steps().saturating_sub(before);
         if steps > self.counters.longest.get().0 && self.case.interleave.is_none() && name != "init" {
             self.counters.longest.set((steps, name));
         }

@@ -173,6 +173,7 @@ impl Kernel {
     pub fn trace_text(&self) -> String {
         self.trace.text()
     }
+
     /// Return the trace for Perfetto.
     #[must_use]
     pub fn perfetto(&self) -> String {
