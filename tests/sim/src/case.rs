@@ -246,7 +246,7 @@ pub struct Case {
     pub memory_fails: bool,
     /// CPUs request migrations by themselves.
     pub moving: bool,
-    /// All tasks are marked programs, which announce sections at random.
+    /// All tasks are marked programs. Those that store no hints announce sections at random.
     #[serde(default)]
     pub hints: bool,
     /// Compare shares of CPU time with what tasks are entitled to.

@@ -343,11 +343,16 @@ unsafe extern "C" fn perf_read(k: *mut c_void, index: u64, value: *mut ffi::bpf_
     unsafe { kernel(k).read_counter(index, &mut *value) }
 }
 
-/// The memory of marked programs: any hint of the current task, any other word, or none.
+/// The memory of marked programs: the hint that the current task has stored. Of a task that stores
+/// none: any hint, any other word, or none.
 unsafe extern "C" fn user_word(k: *mut c_void, word: *mut u32) -> i64 {
     const EFAULT: i64 = 14;
-    let pid = unsafe { (*current(k)).pid } as u32;
+    let (pid, task) = unsafe { ((*current(k)).pid as u32, (*current(k)).sim_id as usize) };
     let kernel = unsafe { kernel(k) };
+    if let Some(hint) = kernel.tasks.get(task).and_then(|task| task.hint.get()) {
+        unsafe { *word = pid << 2 | hint };
+        return 0;
+    }
     let random = kernel.random(1 << 32) as u32;
     let content = match kernel.random(8) {
         0 => return -EFAULT,
