@@ -21,6 +21,7 @@ fn changed(directory: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
 fn changed_as(directory: &Path, old: &str, new: &str, variant: Variant) -> anyhow::Result<PathBuf> {
     let text = |text: &str| text.to_owned();
     let mutant = Mutant {
+        family: None,
         name: text("changed"),
         what: text(""),
         file: text("main.bpf.c"),

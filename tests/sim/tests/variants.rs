@@ -36,6 +36,7 @@ fn nothing_is_undefined() {
 fn a_second_writer_is_found() {
     let request = "	WRITE_ONCE(cpu_ctx_of(from)->move_to, (to + 1) | how);";
     let mutant = Mutant {
+        family: None,
         name: "second_writer".into(),
         what: "a CPU writes what only another one may".into(),
         file: "move.bpf.h".into(),
