@@ -160,4 +160,5 @@ mutants! {
     arrival_not_announced
     arrival_never_preempts
     late_task_not_rescued
+    task_put_back_unseen
 }

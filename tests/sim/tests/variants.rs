@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
-use bias_sim::case::Case;
-use bias_sim::case::Interleave;
+use bias_sim::case::{Case, Interleave, TaskSpec};
 use bias_sim::compile::{self, Source, Variant};
+use bias_sim::load::{Program, stacks};
 use bias_sim::mutant::Mutant;
 use bias_sim::unit::Image;
 use bias_sim::{campaign, fault_report, findings, random, scenario};
@@ -29,6 +29,29 @@ fn nothing_is_undefined() {
     for seed in 0..300 {
         campaign::run(&random::short(seed), Image::File(&object)).unwrap();
     }
+}
+
+/// A search of a DSQ that passes over all tasks of other affinities makes too many steps.
+#[test]
+fn a_search_without_a_bound_is_found() {
+    let mutant = Mutant {
+        family: None,
+        name: "unbounded_search".into(),
+        what: "a search for a DSQ's head passes over any number of tasks".into(),
+        file: "queue.bpf.h".into(),
+        old: "#define MAX_PASSED 32".into(),
+        new: "#define MAX_PASSED 100000".into(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let object = mutant.compile(folder.path()).unwrap();
+    let mut case = Case::new("4P", 1);
+    case.duration_ns = 50_000_000;
+    let busy = TaskSpec::new(Program::busy(stacks::COMPUTE));
+    case.tasks = (0..1200).map(|at| busy.clone().within([0, 1]).on(at % 2)).collect();
+    case.tasks.extend((0..4).map(|at| busy.clone().on(2 + at % 2)));
+    assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
+    let fault = campaign::run(&case, Image::File(&object)).unwrap();
+    assert_eq!(fault.map(|fault| fault.rule).as_deref(), Some("steps"));
 }
 
 /// A store to a word of another CPU that has one writer breaks a rule, though it changes nothing.
