@@ -39,8 +39,8 @@ struct sim_host {
 	/* Return the next task, NULL after the last one. */
 	struct task_struct *(*iter_next)(void *kernel, struct sim_iter_scx_dsq *iter);
 	/* Move a task that an iteration has found. False if it has left. */
-	bool (*move_fifo)(void *kernel, struct sim_iter_scx_dsq *iter, struct task_struct *p, u64 dsq);
-	bool (*move_vtime)(void *kernel, struct sim_iter_scx_dsq *iter, struct task_struct *p, u64 dsq);
+	bool (*move_task)(void *kernel, struct sim_iter_scx_dsq *iter, struct task_struct *p, u64 dsq,
+			  bool by_vtime);
 	/* CPUs */
 	void (*kick_cpu)(void *kernel, s32 cpu, u64 flags);
 	s32 (*pick_idle_cpu)(void *kernel, const struct cpumask *mask, u64 flags);

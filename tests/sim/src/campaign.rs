@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Campaigns: many random cases, and what to do with one that breaks a rule.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::thread;
+
 use crate::case::Case;
 use crate::case::Fault;
 use crate::findings::is_known;
@@ -19,8 +23,7 @@ pub fn run(case: &Case, image: Image<'_>) -> anyhow::Result<Option<Fault>> {
     Ok(kernel.run().err())
 }
 
-/// Run the cases of `seeds`. Return the first that breaks a rule, unless that is a known
-/// finding.
+/// Run the cases of `seeds`. Return the first that breaks a rule, unless that is a known finding.
 ///
 /// # Errors
 /// Fail if a case is impossible.
@@ -34,6 +37,39 @@ pub fn find(seeds: impl IntoIterator<Item = u64>, image: Image<'_>) -> anyhow::R
         }
     }
     Ok(None)
+}
+
+/// Faults by rule, in the order of seeds.
+pub type Faults = BTreeMap<String, Vec<(u64, Fault)>>;
+
+/// Run the cases of `seeds` on all CPUs of the host. Return all faults, known findings included.
+///
+/// # Errors
+/// Fail if a case is impossible.
+pub fn survey(seeds: Range<u64>, image: Image<'_>) -> anyhow::Result<Faults> {
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let part = |first: u64| -> anyhow::Result<Vec<(u64, Fault)>> {
+        let mut faults = Vec::new();
+        for seed in (seeds.start + first..seeds.end).step_by(threads) {
+            faults.extend(run(&random::case(seed), image)?.map(|fault| (seed, fault)));
+        }
+        Ok(faults)
+    };
+    let parts: Vec<anyhow::Result<Vec<(u64, Fault)>>> = thread::scope(|scope| {
+        let started: Vec<_> = (0..threads as u64).map(|first| scope.spawn(move || part(first))).collect();
+        started
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a case panicked"))))
+            .collect()
+    });
+    let mut faults = Faults::new();
+    for part in parts {
+        for (seed, fault) in part? {
+            faults.entry(fault.rule.clone()).or_default().push((seed, fault));
+        }
+    }
+    faults.values_mut().for_each(|list| list.sort_by_key(|(seed, _)| *seed));
+    Ok(faults)
 }
 
 /// Run a scenario. Return what it does not reach.

@@ -162,6 +162,55 @@ pub struct Disturb {
     pub what: Disturbance,
 }
 
+/// What a case of shares is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Topic {
+    Plain,
+    Weights,
+    Groups,
+    Affinity,
+    Crowd,
+    Sleep,
+    Fork,
+    Yield,
+    Hop,
+    Kthread,
+}
+
+impl Topic {
+    /// Every topic.
+    pub const ALL: [Self; 10] = [
+        Self::Plain,
+        Self::Weights,
+        Self::Groups,
+        Self::Affinity,
+        Self::Crowd,
+        Self::Sleep,
+        Self::Fork,
+        Self::Yield,
+        Self::Hop,
+        Self::Kthread,
+    ];
+
+    /// Return the rule that unfair shares break.
+    #[must_use]
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Plain => "share-plain",
+            Self::Weights => "share-weights",
+            Self::Groups => "share-groups",
+            Self::Affinity => "share-affinity",
+            Self::Crowd => "share-crowd",
+            Self::Sleep => "share-sleep",
+            Self::Fork => "share-fork",
+            Self::Yield => "share-yield",
+            Self::Hop => "share-hop",
+            Self::Kthread => "share-kthread",
+        }
+    }
+}
+
 /// Everything that a run depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
@@ -197,9 +246,12 @@ pub struct Case {
     pub memory_fails: bool,
     /// CPUs request migrations by themselves.
     pub moving: bool,
-    /// All tasks are marked programs, which announce sections at random.
+    /// All tasks are marked programs. Those that store no hints announce sections at random.
     #[serde(default)]
     pub hints: bool,
+    /// Compare shares of CPU time with what tasks are entitled to.
+    #[serde(default)]
+    pub shares: Option<Topic>,
     /// CPUs whose tick the kernel stops for a single task.
     #[serde(default)]
     pub nohz_full: Vec<usize>,
@@ -233,6 +285,7 @@ impl Case {
             memory_fails: false,
             moving: true,
             hints: false,
+            shares: None,
             nohz_full: Vec::new(),
             trace: false,
             record: false,

@@ -151,6 +151,8 @@ impl Kernel {
         for cpu in 0..self.cpus.len() {
             self.sync(cpu);
         }
+        self.audit_shares();
+        self.audit_steps();
         self.final_checks();
         self.fault().map_or(Ok(()), Err)
     }

@@ -23,7 +23,7 @@ pub fn describe(case: &Case, fault: &Fault, image: Image<'_>) -> anyhow::Result<
     std::fs::write(file("txt"), kernel.trace_text())?;
     std::fs::write(file("perfetto.json"), kernel.perfetto())?;
     Ok(format!(
-        "seed {} breaks a rule on {} under {:?}: {fault}\n  repeat: BIAS_SIM_CASE={} cargo nextest run -p bias_sim --run-ignored all --no-capture repeat\n  trace:  {}\n  for Perfetto: {}",
+        "seed {} breaks a rule on {} under {:?}: {fault}\n  repeat: cargo run -p bias_sim --bin bias-bench-sim repeat {}\n  trace:  {}\n  for Perfetto: {}",
         case.seed,
         small.machine,
         small.release,

@@ -4,8 +4,10 @@
 //!
 //! # Approach
 //!
-//! A finding is a rule and its cause. A campaign passes over faults of these rules, and over no
-//! others.
+//! A finding is a rule, its cause, and how many of 100 000 cases break it. A campaign passes over
+//! faults of these rules, and over no others. The campaign of each test run also demands that their
+//! numbers are about as expected: a repair takes its finding off the list, and a defect that makes
+//! one frequent does not hide behind it.
 
 use crate::case::Fault;
 
@@ -14,6 +16,8 @@ use crate::case::Fault;
 pub struct Finding {
     /// The rule.
     pub rule: &'static str,
+    /// Cases of 100 000 that break it.
+    pub per_100_000: u64,
     /// Why it is broken.
     pub cause: &'static str,
 }
@@ -22,17 +26,119 @@ pub struct Finding {
 pub const FINDINGS: &[Finding] = &[
     Finding {
         rule: "idle-leaving",
+        per_100_000: 12,
         cause: "until ops.cpu_offline a CPU that goes offline counts as idle, and the kernel diverts \
                 its tasks to the global DSQ without waking a CPU",
     },
     Finding {
+        rule: "queued-leaving",
+        per_100_000: 3,
+        cause: "until ops.cpu_offline a CPU that goes offline counts as idle, and a kick does not wake it",
+    },
+    Finding {
+        rule: "queued-unparked",
+        per_100_000: 3,
+        cause: "of several tasks that come back from a throttled cgroup, the CPU that is kicked for one \
+                takes another, and ticks under other caches wake no CPU for the one that is left",
+    },
+    Finding {
         rule: "parked-leaving",
+        per_100_000: 3,
         cause: "the timer for parked tasks kicks a CPU that is about to go offline and dispatches no more",
     },
+    Finding {
+        rule: "parked-overdue",
+        per_100_000: 45,
+        cause: "the kernel serves the global DSQ before it calls ops.dispatch, so parked tasks wait until \
+                all overdue tasks have had a turn",
+    },
+    Finding {
+        rule: "idle-released",
+        per_100_000: 85,
+        cause: "the kernel calls ops.cpu_release only where a SCHED_EXT task ran before",
+    },
+    Finding {
+        rule: "steps",
+        per_100_000: 5,
+        cause: "one call of ops.dispatch may look for overdue tasks in each DSQ of its cache and twice \
+                through all parked tasks, hundreds each",
+    },
+    Finding {
+        rule: "share-weights",
+        per_100_000: 278,
+        cause: "a heavy task with a CPU of its own counts with its whole weight for the global vtime, \
+                which holds. The others are cut to the limit of a lead, where weights do not count",
+    },
+    Finding {
+        rule: "share-groups",
+        per_100_000: 33,
+        cause: "the same with the tasks of a heavy group. Or so many tasks wait that each is overdue, and \
+                the global DSQ is a FIFO",
+    },
+    Finding {
+        rule: "share-crowd",
+        per_100_000: 5,
+        cause: "tasks of the most contended CPU lag beyond the limit, where all are equal whatever they \
+                have run",
+    },
+    Finding {
+        rule: "share-sleep",
+        per_100_000: 38,
+        cause: "a sleep forgives a quarter of the run before it, also if the task has used its share",
+    },
+    Finding {
+        rule: "share-fork",
+        per_100_000: 125,
+        cause: "a new task is charged for slice_min_ns in advance, and what it runs beyond that ends with it",
+    },
+    Finding {
+        rule: "share-yield",
+        per_100_000: 5,
+        cause: "a yield lets a task of its own cache go first at any lag, so those beside more yields gain",
+    },
+    Finding {
+        rule: "share-hop",
+        per_100_000: 305,
+        cause: "joining a DSQ whose clock is behind lowers vtime, and no other join raises it",
+    },
 ];
+
+/// Return the finding of a rule.
+#[must_use]
+pub fn of(rule: &str) -> Option<&'static Finding> {
+    FINDINGS.iter().find(|finding| finding.rule == rule)
+}
 
 /// Return true if a fault is that of a finding.
 #[must_use]
 pub fn is_known(fault: &Fault) -> bool {
-    FINDINGS.iter().any(|finding| finding.rule == fault.rule)
+    of(&fault.rule).is_some()
+}
+
+/// Return what is unexpected if `found` of `cases` cases break the rule of `finding`.
+#[must_use]
+pub fn unexpected(finding: &Finding, found: usize, cases: u64) -> Option<String> {
+    let expected = finding.per_100_000 as f64 * cases as f64 / 100_000.0;
+    let rule = finding.rule;
+    if found as f64 > 3.0 * expected + 5.0 {
+        return Some(format!("{found} cases break {rule}, some {expected:.0} are expected"));
+    }
+    (found == 0 && expected >= 5.0).then(|| {
+        format!("no case breaks {rule}, some {expected:.0} are expected: take it off src/findings.rs")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frequency_that_changes_is_unexpected() {
+        let finding = Finding { rule: "rule", per_100_000: 100, cause: "" };
+        for (found, cases, is_expected) in
+            [(0, 10_000, false), (0, 1000, true), (10, 10_000, true), (36, 10_000, false), (7, 1000, true)]
+        {
+            assert_eq!(unexpected(&finding, found, cases).is_none(), is_expected, "{found} of {cases}");
+        }
+    }
 }

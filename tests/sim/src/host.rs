@@ -37,8 +37,7 @@ pub fn table() -> ffi::sim_host {
         reenqueue_local: Some(reenqueue_local),
         iter_begin: Some(iter_begin),
         iter_next: Some(iter_next),
-        move_fifo: Some(move_fifo),
-        move_vtime: Some(move_vtime),
+        move_task: Some(move_task),
         kick_cpu: Some(kick_cpu),
         pick_idle_cpu: Some(pick_idle_cpu),
         test_and_clear_cpu_idle: Some(test_and_clear_cpu_idle),
@@ -176,28 +175,19 @@ unsafe extern "C" fn iter_next(k: *mut c_void, iter: *mut ffi::sim_iter_scx_dsq)
     kernel.raw(task)
 }
 
-unsafe extern "C" fn move_fifo(
+/// Move a task of the DSQ that `iter` iterates over, to the end of `dsq` or, if `by_vtime`, to its
+/// place there.
+unsafe extern "C" fn move_task(
     k: *mut c_void,
     iter: *mut ffi::sim_iter_scx_dsq,
     p: *mut ffi::task_struct,
     dsq: u64,
+    by_vtime: bool,
 ) -> bool {
     let kernel = unsafe { kernel(k) };
     kernel.point();
     let (iter, task) = unsafe { (&*iter, (*p).sim_id as usize) };
-    kernel.move_between(task, iter.dsq, iter.newest, dsq, None)
-}
-
-unsafe extern "C" fn move_vtime(
-    k: *mut c_void,
-    iter: *mut ffi::sim_iter_scx_dsq,
-    p: *mut ffi::task_struct,
-    dsq: u64,
-) -> bool {
-    let kernel = unsafe { kernel(k) };
-    kernel.point();
-    let (iter, task) = unsafe { (&*iter, (*p).sim_id as usize) };
-    kernel.move_between(task, iter.dsq, iter.newest, dsq, Some(iter.moved_vtime))
+    kernel.move_between(task, iter.dsq, iter.newest, dsq, by_vtime.then_some(iter.moved_vtime))
 }
 
 unsafe extern "C" fn kick_cpu(k: *mut c_void, cpu: i32, flags: u64) {
@@ -353,11 +343,16 @@ unsafe extern "C" fn perf_read(k: *mut c_void, index: u64, value: *mut ffi::bpf_
     unsafe { kernel(k).read_counter(index, &mut *value) }
 }
 
-/// The memory of marked programs: any hint of the current task, any other word, or none.
+/// The memory of marked programs: the hint that the current task has stored. Of a task that stores
+/// none: any hint, any other word, or none.
 unsafe extern "C" fn user_word(k: *mut c_void, word: *mut u32) -> i64 {
     const EFAULT: i64 = 14;
-    let pid = unsafe { (*current(k)).pid } as u32;
+    let (pid, task) = unsafe { ((*current(k)).pid as u32, (*current(k)).sim_id as usize) };
     let kernel = unsafe { kernel(k) };
+    if let Some(hint) = kernel.tasks.get(task).and_then(|task| task.hint.get()) {
+        unsafe { *word = pid << 2 | hint };
+        return 0;
+    }
     let random = kernel.random(1 << 32) as u32;
     let content = match kernel.random(8) {
         0 => return -EFAULT,

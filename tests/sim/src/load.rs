@@ -45,6 +45,12 @@ pub enum Op {
     },
     /// Call sched_yield().
     Yield,
+    /// Store a hint for the scheduler in the memory of the own process (`bias/hint.h`). It counts
+    /// where [`Case::hints`](crate::case::Case::hints) is set.
+    Hint {
+        /// The hint, for example `BIAS_HINT_FAST`.
+        hint: u32,
+    },
     /// Fork a task of the case that has not started.
     Spawn {
         /// Which.

@@ -54,6 +54,12 @@ impl Mask {
         Self(std::array::from_fn(|at| self.0[at] & other.0[at]))
     }
 
+    /// Return the CPUs in either.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
+    }
+
     /// Return the CPUs that are not in `other`.
     #[must_use]
     pub fn and_not(&self, other: &Self) -> Self {

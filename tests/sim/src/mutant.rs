@@ -23,6 +23,8 @@ pub struct Mutant {
     pub old: String,
     /// What stands there instead.
     pub new: String,
+    /// The family of cases that finds it, if scenarios and random cases do not.
+    pub family: Option<String>,
 }
 
 #[derive(Deserialize)]

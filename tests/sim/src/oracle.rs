@@ -19,8 +19,15 @@ use crate::kernel::events::Event;
 use crate::kernel::task::{Life, Place, TaskId};
 use crate::mask::Mask;
 
-/// Time between two looks [ns].
+/// Time between two looks [ns], and for each [`AUDIT_TASKS`] tasks: a look visits all of them.
 pub const AUDIT_NS: u64 = 500_000;
+const AUDIT_TASKS: u64 = 100;
+
+/// Steps of loops in one callback, and of walks through DSQs in its kfuncs: some 100 us.
+const MAX_STEPS: u64 = 2000;
+
+/// Time between two ticks of a CPU whose own tick has stopped [ns].
+const REMOTE_TICK_NS: u64 = 1_000_000_000;
 
 /// Looks in a row at which a runnable task may be in no queue.
 const LOST_LOOKS: u32 = 3;
@@ -42,8 +49,6 @@ pub struct Bounds {
     pub fast_idle_ns: u64,
     /// A move request is pending while its task runs.
     pub request_ns: u64,
-    /// A runnable task waits.
-    pub starved_ns: u64,
     /// A CPU that runs SCHED_EXT tasks without a pause requests less than its maximum clock.
     pub clock_up_ns: u64,
     /// An idle CPU requests a clock.
@@ -64,7 +69,6 @@ impl Bounds {
             unmarked_ns: 500_000,
             fast_idle_ns: 4 * tick_ns + 2_000_000,
             request_ns: 3 * tick_ns + 2_000_000,
-            starved_ns: 3_000_000_000,
             clock_up_ns: 20_000_000,
             clock_down_ns: 200_000_000,
         }
@@ -84,9 +88,11 @@ impl Kernel {
 
     /// Look for rules that are broken for too long.
     pub(crate) fn audit(&self) {
-        self.push(self.now() + AUDIT_NS, Event::Audit);
+        let looks_ns = AUDIT_NS * (1 + self.tasks.len() as u64 / AUDIT_TASKS);
+        self.push(self.now() + looks_ns, Event::Audit);
         let bounds = Bounds::new(&self.case);
         self.audit_idle(&bounds);
+        self.audit_starved();
         self.audit_lost();
         self.audit_queued(&bounds);
         self.audit_stranded(&bounds);
@@ -140,12 +146,12 @@ impl Kernel {
         (0..self.cpus.len()).filter(|cpu| self.idles(*cpu) && since(*cpu) + time_ns <= self.now()).collect()
     }
 
-    fn waits(&self, task: TaskId) -> bool {
+    pub(crate) fn waits(&self, task: TaskId) -> bool {
         let this = &self.tasks[task];
         this.life.get() == Life::Active && this.queued() && this.waiting_since_ns.get() > 0
     }
 
-    /// No runnable task waits while a CPU idles that it may run on, and none waits for ever.
+    /// No runnable task waits while a CPU idles that it may run on.
     fn audit_idle(&self, bounds: &Bounds) {
         let idle = self.idle_for(bounds.idle_ns);
         for (task, this) in self.tasks.iter().enumerate() {
@@ -153,9 +159,6 @@ impl Kernel {
                 continue;
             }
             let waited_ns = self.now() - this.waiting_since_ns.get();
-            if waited_ns > bounds.starved_ns {
-                self.broken("starved", format!("task {task} waits for {} ms", waited_ns / 1_000_000));
-            }
             // The rule `offline` is for tasks of a CPU that is about to go.
             if matches!(this.place.get(), Place::Local(cpu) if self.cpus[cpu].leaves_ns.get().is_some()) {
                 continue;
@@ -168,6 +171,8 @@ impl Kernel {
                 let rule = match this.place.get() {
                     Place::Global if self.online.get().count() < self.cpus.len() => "idle-leaving",
                     Place::Global => "idle-global",
+                    // ops.cpu_release should have sent it elsewhere.
+                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => "idle-released",
                     _ if self.idle_cpus.get().has(cpu) => "idle",
                     _ => "idle-unmarked",
                 };
@@ -218,8 +223,13 @@ impl Kernel {
             }
             let allowed = this.allowed().and(&idle).and(&self.idle_cpus.get());
             if let Some(cpu) = allowed.next(0).filter(|_| this.raw.read(|raw| raw.nr_cpus_allowed > 1)) {
+                let rule = match self.case.groups.iter().any(|group| group.max_us.is_some()) {
+                    _ if self.online.get().count() < self.cpus.len() => "queued-leaving",
+                    true => "queued-unparked",
+                    false => "queued",
+                };
                 let what = format!("task {task} is in DSQ {dsq:#x} for {} us", (self.now() - since) / 1000);
-                self.broken("queued", format!("{what} while CPU {cpu} idles"));
+                self.broken(rule, format!("{what} while CPU {cpu} idles"));
             }
         }
     }
@@ -274,8 +284,10 @@ impl Kernel {
             let Curr::Task(task) = self.cpus[cpu].curr.get() else { continue };
             let this = &self.tasks[task];
             // A tick must see the task while it may migrate.
+            let ticks_ns = if self.case.nohz_full.contains(&cpu) { REMOTE_TICK_NS } else { 0 };
             let since = this.running_since_ns.get().max(this.affinity_ns.get()).max(this.enabled_ns.get());
-            if this.migration_disabled() || since + bounds.fast_idle_ns > self.now() {
+            let begins_ns = since.max(self.watch.table_ns.get() + ticks_ns);
+            if this.migration_disabled() || begins_ns + bounds.fast_idle_ns > self.now() {
                 continue;
             }
             let node = self.machine.cpus[cpu].node;
@@ -322,6 +334,15 @@ impl Kernel {
             } else if self.now() - request.1 > bounds.request_ns {
                 self.broken("request", format!("CPU {cpu} has the request {move_to:#x} for too long"));
             }
+        }
+    }
+
+    /// No callback makes more steps than [`MAX_STEPS`]: interrupts are off, and mostly a runqueue is
+    /// locked. Other CPUs' steps count where callbacks interleave, so those cases are left out.
+    pub(crate) fn audit_steps(&self) {
+        let (steps, name) = self.counters.longest.get();
+        if steps > MAX_STEPS {
+            self.broken("steps", format!("ops.{name} makes {steps} steps at once"));
         }
     }
 

@@ -77,8 +77,12 @@ impl Kernel {
             } else if *due == 0 {
                 *due = self.now();
             } else if self.now() - *due > late_ns {
-                let all = self.online.get().count() == self.cpus.len();
-                let rule = if all { "parked" } else { "parked-leaving" };
+                let rule = match self.online.get().count() == self.cpus.len() {
+                    // The kernel serves that DSQ before it calls ops.dispatch.
+                    _ if !self.dsqs.global.is_empty() => "parked-overdue",
+                    true => "parked",
+                    false => "parked-leaving",
+                };
                 self.broken(rule, format!("task {task} is parked, and its cgroups are not throttled"));
             }
         }

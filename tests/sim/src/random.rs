@@ -8,6 +8,7 @@
 use crate::case::Interleave;
 use crate::case::{Case, CountersOf, Disturb, Disturbance, GroupSpec, TaskSpec};
 use crate::load::{Op, Program, stacks};
+use crate::loads::{TICKS_NS, crowd, shares};
 use crate::machine::Machine;
 use crate::release::Release;
 use crate::rng::Rng;
@@ -43,17 +44,31 @@ const LARGE: &[&str] = &[
     "BIG",
 ];
 
-/// Return the case of `seed`: at most 150 virtual milliseconds, less on larger machines.
+/// Return the case of `seed`. One of 20 checks shares for 5 virtual seconds, one of 200 is a crowd
+/// of up to 1000 tasks for up to 60 s, and the others are short.
 #[must_use]
 pub fn case(seed: u64) -> Case {
+    let rng = Rng::new(seed);
+    match rng.below(200) {
+        0 => crowd(&rng, seed),
+        1..=10 => shares(&rng, seed),
+        _ => short(seed),
+    }
+}
+
+/// Return a short case of `seed`: at most 150 virtual milliseconds at 1000 ticks a second, less on
+/// larger machines, and more where ticks are longer.
+#[must_use]
+pub fn short(seed: u64) -> Case {
     let rng = Rng::new(seed);
     // Most defects show on a small machine, and many small cases fit into the time of a large one.
     let machine = if rng.chance(10) { *rng.pick(LARGE) } else { *rng.pick(SMALL) };
     let nr_cpus = Machine::parse(machine).map_or(1, |machine| machine.cpus.len());
     let mut case = Case::new(machine, seed);
     case.release = *rng.pick(&Release::ALL);
-    case.duration_ns = rng.within(20, 150) * 1_000_000 / (1 + nr_cpus as u64 / 8);
-    case.tick_ns = *rng.pick(&[1_000_000, 1_000_000, 4_000_000]);
+    case.tick_ns = *rng.pick(&TICKS_NS);
+    let ticks = 1 + case.tick_ns / 5_000_000;
+    case.duration_ns = ticks * rng.within(20, 150) * 1_000_000 / (1 + nr_cpus as u64 / 8);
     case.counters = *rng.pick(&[CountersOf::Good, CountersOf::Good, CountersOf::Failing, CountersOf::None]);
     case.memory_fails = rng.chance(5);
     case.interleave = rng.chance(50).then(|| Interleave {
@@ -257,7 +272,11 @@ fn disturbances(rng: &Rng, case: &mut Case, nr_cpus: usize) {
                 group: rng.within(1, case.groups.len() as u64) as usize,
                 max_us: max_us(rng),
             },
-            5 | 6 => Disturbance::RealTime { cpu, ns: rng.within(5, 3000) * 1000 },
+            // One of three lasts longer than any bound.
+            5 | 6 => {
+                let longest = *rng.pick(&[3_000, 3_000, 80_000]);
+                Disturbance::RealTime { cpu, ns: rng.within(5, longest) * 1000 }
+            }
             7 if hotplug => {
                 let back_ns = at_ns + rng.within(1, 50) * 1_000_000;
                 case.disturbances.push(Disturb { at_ns: back_ns, what: Disturbance::Online { cpu } });

@@ -13,6 +13,9 @@ use crate::unit::Image;
 /// Cases that are tried at most.
 const PATIENCE: usize = 3000;
 
+/// Virtual time for which a case counts as another one that was tried [ns].
+const LONG_NS: u64 = 100_000_000;
+
 /// Return the simplest case found that breaks `rule`, beginning with `case`.
 #[must_use]
 pub fn shrink(case: &Case, rule: &str, image: Image<'_>) -> Case {
@@ -23,7 +26,7 @@ pub fn shrink(case: &Case, rule: &str, image: Image<'_>) -> Case {
         let mut simpler = false;
         let mut at = 0;
         while let Some(candidate) = step(&best, at) {
-            tried += 1;
+            tried += 1 + (candidate.duration_ns / LONG_NS) as usize;
             if tried > PATIENCE {
                 return best;
             }

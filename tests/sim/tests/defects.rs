@@ -3,12 +3,15 @@
 //! Defects of `bpf/` that a campaign found. Each case failed before the repair.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-use bias_sim::campaign;
 use bias_sim::case::{Case, Disturb, Disturbance, Interleave, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::rng::Rng;
 use bias_sim::unit::Image;
+use bias_sim::{campaign, scenario};
+
+/// Cases of a family in every test run.
+const SEEDS: u64 = 30;
 
 fn busy() -> TaskSpec {
     TaskSpec::new(Program::busy(stacks::COMPUTE))
@@ -88,31 +91,13 @@ fn a_wakee_wakes_no_cpu_that_has_a_task() {
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
-/// Three busy tasks and four servers on one fast and three slow CPUs. CPUs see each other's actions
-/// up to 50 us late, as vCPUs do that their host preempts.
-fn servers(seed: u64) -> Case {
-    let mut case = Case::new("240:96x3", seed);
-    (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 3_000_000_000, (500, 50_000));
-    case.interleave = Some(Interleave { permille: 20, longest_ns: 50_000, memory: false });
-    case.tasks = (0..3).map(|cpu| busy().on(cpu)).collect();
-    let rng = Rng::new(seed);
-    for cpu in 0..4 {
-        let request = || {
-            let work = Op::Run { stack: stacks::COMPUTE, work_ns: 33_000 };
-            [work, Op::Sleep { ns: rng.within(70_000, 2_050_000) }]
-        };
-        let ops = (0..200).flat_map(|_| request()).collect();
-        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(cpu));
+/// Check the first `seeds` cases of a family.
+fn holds_in_all(family: &str, seeds: u64) {
+    let families = scenario::families();
+    let family = families.iter().find(|one| one.name == family).unwrap();
+    for seed in 0..seeds {
+        assert_eq!(campaign::reach(&family.with(seed), Image::Plain).unwrap(), None, "seed {seed}");
     }
-    case
-}
-
-/// Check that no busy task waits for a millisecond.
-fn leaves_no_gap(seed: u64, case: Case) {
-    let kernel = Kernel::new(case, Image::Plain).unwrap();
-    assert_eq!(kernel.run(), Ok(()), "seed {seed}");
-    let longest_ns = (0..3).map(|task| kernel.figures(task).longest_wait_ns).max();
-    assert!(longest_ns.is_some_and(|ns| ns < 1_000_000), "seed {seed}: {longest_ns:?}");
 }
 
 /// An idle CPU awaits a task that it pulls, and another CPU sends it one that was preempted. Or the
@@ -120,24 +105,14 @@ fn leaves_no_gap(seed: u64, case: Case) {
 /// for another one. The second task to arrive would wait until a tick, 10 ms here.
 #[test]
 fn one_task_at_a_time_is_on_its_way_to_an_idle_cpu() {
-    for seed in 0..24 {
-        leaves_no_gap(seed, servers(seed));
-    }
+    holds_in_all("servers", SEEDS);
 }
 
 /// A CPU that a wakeup had claimed took another task from a DSQ before the wakee came. The wakee
 /// waited there until a tick, up to 8 ms, while other CPUs idled.
 #[test]
 fn a_wakee_does_not_wait_behind_another_task() {
-    for seed in [31, 54, 150, 171, 252] {
-        let mut case = Case::new("240:96x3", seed);
-        (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 100_000_000, (500, 50_000));
-        case.interleave = Some(Interleave { permille: 20, longest_ns: 50_000, memory: false });
-        case.tasks = (0..3).map(|cpu| busy().on(cpu)).collect();
-        let server = Program::periodic(stacks::COMPUTE, 33_000, 1_000_000);
-        case.tasks.extend((0..4).map(|cpu| TaskSpec::new(server.clone()).on(cpu)));
-        leaves_no_gap(seed, case);
-    }
+    holds_in_all("equal-servers", 10 * SEEDS);
 }
 
 /// Four tasks wake at once beside a busy task on each of four CPUs. Wakees preempted one CPU twice:
@@ -169,33 +144,7 @@ fn a_broadcast_reaches_as_many_cpus() {
 /// own task, because a server has taken the other CPU.
 #[test]
 fn a_cpu_takes_no_other_task_before_the_one_on_its_way() {
-    for seed in 0..24 {
-        let mut case = servers(seed);
-        case.irq_ns = (100, 50_000);
-        leaves_no_gap(seed, case);
-    }
-}
-
-/// The same with a kthread on each CPU, periodic tasks and real-time bursts. CPUs see each other's
-/// actions up to `late_ns` late.
-fn servers_and_kthreads(seed: u64, late_ns: u64) -> Case {
-    let mut case = servers(seed);
-    (case.ipi_ns, case.irq_ns) = ((500, late_ns), (100, late_ns));
-    case.interleave = Some(Interleave { permille: 20, longest_ns: late_ns, memory: false });
-    let rng = Rng::new(seed + 7);
-    let periodic = |work_ns| Program::periodic(stacks::COMPUTE, work_ns, rng.within(1_000_000, 20_000_000));
-    for cpu in 0..4 {
-        let kthread = TaskSpec::new(periodic(15_000)).on(cpu).within([cpu]);
-        case.tasks.push(TaskSpec { kthread: true, ..kthread });
-    }
-    case.tasks
-        .extend([(30_000, 0), (100_000, 2)].map(|(work_ns, cpu)| TaskSpec::new(periodic(work_ns)).on(cpu)));
-    let bursts = (0..60).map(|_| {
-        let (cpu, at_ns, ns) = (rng.below(4) as usize, rng.below(3_000_000_000), rng.within(3_000, 60_000));
-        Disturb { at_ns, what: Disturbance::RealTime { cpu, ns } }
-    });
-    case.disturbances = bursts.collect();
-    case
+    holds_in_all("late-insertions", SEEDS);
 }
 
 /// A kthread preempts a busy task while another one is on its way to the same CPU, or already in
@@ -203,9 +152,7 @@ fn servers_and_kthreads(seed: u64, late_ns: u64) -> Case {
 /// until a tick, although CPUs idled.
 #[test]
 fn a_task_that_a_kthread_preempts_does_not_wait_for_another() {
-    for seed in [143, 771] {
-        leaves_no_gap(seed, servers_and_kthreads(seed, 50_000));
-    }
+    holds_in_all("servers-and-kthreads", SEEDS);
 }
 
 /// CPUs see each other's actions up to 150 us late. The announcement of a task on its way ended
@@ -213,40 +160,16 @@ fn a_task_that_a_kthread_preempts_does_not_wait_for_another() {
 /// two tasks, of which one waited for a tick while CPUs idled.
 #[test]
 fn of_two_tasks_that_arrive_one_is_rescued() {
-    for seed in [23, 247, 320, 445] {
-        leaves_no_gap(seed, servers_and_kthreads(seed, 150_000));
-    }
-}
-
-/// A task pinned to one CPU beside them, as a spot check is.
-fn servers_and_pinned(seed: u64) -> Case {
-    let mut case = servers_and_kthreads(seed, 50_000);
-    let rng = Rng::new(seed + 11);
-    let cpu = rng.below(4) as usize;
-    let sleep = Op::Sleep { ns: rng.within(20_000_000, 60_000_000) };
-    let ops = vec![sleep, Op::Run { stack: stacks::COMPUTE, work_ns: 10_000_000 }];
-    let task = TaskSpec::new(Program { ops, repeat: true }).on(cpu).within([cpu]);
-    case.tasks.push(TaskSpec { weight: 3, ..task });
-    case
+    holds_in_all("late-sight", SEEDS);
 }
 
 /// The pinned task wakes while a busy task is on its way to the idle CPU, or that CPU was still
 /// marked idle, so that a busy task was sent. The busy task waited for the pinned one until a tick,
-/// although CPUs idled.
+/// although CPUs idled. Or a server preempts a busy task, a CPU idles between the task's search for
+/// one and its insertion, and the pinned task follows the server.
 #[test]
 fn a_task_on_its_way_does_not_wait_for_a_pinned_one() {
-    for seed in [80, 185, 267, 394] {
-        leaves_no_gap(seed, servers_and_pinned(seed));
-    }
-}
-
-/// A server preempts a busy task. A CPU idles between the task's search for one and its insertion.
-/// The pinned task follows the server, and the busy task waited until a tick.
-#[test]
-fn the_successor_of_a_task_wakes_a_cpu_for_it() {
-    for seed in [168, 199, 246] {
-        leaves_no_gap(seed, servers_and_pinned(seed));
-    }
+    holds_in_all("servers-and-pinned", SEEDS);
 }
 
 /// A task draws a frame of 6 ms every 16.7 ms beside four or five busy tasks. While no task waits,

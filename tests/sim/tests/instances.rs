@@ -9,7 +9,7 @@ use bias_sim::random;
 use bias_sim::unit::Image;
 
 fn trace(seed: u64) -> String {
-    let case = Case { trace: true, ..random::case(seed) };
+    let case = Case { trace: true, ..random::short(seed) };
     let kernel = Kernel::new(case, Image::Plain).unwrap();
     drop(kernel.run());
     kernel.trace_text()

@@ -7,18 +7,38 @@ use std::time::Instant;
 
 use bias_sim::case::Case;
 use bias_sim::unit::Image;
-use bias_sim::{campaign, mutant, random, scenario, shrink};
+use bias_sim::{campaign, mutant, scenario, shrink};
 
 /// Random cases in which a mutation must be found, however long this host takes for them.
 const CASES: u64 = 4000;
 
-/// Run scenarios and random cases until one fails.
+/// Cases of a family in which a mutation must be found.
+const FAMILY_CASES: u64 = 1000;
+
+/// Run the cases of a family until one fails.
+fn find_in(family: &str, name: &str, image: Image<'_>) {
+    let families = scenario::families();
+    let family = families.iter().find(|one| one.name == family).unwrap();
+    for seed in 0..FAMILY_CASES {
+        if let Some(fault) = campaign::reach(&family.with(seed), image).unwrap() {
+            println!("{name}: family {}, seed {seed}: {fault}", family.name);
+            return;
+        }
+    }
+    panic!("{name} is not found in {FAMILY_CASES} cases of the family {}", family.name);
+}
+
+/// Run scenarios and random cases, or the cases of the mutation's family, until one fails.
 fn find(name: &str) {
     let mutant = mutant::all().unwrap().into_iter().find(|mutant| mutant.name == name).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let object = mutant.compile(directory.path()).unwrap();
     let image = Image::File(&object);
     let begun = Instant::now();
+    if let Some(family) = &mutant.family {
+        find_in(family, name, image);
+        return;
+    }
     for scenario in scenario::all() {
         if let Some(fault) = campaign::reach(&scenario, image).unwrap() {
             println!("{name}: scenario {} after {:?}: {fault}", scenario.name, begun.elapsed());
@@ -26,7 +46,7 @@ fn find(name: &str) {
         }
     }
     for seed in 0..CASES {
-        if let Some(fault) = campaign::run(&random::case(seed), image).unwrap() {
+        if let Some((_, fault)) = campaign::find([seed], image).unwrap() {
             println!("{name}: seed {seed} after {:?}: {fault}", begun.elapsed());
             return;
         }
@@ -121,5 +141,26 @@ mutants! {
     clock_of_sent_task_kept
     clock_falls_in_pauses
     capacity_ignored
-    pauses_ignored offline_dsq_kept offline_not_kicked
+    pauses_ignored
+    no_gain_swap
+    partners_apart
+    tiers_ignored
+    hints_unread
+    hints_unfollowed
+    hints_without_swap
+    tick_never_stops
+    charged_for_time_alone
+    unticked_cpu_not_kicked
+    spread_memory_ignored
+    never_searches_far
+    memory_holds_every_task
+    no_core_of_another_node
+    no_thread_of_another_node
+    arrival_unnoticed
+    arrival_not_announced
+    arrival_never_preempts
+    late_task_not_rescued
+    task_put_back_unseen
+    offline_dsq_kept
+    offline_not_kicked
 }

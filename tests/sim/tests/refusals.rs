@@ -11,7 +11,6 @@ use bias_sim::case::{Case, Disturb, Disturbance, TaskSpec};
 use bias_sim::compile::Variant;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::mutant::Mutant;
-use bias_sim::random;
 use bias_sim::unit::Image;
 
 /// Compile `bpf/` with `new` in place of `old` in main.bpf.c.
@@ -22,6 +21,7 @@ fn changed(directory: &Path, old: &str, new: &str) -> anyhow::Result<PathBuf> {
 fn changed_as(directory: &Path, old: &str, new: &str, variant: Variant) -> anyhow::Result<PathBuf> {
     let text = |text: &str| text.to_owned();
     let mutant = Mutant {
+        family: None,
         name: text("changed"),
         what: text(""),
         file: text("main.bpf.c"),
@@ -56,31 +56,16 @@ fn ticking() -> Case {
     case
 }
 
-/// Runs as a process of its own, which the next test starts: it ends by abort().
-#[test]
-#[ignore = "a part of the next test"]
-fn child() {
-    let object = std::env::var_os("BIAS_SIM_OBJECT").unwrap();
-    let image = Image::File(Path::new(&object));
-    campaign::run(&ticking(), image).unwrap();
-    for seed in 0..200 {
-        campaign::run(&Case { interleave: None, ..random::case(seed) }, image).unwrap();
-    }
-}
-
-/// Run [`child`] with an object. Return whether it succeeded and its standard error.
+/// Run cases with an object in a process of its own, which may end by abort(). Return whether it
+/// succeeded and its standard error.
 fn run_child(object: &Path, preload: Option<&str>) -> (bool, String) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bias-bench-sim"));
     if let Some(library) = preload {
         command
             .env("LD_PRELOAD", library)
             .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0");
     }
-    let output = command
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env("BIAS_SIM_OBJECT", object)
-        .output()
-        .unwrap();
+    let output = command.arg("drive").arg(object).output().unwrap();
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -122,20 +107,24 @@ fn asan() -> Option<String> {
     Path::new(&path).is_absolute().then_some(path)
 }
 
-/// Checks of addresses find an access beyond an array, and none in the scheduler. Interleaved cases
-/// are left out: they leave stacks that were never unwound.
-#[test]
-#[ignore = "needs gcc's libasan"]
-fn addresses_are_valid() {
-    let asan = asan().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let beyond = "((volatile u32 *)&band_high)[2] > 1 || makes_way(p, cpu, cctx))";
-    let object = changed_as(directory.path(), LINE, beyond, Variant::Address).unwrap();
-    let (success, text) = run_child(&object, Some(&asan));
-    assert!(!success && text.contains("global-buffer-overflow"), "{text}");
-    let object = changed_as(directory.path(), LINE, LINE, Variant::Address).unwrap();
-    let (success, text) = run_child(&object, Some(&asan));
-    assert!(success, "{text}");
+/// Parts of full runs. They need gcc's libasan.
+mod full {
+    use super::*;
+
+    /// Checks of addresses find an access beyond an array, and none in the scheduler. Interleaved
+    /// cases are left out: they leave stacks that were never unwound.
+    #[test]
+    fn addresses_are_valid() {
+        let asan = asan().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let beyond = "((volatile u32 *)&band_high)[2] > 1 || makes_way(p, cpu, cctx))";
+        let object = changed_as(directory.path(), LINE, beyond, Variant::Address).unwrap();
+        let (success, text) = run_child(&object, Some(&asan));
+        assert!(!success && text.contains("global-buffer-overflow"), "{text}");
+        let object = changed_as(directory.path(), LINE, LINE, Variant::Address).unwrap();
+        let (success, text) = run_child(&object, Some(&asan));
+        assert!(success, "{text}");
+    }
 }
 
 /// The same code, unchanged, passes: the two tests above do not fail for another reason.

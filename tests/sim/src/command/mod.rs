@@ -5,8 +5,10 @@
 //! bias-bench runs the program `bias-bench-sim`, which is this command. So bias-bench does not
 //! depend on the simulator, and its build needs no second compilation of `bpf/`.
 
+pub mod developer;
 pub mod document;
 pub mod failure;
+pub mod figures;
 pub mod grid;
 pub mod hardware;
 pub mod kinds;
@@ -24,7 +26,14 @@ use options::Options;
 
 /// Run the command with these words, of which the first is the program. Return its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> u8 {
-    let result = options::read(words).and_then(|options| options.map_or(Ok(()), |options| act(&options)));
+    let words: Vec<OsString> = words.collect();
+    if developer::is_meant(&words) {
+        return end(developer::run(&words));
+    }
+    end(options::read(words.into_iter()).and_then(|options| options.map_or(Ok(()), |options| act(&options))))
+}
+
+fn end(result: Result<()>) -> u8 {
     match result {
         Ok(()) => 0,
         Err(failure) => {

@@ -26,14 +26,20 @@ macro_rules! call {
 impl Kernel {
     /// Run BPF code. On some kernels the current task cannot migrate meanwhile (the trampoline's
     /// migrate_disable()).
-    pub(crate) fn within<T>(&self, _name: &str, code: impl FnOnce() -> T) -> T {
+    pub(crate) fn within<T>(&self, name: &'static str, code: impl FnOnce() -> T) -> T {
         self.counters.callbacks.set(self.counters.callbacks.get() + 1);
         let disables = self.case.release.programs_disable_migration();
         let current = self.current_raw(self.here.get());
         if disables {
             current.change(|raw| raw.migration_disabled += 1);
         }
+        let before = self.steps();
         let result = code();
+        // Traced code may lose an increment to another CPU.
+        let steps = self.steps().saturating_sub(before);
+        if steps > self.counters.longest.get().0 && self.case.interleave.is_none() && name != "init" {
+            self.counters.longest.set((steps, name));
+        }
         if disables {
             current.change(|raw| raw.migration_disabled -= 1);
         }

@@ -64,6 +64,7 @@ impl Kernel {
         };
         let mut after = None;
         while let Some((key, task)) = dsq.next(after, u64::MAX) {
+            self.counters.walked.set(self.counters.walked.get() + 1);
             let this = &self.tasks[task];
             let from = this.cpu();
             if from == cpu {

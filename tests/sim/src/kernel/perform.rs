@@ -74,6 +74,7 @@ impl Kernel {
                 self.unlock(cpu);
                 self.cpus[cpu].need_resched.set(true);
             }
+            Op::Hint { hint } => this.hint.set(Some(*hint)),
             Op::Spawn { task } => self.start_task(*task),
             Op::MigrateDisable => this.raw.change(|raw| raw.migration_disabled += 1),
             Op::MigrateEnable => self.migrate_enable(task),

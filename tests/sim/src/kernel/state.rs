@@ -62,6 +62,10 @@ pub struct Totals {
     pub switches: Cell<u64>,
     /// DSQs that ops.dispatch asked for a task.
     pub visits: Cell<u64>,
+    /// Tasks that the kernel visited in DSQs to find one that may run on a CPU.
+    pub walked: Cell<u64>,
+    /// Most steps of one callback, see [`Kernel::steps`].
+    pub longest: Cell<(u64, &'static str)>,
     /// Stores to words that several CPUs write.
     pub shared_stores: Cell<u64>,
     /// Callbacks.
@@ -169,6 +173,7 @@ impl Kernel {
     pub fn trace_text(&self) -> String {
         self.trace.text()
     }
+
     /// Return the trace for Perfetto.
     #[must_use]
     pub fn perfetto(&self) -> String {
@@ -184,12 +189,16 @@ impl Kernel {
         atomics + self.counters.shared_stores.get()
     }
 
-    /// Return the numbers of events, switches, DSQs visited, and steps of bounded loops so far.
+    /// Return the numbers of events, switches, DSQs visited, and steps of loops so far.
     #[must_use]
     pub fn counts_so_far(&self) -> (u64, u64, u64, u64) {
         let counts = &self.counters;
-        // SAFETY: a global of the loaded scheduler; no BPF code runs now.
-        let steps = unsafe { *self.unit().steps };
-        (counts.events.get(), counts.switches.get(), counts.visits.get(), steps)
+        (counts.events.get(), counts.switches.get(), counts.visits.get(), self.steps())
+    }
+
+    /// Return the number of steps so far: of loops in BPF code, and of walks in kfuncs.
+    pub(crate) fn steps(&self) -> u64 {
+        // SAFETY: a global of the loaded scheduler; no BPF code runs at the same time.
+        unsafe { *self.unit().steps + self.counters.walked.get() }
     }
 }

@@ -114,6 +114,8 @@ pub struct Task {
     pub stack: Cell<[u32; 3]>,
     /// Wakeups that it has not consumed.
     pub tokens: Cell<u32>,
+    /// Hint that it has stored, if its program stores any.
+    pub hint: Cell<Option<u32>>,
     /// It is about to block, and on what.
     pub blocking: Cell<Option<Blocking>>,
     /// What it sleeps on.
@@ -190,6 +192,7 @@ impl Task {
             left_ps: Cell::new(0),
             stack: Cell::new([1000, 0, 0]),
             tokens: Cell::new(0),
+            hint: Cell::new(None),
             blocking: Cell::new(None),
             asleep_on: Cell::new(None),
             timer_fired: Cell::new(false),

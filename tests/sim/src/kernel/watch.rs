@@ -20,6 +20,8 @@ pub struct Watch {
     pub(crate) unmarked: RefCell<Vec<u64>>,
     /// Since when each CPU runs a throttled task; 0 if it does not.
     pub(crate) throttled: RefCell<Vec<u64>>,
+    /// When each task was last seen parked.
+    pub(crate) parked_ns: RefCell<Vec<u64>>,
     /// Since when each task is parked though none of its groups is throttled; 0 if it is not.
     pub(crate) due: RefCell<Vec<u64>>,
 }

@@ -5,12 +5,15 @@
 //! The oracles hold for every case. What a scheduler is good for shows only in a load that was made
 //! for it, so each scenario here checks figures of one purpose. Bounds leave room for the seed.
 
+mod arrivals;
 mod parts;
+mod places;
 mod requests;
 mod shares;
+mod ticks;
 mod waits;
 
-pub use parts::{Check, Figures, Scenario};
+pub use parts::{Check, Family, Figures, Scenario};
 
 /// Return every scenario.
 #[must_use]
@@ -58,5 +61,27 @@ pub fn all() -> Vec<Scenario> {
         requests::load_ends(),
         requests::nearly_idle(),
         requests::lone_hog(),
+        places::partners(),
+        places::slow_types(),
+        places::fast_types(),
+        places::spread_memory(),
+        places::spread_swaps(),
+        places::leaves(),
+        places::full_node(),
+        places::hinted(),
+        places::stays_on_a_slow_type(),
+        places::better_slow_type(),
+        places::brief_phases(),
+        places::near_node(),
+        places::full_node_of_threads(),
+        ticks::unticked(),
+        ticks::unticked_pair(),
+        ticks::unticked_on_a_slow_cpu(),
     ]
+}
+
+/// Return every family of cases.
+#[must_use]
+pub fn families() -> Vec<Family> {
+    arrivals::all()
 }

@@ -20,6 +20,25 @@ pub struct Scenario {
     pub check: Check,
 }
 
+/// Cases of one kind, each of which must reach the same.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// Name.
+    pub name: &'static str,
+    /// Return the case of a seed.
+    pub case: fn(u64) -> Case,
+    /// Its check.
+    pub check: Check,
+}
+
+impl Family {
+    /// Return the case of a seed as a scenario.
+    #[must_use]
+    pub fn with(&self, seed: u64) -> Scenario {
+        Scenario { name: self.name, case: (self.case)(seed), check: self.check }
+    }
+}
+
 /// Figures of a task after a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
