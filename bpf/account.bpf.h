@@ -16,8 +16,7 @@
  *
  * vtime_now is the global vtime, where tasks start that wake or are new
  * (bias/clock.h). Work moves it when it is charged. The head of a shared DSQ
- * pulls it up when it is taken. While no DSQ fills, the lowest vtime of the
- * running tasks pulls it up. Ticks correct it.
+ * pulls it up when it is taken. Ticks correct it.
  *
  * No task waits further ahead of it than bias_ahead_ns() allows, and no task
  * comes back further behind it than MAX_LAG_SLICES. Neither bounds the time of
@@ -75,26 +74,6 @@ static __always_inline bool is_elected(u64 *at, u64 now, u64 every)
 	u64 last = READ_ONCE(*at);
 
 	return now - last >= every && __sync_val_compare_and_swap(at, last, now) == last;
-}
-
-/*
- * Move vtime_now up to the lowest vtime of the running tasks, while no DSQ
- * fills. One CPU does so per jiffy, and visits MAX_SCAN CPUs at most.
- */
-static __always_inline void follow_running(s32 cpu)
-{
-	u64 least = cpu_ctx_of(cpu)->run_vtime, now = bpf_jiffies64();
-	u32 i;
-
-	if (!is_elected(&followed_at, now, 1))
-		return;
-	bpf_for(i, 0, nr_cpus < MAX_SCAN ? nr_cpus : MAX_SCAN) {
-		struct cpu_ctx *cctx = cpu_ctx_of(i);
-
-		if ((cctx->run_flags & RUN_BUSY) && bias_vtime_before(cctx->run_vtime, least))
-			least = cctx->run_vtime;
-	}
-	advance_vtime_now(least);
 }
 
 /*

@@ -161,8 +161,6 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 	cctx->yielded = 0;
 	cctx->began_vtime = p->scx.dsq_vtime;
 	stat_inc(BIAS_STAT_KEEP);
-	if (!waited_for)
-		follow_running(cpu);
 }
 
 /*

@@ -21,10 +21,12 @@
  *
  * Invariants
  * While CPUs of its LLC dispatch and one of them may run it, a task waits in a
- * DSQ for 2 * OVERDUE_NS and a slice at most. No vtime changes.
+ * DSQ of the LLC for 2 * OVERDUE_NS and a slice at most, and then in the global
+ * DSQ for a turn of each task that is overdue. No vtime changes.
  *
  * Limits
- * The global DSQ is a FIFO. If so many tasks wait that each has its turn after
+ * While tasks wait in the global DSQ, CPUs do not dispatch, so that no parked
+ * task comes back. The global DSQ is a FIFO. If so many tasks wait that each has its turn after
  * OVERDUE_NS only, weights lose their effect. A turn lasts a tick at least, so
  * these are 125 tasks a CPU at 100 ticks a second, and 1250 at 1000.
  *

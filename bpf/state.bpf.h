@@ -292,8 +292,6 @@ u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 /* Weight of all runnable tasks, and when (jiffies) it was last added up. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
-/* When (jiffies) a CPU last searched for the lowest vtime of running tasks. */
-u64 followed_at;
 /* 1 while vtime_now is ahead of the running tasks and holds. */
 u32 clock_holds;
 /*
