@@ -97,16 +97,24 @@ pub fn of(test: &str) -> BTreeSet<String> {
     text.lines().map(String::from).collect()
 }
 
+/// Name of cargo's target directory in names of inputs, wherever it is.
+const TARGET: &str = "target";
+
 /// Return the path of an input.
 #[must_use]
 pub fn path(name: &str) -> PathBuf {
-    workspace().join(name)
+    match Path::new(name).strip_prefix(TARGET) {
+        Ok(built) => target_directory().join(built),
+        Err(_) => workspace().join(name),
+    }
 }
 
-/// Return the name of an input: its path, relative in the source tree, so that another checkout has
-/// the same.
+/// Return the name of an input: its path, relative in the source tree or in the target directory, so
+/// that another checkout has the same.
 fn name(path: &Path) -> String {
-    path.strip_prefix(workspace()).unwrap_or(path).to_string_lossy().into_owned()
+    let built = path.strip_prefix(target_directory()).map(|built| Path::new(TARGET).join(built));
+    let name = built.unwrap_or_else(|_| path.strip_prefix(workspace()).unwrap_or(path).to_path_buf());
+    name.to_string_lossy().into_owned()
 }
 
 /// Return a file itself, or the files below a directory.
@@ -135,6 +143,8 @@ mod tests {
         assert!(names.contains(&"tests/vm/src/kernels/table.rs".to_string()), "{names:?}");
         assert!(names.iter().all(|one| path(one).is_file()), "{names:?}");
         assert_eq!(name(Path::new("/usr/bin/env")), "/usr/bin/env");
+        let built = target_directory().join("ci/scx_bias");
+        assert_eq!((name(&built).as_str(), path("target/ci/scx_bias")), ("target/ci/scx_bias", built));
         assert_eq!(files(Path::new("/none")).unwrap(), [Path::new("/none")]);
     }
 }
