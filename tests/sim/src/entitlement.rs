@@ -44,9 +44,9 @@ pub struct Claim {
     pub group: usize,
 }
 
-/// A cgroup: its parent and its weight. Group 0 is the root, and parents come first.
+/// A cgroup that divides its time: its parent and its weight. Group 0 is the root, and parents come first.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Group {
+pub struct Divided {
     /// Its parent.
     pub parent: usize,
     /// Its weight.
@@ -82,7 +82,7 @@ fn divide(claims: &[(f64, f64)], capacity: f64) -> Vec<f64> {
 /// Return the rates [CPUs] of `claims` on `cpus` CPUs that are alike. None if affinities are too
 /// many, or combine with cgroups.
 #[must_use]
-pub fn entitlements(claims: &[Claim], groups: &[Group], cpus: usize) -> Option<Vec<f64>> {
+pub fn entitlements(claims: &[Claim], groups: &[Divided], cpus: usize) -> Option<Vec<f64>> {
     let all = Mask::first_cpus(cpus);
     if claims.iter().all(|claim| claim.cpus == all) {
         return Some(by_group(claims, groups, cpus as f64));
@@ -94,7 +94,7 @@ pub fn entitlements(claims: &[Claim], groups: &[Group], cpus: usize) -> Option<V
 }
 
 /// Divide `capacity` level by level.
-fn by_group(claims: &[Claim], groups: &[Group], capacity: f64) -> Vec<f64> {
+fn by_group(claims: &[Claim], groups: &[Divided], capacity: f64) -> Vec<f64> {
     let count = groups.len().max(1);
     // A group can use what all below it can.
     let mut most = vec![0.0; count];

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ROOT: [Group; 1] = [Group { parent: 0, weight: 100.0 }];
+const ROOT: [Divided; 1] = [Divided { parent: 0, weight: 100.0 }];
 
 fn claim(weight: f64, most: f64, cpus: impl IntoIterator<Item = usize>) -> Claim {
     Claim { weight, most, cpus: cpus.into_iter().collect(), group: 0 }
@@ -51,7 +51,7 @@ fn overlapping_affinities_share_what_both_may_use() {
 
 #[test]
 fn groups_divide_level_by_level() {
-    let groups = [ROOT[0], Group { parent: 0, weight: 100.0 }, Group { parent: 1, weight: 300.0 }];
+    let groups = [ROOT[0], Divided { parent: 0, weight: 100.0 }, Divided { parent: 1, weight: 300.0 }];
     let of = |group| Claim { group, ..claim(100.0, 1.0, 0..1) };
     let rates = entitlements(&[of(0), of(1), of(2)], &groups, 1).unwrap();
     assert!(near(&rates, &[0.5, 0.125, 0.375]));
@@ -59,7 +59,7 @@ fn groups_divide_level_by_level() {
 
 #[test]
 fn a_group_of_many_gets_what_a_group_of_few_gets() {
-    let groups = [ROOT[0], Group { parent: 0, weight: 100.0 }, Group { parent: 0, weight: 100.0 }];
+    let groups = [ROOT[0], Divided { parent: 0, weight: 100.0 }, Divided { parent: 0, weight: 100.0 }];
     let of = |group| Claim { group, ..claim(100.0, 1.0, 0..2) };
     let mut claims = vec![of(1); 2];
     claims.extend(vec![of(2); 100]);

@@ -35,7 +35,7 @@ pub mod random;
 pub mod release;
 pub mod rng;
 pub mod scenario;
-pub mod shares;
+pub mod share_oracle;
 pub mod shrink;
 pub mod simplex;
 mod starved;

@@ -7,13 +7,14 @@
 //! `known_defect("cause", ...)` by `holds(...)`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+use bias_sim::campaign;
 use bias_sim::case::{Case, Disturb, Disturbance, GroupSpec, TaskSpec};
 use bias_sim::kernel::Kernel;
 use bias_sim::known::{holds, known_defect};
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::release::Release;
 use bias_sim::rng::Rng;
-use bias_sim::scenario::Figures;
+use bias_sim::scenario::{self, Figures};
 use bias_sim::unit::Image;
 
 const MS: u64 = 1_000_000;
@@ -263,64 +264,14 @@ fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {
     });
 }
 
-/// CPU 3 of four goes offline 20 times, beside a busy task for each of the others. It has these
-/// tasks, some of which wait whenever it goes.
-fn goes_offline(tasks: &[TaskSpec], releases: &[Release]) -> Result<(), String> {
-    for release in releases {
-        let mut all: Vec<_> = (0..3).map(|cpu| busy().on(cpu)).collect();
-        all.extend(tasks.iter().cloned());
-        let mut case = case("4P", 10_000, 1000, all);
-        case.release = *release;
-        for at in 0..20 {
-            let at_ns = (200 + at * 487) * MS;
-            let back_ns = at_ns + 300 * MS;
-            case.disturbances.push(Disturb { at_ns, what: Disturbance::Offline { cpu: 3 } });
-            case.disturbances.push(Disturb { at_ns: back_ns, what: Disturbance::Online { cpu: 3 } });
-            // The kernel widens the affinity of tasks whose last CPU goes.
-            for (task, spec) in tasks.iter().enumerate().filter(|(_, spec)| !spec.kthread) {
-                let cpus = spec.cpus.clone().unwrap_or_else(|| (0..4).collect());
-                let what = Disturbance::Affinity { task: 3 + task, cpus };
-                case.disturbances.push(Disturb { at_ns: back_ns + 20 * MS, what });
-            }
-        }
-        run(case).map_err(|what| format!("{release:?}: {what}"))?;
+/// Pinned tasks, tasks with migration disabled and kernel threads of its own wait, on each release.
+#[test]
+fn a_cpu_goes_offline_for_which_tasks_of_its_own_wait() {
+    let families = scenario::families();
+    let family = families.iter().find(|one| one.name == "offline").unwrap();
+    for seed in 0..24 {
+        assert_eq!(campaign::reach(&family.with(seed), Image::Plain).unwrap(), None, "seed {seed}");
     }
-    Ok(())
-}
-
-/// Tasks of each kind that only CPU 3 may run: pinned ones, some whose migration is disabled for a third
-/// of their time, and kernel threads.
-fn tasks_of_a_cpu() -> [Vec<TaskSpec>; 3] {
-    let run = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
-    let ops = vec![run(4 * MS), Op::MigrateDisable, run(2 * MS), Op::MigrateEnable];
-    let thread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 30 * MS, MS)).on(3).within([3]);
-    [
-        vec![busy().on(3).within([3]); 3],
-        // The kernel gives each of them a slice of 20 ms.
-        vec![TaskSpec::new(Program { ops, repeat: true }).on(3); 4],
-        vec![TaskSpec { kthread: true, ..thread }; 3],
-    ]
-}
-
-#[test]
-fn a_cpu_goes_offline_for_which_pinned_tasks_wait() {
-    holds(|| goes_offline(&tasks_of_a_cpu()[0], &Release::ALL));
-}
-
-#[test]
-fn a_cpu_goes_offline_for_which_tasks_wait_with_migration_disabled() {
-    holds(|| goes_offline(&tasks_of_a_cpu()[1], &Release::ALL));
-}
-
-#[test]
-fn a_cpu_goes_offline_for_which_kernel_threads_wait() {
-    holds(|| goes_offline(&tasks_of_a_cpu()[2], &Release::ALL));
-}
-
-/// Late 6.12.y moves waiting tasks to the local DSQ.
-#[test]
-fn a_kernel_that_empties_the_dsqs_takes_a_cpu_offline() {
-    holds(|| tasks_of_a_cpu().iter().try_for_each(|tasks| goes_offline(tasks, &[Release::V6_12_117])));
 }
 
 /// CPU 1 is about to go offline and still has its idle mark. A real-time task drives a task off

@@ -6,6 +6,7 @@
 //! for it, so each scenario here checks figures of one purpose. Bounds leave room for the seed.
 
 mod arrivals;
+mod departures;
 mod parts;
 mod places;
 mod requests;
@@ -83,5 +84,5 @@ pub fn all() -> Vec<Scenario> {
 /// Return every family of cases.
 #[must_use]
 pub fn families() -> Vec<Family> {
-    arrivals::all()
+    [arrivals::all(), departures::all()].concat()
 }

@@ -23,7 +23,7 @@
 //! causes.
 
 use crate::case::{Case, Disturbance};
-use crate::entitlement::{Claim, Group, entitlements};
+use crate::entitlement::{Claim, Divided, entitlements};
 use crate::kernel::Kernel;
 use crate::load::{Op, Program};
 use crate::mask::Mask;
@@ -110,12 +110,12 @@ impl Kernel {
     pub(crate) fn audit_shares(&self) {
         let Some(topic) = self.case.shares else { return };
         let cpus = self.cpus.len();
-        let groups: Vec<Group> = std::iter::once(Group { parent: 0, weight: 100.0 })
+        let groups: Vec<Divided> = std::iter::once(Divided { parent: 0, weight: 100.0 })
             .chain(
                 self.case
                     .groups
                     .iter()
-                    .map(|group| Group { parent: group.parent, weight: f64::from(group.weight) }),
+                    .map(|group| Divided { parent: group.parent, weight: f64::from(group.weight) }),
             )
             .collect();
         let entities = entities(&self.case, cpus);
