@@ -18,14 +18,14 @@ fn goes_offline(kernel: &str) {
     expect.judge();
 }
 
-#[test]
-fn a_cpu_that_tasks_wait_for_goes_offline_on_6_12() {
-    goes_offline("6.12");
-}
-
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn a_cpu_that_tasks_wait_for_goes_offline_on_6_12() {
+        goes_offline("6.12");
+    }
 
     #[test]
     fn a_cpu_that_tasks_wait_for_goes_offline_on_6_18() {

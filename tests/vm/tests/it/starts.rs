@@ -19,14 +19,14 @@ fn programs_start(kernel: &str) {
     expect.judge();
 }
 
-#[test]
-fn new_tasks_run_soon_on_6_12() {
-    programs_start("6.12");
-}
-
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn new_tasks_run_soon_on_6_12() {
+        programs_start("6.12");
+    }
 
     #[test]
     fn new_tasks_run_soon_on_7_3() {
