@@ -11,15 +11,23 @@ use anyhow::{Context, Result};
 /// This and `bpf` are links, so that the crate can be packaged with what they lead to.
 const HEADERS: &str = "include";
 
+/// Directory of the sources in what the verifier's messages quote.
+const SOURCES: &str = "/usr/src/scx_bias";
+
 fn main() -> Result<()> {
     let here = env::var("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?;
     let headers = Path::new(&here).join(HEADERS);
     let source = Path::new(&here).join("bpf/main.bpf.c");
     println!("cargo:rerun-if-changed={}", headers.join("bias").display());
     println!("cargo:rerun-if-changed={}", source.with_file_name("").display());
+    let out = env::var("OUT_DIR").context("cargo sets OUT_DIR")?;
+    // Equal sources give equal programs, wherever they are compiled.
+    let renamed = |path: &str| format!("-ffile-prefix-map={path}={SOURCES}");
     scx_cargo::BpfBuilder::new()
         .context("clang 18 or later is needed for the BPF code; set BPF_CLANG to its name")?
         .add_include_path(&headers.to_string_lossy())
+        .add_cflag(&renamed(&here))
+        .add_cflag(&renamed(&out))
         .enable_skel(&source.to_string_lossy(), "bpf")
         .build()
 }

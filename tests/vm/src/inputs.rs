@@ -79,7 +79,9 @@ pub fn record_runner() -> Result<()> {
     let Some(test) = test() else { return Ok(()) };
     let tests = workspace().join("tests/vm/tests/it");
     let module = test.split("::").next().unwrap_or_default();
-    let xtask = std::env::current_exe().ok().filter(|exe| exe.ends_with("xtask"));
+    // By its sources: the program itself holds paths of the checkout.
+    let is_xtask = std::env::current_exe().is_ok_and(|exe| exe.ends_with("xtask"));
+    let xtask = is_xtask.then(|| workspace().join("tests/xtask/src"));
     let fixed = [
         tests.join(format!("{module}.rs")),
         tests.join("common"),

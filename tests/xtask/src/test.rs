@@ -54,7 +54,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     let nextest = || {
         let mut command = Command::new(&nextest);
         command.current_dir(workspace()).args(["nextest", "run", "--locked", "--cargo-profile"]);
-        command.arg(build::TEST_PROFILE).args(build::TEST_SELECTION).envs([build::TEST_ENVIRONMENT]);
+        command.arg(build::TEST_PROFILE).args(build::TEST_SELECTION).envs(build::test_environment());
         // Tests that need no VM prepare nothing.
         command.envs((!args.no_vm).then(|| prepared.variable()));
         command
