@@ -75,11 +75,12 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     let report = Report::of(if args.full { "full" } else { "default" })?;
     let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
     let unclean = pool.map(Pool::end).unwrap_or_default();
-    interrupt::check()?;
     let outcomes = report.outcomes();
+    // What passed before an interruption has passed.
     if !args.no_vm {
         Passed::of_user()?.keep(&scenarios(&outcomes), since)?;
     }
+    interrupt::check()?;
     let boots = if args.no_vm { Boots::default() } else { boots::counted() };
     summary::print(&unchanged, &outcomes, &boots, &unclean);
     Ok(status.code().unwrap_or(1))
