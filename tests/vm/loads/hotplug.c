@@ -21,10 +21,10 @@
 /* Busy kernel threads that the guest's module binds to a CPU. */
 #define KTHREADS "/sys/module/amp_pmu/parameters/kthreads"
 
-#define NR_PINNED   4
-#define NR_CONFINED 2
-#define NR_DISABLED 2
-#define NR_SLEEPERS 2
+#define NR_PINNED   2
+#define NR_CONFINED 1
+#define NR_DISABLED 1
+#define NR_SLEEPERS 1
 #define NR_THREADS  (NR_PINNED + NR_CONFINED + NR_DISABLED + NR_SLEEPERS)
 
 static pthread_t threads[NR_THREADS];
@@ -116,7 +116,7 @@ static int bind_to(int cpu)
 		if (pthread_setaffinity_np(threads[i], sizeof(set), &set))
 			die("affinity");
 	}
-	snprintf(text, sizeof(text), "%d:2", cpu);
+	snprintf(text, sizeof(text), "%d:1", cpu);
 	return write_text(KTHREADS, text);
 }
 

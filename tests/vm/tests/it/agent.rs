@@ -12,6 +12,12 @@ fn scenario() -> Scenario {
     Scenario::plain("6.12", "SYM", 5, "--capacity-file /run/capacity.json")
 }
 
+/// Virtual time costs the host minutes where CPUs of this speed are busy, so only scripts without
+/// load run in it.
+fn in_virtual_time() -> Scenario {
+    Scenario::emulated("6.12", "600:600:240:240", 5)
+}
+
 /// Return the time for which the process is stopped [s]. BIAS_VM_STOP_S sets a longer one for runs
 /// by hand.
 fn stop_s() -> String {
@@ -46,7 +52,7 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
 
 #[test]
 fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
-    let results = scenario().run("agent_reload", &[]);
+    let results = in_virtual_time().run("agent_reload", &[]);
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     let slices = [text("first"), text("second"), text("third")];
@@ -109,7 +115,7 @@ fn expect_few_rights(expect: &mut Expectations, rights: &str) {
 
 #[test]
 fn a_closed_output_ends_nothing() {
-    let results = scenario().run("agent_alone", &[]);
+    let results = in_virtual_time().run("agent_alone", &[]);
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     expect.holds(&format!("a line was read: {}", text("line")), !text("line").is_empty());

@@ -9,7 +9,7 @@ use crate::common::{Expectations, Scenario};
 const MACHINE: &str = "240x4:96:-:96:-:96:-:96:-,threads=2";
 
 fn programs_start(kernel: &str) {
-    let results = Scenario::emulated(kernel, MACHINE, 8).loads("", "loads starts starts 5000 5000 8");
+    let results = Scenario::emulated(kernel, MACHINE, 12).loads("", "loads starts starts 5000 5000 8");
     let mut expect = Expectations::default();
     expect.at_least("programs", results.number("starts", "/starts"), 5000.0);
     let most = |what: &str| results.number("starts", &format!("/{what}_most_us")) / 1e3;
