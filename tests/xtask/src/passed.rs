@@ -11,6 +11,8 @@
 //! # Invariants
 //! - A test that failed in any attempt, or did not end, is not kept.
 //! - A file that changed during the run is not kept: the test may have seen its former content.
+//! - For `scx_bias` its sources count. clang writes the types of the kernel side in another order at
+//!   each compilation, so equal sources do not give equal bytes.
 //! - `--full`, `--fresh`, a selection of tests and a variable that changes a test ignore the cache.
 //!
 //! # Limits
@@ -47,12 +49,48 @@ struct Digests(HashMap<String, Option<String>>);
 impl Digests {
     /// Return the digest of an input, or `None` if it cannot be read.
     fn of(&mut self, input: &str) -> Option<&str> {
-        let digest = self
-            .0
-            .entry(input.to_string())
-            .or_insert_with(|| Some(cache::digest(&[fs::read(inputs::path(input)).ok()?])));
+        let digest = self.0.entry(input.to_string()).or_insert_with(|| match Path::new(input).file_name() {
+            Some(name) if name == SCHEDULER => sources(),
+            _ => Some(cache::digest(&[fs::read(inputs::path(input)).ok()?])),
+        });
         digest.as_deref()
     }
+}
+
+/// The program that holds the kernel side.
+const SCHEDULER: &str = "scx_bias";
+
+/// What it is built from: directories and files of the tree.
+const SOURCES: [&str; 7] =
+    ["bpf", "lib", "userspace/agent", "scheds/scx_bias", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+
+/// Return a digest of the sources of [`SCHEDULER`] and of the compiler. The list of installed
+/// packages, which is an input of each scenario, has the version of clang.
+fn sources() -> Option<String> {
+    let mut files = Vec::new();
+    for source in SOURCES {
+        files_below(&workspace().join(source), &mut files).ok()?;
+    }
+    files.sort();
+    let rustc = Command::new("rustc").arg("-vV").output().ok()?;
+    let mut parts = vec![rustc.stdout];
+    for file in files {
+        parts.push(file.strip_prefix(workspace()).ok()?.to_string_lossy().into_owned().into_bytes());
+        parts.push(fs::read(&file).ok()?);
+    }
+    Some(cache::digest(&parts))
+}
+
+/// Add `path` to `files` if it is a file, or all files below it.
+fn files_below(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    if !path.is_dir() {
+        files.push(path.to_path_buf());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        files_below(&entry?.path(), files)?;
+    }
+    Ok(())
 }
 
 /// The passes in a directory.
@@ -187,6 +225,15 @@ mod tests {
         passed.keep(&tests, SystemTime::now() - Duration::from_secs(60)).unwrap();
         passed.keep(&[("a::c".to_string(), BTreeSet::new())], SystemTime::now()).unwrap();
         assert!(passed.unchanged().unwrap().is_empty());
+    }
+
+    /// Whatever the program's bytes are, or if it is not built.
+    #[test]
+    fn the_sources_of_the_scheduler_stand_for_it() {
+        let digest = |input: &str| Digests::default().of(input).map(String::from);
+        let built = digest("target/ci/scx_bias");
+        assert!(built.is_some() && built == digest("elsewhere/scx_bias"));
+        assert_ne!(built, Some(cache::digest::<&str>(&[])));
     }
 
     #[test]
