@@ -50,7 +50,7 @@ impl Digests {
     /// Return the digest of an input, or `None` if it cannot be read.
     fn of(&mut self, input: &str) -> Option<&str> {
         let digest = self.0.entry(input.to_string()).or_insert_with(|| match Path::new(input).file_name() {
-            Some(name) if name == SCHEDULER => sources(),
+            Some(name) if name == SCHEDULER => digest_of_sources(&workspace()),
             _ => Some(cache::digest(&[fs::read(inputs::path(input)).ok()?])),
         });
         digest.as_deref()
@@ -64,21 +64,36 @@ const SCHEDULER: &str = "scx_bias";
 const SOURCES: [&str; 7] =
     ["bpf", "lib", "userspace/agent", "scheds/scx_bias", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 
-/// Return a digest of the sources of [`SCHEDULER`] and of the compiler. The list of installed
-/// packages, which is an input of each scenario, has the version of clang.
-fn sources() -> Option<String> {
+/// Return the sources of [`SCHEDULER`] in the tree `root`, in order.
+fn sources(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for source in SOURCES {
-        files_below(&workspace().join(source), &mut files).ok()?;
+        files_below(&root.join(source), &mut files)?;
     }
     files.sort();
+    Ok(files)
+}
+
+/// Return a digest of the sources of [`SCHEDULER`] in the tree `root` and of the compiler. The list
+/// of installed packages, which is an input of each scenario, has the version of clang.
+fn digest_of_sources(root: &Path) -> Option<String> {
     let rustc = Command::new("rustc").arg("-vV").output().ok()?;
     let mut parts = vec![rustc.stdout];
-    for file in files {
-        parts.push(file.strip_prefix(workspace()).ok()?.to_string_lossy().into_owned().into_bytes());
+    for file in sources(root).ok()? {
+        parts.push(file.strip_prefix(root).ok()?.to_string_lossy().into_owned().into_bytes());
         parts.push(fs::read(&file).ok()?);
     }
     Some(cache::digest(&parts))
+}
+
+/// Return true if the tree `root` has the sources of which [`SCHEDULER`] was built from `begun` on.
+fn has_built_sources(root: &Path, begun: SystemTime) -> bool {
+    sources(root).is_ok_and(|files| files.iter().all(|file| is_old(file, begun)))
+}
+
+/// Return true if a file was last changed by `since`.
+fn is_old(file: &Path, since: SystemTime) -> bool {
+    fs::metadata(file).and_then(|file| file.modified()).is_ok_and(|at| at <= since)
 }
 
 /// Add `path` to `files` if it is a file, or all files below it.
@@ -122,19 +137,24 @@ impl Passed {
         Ok(tests)
     }
 
-    /// Keep tests that have passed, each with its inputs. The programs were ready at `since`.
+    /// Keep tests that have passed, each with its inputs. The build of the programs began at `begun`,
+    /// and they were ready at `since`.
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub fn keep(&self, tests: &[(String, BTreeSet<String>)], since: SystemTime) -> Result<()> {
+    pub fn keep(
+        &self,
+        tests: &[(String, BTreeSet<String>)],
+        begun: SystemTime,
+        since: SystemTime,
+    ) -> Result<()> {
         let mut digests = Digests::default();
         let commit = commit();
+        if !has_built_sources(&workspace(), begun) {
+            return Ok(());
+        }
         for (test, names) in tests {
-            let is_old = |name: &String| {
-                let changed = fs::metadata(inputs::path(name)).and_then(|file| file.modified());
-                changed.is_ok_and(|at| at <= since)
-            };
-            if names.is_empty() || !names.iter().all(is_old) {
+            if names.is_empty() || !names.iter().all(|name| is_old(&inputs::path(name), since)) {
                 continue;
             }
             let digest = |name: &String| Some((name.clone(), digests.of(name)?.to_string()));
@@ -208,11 +228,11 @@ mod tests {
     fn a_pass_stands_for_the_test_until_an_input_changes_and_when_it_returns() {
         let (_directory, passed, input, tests) = one();
         assert!(passed.unchanged().unwrap().is_empty());
-        passed.keep(&tests, SystemTime::now()).unwrap();
+        passed.keep(&tests, SystemTime::now(), SystemTime::now()).unwrap();
         assert!(passed.unchanged().unwrap().contains_key("a::b"));
         fs::write(&input, "two").unwrap();
         assert!(passed.unchanged().unwrap().is_empty());
-        passed.keep(&tests, SystemTime::now()).unwrap();
+        passed.keep(&tests, SystemTime::now(), SystemTime::now()).unwrap();
         fs::write(&input, "one").unwrap();
         assert!(passed.unchanged().unwrap().contains_key("a::b"));
         fs::remove_file(&input).unwrap();
@@ -222,18 +242,34 @@ mod tests {
     #[test]
     fn what_changed_during_the_run_or_has_no_inputs_is_not_kept() {
         let (_directory, passed, _, tests) = one();
-        passed.keep(&tests, SystemTime::now() - Duration::from_secs(60)).unwrap();
-        passed.keep(&[("a::c".to_string(), BTreeSet::new())], SystemTime::now()).unwrap();
+        passed.keep(&tests, SystemTime::now(), SystemTime::now() - Duration::from_secs(60)).unwrap();
+        passed.keep(&[("a::c".to_string(), BTreeSet::new())], SystemTime::now(), SystemTime::now()).unwrap();
         assert!(passed.unchanged().unwrap().is_empty());
     }
 
-    /// Whatever the program's bytes are, or if it is not built.
     #[test]
     fn the_sources_of_the_scheduler_stand_for_it() {
         let digest = |input: &str| Digests::default().of(input).map(String::from);
         let built = digest("target/ci/scx_bias");
         assert!(built.is_some() && built == digest("elsewhere/scx_bias"));
-        assert_ne!(built, Some(cache::digest::<&str>(&[])));
+        let tree = tempfile::tempdir().unwrap();
+        for source in SOURCES {
+            let file = tree.path().join(source);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "one").unwrap();
+        }
+        let before = digest_of_sources(tree.path());
+        assert!(before.is_some() && before == digest_of_sources(tree.path()));
+        fs::write(tree.path().join("bpf"), "two").unwrap();
+        assert_ne!(before, digest_of_sources(tree.path()));
+    }
+
+    /// A source that changes during a build or a run may not be the one that passed.
+    #[test]
+    fn sources_that_changed_since_the_build_began_are_not_those_that_passed() {
+        let now = SystemTime::now() + Duration::from_secs(60);
+        assert!(has_built_sources(&workspace(), now));
+        assert!(!has_built_sources(&workspace(), SystemTime::UNIX_EPOCH));
     }
 
     #[test]
@@ -241,7 +277,7 @@ mod tests {
         let (directory, passed, input, tests) = one();
         for n in 0..2 * KEPT {
             fs::write(&input, n.to_string()).unwrap();
-            passed.keep(&tests, SystemTime::now()).unwrap();
+            passed.keep(&tests, SystemTime::now(), SystemTime::now()).unwrap();
         }
         let files = entries(&directory.path().join("passed/a::b")).unwrap();
         assert_eq!(files.len(), KEPT);

@@ -45,6 +45,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     }
     let ci = std::env::var_os("CI").is_some();
     eprintln!("xtask: the programs ...");
+    let begun = SystemTime::now();
     let prepared = build::everything()?;
     meson(args.full || ci)?;
     if !args.no_vm {
@@ -78,7 +79,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     let outcomes = report.outcomes();
     // What passed before an interruption has passed.
     if !args.no_vm {
-        Passed::of_user()?.keep(&scenarios(&outcomes), since)?;
+        Passed::of_user()?.keep(&scenarios(&outcomes), begun, since)?;
     }
     interrupt::check()?;
     let boots = if args.no_vm { Boots::default() } else { boots::counted() };
