@@ -100,15 +100,20 @@ static __always_inline void forget_tick(struct cpu_ctx *self)
  * Add up at a tick the weight of all runnable tasks and how far running tasks
  * are from the global vtime. Correct the global vtime by that. Kick CPUs that
  * tasks wait for and that have no tick (nohz.bpf.h). Do nothing if a CPU did so
- * recently. Return 0. This function is global so that the verifier checks it
- * once.
+ * recently.
+ *
+ * A CPU's part of the weight is that of the call before. It settles within a
+ * few calls.
+ *
+ * Return 0. This function is global so that the verifier checks it once.
  */
 __noinline int refresh_clock(u64 now)
 {
-	struct bias_clock_scan scan = bias_clock_scan();
+	struct bias_clock_scan scan =
+	    bias_clock_scan(any_waiting() ? READ_ONCE(weight_per_cpu) : BIAS_CLOCK_NONE);
 	u64 vtime = vtime_now;
+	u32 busy = 0, i;
 	s64 sum = 0;
-	u32 i;
 
 	if (!is_elected(&total_weight_at, now, 1 + nr_cpus / MAX_SCAN))
 		return 0;
@@ -116,13 +121,17 @@ __noinline int refresh_clock(u64 now)
 		struct cpu_ctx *cctx = cpu_ctx_of(i);
 
 		sum += READ_ONCE(cctx->weight);
-		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES)
+		if (now - READ_ONCE(cctx->ticked_at) <= RECENT_JIFFIES) {
+			busy++;
 			bias_clock_add(&scan, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
 				       slice_ns, READ_ONCE(cctx->contended_mask));
+		}
 		if (nohz_full && (cctx->run_flags & RUN_UNTICKED) &&
 		    (shared_waiting(llc_of(i)) || pinned_waiting(i, cctx)))
 			scx_bpf_kick_cpu(i, SCX_KICK_PREEMPT);
 	}
+	sum -= scan.beyond;
+	WRITE_ONCE(weight_per_cpu, bias_clock_part(sum, busy));
 	/*
 	 * CPUs change their counts meanwhile: for a moment the sum is off by a
 	 * task or two.

@@ -25,7 +25,7 @@
  * It holds while they are behind it on average, and catches up when all of them
  * are ahead. If any CPU is contended, only tasks on contended CPUs count. On an
  * uncontended CPU there is nothing to share, and a task alone there may be any
- * distance away.
+ * distance away. So may a task that weighs more than a CPU's part of the total.
  *
  * Invariants
  * (Tests are in lib/policy.) The global vtime never goes back. It stays with
@@ -83,15 +83,20 @@ struct bias_clock_scan {
 	 * latter began its slice.
 	 */
 	s64 ahead;
+	s64 most;   /* largest weight of a task that counts */
+	u64 beyond; /* what others weigh beyond that */
 };
 
-/* Value of bias_clock_scan.ahead without any such task. */
+/* More than any task weighs, and than any is ahead. */
 #define BIAS_CLOCK_NONE ((s64)(~0ull >> 2))
 
-/* Return an empty summary. */
-static inline struct bias_clock_scan bias_clock_scan(void)
+/*
+ * Return an empty summary of tasks that weigh at most @most: a CPU's part of
+ * the weight of all tasks while tasks wait, else BIAS_CLOCK_NONE.
+ */
+static inline struct bias_clock_scan bias_clock_scan(s64 most)
 {
-	struct bias_clock_scan scan = {.ahead = BIAS_CLOCK_NONE};
+	struct bias_clock_scan scan = {.ahead = BIAS_CLOCK_NONE, .most = most};
 
 	return scan;
 }
@@ -121,13 +126,24 @@ static inline s64 bias_negative(s64 value)
  * A task more than a slice ahead counts as a slice ahead. Alone on a CPU a task
  * gets ahead without limit, and fast if its weight is small. The global vtime
  * would follow it, away from the tasks that share a CPU.
+ *
+ * A task that weighs more than a CPU's part has a CPU to itself, and competes
+ * with no other task [Chandra00]. It does not count, and would be behind
+ * without limit.
  */
 static inline void bias_clock_add(struct bias_clock_scan *scan, u64 now, u64 vtime, u64 began, u32 weight,
 				  u64 slice_ns, u64 contended)
 {
+	u64 counts = ~bias_opaque((u64)((scan->most - (s64)weight) >> 63));
 	s64 lag = (s64)(now - vtime);
-	s64 behind = ((lag - bias_negative(lag + (s64)slice_ns)) >> BIAS_CLOCK_SHIFT) * (s64)weight;
-	s64 ahead = (s64)(((began - now) & contended) | (~contended & BIAS_CLOCK_NONE));
+	s64 behind =
+	    ((lag - bias_negative(lag + (s64)slice_ns)) >> BIAS_CLOCK_SHIFT) * (s64)(weight & counts);
+	s64 ahead;
+
+	scan->beyond -= (u64)bias_negative(scan->most - (s64)weight);
+	weight &= counts;
+	contended &= counts;
+	ahead = (s64)(((began - now) & contended) | (~contended & BIAS_CLOCK_NONE));
 
 	scan->all.behind += behind;
 	scan->all.weight += weight;
@@ -175,6 +191,15 @@ static inline u64 bias_clock_catch_up(const struct bias_clock_scan *scan, u64 sl
 	if (scan->ahead <= 0 || scan->ahead == BIAS_CLOCK_NONE)
 		return 0;
 	return (u64)scan->ahead < slice_ns ? (u64)scan->ahead : slice_ns;
+}
+
+/*
+ * Return a CPU's part of the weight of all tasks: they weigh @sum, less what
+ * single tasks weigh beyond such a part, and @busy CPUs run them.
+ */
+static inline s64 bias_clock_part(s64 sum, u32 busy)
+{
+	return busy && sum > 0 ? (s64)((u64)sum / busy) : BIAS_CLOCK_NONE;
 }
 
 /*

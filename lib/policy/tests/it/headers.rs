@@ -146,7 +146,7 @@ proptest! {
             for (vtime, work) in run.iter_mut().zip(works) {
                 *vtime += work;
             }
-            let mut look = c!(bias_clock_scan());
+            let mut look = c!(bias_clock_scan(i64::MAX));
             for vtime in run.iter() {
                 c!(bias_clock_add(&mut look, clock, *vtime, *vtime, BIAS_WEIGHT_NICE_0, slice, u64::MAX));
             }
@@ -178,22 +178,25 @@ proptest! {
         let (tick, cpus) = (slice / 4, alone.len() as u32 + 1);
         let pair = weights.map(|weight| weight << BIAS_WEIGHT_SHIFT);
         let loners: Vec<u32> = alone.iter().map(|weight| weight << BIAS_WEIGHT_SHIFT).collect();
-        let total = pair.iter().chain(&loners).map(|weight| u64::from(*weight)).sum();
+        let total: u64 = pair.iter().chain(&loners).map(|weight| u64::from(*weight)).sum();
         let start = 1u64 << 40;
-        let (mut clock, mut waits, mut runs, mut began) = (start, false, 0, start);
+        let (mut clock, mut waits, mut runs, mut began, mut beyond) = (start, false, 0, start, 0);
         let (mut vtimes, mut ran, mut ahead) = ([start; 2], [0u64; 2], vec![start; alone.len()]);
         for turn in 0..8_000u64 {
             ran[runs] += tick;
             vtimes[runs] += c!(bias_charge(tick, pair[runs]));
             ahead.iter_mut().zip(&loners).for_each(|(vtime, weight)| *vtime += c!(bias_charge(tick, *weight)));
             if !waits {
-                clock += c!(bias_clock_advance(u64::from(cpus) * tick, total));
+                clock += c!(bias_clock_advance(u64::from(cpus) * tick, total - beyond));
             }
             // Only the CPU of the two tasks is contended, so it alone counts.
-            let mut look = c!(bias_clock_scan());
-            c!(bias_clock_add(&mut look, clock, ahead[0], ahead[0], loners[0], slice, 0));
+            let mut look = c!(bias_clock_scan(bias_clock_part((total - beyond) as i64, cpus)));
+            for (vtime, weight) in ahead.iter().zip(&loners) {
+                c!(bias_clock_add(&mut look, clock, *vtime, *vtime, *weight, slice, 0));
+            }
             c!(bias_clock_add(&mut look, clock, vtimes[runs], began, pair[runs], slice, u64::MAX));
             waits = c!(bias_clock_holds(&look, slice));
+            beyond = look.beyond;
             if !waits {
                 clock += c!(bias_clock_catch_up(&look, slice));
             }
@@ -214,6 +217,22 @@ proptest! {
         prop_assert!((got / due - 1.0).abs() < 0.1, "{got} to 1, {due} is due");
         let far = vtimes.map(|vtime| vtime.abs_diff(clock) / slice);
         prop_assert!(far.iter().all(|slices| *slices <= 16), "the clock is {far:?} slices from the two");
+    }
+
+    /// A task that weighs more than a CPU's part counts as if it were not there, but for what it
+    /// weighs beyond the part.
+    #[test]
+    fn a_task_with_a_cpu_to_itself_moves_no_clock(most in 1u32..1 << 20, more in 1u32..1 << 20, weight in 1u32..1 << 20, away in -(1i64 << 40)..1 << 40, lag in -(1i64 << 30)..1 << 30) {
+        let (now, slice) = (1u64 << 50, 10_000_000);
+        let at = |off: i64| now.wrapping_add_signed(off);
+        let mut scan = c!(bias_clock_scan(i64::from(most)));
+        c!(bias_clock_add(&mut scan, now, at(lag), at(lag), weight.min(most), slice, u64::MAX));
+        let (holds, catch_up) = (c!(bias_clock_holds(&scan, slice)), c!(bias_clock_catch_up(&scan, slice)));
+        prop_assert_eq!(scan.beyond, 0);
+        c!(bias_clock_add(&mut scan, now, at(away), at(away), most + more, slice, u64::MAX));
+        prop_assert_eq!(scan.beyond, u64::from(more));
+        prop_assert_eq!(c!(bias_clock_holds(&scan, slice)), holds);
+        prop_assert_eq!(c!(bias_clock_catch_up(&scan, slice)), catch_up);
     }
 
     /// A wrong observation moves the global vtime by a slice at most, and never back.
