@@ -12,9 +12,8 @@
  * Approach
  * Each DSQ has a clock: the vtime of the last task that a CPU took from it. A
  * wakee starts a slice behind that clock, if it is behind the global one, and
- * only while tasks wait. A task that joins another DSQ keeps its lag, as the
- * default scheduler does at a migration. It does not carry over a lead: it has
- * had its share.
+ * only while tasks wait. A task that joins another DSQ keeps its lag or its
+ * lead, as the default scheduler does at a migration.
  *
  * The bias of a task selects the class of its DSQ. In an LLC that has no CPU of
  * that class, the DSQ would be served last. The agent names another LLC of the
@@ -162,18 +161,18 @@ static __always_inline u64 queue_now(u32 queue)
 
 /*
  * Return the vtime with which the task of @tctx and @vtime joins DSQ @queue. If
- * it was in another one before, it keeps its lag there.
+ * it was in another one before, it keeps its lag there. So it gains nothing by
+ * the way, and loses nothing.
  */
 static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 {
-	u64 before;
+	u32 before;
 
 	if (!tctx || tctx->queue == queue + 1)
 		return vtime;
-	/* A new task starts at the global vtime. */
-	before = tctx->queue ? queue_now(tctx->queue - 1) : READ_ONCE(vtime_now);
+	before = tctx->queue;
 	tctx->queue = queue + 1;
-	return bias_join_vtime(vtime, before, queue_now(queue));
+	return before ? vtime - queue_now(before - 1) + queue_now(queue) : vtime;
 }
 
 /* Return the index of the DSQ whose tasks @p, which wakes on @cpu, joins. */

@@ -62,19 +62,6 @@ static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 }
 
 /*
- * Return where a task of @vtime joins tasks at @now after it competed with
- * tasks at @before. It keeps its lag if the former are behind the latter, or it
- * would wait until they have caught up. A task ahead of @before keeps its
- * vtime: it has had its share. So does a task that @now is ahead of.
- */
-static inline u64 bias_join_vtime(u64 vtime, u64 before, u64 now)
-{
-	if (!bias_vtime_before(now, before) || bias_vtime_before(before, vtime))
-		return vtime;
-	return vtime - (before - now);
-}
-
-/*
  * Return true if a task of @vtime may preempt a running one of vtime @running
  * before its slice ends. It must lag by half a slice: between tasks that are
  * about level, switches would cost more than they mend.
