@@ -398,14 +398,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_i
 
 /*
  * Start a new SCHED_EXT task level with the tasks that compete, less the charge
- * for its first slice. Otherwise a chain of short processes would run at no
- * charge: the next one does not inherit what the last one owes.
+ * for half a slice. Otherwise a chain of short processes would run at no
+ * charge: the next one does not inherit what the last one owes. The charge is
+ * by the weight seen from the top, or a hundred new tasks of a group would have
+ * a turn each before it counts that they share one weight.
  */
 void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 {
-	u64 debit = bias_charge(slice_min_ns, p->scx.weight << BIAS_WEIGHT_SHIFT);
-
-	scx_bpf_task_set_dsq_vtime(p, vtime_now + debit);
+	scx_bpf_task_set_dsq_vtime(p, vtime_now + bias_charge(slice_ns / 2, effective_weight(p, 0)));
 }
 
 /*
