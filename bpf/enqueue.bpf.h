@@ -49,6 +49,8 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 	else
 		vtime =
 		    bias_wakeup_vtime(p->scx.dsq_vtime, now, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
+	if (!wakeup && vtime != p->scx.dsq_vtime)
+		lead_partition(p, p->scx.dsq_vtime - vtime);
 	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + lead, vtime)) {
 		u64 ahead = bias_ahead_ns(slice_ns, effective_weight(p, 0));

@@ -5,15 +5,17 @@
  *
  * Problem
  * In a part of the machine with little demand, all tasks get ahead of the
- * global vtime. No task may wait far ahead of it, or it would starve once the
- * parts mix. But if each task is cut to the same limit, all of them are equal,
- * and their weights do not count.
+ * global vtime, and in one with much demand behind it. No task may wait far
+ * ahead of it, or it would starve once the parts mix, and none may be far
+ * behind. But if each task is cut to the same limit, all of them are equal, and
+ * their weights do not count.
  *
  * Approach
- * Restricted tasks of one affinity are a partition. If one of them exceeds the
- * limit, it is cut, and the partition's lead grows by that much. Every task of
- * the partition is set back by that growth when it is enqueued next. So the
- * differences between them stay, and with them their weights.
+ * Restricted tasks of one affinity are a partition, also those of one CPU. If
+ * one of them exceeds a limit, it is cut, and the partition's lead changes by
+ * that much. Every task of the partition is moved by that change when it is
+ * enqueued next. So the differences between them stay, and with them their
+ * weights.
  *
  * Invariants
  * The limits of clamp_vtime() hold for every task. A task that joins a
@@ -22,8 +24,9 @@
  * Limits
  * A partition is known by its size, its first CPU and its part of the first 64
  * CPUs. While two partitions use one slot, each starts again all the time, and
- * its tasks are only cut. Tasks that already wait keep their vtime. Overlapping
- * affinities are partitions of their own.
+ * its tasks are only cut. Tasks that already wait keep their vtime, so a change
+ * that is large beside a slice blurs the weights. Overlapping affinities are
+ * partitions of their own.
  */
 #ifndef BIAS_PARTITION_BPF_H
 #define BIAS_PARTITION_BPF_H
@@ -35,19 +38,19 @@
 
 /*
  * What the lead of a slot grows by when another partition takes it. Tasks that
- * find it grown by half of this or more start again.
+ * find it changed by half of this or more start again.
  */
 #define TAKEN_NS (1ull << 48)
 
-/* Return the partition of @p, or 0 if @p is pinned or not restricted. */
+/* Return the partition of @p, or 0 if @p is not restricted. */
 static __always_inline u64 partition_key(const struct task_struct *p)
 {
-	u64 first;
+	u64 first, size = p->nr_cpus_allowed;
 
-	if (!is_restricted(p) || p->nr_cpus_allowed == 1)
+	if (!is_restricted(p))
 		return 0;
 	first = bpf_cpumask_first(p->cpus_ptr);
-	return (p->cpus_ptr->bits[0] ^ first << 32 ^ p->nr_cpus_allowed) * SPREAD;
+	return (p->cpus_ptr->bits[0] ^ first << 32 ^ size << 48) * SPREAD;
 }
 
 static __always_inline struct partition *partition_of(u64 key)
@@ -56,7 +59,7 @@ static __always_inline struct partition *partition_of(u64 key)
 }
 
 /*
- * Set @p, which is enqueued, back by what its partition's lead has grown since
+ * Move @p, which is enqueued, by what its partition's lead has changed since
  * its last time here. Return 0. This function and the next are global so that
  * the verifier checks each of them once.
  */
@@ -78,14 +81,17 @@ __noinline int follow_partition(struct task_struct *p __arg_trusted)
 	}
 	lead_ns = READ_ONCE(part->lead_ns);
 	grown_ns = lead_ns - tctx->partition_lead_ns;
-	if (tctx->partition == key && grown_ns && grown_ns < TAKEN_NS / 2)
+	if (tctx->partition == key && grown_ns && grown_ns + TAKEN_NS / 2 < TAKEN_NS)
 		scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime - grown_ns);
 	tctx->partition = key;
 	tctx->partition_lead_ns = lead_ns;
 	return 0;
 }
 
-/* Let the lead of @p's partition grow by @excess_ns, by which @p is cut. */
+/*
+ * Let the lead of @p's partition grow by @excess_ns, by which @p is set back.
+ * It shrinks if that is negative.
+ */
 __noinline int lead_partition(struct task_struct *p __arg_trusted, u64 excess_ns)
 {
 	u64 key = partition_key(p);

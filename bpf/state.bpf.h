@@ -406,7 +406,8 @@ struct partition {
 	u64 lead_ns; /* sum of all cuts */
 };
 
-#define NR_PARTITIONS 256
+/* Enough that the CPUs of a large machine rarely share one. */
+#define NR_PARTITIONS 2048
 
 struct partition partitions[NR_PARTITIONS];
 
