@@ -32,6 +32,36 @@
 #include "queue.bpf.h"
 
 /*
+ * Return how much of @excess_ns, by which @p leads too far after it ran on @cpu
+ * to @vtime, it need not wait off.
+ *
+ * CPUs of its class are in less demand than the others. Once the lead of @p is
+ * beyond the cross-class penalty, they serve tasks of the other class, and
+ * progress becomes equal. But such tasks gain less from them. So each charge
+ * earns @p a part that may be forgiven, with which it makes
+ * max_unfairness_permille of the progress of the others.
+ */
+__noinline u64 forgiven_lead(struct task_struct *p __arg_trusted, s32 cpu, u64 vtime, u64 excess_ns)
+{
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	struct task_ctx *tctx;
+
+	if (!two_classes || is_restricted(p)) {
+		lead_partition(p, excess_ns);
+		return excess_ns;
+	}
+	tctx = task_ctx_of(p);
+	if (!tctx)
+		return excess_ns;
+	if (cctx->run_pid == p->pid)
+		tctx->earned_ns = bias_earn(tctx->earned_ns, vtime - cctx->began_vtime,
+					    max_unfairness_permille, steal_lag_ns);
+	if (!any_waiting())
+		return excess_ns;
+	return bias_spend(&tctx->earned_ns, excess_ns, steal_lag_ns);
+}
+
+/*
  * Limit the lag and the lead of @p, which is enqueued on @cpu. If it wakes
  * while tasks wait, its lag is that behind those tasks. While no task waits,
  * tasks may lead by as much as rotation allows: a task whose lead was cut would
@@ -57,7 +87,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 		u64 latest = bias_queue_vtime(vtime, now, ahead > lead ? ahead : lead);
 
 		if (!wakeup && latest != vtime)
-			lead_partition(p, vtime - latest);
+			latest = vtime - forgiven_lead(p, cpu, vtime, vtime - latest);
 		vtime = latest;
 	}
 	if (vtime != p->scx.dsq_vtime)

@@ -70,6 +70,8 @@ volatile u64 window_instructions KNOB;
 volatile u64 steal_lag_ns KNOB;
 /* Lag at which a task takes the CPU of one that gains more. */
 volatile u64 unfair_gap_ns KNOB;
+/* Most by which the progress of equal tasks may differ [permille]. */
+volatile u32 max_unfairness_permille KNOB;
 /* One run in sample_every is counted once a task's profile is stable. */
 volatile u32 sample_every KNOB;
 /* Difference in speedup that is worth a migration [permille]. */
@@ -344,6 +346,7 @@ struct task_ctx {
 	u32 queue;		   /* 1 + index of its last DSQ */
 	u64 partition;		   /* its last partition, see partition.bpf.h */
 	u64 partition_lead_ns;	   /* lead of that partition then */
+	u64 earned_ns;		   /* lead that may be forgiven, see enqueue.bpf.h */
 	u64 slept_ns;		   /* when its sleep began, or 0 */
 	u64 forgivable_ns;	   /* work that this sleep may forgive */
 	u64 parked_ns;		   /* since when it is parked */

@@ -81,6 +81,30 @@ static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
 }
 
 /*
+ * Return what a task may be forgiven after a charge, if it was @earned before,
+ * all in ns: so much that its progress is @unfairness_permille of that of an
+ * equal task which is forgiven nothing, but at most @most.
+ */
+static inline u64 bias_earn(u64 earned, u64 charge, u32 unfairness_permille, u64 most)
+{
+	if (unfairness_permille > 1000)
+		earned += charge - charge * 1000 / unfairness_permille;
+	return earned < most ? earned : most;
+}
+
+/*
+ * Return what is forgiven of a lead that is @excess too long, and take it from
+ * @earned. What exceeds @most is forgiven in any case.
+ */
+static inline u64 bias_spend(u64 *earned, u64 excess, u64 most)
+{
+	u64 spent = excess < *earned ? excess : *earned;
+
+	*earned -= spent;
+	return excess - spent < most ? spent : excess - most;
+}
+
+/*
  * Return how far ahead [ns] a task of @weight (shifted) may wait: the charge
  * for two slices, so that its weight counts, but no less than two slices. Time
  * bounds its wait, see overdue.bpf.h.

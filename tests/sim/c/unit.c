@@ -50,6 +50,7 @@ static struct sim_unit unit = {
     .window_instructions = &window_instructions,
     .steal_lag_ns = &steal_lag_ns,
     .unfair_gap_ns = &unfair_gap_ns,
+    .max_unfairness_permille = &max_unfairness_permille,
     .sample_every = &sample_every,
     .gain_permille = &gain_permille,
     .fixed_low = &fixed_low,

@@ -34,7 +34,7 @@ struct sim_unit {
 	/* knobs */
 	volatile u64 *slice_ns, *slice_min_ns, *rotate_gap_ns, *sync_burst_ns, *window_instructions,
 	    *steal_lag_ns, *unfair_gap_ns;
-	volatile u32 *sample_every, *gain_permille, *fixed_low, *fixed_high;
+	volatile u32 *max_unfairness_permille, *sample_every, *gain_permille, *fixed_low, *fixed_high;
 	/* tables */
 	struct bias_cpu_info *cpu_info;
 	struct bias_speed *speeds;

@@ -63,6 +63,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
         *unit.window_instructions = 500_000;
         *unit.steal_lag_ns = 40_000_000;
         *unit.unfair_gap_ns = 320_000_000;
+        *unit.max_unfairness_permille = kernel.case.max_unfairness_permille;
         *unit.sample_every = 8;
         *unit.gain_permille = 100;
         *unit.linux_version = kernel.case.release.code();

@@ -255,12 +255,36 @@ pub struct Case {
     /// CPUs whose tick the kernel stops for a single task.
     #[serde(default)]
     pub nohz_full: Vec<usize>,
+    /// Time between two ticks that another CPU makes for one without a tick. The kernel's is
+    /// [`REMOTE_TICK_NS`]. What is rare with that shows sooner if it is shorter.
+    #[serde(default = "remote_tick_ns")]
+    pub remote_tick_ns: u64,
+    /// The knob `max_unfairness_permille`.
+    #[serde(default = "max_unfairness_permille")]
+    pub max_unfairness_permille: u32,
     /// Write a trace.
     #[serde(skip)]
     pub trace: bool,
     /// Keep what ran where, and all waits.
     #[serde(skip)]
     pub record: bool,
+}
+
+/// Time between two ticks that another CPU makes for one without a tick (sched_tick_remote()).
+pub const REMOTE_TICK_NS: u64 = 1_000_000_000;
+
+fn remote_tick_ns() -> u64 {
+    REMOTE_TICK_NS
+}
+
+/// The default of the knob `max_unfairness_permille`.
+pub const MAX_UNFAIRNESS_PERMILLE: u32 = 1250;
+
+/// A value of that knob that binds nothing.
+pub const UNFAIR_WITHOUT_BOUND: u32 = 1_000_000;
+
+fn max_unfairness_permille() -> u32 {
+    MAX_UNFAIRNESS_PERMILLE
 }
 
 impl Case {
@@ -287,6 +311,8 @@ impl Case {
             hints: false,
             shares: None,
             nohz_full: Vec::new(),
+            remote_tick_ns: REMOTE_TICK_NS,
+            max_unfairness_permille: MAX_UNFAIRNESS_PERMILLE,
             trace: false,
             record: false,
         }

@@ -175,7 +175,7 @@ fn nice_holds_at_250_ticks_a_second() {
 /// Tasks of equal weight progress alike where more of them compute than fast CPUs exist, or fewer.
 #[test]
 fn classes_in_unequal_demand_progress_alike() {
-    known_defect("the limit of a lead is smaller than the lag at which a CPU serves the other class", || {
+    holds(|| {
         for (compute, chase) in [(6, 2), (7, 1), (2, 6)] {
             let kind = |stack| TaskSpec::new(Program::busy(stack));
             let chasing = (0..chase).map(|_| kind(stacks::CHASE));

@@ -245,6 +245,28 @@ proptest! {
         prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "a task that is behind stays there");
     }
 
+    /// A task that is forgiven whatever it earned progresses faster than one that is forgiven
+    /// nothing, by the factor that is asked for and no more.
+    #[test]
+    fn what_is_forgiven_is_earned(charges in prop::collection::vec(1_000_000u64..1 << 34, 1..32), permille in 1_000u32..100_000) {
+        let (mut earned, mut kept) = (0, 0);
+        for charge in &charges {
+            earned = c!(bias_earn(earned, *charge, permille, u64::MAX));
+            kept += charge - c!(bias_spend(&raw mut earned, *charge, u64::MAX / 2));
+        }
+        let progress = charges.iter().sum::<u64>() as f64 / kept as f64;
+        prop_assert!((progress * 1000.0 / f64::from(permille) - 1.0).abs() < 0.01, "{progress}");
+    }
+
+    /// No lead stays longer than the most that is asked for, and no saving grows beyond it.
+    #[test]
+    fn leads_and_savings_are_bounded(saved in 0u64..1 << 40, excess in 0u64..1 << 62, permille in 1_000u32..100_000, most in 0u64..1 << 40) {
+        let mut earned = c!(bias_earn(saved, excess, permille, most));
+        prop_assert!(earned <= most);
+        let spent = c!(bias_spend(&raw mut earned, excess, most));
+        prop_assert!(spent <= excess && excess - spent <= most);
+    }
+
     /// The bound on a waiting task's vtime covers the charge of two whole slices, at any weight.
     #[test]
     fn no_charge_of_a_light_task_is_forgiven(slice in 1_000u64..1_000_000_000, weight in 1u32..=10_000) {

@@ -53,6 +53,7 @@ pub(super) fn write_knobs(data: &mut types::data_knobs, options: &RunOptions) {
     data.window_instructions = knobs.window_instructions;
     data.steal_lag_ns = ns(knobs.steal_lag_us);
     data.unfair_gap_ns = ns(knobs.unfair_gap_us);
+    data.max_unfairness_permille = small(knobs.max_unfairness_permille);
     data.sample_every = small(knobs.sample_every);
     data.gain_permille = small(knobs.gain_permille);
     (data.fixed_low, data.fixed_high) = options.thresholds_permille.unwrap_or_default();
