@@ -36,7 +36,7 @@
  * Invariants
  * Tasks of the root group cost no atomics. A group's active weight returns to
  * zero with its last runnable task. Neither a deep hierarchy nor many groups
- * gain weight. A CPU without a SCHED_EXT task owes nothing.
+ * gain weight. A CPU without a SCHED_EXT task, or without a tick, owes nothing.
  *
  * Limits
  * Groups beyond MAX_GROUPS share the weight of one group below the root, and
@@ -134,7 +134,7 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
  */
 __noinline int add_to_group(u32 id, s64 weight)
 {
-	s64 change = 0, due;
+	s64 change = 0, active, due;
 	u32 step;
 
 	/* Each level takes two steps, and one more for each race. */
@@ -145,10 +145,10 @@ __noinline int add_to_group(u32 id, s64 weight)
 			cpu_ctx_of(bpf_get_smp_processor_id())->weight += weight;
 			break;
 		}
-		if (weight)
-			__sync_fetch_and_add(&group->active, weight);
+		/* An add whose result is used is a barrier also on arm64. */
+		active = weight ? __sync_add_and_fetch(&group->active, weight) : READ_ONCE(group->active);
 		weight = 0;
-		due = READ_ONCE(group->active) > 0 ? READ_ONCE(group->weight) : 0;
+		due = active > 0 ? READ_ONCE(group->weight) : 0;
 		if (READ_ONCE(group->counted) != due) {
 			change += due - __sync_lock_test_and_set(&group->counted, due);
 			continue;
@@ -201,7 +201,8 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 	} else {
 		cctx->weight += weight;
 	}
-	if (!(cctx->run_flags & RUN_BUSY) || cctx->owed_weight > MOST_OWED || cctx->owed_weight < -MOST_OWED)
+	if ((cctx->run_flags & (RUN_BUSY | RUN_UNTICKED)) != RUN_BUSY || cctx->owed_weight > MOST_OWED ||
+	    cctx->owed_weight < -MOST_OWED)
 		settle_weight(cpu);
 }
 

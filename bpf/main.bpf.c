@@ -336,7 +336,9 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	if (two_classes && READ_ONCE(hints_epoch))
 		read_hint(p, cpu);
 	account(p, cpu, cctx);
-	settle_weight(cpu);
+	/* Another CPU ticks for one without a tick, which may be adding to it. */
+	if (cpu == bpf_get_smp_processor_id())
+		settle_weight(cpu);
 	follow_weights(p);
 	refresh_charge_rate(p, cpu, cctx);
 	refresh_affinity(p, cpu);

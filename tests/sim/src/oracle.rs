@@ -26,9 +26,6 @@ const AUDIT_TASKS: u64 = 100;
 /// Steps of loops in one callback, and of walks through DSQs in its kfuncs: some 100 us.
 const MAX_STEPS: u64 = 2000;
 
-/// Time between two ticks of a CPU whose own tick has stopped [ns].
-const REMOTE_TICK_NS: u64 = 1_000_000_000;
-
 /// Looks in a row at which a runnable task may be in no queue.
 const LOST_LOOKS: u32 = 3;
 
@@ -284,7 +281,7 @@ impl Kernel {
             let Curr::Task(task) = self.cpus[cpu].curr.get() else { continue };
             let this = &self.tasks[task];
             // A tick must see the task while it may migrate.
-            let ticks_ns = if self.case.nohz_full.contains(&cpu) { REMOTE_TICK_NS } else { 0 };
+            let ticks_ns = if self.case.nohz_full.contains(&cpu) { self.case.remote_tick_ns } else { 0 };
             let since = this.running_since_ns.get().max(this.affinity_ns.get()).max(this.enabled_ns.get());
             let begins_ns = since.max(self.watch.table_ns.get() + ticks_ns);
             if this.migration_disabled() || begins_ns + bounds.fast_idle_ns > self.now() {

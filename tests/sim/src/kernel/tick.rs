@@ -7,9 +7,6 @@ use super::cpu::Curr;
 use super::events::Event;
 use super::timer::BpfTimer;
 
-/// Time between two remote ticks [ns].
-const REMOTE_TICK_NS: u64 = 1_000_000_000;
-
 impl Kernel {
     /// The timer of `cpu` ticks. An idle CPU has stopped its tick, and so has one of nohz_full with
     /// a single task.
@@ -29,7 +26,7 @@ impl Kernel {
         self.cpus[cpu].tick_stopped.get() && matches!(self.cpus[cpu].curr.get(), Curr::Task(_))
     }
 
-    /// A CPU outside of nohz_full ticks once a second for those without a tick
+    /// A CPU outside of nohz_full ticks now and then for those without a tick
     /// (sched_tick_remote()).
     fn remote_ticks(&self, cpu: usize) {
         if self.case.nohz_full.contains(&cpu) {
@@ -37,7 +34,7 @@ impl Kernel {
         }
         for other in &self.case.nohz_full {
             if self.tick_is_stopped(*other)
-                && self.now() - self.cpus[*other].ticked_ns.get() >= REMOTE_TICK_NS
+                && self.now() - self.cpus[*other].ticked_ns.get() >= self.case.remote_tick_ns
             {
                 self.task_tick(*other);
             }
