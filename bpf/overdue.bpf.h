@@ -26,9 +26,10 @@
  *
  * Limits
  * While tasks wait in the global DSQ, CPUs do not dispatch, so that no parked
- * task comes back. The global DSQ is a FIFO. If so many tasks wait that each has its turn after
- * OVERDUE_NS only, weights lose their effect. A turn lasts a tick at least, so
- * these are 125 tasks a CPU at 100 ticks a second, and 1250 at 1000.
+ * task comes back. The global DSQ is a FIFO. If so many tasks wait that each
+ * has its turn after OVERDUE_NS only, weights lose their effect. A turn lasts a
+ * tick at least, so these are 125 tasks a CPU at 100 ticks a second, and 1250
+ * at 1000.
  *
  * A search visits MAX_LOOKED tasks of a DSQ.
  */

@@ -159,8 +159,8 @@ __noinline int forgive_sleep(struct task_struct *p __arg_trusted)
 	if (forgiven_ns > tctx->forgivable_ns)
 		forgiven_ns = tctx->forgivable_ns;
 	tctx->slept_ns = 0;
-	scx_bpf_task_set_dsq_vtime(
-	    p, p->scx.dsq_vtime - bias_charge(forgiven_ns, p->scx.weight << BIAS_WEIGHT_SHIFT));
+	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime -
+					  bias_charge(forgiven_ns, p->scx.weight << BIAS_WEIGHT_SHIFT));
 	return 0;
 }
 

@@ -273,10 +273,10 @@ int main(int argc, char **argv)
 	} else if (!strcmp(mode, "clocks")) {
 		clocks(arg[0], arg[1]);
 	} else {
-		fprintf(stderr,
-			"usage: loads "
-			"spin|light|fifo|servers|pipeline|cyclic|frames|messengers|local|offline|starts|clocks ..., "
-			"see loads.c\n");
+		fprintf(stderr, "usage: loads "
+				"spin|light|fifo|servers|pipeline|cyclic|frames|messengers|local|offline|"
+				"starts|clocks ..., "
+				"see loads.c\n");
 		return 2;
 	}
 	/* Some threads never end. */
