@@ -27,15 +27,15 @@ const STRONGLY_TAKEN: u8 = 3;
 
 /// One vCPU's predictor.
 pub struct Predictor {
-    counters: Box<[u8; COUNTERS]>,
+    counters: [u8; COUNTERS],
     history: u64,
-    targets: Box<[(u64, u64); TARGETS]>,
+    targets: [(u64, u64); TARGETS],
 }
 
 impl Predictor {
     /// Return a predictor with all counters weakly not-taken and no targets.
     pub fn new() -> Self {
-        Self { counters: Box::new([1; COUNTERS]), history: 0, targets: Box::new([(0, 0); TARGETS]) }
+        Self { counters: [1; COUNTERS], history: 0, targets: [(0, 0); TARGETS] }
     }
 
     /// Record the outcome of a conditional branch, identified by its fall-through address. Return

@@ -4,6 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,6 +22,8 @@ use crate::settlement::{Deeds, Owed};
 
 /// State that only the vCPU's own thread accesses.
 pub struct Local {
+    /// Counters that generated code updates, where `qemu::inline` found them; null before that.
+    pub slots: *mut c_void,
     /// Line of the last access. Another access to it, the most common hit, needs no lookup.
     pub last_line: u64,
     pub predictor: Predictor,
@@ -203,6 +206,7 @@ impl Machine {
 impl Local {
     fn new(account: Account, pause_insns: u64) -> Self {
         Self {
+            slots: null_mut(),
             last_line: u64::MAX,
             predictor: Predictor::new(),
             events: Events::default(),

@@ -10,7 +10,7 @@ use std::ffi::{c_uint, c_void};
 use ampvm_abi::Stall;
 use qemu_plugin_sys as q;
 
-use super::inline::{inline_slots, machine, stall};
+use super::inline::{found_slots, machine, stall};
 use crate::cache;
 use crate::vcpu::{Local, Machine};
 
@@ -106,7 +106,7 @@ pub extern "C" fn branch_resolved(index: c_uint, here: *mut c_void) {
     let Some(m) = machine() else { return };
     // SAFETY: as in `memory_access`.
     let Some(v) = (unsafe { m.local(index) }) else { return };
-    let slots = inline_slots(index);
+    let slots = found_slots(index, v);
     // SAFETY: only this thread and the code that it executes access this vCPU's slots.
     let pending = unsafe { std::mem::replace(&mut (*slots).pending, 0) };
     let here = here as u64;
