@@ -22,10 +22,10 @@
 #define KTHREADS "/sys/module/amp_pmu/parameters/kthreads"
 
 #define NR_PINNED   2
-#define NR_CONFINED 1
 #define NR_DISABLED 1
-#define NR_SLEEPERS 1
-#define NR_THREADS  (NR_PINNED + NR_CONFINED + NR_DISABLED + NR_SLEEPERS)
+/* The last one may also use CPU 0. */
+#define NR_SLEEPERS 2
+#define NR_THREADS  (NR_PINNED + NR_DISABLED + NR_SLEEPERS)
 
 static pthread_t threads[NR_THREADS];
 static int program;
@@ -111,7 +111,7 @@ static int bind_to(int cpu)
 	for (int i = 0; i < NR_THREADS; i++) {
 		CPU_ZERO(&set);
 		CPU_SET(cpu, &set);
-		if (i >= NR_PINNED && i < NR_PINNED + NR_CONFINED)
+		if (i == NR_THREADS - 1)
 			CPU_SET(0, &set);
 		if (pthread_setaffinity_np(threads[i], sizeof(set), &set))
 			die("affinity");
@@ -125,9 +125,9 @@ static void start_threads(void)
 	int i = 0;
 
 	program = load_program();
-	for (; i < NR_PINNED + NR_CONFINED; i++)
+	for (; i < NR_PINNED; i++)
 		threads[i] = start_thread(spin, (void *)(uintptr_t)!i);
-	for (; i < NR_PINNED + NR_CONFINED + NR_DISABLED; i++)
+	for (; i < NR_PINNED + NR_DISABLED; i++)
 		threads[i] = start_thread(run_program, NULL);
 	for (; i < NR_THREADS; i++)
 		threads[i] = start_thread(doze, NULL);
