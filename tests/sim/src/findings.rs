@@ -64,16 +64,21 @@ pub const FINDINGS: &[Finding] = &[
                 through all parked tasks, hundreds each",
     },
     Finding {
+        rule: "starved",
+        per_100_000: 3,
+        cause: "real-time work takes the CPU that an overdue task was given, and the next search comes \
+                up to OVERDUE_NS later",
+    },
+    Finding {
         rule: "share-weights",
-        per_100_000: 278,
-        cause: "a heavy task with a CPU of its own counts with its whole weight for the global vtime, \
-                which holds. The others are cut to the limit of a lead, where weights do not count",
+        per_100_000: 12,
+        cause: "tasks of some ten thousand times the least weight take nearly all CPUs. Those that wait \
+                share one CPU across caches, or one turn is too long for what a light task is due",
     },
     Finding {
         rule: "share-groups",
-        per_100_000: 33,
-        cause: "the same with the tasks of a heavy group. Or so many tasks wait that each is overdue, and \
-                the global DSQ is a FIFO",
+        per_100_000: 10,
+        cause: "so many tasks wait that each is overdue, and the global DSQ is a FIFO",
     },
     Finding {
         rule: "share-crowd",
@@ -87,19 +92,15 @@ pub const FINDINGS: &[Finding] = &[
         cause: "a sleep forgives a quarter of the run before it, also if the task has used its share",
     },
     Finding {
-        rule: "share-fork",
-        per_100_000: 125,
-        cause: "a new task is charged for slice_min_ns in advance, and what it runs beyond that ends with it",
-    },
-    Finding {
         rule: "share-yield",
         per_100_000: 5,
         cause: "a yield lets a task of its own cache go first at any lag, so those beside more yields gain",
     },
     Finding {
         rule: "share-hop",
-        per_100_000: 305,
-        cause: "joining a DSQ whose clock is behind lowers vtime, and no other join raises it",
+        per_100_000: 20,
+        cause: "the clock of a DSQ moves in steps when a task is taken, so the lag that a hop keeps is off by \
+                a part of a slice",
     },
 ];
 

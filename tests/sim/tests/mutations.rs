@@ -120,6 +120,15 @@ mutants! {
     wakee_waits_behind_hog
     busy_kthread_keeps_its_cpu
     lone_tasks_hold_the_clock
+    heavier_tasks_hold_the_clock
+    lag_gained_between_queues
+    any_lead_forgiven
+    no_lead_forgiven
+    lead_without_limit
+    free_birth
+    birth_at_own_weight
+    lag_of_a_partition_forgotten
+    pinned_tasks_in_no_partition
     unfollowed_partition
     limit_ignored
     debt_forgiven

@@ -230,28 +230,6 @@ fn real_time_work_on_an_idle_cpu_strands_no_wakee() {
     });
 }
 
-/// A task that changes its affinity from one cache to the other and back gets what its peers get.
-#[test]
-fn a_task_that_hops_between_caches_gains_nothing() {
-    known_defect("joining a DSQ whose clock is behind lowers vtime, and no other join raises it", || {
-        let within = |first: usize, at: usize| busy().within(first..first + 4).on(first + at % 4);
-        let mut tasks: Vec<_> = (0..8).map(|at| within(0, at)).collect();
-        tasks.extend((0..8).map(|at| within(4, at)));
-        tasks.push(within(4, 0));
-        let mut case = case("8P,llcs=2", 4000, 1000, tasks);
-        for at in 1..390 {
-            let to = |at_ns, cpus: std::ops::Range<usize>| {
-                let what = Disturbance::Affinity { task: 16, cpus: cpus.collect() };
-                Disturb { at_ns, what }
-            };
-            case.disturbances.extend([to(at * 10 * MS, 0..4), to(at * 10 * MS + 300_000, 4..8)]);
-        }
-        let (figures, now) = run(case)?;
-        let used = cpus(&figures[16..], now);
-        expect(used < 0.6, format!("one task of 17 on eight CPUs uses {used:.2} of one, due 0.44 to 0.5"))
-    });
-}
-
 /// A kernel thread that runs for 0.9 ms and sleeps for 0.1 ms shares its CPU with a pinned task.
 #[test]
 fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {

@@ -3,7 +3,8 @@
 //! Scenarios of shares and placement.
 
 use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};
-use crate::case::{Disturb, Disturbance, GroupSpec, TaskSpec};
+use crate::case::{Case, Disturb, Disturbance, GroupSpec, TaskSpec, UNFAIR_WITHOUT_BOUND};
+use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 
 /// Weights on one CPU.
@@ -37,10 +38,12 @@ pub(super) fn light_and_long_tick() -> Scenario {
     }
 }
 
-/// Daemons that gain little beside a full machine: they take CPUs of tasks that gain little, too.
+/// Daemons that gain little beside a full machine: they take CPUs of tasks that gain little, too,
+/// unless such tasks have much less than equal progress.
 pub(super) fn daemons() -> Scenario {
     let stacks = [stacks::COMPUTE; 4].into_iter().chain([stacks::CHASE; 4]);
     let mut case = busy("4P+4E", &stacks.collect::<Vec<_>>(), 40);
+    case.max_unfairness_permille = UNFAIR_WITHOUT_BOUND;
     case.tasks.iter_mut().enumerate().for_each(|(cpu, task)| task.start_cpu = cpu);
     for at in 0..4 {
         let program = Program::periodic(stacks::MEMORY, 600_000, 7_000_000 + 830_000 * at as u64);
@@ -258,6 +261,171 @@ pub(super) fn beside_heavy() -> Scenario {
         check: |kernel| {
             let figures = kernel.all_figures();
             expect("weight 300 over 100", ratio(figures[0].ran_ns, figures[1].ran_ns), 2.7, 3.3)
+        },
+    }
+}
+
+/// Weights count among tasks of any affinity beside one that weighs more than a CPU's part.
+pub(super) fn beside_heavier() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 7], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        task.weight = [1000, 300, 300, 300, 100, 100, 100][at];
+    }
+    Scenario {
+        name: "beside-heavier",
+        case,
+        check: |kernel| {
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            let (heavy, light) = (ran[1..4].iter().sum(), ran[4..].iter().sum());
+            expect("CPUs of the heaviest task", ratio(ran[0], kernel.now()), 0.98, 1.0)?;
+            expect("weight 300 over 100", ratio(heavy, light), 2.7, 3.3)
+        },
+    }
+}
+
+/// Weights count among tasks that are pinned to one CPU, though others wait longer elsewhere.
+pub(super) fn pinned_beside_crowd() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 24], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        *task = if at < 4 { task.clone().within([at / 2]) } else { task.clone().within([2, 3]) };
+        task.start_cpu = if at < 4 { at / 2 } else { 2 + at % 2 };
+        task.weight = if matches!(at, 0 | 2) { 300 } else { 100 };
+    }
+    Scenario {
+        name: "pinned-beside-crowd",
+        case,
+        check: |kernel| {
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            expect("weight 300 over 100 on CPU 0", ratio(ran[0], ran[1]), 2.7, 3.3)?;
+            expect("weight 300 over 100 on CPU 1", ratio(ran[2], ran[3]), 2.7, 3.3)
+        },
+    }
+}
+
+/// Weights count among tasks that are pinned to one CPU, while others have a CPU each to themselves,
+/// and `free` tasks share two CPUs that are in less demand.
+fn pinned_and_free(free: usize) -> Case {
+    let mut case = busy("16P", &[stacks::COMPUTE; 15], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        let cpu = at.saturating_sub(1);
+        *task = task.clone().within([cpu]).on(cpu);
+    }
+    case.tasks[1].weight = 50;
+    case.tasks.extend((0..free).map(|at| TaskSpec::new(Program::busy(stacks::COMPUTE)).on(14 + at % 2)));
+    case
+}
+
+fn pinned_have_their_weights(kernel: &Kernel) -> Result<(), String> {
+    let figures = kernel.all_figures();
+    expect("weight 100 over 50", ratio(figures[0].ran_ns, figures[1].ran_ns), 1.9, 2.1)
+}
+
+pub(super) fn pinned_beside_lone() -> Scenario {
+    Scenario { name: "pinned-beside-lone", case: pinned_and_free(2), check: pinned_have_their_weights }
+}
+
+pub(super) fn pinned_beside_free() -> Scenario {
+    Scenario { name: "pinned-beside-free", case: pinned_and_free(6), check: pinned_have_their_weights }
+}
+
+/// A task that hops between two caches, at the same time as its peers end slices there, gains nothing.
+pub(super) fn hoppers() -> Scenario {
+    let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 17], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        let first = if at < 8 { 0 } else { 4 };
+        *task = task.clone().within(first..first + 4).on(first + at % 4);
+    }
+    for at in 1..390 {
+        let to = |at_ns, cpus: std::ops::Range<usize>| {
+            let what = Disturbance::Affinity { task: 16, cpus: cpus.collect() };
+            Disturb { at_ns, what }
+        };
+        case.disturbances.extend([to(at * 10_000_000, 0..4), to(at * 10_000_000 + 300_000, 4..8)]);
+    }
+    Scenario {
+        name: "hoppers",
+        case,
+        check: |kernel| {
+            let used = ratio(kernel.figures(16).ran_ns, kernel.now());
+            expect("CPUs of a task of 17 on eight that hops", used, 0.25, 0.55)
+        },
+    }
+}
+
+/// A cgroup of two tasks and one of eighty, all of them new, have the same weight. A task of the
+/// larger one runs for a tick at least, which is eighty times as long for its group.
+pub(super) fn new_group() -> Scenario {
+    let mut case = busy("2P", &[stacks::COMPUTE; 82], 40);
+    case.tick_ns = 4_000_000;
+    case.duration_ns = 1_000_000_000;
+    case.groups = vec![GroupSpec::new(0, 100); 2];
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        (task.group, task.start_cpu) = (if at < 2 { 1 } else { 2 }, at % 2);
+    }
+    Scenario {
+        name: "new-group",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let longest_ms = figures[..2].iter().map(|one| one.longest_wait_ns / 1_000_000).max();
+            expect("longest wait in the smaller group [ms]", longest_ms.unwrap_or(0) as f64, 0.0, 60.0)
+        },
+    }
+}
+
+/// More equal tasks compute than CPUs are fast. The bound on their unfairness is that on progress.
+pub(super) fn unequal_demand() -> Scenario {
+    let stacks = [stacks::COMPUTE; 6].into_iter().chain([stacks::CHASE; 2]);
+    let mut case = busy("2F2S", &stacks.collect::<Vec<_>>(), 40);
+    case.duration_ns = 8_000_000_000;
+    Scenario {
+        name: "unequal-demand",
+        case,
+        check: |kernel| expect("least over most work", evenness(&kernel.all_figures()), 0.77, 0.85),
+    }
+}
+
+/// Two tasks have the fast CPUs to themselves, while a crowd is pinned to the slow ones and makes
+/// less progress. After it come tasks of any CPU, which are not served before those two are level.
+pub(super) fn after_a_crowd() -> Scenario {
+    let mut case = busy("2F2S", &[stacks::COMPUTE; 18], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        match at {
+            0..2 => {}
+            2..10 => {
+                let cpu = 2 + at % 2;
+                let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 500_000_000 }, Op::End];
+                *task = TaskSpec::new(Program { ops, repeat: false }).on(cpu).within([cpu]);
+            }
+            _ => task.start_ns = Some(6_000_000_000),
+        }
+    }
+    case.duration_ns = 8_000_000_000;
+    Scenario {
+        name: "after-a-crowd",
+        case,
+        check: |kernel| {
+            let longest_ms =
+                kernel.all_figures()[..2].iter().map(|one| one.longest_wait_ns / 1_000_000).max();
+            expect("longest wait of the two [ms]", longest_ms.unwrap_or(0) as f64, 0.0, 250.0)
+        },
+    }
+}
+
+/// A cgroup of two tasks and one of a hundred have the same weight. A tick charges each of the hundred
+/// a second, so that many of them are far ahead.
+pub(super) fn group_of_many() -> Scenario {
+    let mut case = busy("2P", &[stacks::COMPUTE; 102], 100);
+    (case.tick_ns, case.groups) = (10_000_000, vec![GroupSpec::new(0, 100); 2]);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        (task.group, task.start_cpu) = (if at < 2 { 1 } else { 2 }, at % 2);
+    }
+    Scenario {
+        name: "group-of-many",
+        case,
+        check: |kernel| {
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            expect("two over a hundred", ratio(ran[..2].iter().sum(), ran[2..].iter().sum()), 0.9, 1.1)
         },
     }
 }
