@@ -147,6 +147,12 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
  */
 static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
+	/* The next search for overdue tasks may be OVERDUE_NS away. */
+	if (is_overdue(p, READ_ONCE(overdue_before))) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
+		scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));
+		return;
+	}
 	if (is_pinned_within(p, 2)) {
 		queue_pinned(p, cpu, p->scx.dsq_vtime, enq_flags);
 		return;

@@ -57,6 +57,12 @@ static __always_inline void mark_overdue(u64 now)
 	marked = now;
 }
 
+/* Return true if @p has not run since @before [jiffies]. */
+static __always_inline bool is_overdue(const struct task_struct *p, u64 before)
+{
+	return (s64)(p->scx.runnable_at - before) < 0;
+}
+
 /*
  * Move those of the last @most tasks of @dsq to the global DSQ that became
  * runnable before @before [jiffies]. Return 0. This function is global so that
@@ -73,8 +79,7 @@ __noinline int move_to_global(u64 dsq, u64 before, u32 most)
 
 		if (++looked > most)
 			break;
-		if ((s64)(p->scx.runnable_at - before) >= 0 ||
-		    !scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
+		if (!is_overdue(p, before) || !scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
 			continue;
 		scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));
 		stat_inc(BIAS_STAT_OVERDUE);

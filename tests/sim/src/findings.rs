@@ -64,12 +64,6 @@ pub const FINDINGS: &[Finding] = &[
                 through all parked tasks, hundreds each",
     },
     Finding {
-        rule: "starved",
-        per_100_000: 3,
-        cause: "real-time work takes the CPU that an overdue task was given, and the next search comes \
-                up to OVERDUE_NS later",
-    },
-    Finding {
         rule: "share-weights",
         per_100_000: 12,
         cause: "tasks of some ten thousand times the least weight take nearly all CPUs. Those that wait \

@@ -141,6 +141,7 @@ mutants! {
     charge_of_light_task_forgiven
     task_leaves_a_brief_kthread
     no_nominated_victim
+    overdue_again_forgotten
     clock_stands_still
     clock_never_holds
     clock_never_catches_up

@@ -46,6 +46,7 @@ pub fn all() -> Vec<Scenario> {
         shares::light_and_long_tick(),
         waits::broadcast(),
         waits::real_time(),
+        waits::overdue_beside_real_time(),
         waits::server(),
         waits::kthread(),
         waits::yielder(),

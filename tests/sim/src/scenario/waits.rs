@@ -101,6 +101,27 @@ pub(super) fn real_time() -> Scenario {
     }
 }
 
+/// Light tasks wait until they are overdue, and real-time work often takes the CPU that one of them is
+/// then given.
+pub(super) fn overdue_beside_real_time() -> Scenario {
+    let mut case = busy("2P", &[stacks::COMPUTE; 120], 200);
+    case.tick_ns = 4_000_000;
+    case.tasks[..20].iter_mut().for_each(|task| task.weight = 1);
+    for at in 0..1600 {
+        let at_ns = at * 12_000_000 + at * 7_919_000 % 10_000_000;
+        let what = Disturbance::RealTime { cpu: at as usize % 2, ns: 3_000_000 };
+        case.disturbances.push(Disturb { at_ns, what });
+    }
+    Scenario {
+        name: "overdue-beside-real-time",
+        case,
+        check: |kernel| {
+            let longest = kernel.all_figures().iter().map(|figures| figures.longest_wait_ns).max();
+            expect("longest wait [ms]", longest.unwrap_or(0) as f64 / 1e6, 0.0, 3_000.0)
+        },
+    }
+}
+
 /// A real-time task leaves 50 ms of each second, as much as the kernel's deadline server does.
 /// Tasks that are pinned to its CPU get this time, although other tasks wait for any CPU.
 pub(super) fn server() -> Scenario {
