@@ -141,6 +141,32 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
 	return true;
 }
 
+/* Most CPUs that are kicked for the tasks of one. */
+#define MAX_IDLE_KICKS 16
+
+/*
+ * Kick the CPUs of @self's LLC that idle. One of them may have found the DSQ
+ * empty just before a task was queued, and had no idle mark yet. Elsewhere a
+ * tick wakes it, but @self has none.
+ */
+static __always_inline void kick_idle_cpus(s32 self)
+{
+	u32 nr = nr_cpus, kicks = 0, i;
+
+	if (!nr || nr > BIAS_MAX_CPUS)
+		return;
+	bpf_for(i, 1, nr < MAX_SCAN ? nr : MAX_SCAN) {
+		s32 cpu = bounded(((u32)self + i) % nr, BIAS_MAX_CPUS);
+
+		if (llc_of(cpu) != llc_of(self))
+			continue;
+		/* A CPU that is busy now may idle when the kick arrives. */
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (++kicks == MAX_IDLE_KICKS)
+			break;
+	}
+}
+
 /*
  * Enqueue @p again after another scheduling class took @cpu, where @p ran or
  * waited in the local DSQ.
@@ -158,8 +184,10 @@ static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 en
 		return;
 	}
 	forget_tick(cpu_ctx_of(cpu));
-	if (!send_to_idle(p, cpu, enq_flags))
+	if (!send_to_idle(p, cpu, enq_flags)) {
 		queue_shared(p, cpu, p->scx.dsq_vtime, enq_flags);
+		kick_idle_cpus(cpu);
+	}
 }
 
 /* Enqueue @p, which can run on @cpu only. */
