@@ -119,8 +119,11 @@ fn name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Return a file itself, or the files below a directory.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
+/// Return a file itself, or the files below a directory, in any order.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }

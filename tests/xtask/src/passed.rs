@@ -65,10 +65,10 @@ const SOURCES: [&str; 7] =
     ["bpf", "lib", "userspace/agent", "scheds/scx_bias", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 
 /// Return the sources of [`SCHEDULER`] in the tree `root`, in order.
-fn sources(root: &Path) -> std::io::Result<Vec<PathBuf>> {
+fn sources(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for source in SOURCES {
-        files_below(&root.join(source), &mut files)?;
+        files.extend(inputs::files(&root.join(source))?);
     }
     files.sort();
     Ok(files)
@@ -94,18 +94,6 @@ fn has_built_sources(root: &Path, begun: SystemTime) -> bool {
 /// Return true if a file was last changed by `since`.
 fn is_old(file: &Path, since: SystemTime) -> bool {
     fs::metadata(file).and_then(|file| file.modified()).is_ok_and(|at| at <= since)
-}
-
-/// Add `path` to `files` if it is a file, or all files below it.
-fn files_below(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    if !path.is_dir() {
-        files.push(path.to_path_buf());
-        return Ok(());
-    }
-    for entry in fs::read_dir(path)? {
-        files_below(&entry?.path(), files)?;
-    }
-    Ok(())
 }
 
 /// The passes in a directory.
