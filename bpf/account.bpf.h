@@ -103,14 +103,15 @@ static __always_inline void forget_tick(struct cpu_ctx *self)
  * recently.
  *
  * A CPU's part of the weight is that of the call before. It settles within a
- * few calls.
+ * few calls. The verifier would count each value of @busy apart if a branch
+ * depended on it here.
  *
  * Return 0. This function is global so that the verifier checks it once.
  */
 __noinline int refresh_clock(u64 now)
 {
-	struct bias_clock_scan scan =
-	    bias_clock_scan(any_waiting() ? READ_ONCE(weight_per_cpu) : BIAS_CLOCK_NONE);
+	struct bias_clock_scan scan = bias_clock_scan(
+	    any_waiting() ? bias_clock_part(READ_ONCE(total_weight), READ_ONCE(nr_busy)) : BIAS_CLOCK_NONE);
 	u64 vtime = vtime_now;
 	u32 busy = 0, i;
 	s64 sum = 0;
@@ -131,7 +132,7 @@ __noinline int refresh_clock(u64 now)
 			scx_bpf_kick_cpu(i, SCX_KICK_PREEMPT);
 	}
 	sum -= scan.beyond;
-	WRITE_ONCE(weight_per_cpu, bias_clock_part(sum, busy));
+	WRITE_ONCE(nr_busy, busy);
 	/*
 	 * CPUs change their counts meanwhile: for a moment the sum is off by a
 	 * task or two.

@@ -294,8 +294,8 @@ u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 /* Weight of all runnable tasks, and when (jiffies) it was last added up. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at;
-/* The part of that weight of a CPU that is busy. */
-s64 weight_per_cpu = BIAS_CLOCK_NONE;
+/* CPUs that were busy then. */
+u32 nr_busy;
 /* 1 while vtime_now is ahead of the running tasks and holds. */
 u32 clock_holds;
 /*
