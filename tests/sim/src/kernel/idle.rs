@@ -12,6 +12,9 @@ impl Kernel {
     /// Mark `cpu` as idle or busy (update_builtin_idle()).
     pub(crate) fn update_idle(&self, cpu: usize, idle: bool) {
         self.idle_cpus.set(cpu, idle);
+        if let Some(since) = self.watch.unmarked.borrow_mut().get_mut(cpu) {
+            *since = 0;
+        }
         let core = self.machine.cpus[cpu].siblings;
         let cores = self.idle_cores.get();
         if !idle {
