@@ -173,4 +173,8 @@ mutants! {
     task_put_back_unseen
     offline_dsq_kept
     offline_not_kicked
+    release_kicks_no_idle_cpu
+    core_stays_shared
+    offer_ignored
+    tick_stays_stopped
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A family of cases in which a CPU goes offline while tasks wait that only it may run.
+//! Families of cases in which tasks have to leave a CPU: it goes offline, or real-time work takes it.
 
-use super::parts::Family;
-use crate::case::{Case, Disturb, Disturbance, TaskSpec};
+use super::parts::{Family, expect};
+use crate::case::{Case, Disturb, Disturbance, Interleave, TaskSpec};
+use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 use crate::release::Release;
 
@@ -11,9 +12,34 @@ const MS: u64 = 1_000_000;
 /// The CPU that goes.
 const CPU: usize = 3;
 
-/// Return all of them. The rule `offline` checks them.
+/// Return all of them. The rule `offline` checks the first one.
 pub(super) fn all() -> Vec<Family> {
-    vec![Family { name: "offline", case: offline, check: |_| Ok(()) }]
+    vec![
+        Family { name: "offline", case: offline, check: |_| Ok(()) },
+        Family { name: "taken-beside-sleeper", case: taken_beside_sleeper, check: moves_at_once },
+    ]
+}
+
+/// Real-time work takes CPU 0 for 3 ms from a busy task, again and again, while CPU 1 has a task that
+/// sleeps briefly. Some of these times are just when CPU 1 is about to idle, but not yet marked so.
+fn taken_beside_sleeper(seed: u64) -> Case {
+    let mut case = Case::new("2P", seed);
+    (case.duration_ns, case.release) = (2_000 * MS, Release::ALL[(seed % 4) as usize]);
+    case.interleave = Some(Interleave { permille: 200, longest_ns: 50_000, memory: false });
+    let sleeper = Program::periodic(stacks::COMPUTE, MS / 4, 3 * MS / 4);
+    case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE)), TaskSpec::new(sleeper).on(1)];
+    for round in 0..200 {
+        // Some phase of the sleeper, which no other round has.
+        let at_ns = (10 + 10 * round) * MS + (round * 617_033 + seed * 7_919) % MS;
+        case.disturbances.push(Disturb { at_ns, what: Disturbance::RealTime { cpu: 0, ns: 3 * MS } });
+    }
+    case
+}
+
+/// Check that the busy task waits no longer than the other one runs, and a little.
+fn moves_at_once(kernel: &Kernel) -> Result<(), String> {
+    let longest_ns = kernel.figures(0).longest_wait_ns;
+    expect("longest wait of the busy task [ms]", longest_ns as f64 / 1e6, 0.0, 1.0)
 }
 
 /// The CPU goes offline 20 times, beside a busy task for each of the others. Seeds go through the

@@ -85,9 +85,12 @@ pub fn all() -> Vec<Scenario> {
         places::brief_phases(),
         places::near_node(),
         places::full_node_of_threads(),
+        places::leaves_a_shared_core(),
+        places::offered_by_one_of_many(),
         ticks::unticked(),
         ticks::unticked_pair(),
         ticks::unticked_on_a_slow_cpu(),
+        ticks::unticked_beside_a_slow_cpu(),
     ]
 }
 

@@ -4,7 +4,7 @@
 //! is.
 
 use super::parts::{Figures, Scenario, busy, expect, on_fast, ratio};
-use crate::case::{Case, TaskSpec};
+use crate::case::{Case, Disturb, Disturbance, TaskSpec};
 use crate::ffi;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Curr;
@@ -236,5 +236,40 @@ pub(super) fn hinted() -> Scenario {
         name: "hinted",
         case,
         check: |kernel| expect("STP of two hinted tasks and two others", kernel.stp(), 3.25, 4.0),
+    }
+}
+
+/// Two tasks that were confined to the threads of one core may use another core from 0.3 s on.
+pub(super) fn leaves_a_shared_core() -> Scenario {
+    let mut case = busy("2P2T", &[stacks::COMPUTE; 2], 20);
+    for (cpu, task) in case.tasks.iter_mut().enumerate() {
+        *task = task.clone().within([0, 1]).on(cpu);
+    }
+    let widen = |task| Disturbance::Affinity { task, cpus: vec![0, 1, 2, 3] };
+    case.disturbances = (0..2).map(|task| Disturb { at_ns: 300_000_000, what: widen(task) }).collect();
+    Scenario {
+        name: "leaves-a-shared-core",
+        case,
+        check: |kernel| {
+            let work_s = kernel.all_figures().iter().map(|figures| figures.work_ns as f64 / 1e9).sum();
+            expect("work of both tasks [s]", work_s, 3.6, 4.0)
+        },
+    }
+}
+
+/// The only fast CPU falls idle while one of many slow CPUs is busy. That one offers its task, which
+/// the fast CPU would find after a tick for each four slow CPUs else.
+pub(super) fn offered_by_one_of_many() -> Scenario {
+    let mut case = busy("1P+64E", &[stacks::COMPUTE; 2], 10);
+    let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 300_000_000 }, Op::End];
+    case.tasks[0] = TaskSpec::new(Program { ops, repeat: false }).within([0]);
+    case.tasks[1].start_ns = Some(100_000_000);
+    case.tasks[1].start_cpu = 60;
+    Scenario {
+        name: "offered-by-one-of-many",
+        case,
+        check: |kernel| {
+            expect("time on a slow CPU [ms]", kernel.figures(1).slow_ns as f64 / 1e6, 195.0, 204.0)
+        },
     }
 }

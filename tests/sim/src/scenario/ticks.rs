@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scenarios of CPUs of nohz_full: a single task runs there without a tick.
 
-use super::parts::{Scenario, busy, expect};
+use super::parts::{Scenario, busy, evenness, expect};
 use crate::case::{Case, Disturb, Disturbance};
 use crate::load::stacks;
 
@@ -73,5 +73,22 @@ pub(super) fn unticked_on_a_slow_cpu() -> Scenario {
             let figures = kernel.figures(0);
             expect("its work over time", figures.work_ns as f64 / figures.ran_ns as f64, 0.85, 1.0)
         },
+    }
+}
+
+/// Two tasks have a CPU each, without a tick, when one of the CPUs becomes slower. They share the
+/// other one from the next remote ticks on.
+pub(super) fn unticked_beside_a_slow_cpu() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 2], 80);
+    case.nohz_full = (1..4).collect();
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        *task = task.clone().within([1, 2]).on(1 + at);
+    }
+    let what = Disturbance::Speed { cpu: 2, permille: 2500, told: true };
+    case.disturbances.push(Disturb { at_ns: 2_300_000_000, what });
+    Scenario {
+        name: "unticked-beside-a-slow-cpu",
+        case,
+        check: |kernel| expect("evenness of their work", evenness(&kernel.all_figures()), 0.88, 1.0),
     }
 }
