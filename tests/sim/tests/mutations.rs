@@ -177,4 +177,6 @@ mutants! {
     core_stays_shared
     offer_ignored
     tick_stays_stopped
+    sleep_unforgiven
+    interrupted_task_stays
 }

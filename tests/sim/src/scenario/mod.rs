@@ -59,6 +59,8 @@ pub fn all() -> Vec<Scenario> {
         waits::producer(),
         waits::hog_wakes(),
         waits::busy_kthreads(),
+        waits::frames(),
+        waits::rotation_beside_kthread(),
         shares::partitions(),
         shares::beside_heavy(),
         shares::beside_heavier(),

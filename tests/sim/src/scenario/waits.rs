@@ -336,3 +336,31 @@ pub(super) fn busy_kthreads() -> Scenario {
         },
     }
 }
+
+/// A task that makes a frame in 5 of 16 ms uses its share and no more. It hardly waits in a frame.
+pub(super) fn frames() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 12], 40);
+    case.tasks.push(TaskSpec::new(Program::periodic(stacks::COMPUTE, 5_000_000, 11_000_000)));
+    Scenario {
+        name: "frames",
+        case,
+        check: |kernel| {
+            let figures = kernel.figures(12);
+            let mean_ms = ratio(figures.waited_ns, figures.rounds) / 1e6;
+            expect("mean wait in a frame [ms]", mean_ms, 0.0, 0.1)
+        },
+    }
+}
+
+/// A kernel thread interrupts the task of the fast CPU so often that no slice ends there. The tasks
+/// still rotate.
+pub(super) fn rotation_beside_kthread() -> Scenario {
+    let mut case = busy("60:24", &[stacks::COMPUTE; 2], 40);
+    let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 20_000, 1_480_000)).within([0]);
+    case.tasks.push(TaskSpec { kthread: true, ..kthread });
+    Scenario {
+        name: "rotation-beside-kthread",
+        case,
+        check: |kernel| expect("evenness of two tasks", evenness(&kernel.all_figures()[..2]), 0.95, 1.0),
+    }
+}
