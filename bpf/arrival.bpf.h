@@ -75,16 +75,6 @@ static __always_inline bool announce_arrival(struct cpu_ctx *cctx, s32 pid)
 	return false;
 }
 
-/*
- * Return true if a task that is sent to the idle @cpu, of @cctx, needs no
- * announcement: an interrupt on that CPU wakes it, and no other one is on its
- * way. The CPU takes no task before the interrupt ends.
- */
-static __always_inline bool arrives_at_once(s32 cpu, const struct cpu_ctx *cctx)
-{
-	return cpu == bpf_get_smp_processor_id() && !READ_ONCE(cctx->arrival);
-}
-
 /* End the announcement of @p, which is enqueued on the CPU of @cctx instead. */
 static __always_inline void forget_arrival(const struct task_struct *p, struct cpu_ctx *cctx)
 {

@@ -264,22 +264,16 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 }
 
 /*
- * Announce task @pid to the claimed @cpu and withdraw the pull of that CPU.
- * Return @cpu, or a negative error if another task is on its way: the second
- * one to arrive would wait for a slice. So too if @cpu is offline: the kernel
- * would send the task to a busy one. A global function, as take_from_llc() is.
+ * Announce task @pid to the claimed @cpu. Return @cpu, or a negative error if
+ * another task is on its way: the second one to arrive would wait for a slice.
+ * So too if @cpu is offline: the kernel would send the task to a busy one. A
+ * global function, as take_from_llc() is.
  */
 __noinline int announce_to(s32 cpu, s32 pid)
 {
-	struct cpu_ctx *cctx;
-	u32 awaits;
-
 	if (cpu < 0 || is_offline(cpu))
 		return -1;
-	cctx = cpu_ctx_of(cpu);
-	awaits = READ_ONCE(cctx->awaits);
-	if ((!awaits || __sync_val_compare_and_swap(&cctx->awaits, awaits, 0) == awaits) &&
-	    (arrives_at_once(cpu, cctx) || announce_arrival(cctx, pid)))
+	if (announce_arrival(cpu_ctx_of(cpu), pid))
 		return cpu;
 	/* The CPU has lost its idle mark. It needs a kick if none arrives. */
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

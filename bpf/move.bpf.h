@@ -48,10 +48,10 @@
  * A request applies to the task that ran when it was made, or to none.
  * account_start() clears it, unless the agent made it for the very task that
  * starts. The CPU that carries out a request first checks the target against
- * the task's affinity. A CPU takes at most one pulled task: that of the CPU
- * that it asked last, and none after a wakeup has claimed it. No task leaves
- * its NUMA node here, unless leaves_node() allows it. Code that takes a
- * CPU's idle mark wakes that CPU.
+ * the task's affinity. Of several tasks for one idle CPU, pulled or waking,
+ * one goes there: the first to be announced (arrival.bpf.h). No task leaves
+ * its NUMA node here, unless leaves_node() allows it. Code that takes a CPU's
+ * idle mark wakes that CPU.
  *
  * Limits
  * Requests race, and the last store wins.
@@ -106,7 +106,6 @@ static __always_inline void pull_running(s32 cpu)
 		from = search_to_pull(cpu);
 	if (from < 0)
 		return;
-	WRITE_ONCE(cpu_ctx_of(cpu)->awaits, from + 1);
 	request_move(from, cpu, 0);
 	stat_inc(BIAS_STAT_PULL);
 }
@@ -218,34 +217,6 @@ static __always_inline u32 reason_of(u32 request)
 }
 
 /*
- * Return true unless @request is a pull that the idle @target no longer awaits
- * from @cpu: it asked another CPU meanwhile, or a wakeup has claimed it. Of two
- * tasks that arrive at once, one would wait there until the next tick.
- */
-static __always_inline bool is_awaited(u32 request, s32 cpu, const struct cpu_ctx *target)
-{
-	return (request & ~MOVE_CPU_MASK) || READ_ONCE(target->awaits) == cpu + 1;
-}
-
-/*
- * Announce to the idle @target that @p arrives from @cpu by @request. Return
- * false if another task arrives, or if @request is a pull that a wakeup has
- * just ended.
- */
-static __always_inline bool announce(const struct task_struct *p, u32 request, s32 cpu,
-				     struct cpu_ctx *target)
-{
-	u32 awaited = cpu + 1;
-
-	if (!announce_arrival(target, p->pid))
-		return false;
-	if ((request & ~MOVE_CPU_MASK) || __sync_val_compare_and_swap(&target->awaits, awaited, 0) == awaited)
-		return true;
-	WRITE_ONCE(target->arrival, 0);
-	return false;
-}
-
-/*
  * Return true if the request on @cpu is for @p, which runs or just ran there,
  * and @p may migrate. Drop a request that no longer holds. Keep one for another
  * task that will return.
@@ -265,7 +236,7 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 	} else if (to >= 0 && cctx->run_pid == p->pid && !is_pinned(p) && !(p->flags & PF_EXITING) &&
 		   bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
 		if (busy ? (request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to
-			 : is_awaited(request, cpu, target) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
+			 : !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
 			return true;
 	}
 	WRITE_ONCE(cctx->move_to, 0);
@@ -289,7 +260,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		return false;
 	WRITE_ONCE(cctx->move_to, 0);
 	cctx->move_pid = 0;
-	if (!(target->run_flags & RUN_BUSY) && !announce(p, request, cpu, target))
+	if (!(target->run_flags & RUN_BUSY) && !announce_arrival(target, p->pid))
 		return false;
 	forget_tick(cctx);
 	if (target->run_flags & RUN_BUSY) {

@@ -175,15 +175,10 @@ struct cpu_ctx {
 
 	/*
 	 * Any CPU writes these. Move requests, see move.bpf.h: any CPU may
-	 * write move_to and end a pull. bias_swap_ask() also writes the two
-	 * fields below those.
+	 * write move_to. bias_swap_ask() also writes move_pid and
+	 * move_partner.
 	 */
 	u32 move_to __attribute__((aligned(BIAS_CACHE_LINE)));
-	/*
-	 * 1 + CPU that a pull takes a task from, or 0. The pull is over when
-	 * another CPU clears it.
-	 */
-	u32 awaits;
 	u32 offered;	     /* 1 + CPU that woke this one to pull, or 0 */
 	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
 	s32 move_partner;    /* the task that comes here in exchange */
