@@ -56,7 +56,7 @@
 /* Shortest time between two requests at starts of tasks. */
 #define UPDATE_NS 1000000ull
 /* Period of the timer that finds idle CPUs. */
-#define IDLE_NS 50000000ull
+#define IDLE_NS 40000000ull
 /* Longest time that counts at once: the load before that is forgotten. */
 #define MAX_PASSED_NS 1000000000ull
 /* Step of requests. */
