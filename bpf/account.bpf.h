@@ -76,15 +76,36 @@ static __always_inline bool is_elected(u64 *at, u64 now, u64 every)
 	return now - last >= every && __sync_val_compare_and_swap(at, last, now) == last;
 }
 
-/*
- * Note a tick of @self; @contended is true if its CPU is contended. The tick
- * counts for RECENT_JIFFIES, so that the global vtime does not leave the task
- * behind while another scheduling class has the CPU.
- */
-static __always_inline void note_tick(struct cpu_ctx *self, u64 now, bool contended)
+/* Return a CPU's part of the weight of all tasks, see bias/clock.h. */
+static __always_inline s64 weight_part(void)
 {
-	WRITE_ONCE(self->ticked_at, now);
-	WRITE_ONCE(self->contended_mask, contended ? ~0ull : 0);
+	return bias_clock_part(READ_ONCE(total_weight), READ_ONCE(nr_busy));
+}
+
+/*
+ * Return true if the task that runs on @cpu at @now competes for it with tasks
+ * that wait. A task that weighs more than a CPU's part has the CPU to itself,
+ * unless affinity confines it with others: they wait for this CPU only, or the
+ * CPU took a task from a shared DSQ lately.
+ */
+static __always_inline bool is_contended(s32 cpu, const struct cpu_ctx *cctx, u64 now)
+{
+	if (pinned_waiting(cpu, cctx))
+		return true;
+	if (!shared_waiting(llc_of(cpu)))
+		return false;
+	return (s64)cctx->run_weight <= weight_part() ||
+	       (!(cctx->run_flags & RUN_ANYWHERE) && now - cctx->took_at <= RECENT_JIFFIES);
+}
+
+/*
+ * Note a tick of @cpu. It counts for RECENT_JIFFIES, so that the global vtime
+ * does not leave the task behind while another scheduling class has the CPU.
+ */
+static __always_inline void note_tick(s32 cpu, struct cpu_ctx *cctx, u64 now)
+{
+	WRITE_ONCE(cctx->ticked_at, now);
+	WRITE_ONCE(cctx->contended_mask, is_contended(cpu, cctx, now) ? ~0ull : 0);
 }
 
 /*
@@ -110,8 +131,7 @@ static __always_inline void forget_tick(struct cpu_ctx *self)
  */
 __noinline int refresh_clock(u64 now)
 {
-	struct bias_clock_scan scan = bias_clock_scan(
-	    any_waiting() ? bias_clock_part(READ_ONCE(total_weight), READ_ONCE(nr_busy)) : BIAS_CLOCK_NONE);
+	struct bias_clock_scan scan = bias_clock_scan(any_waiting() ? weight_part() : BIAS_CLOCK_NONE);
 	u64 vtime = vtime_now;
 	u32 busy = 0, i;
 	s64 sum = 0;
@@ -302,6 +322,7 @@ __noinline int settle_start(s32 cpu, s32 pid, u64 vtime)
 	if (cctx->took_shared) {
 		note_taken(cctx->took_shared - 1, vtime);
 		advance_vtime_now(vtime);
+		cctx->took_at = READ_ONCE(total_weight_at);
 		cctx->took_shared = 0;
 	}
 	return 0;

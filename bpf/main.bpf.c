@@ -346,7 +346,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	note_waiting(llc_of(cpu));
 	wake_for_waiting(llc_of(cpu));
 	refresh_clock(now);
-	note_tick(cctx, now, shared_waiting(llc_of(cpu)) || pinned_waiting(cpu, cctx));
+	note_tick(cpu, cctx, now);
 	average_tick(cpu);
 	if (cpu_is_slow(cpu))
 		nominate_victim(cpu, cctx);

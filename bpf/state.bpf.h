@@ -201,6 +201,7 @@ struct cpu_ctx {
 	u32 untick_pid;	      /* task that starts without a tick, or 0 */
 	u32 put_back;	      /* the task that ran went to a shared DSQ */
 
+	u64 took_at;	   /* jiffies of the last start from a shared DSQ, about */
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
 	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */
 	u64 ran_ns;	   /* time charged since then */

@@ -129,20 +129,20 @@ static inline s64 bias_negative(s64 value)
  *
  * A task that weighs more than a CPU's part has a CPU to itself, and competes
  * with no other task [Chandra00]. It does not count, and would be behind
- * without limit.
+ * without limit. On a contended CPU it does: affinity confines it there.
  */
 static inline void bias_clock_add(struct bias_clock_scan *scan, u64 now, u64 vtime, u64 began, u32 weight,
 				  u64 slice_ns, u64 contended)
 {
-	u64 counts = ~bias_opaque((u64)((scan->most - (s64)weight) >> 63));
+	s64 over = bias_negative(scan->most - (s64)weight) & (s64)~contended;
+	u64 counts = ~bias_opaque((u64)(over >> 63));
 	s64 lag = (s64)(now - vtime);
 	s64 behind =
 	    ((lag - bias_negative(lag + (s64)slice_ns)) >> BIAS_CLOCK_SHIFT) * (s64)(weight & counts);
 	s64 ahead;
 
-	scan->beyond -= (u64)bias_negative(scan->most - (s64)weight);
+	scan->beyond -= (u64)over;
 	weight &= counts;
-	contended &= counts;
 	ahead = (s64)(((began - now) & contended) | (~contended & BIAS_CLOCK_NONE));
 
 	scan->all.behind += behind;

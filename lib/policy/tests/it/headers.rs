@@ -165,20 +165,23 @@ proptest! {
         let loners: Vec<u32> = alone.iter().map(|weight| weight << BIAS_WEIGHT_SHIFT).collect();
         let total: u64 = pair.iter().chain(&loners).map(|weight| u64::from(*weight)).sum();
         let start = 1u64 << 40;
-        let (mut clock, mut waits, mut runs, mut began) = (start, false, 0, start);
+        let (mut clock, mut waits, mut runs, mut began, mut beyond) = (start, false, 0, start, 0);
         let (mut vtimes, mut ran, mut ahead) = ([start; 2], [0u64; 2], vec![start; alone.len()]);
         for turn in 0..8_000u64 {
             ran[runs] += tick;
             vtimes[runs] += c!(bias_charge(tick, pair[runs]));
             ahead.iter_mut().zip(&loners).for_each(|(vtime, weight)| *vtime += c!(bias_charge(tick, *weight)));
             if !waits {
-                clock += c!(bias_clock_advance(u64::from(cpus) * tick, total));
+                clock += c!(bias_clock_advance(u64::from(cpus) * tick, total - beyond));
             }
             // Only the CPU of the two tasks is contended, so it alone counts.
-            let mut look = c!(bias_clock_scan(i64::MAX));
-            c!(bias_clock_add(&mut look, clock, ahead[0], ahead[0], loners[0], slice, 0));
+            let mut look = c!(bias_clock_scan(bias_clock_part((total - beyond) as i64, cpus)));
+            for (vtime, weight) in ahead.iter().zip(&loners) {
+                c!(bias_clock_add(&mut look, clock, *vtime, *vtime, *weight, slice, 0));
+            }
             c!(bias_clock_add(&mut look, clock, vtimes[runs], began, pair[runs], slice, u64::MAX));
             waits = c!(bias_clock_holds(&look, slice));
+            beyond = look.beyond;
             if !waits {
                 clock += c!(bias_clock_catch_up(&look, slice));
             }
@@ -211,7 +214,7 @@ proptest! {
         c!(bias_clock_add(&mut scan, now, at(lag), at(lag), weight.min(most), slice, u64::MAX));
         let (holds, catch_up) = (c!(bias_clock_holds(&scan, slice)), c!(bias_clock_catch_up(&scan, slice)));
         prop_assert_eq!(scan.beyond, 0);
-        c!(bias_clock_add(&mut scan, now, at(away), at(away), most + more, slice, u64::MAX));
+        c!(bias_clock_add(&mut scan, now, at(away), at(away), most + more, slice, 0));
         prop_assert_eq!(scan.beyond, u64::from(more));
         prop_assert_eq!(c!(bias_clock_holds(&scan, slice)), holds);
         prop_assert_eq!(c!(bias_clock_catch_up(&scan, slice)), catch_up);

@@ -283,6 +283,71 @@ pub(super) fn beside_heavier() -> Scenario {
     }
 }
 
+/// The weight of a task that weighs more than a CPU's part counts against another one that is pinned
+/// to the same CPU, beside light tasks on the other CPUs.
+pub(super) fn heavy_and_pinned() -> Scenario {
+    let mut case = busy("3P", &[stacks::COMPUTE; 7], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        task.weight = [1000, 250, 10, 10, 10, 10, 10][at];
+    }
+    for task in &mut case.tasks[..2] {
+        *task = task.clone().within([0]);
+    }
+    Scenario {
+        name: "heavy-and-pinned",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            expect("weight 1000 over 250", ratio(figures[0].ran_ns, figures[1].ran_ns), 3.6, 4.4)
+        },
+    }
+}
+
+/// The same with two such tasks and two others on two CPUs.
+pub(super) fn heavy_and_confined() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 9], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        task.weight = [1000, 1000, 1000, 250, 10, 10, 10, 10, 10][at];
+    }
+    for task in &mut case.tasks[..4] {
+        *task = task.clone().within([0, 1]);
+    }
+    Scenario {
+        name: "heavy-and-confined",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let heavy: u64 = figures[..3].iter().map(|figures| figures.ran_ns).sum();
+            expect("weight 3000 over 250", ratio(heavy, figures[3].ran_ns), 10.0, 14.0)
+        },
+    }
+}
+
+/// Weights count among tasks that are confined to two CPUs with one that has a CPU to itself, and
+/// among the others.
+pub(super) fn confined_beside_heavier() -> Scenario {
+    let mut case = busy("4P", &[stacks::COMPUTE; 9], 40);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        task.weight = [3000, 300, 300, 100, 100, 300, 300, 100, 100][at];
+    }
+    for task in &mut case.tasks[..5] {
+        *task = task.clone().within([0, 1]);
+    }
+    Scenario {
+        name: "confined-beside-heavier",
+        case,
+        check: |kernel| {
+            let ran: Vec<u64> = kernel.all_figures().iter().map(|figures| figures.ran_ns).collect();
+            expect("CPUs of the heaviest task", ratio(ran[0], kernel.now()), 0.98, 1.0)?;
+            for first in [1, 5] {
+                let (heavy, light) = (ran[first] + ran[first + 1], ran[first + 2] + ran[first + 3]);
+                expect("weight 300 over 100", ratio(heavy, light), 2.7, 3.3)?;
+            }
+            Ok(())
+        },
+    }
+}
+
 /// Weights count among tasks that are pinned to one CPU, though others wait longer elsewhere.
 pub(super) fn pinned_beside_crowd() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 24], 40);
