@@ -273,3 +273,40 @@ pub(super) fn offered_by_one_of_many() -> Scenario {
         },
     }
 }
+
+/// Two cores are 3 % better than the others, and idle as often. A task wakes where it slept.
+pub(super) fn near_type() -> Scenario {
+    let mut case = busy("62x2:60x4:24x2", &[], 20);
+    case.tick_ns = 10_000_000;
+    case.tasks = (0..4)
+        .map(|at| {
+            TaskSpec::new(Program::periodic(stacks::COMPUTE, 60_000, 500_000 + 70_000 * at))
+                .on(2 + at as usize)
+        })
+        .collect();
+    Scenario {
+        name: "near-type",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let migrations = figures.iter().map(|figures| figures.migrations).sum();
+            let switches = figures.iter().map(|figures| figures.switches).sum();
+            expect("migrations of a wakeup", ratio(migrations, switches), 0.0, 0.1)
+        },
+    }
+}
+
+/// One node has the fast CPUs. Tasks whose memory is spread begin there, although they are forked on
+/// the other one.
+pub(super) fn spread_births() -> Scenario {
+    let mut case = busy("2P+2E,nodes=2", &[], 10);
+    brief_tasks(&mut case);
+    case.tasks.iter_mut().for_each(|task| (task.interleaved, task.start_cpu) = (true, 2));
+    Scenario {
+        name: "spread-births",
+        case,
+        check: |kernel| {
+            expect("part of brief tasks' time on slow CPUs", slow_part(&kernel.all_figures()), 0.0, 0.05)
+        },
+    }
+}

@@ -202,6 +202,27 @@ pub(super) fn swap() -> Scenario {
     }
 }
 
+/// The agent swaps two tasks while a kernel thread has the CPU of one for a moment.
+pub(super) fn swap_beside_kthread() -> Scenario {
+    let mut case = busy("60:24", &[stacks::MEMORY, stacks::COMPUTE], 10);
+    case.moving = false;
+    (case.tasks[0].start_ns, case.tasks[1].start_ns) = (Some(20_000_000), Some(40_000_000));
+    let run = Op::Run { stack: stacks::COMPUTE, work_ns: 2_000_000 };
+    let ops = vec![Op::Sleep { ns: 300_000_000 }, run, Op::End];
+    let kthread = TaskSpec::new(Program { ops, repeat: false }).within([0]).on(0);
+    case.tasks.push(TaskSpec { kthread: true, start_ns: Some(0), ..kthread });
+    let what = Disturbance::Swap { up: 1, down: 0 };
+    case.disturbances = vec![Disturb { at_ns: 300_500_000, what }];
+    Scenario {
+        name: "swap-beside-kthread",
+        case,
+        check: |kernel| {
+            let time = on_fast(&kernel.figures(1));
+            expect("time of the task that executes on the fast CPU", time, 0.65, 0.75)
+        },
+    }
+}
+
 /// Work that ends after `work_ns`.
 fn ends(work_ns: u64) -> TaskSpec {
     TaskSpec::new(Program { ops: vec![Op::Run { stack: stacks::COMPUTE, work_ns }, Op::End], repeat: false })
@@ -362,5 +383,29 @@ pub(super) fn rotation_beside_kthread() -> Scenario {
         name: "rotation-beside-kthread",
         case,
         check: |kernel| expect("evenness of two tasks", evenness(&kernel.all_figures()[..2]), 0.95, 1.0),
+    }
+}
+
+/// One cache is in more demand than the other one, so that its tasks are far behind. A sleeper among
+/// them does not wait for that.
+pub(super) fn cache_in_demand() -> Scenario {
+    let mut case = busy("4P,llcs=2", &[stacks::COMPUTE; 20], 30);
+    for (at, task) in case.tasks.iter_mut().enumerate() {
+        *task = if at < 16 {
+            task.clone().within([0, 1]).on(at % 2)
+        } else {
+            task.clone().within([2, 3]).on(2 + at % 2)
+        };
+    }
+    case.tasks
+        .push(TaskSpec::new(Program::periodic(stacks::COMPUTE, 100_000, 7_000_000)).within([0, 1]).on(0));
+    Scenario {
+        name: "cache-in-demand",
+        case,
+        check: |kernel| {
+            let figures = kernel.figures(20);
+            let mean_us = ratio(figures.waited_ns, figures.switches) / 1000.0;
+            expect("mean wait of a sleeper [us]", mean_us, 0.0, 300.0)
+        },
     }
 }
