@@ -105,12 +105,6 @@ static __always_inline bool is_near_tier(u32 tier)
 	return near_tiers[READ_ONCE(table_seq) & 1] >> tier & 1;
 }
 
-/* Return true if classes are cut into tiers. */
-static __always_inline bool has_tiers(void)
-{
-	return tiers_used[READ_ONCE(table_seq) & 1] & ~(1u | 1u << BIAS_CLASS_TIERS);
-}
-
 static __always_inline u32 other_class(u32 cpu_class)
 {
 	return cpu_class == BIAS_FAST ? BIAS_SLOW : BIAS_FAST;

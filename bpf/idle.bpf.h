@@ -114,7 +114,7 @@ static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cp
 	if (!is_restricted(p))
 		return true;
 	d = bpf_map_lookup_elem(&domains, &machine);
-	return !d || may_run_on_tier(p, d, tier) || (has_tiers() && may_run_on_tier(p, d, tier + 1));
+	return !d || may_run_on_tier(p, d, tier) || may_run_on_tier(p, d, tier + 1);
 }
 
 static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
@@ -210,7 +210,7 @@ static __always_inline s32 find_in_class(struct task_struct *p, s32 prev, u32 cp
 	u32 tier = cpu_class * BIAS_CLASS_TIERS;
 	s32 cpu = find_in_tier(p, prev, tier, where, need);
 
-	if (cpu < 0 && has_tiers())
+	if (cpu < 0)
 		cpu = find_in_tier(p, prev, tier + 1, where, need);
 	if (cpu >= 0 && cpu != prev)
 		stat_inc(cpu_class == BIAS_SLOW ? BIAS_STAT_SELECT_SLOW : BIAS_STAT_SELECT_FAST);
