@@ -16,9 +16,9 @@
  *
  * Any other wakee with enough lag preempts a task that is far enough ahead of
  * it. It preempts on its previous CPU if that is fast or the wakee is
- * slow-biased. Otherwise it chooses the CPU of its LLC whose task is furthest
- * ahead, usually a fast one. If no task is far enough ahead, the wakee waits in
- * a DSQ. The first CPU whose task gets ahead of it takes it at its next tick.
+ * slow-biased. Otherwise it chooses another CPU of its LLC whose task is far
+ * enough ahead. If there is none, the wakee waits in a DSQ. The first CPU whose
+ * task gets ahead of it takes it at its next tick.
  *
  * A task that uses less than its share, a frame at a time, lags only by its
  * sleep. A part of that is forgiven, so that it preempts (forgive_sleep()).
@@ -107,33 +107,25 @@ static __always_inline bool should_preempt(u64 vtime, s32 cpu)
 }
 
 /*
- * Return the CPU of @prev's LLC whose task is furthest ahead of @p, a wakee of
- * @vtime, and far enough to be preempted. Return @prev if there is none. This
- * function is global so that the verifier checks it once.
+ * Return a CPU of @prev's LLC whose task @p preempts, a wakee of @vtime, or
+ * @prev if there is none. This function is global so that the verifier checks
+ * it once.
  */
-__noinline s32 find_furthest_ahead(struct task_struct *p __arg_trusted, s32 prev, u64 vtime)
+__noinline s32 find_victim(struct task_struct *p __arg_trusted, s32 prev, u64 vtime)
 {
 	u32 nr = nr_cpus, i;
-	u64 most = vtime;
-	s32 found = prev;
 
 	if (!nr || nr > BIAS_MAX_CPUS)
 		return prev;
 	bpf_for(i, 1, nr < MAX_VICTIMS ? nr : MAX_VICTIMS) {
 		s32 cpu = bounded(((u32)prev + i) % nr, BIAS_MAX_CPUS);
-		u64 running;
 
 		/* Other LLCs' CPUs write what they publish under their own. */
-		if (llc_of(cpu) != llc_of(prev))
-			continue;
-		running = cpu_ctx_of(cpu)->run_vtime;
-		if (!bias_vtime_before(most, running) || !should_preempt(vtime, cpu) ||
-		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-			continue;
-		most = running;
-		found = cpu;
+		if (llc_of(cpu) == llc_of(prev) && should_preempt(vtime, cpu) &&
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			return cpu;
 	}
-	return found;
+	return prev;
 }
 
 /*
@@ -187,7 +179,7 @@ static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 	if (should_preempt(vtime, prev) &&
 	    (!cpu_is_slow(prev) || bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED))
 		return prev;
-	return find_furthest_ahead(p, prev, vtime);
+	return find_victim(p, prev, vtime);
 }
 
 /*
