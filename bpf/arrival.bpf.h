@@ -14,8 +14,7 @@
  * CPU takes no task from a DSQ while another one is on its way there. If a task
  * starts there all the same, it leaves at once. If the announced task comes
  * late, or another one comes as well, the next CPU that is about to idle
- * preempts the task that started first. In the second case an idle CPU is
- * kicked for that.
+ * preempts the task that started first.
  *
  * Invariants
  * One announced task is on its way to a CPU at most. The announcement ends when
@@ -82,15 +81,6 @@ static __always_inline void forget_arrival(const struct task_struct *p, struct c
 		WRITE_ONCE(cctx->arrival, 0);
 }
 
-/* Kick an idle CPU that @p may use. That CPU then searches for work. */
-static __always_inline void kick_idle(const struct task_struct *p)
-{
-	s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-}
-
 /*
  * Preempt @p, which starts on @cpu, if another task is on its way there. Return
  * true if @p is the announced task, or if that one has not come in time.
@@ -108,12 +98,9 @@ static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct 
 		return false;
 	}
 	WRITE_ONCE(cctx->arrival, 0);
-	if (comes && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 0)
-		return true;
 	/* Another task comes still, or came as well. */
-	WRITE_ONCE(late_cpu, cpu + 1);
-	if (comes)
-		kick_idle(p);
+	if (!comes || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+		WRITE_ONCE(late_cpu, cpu + 1);
 	return true;
 }
 
