@@ -21,6 +21,7 @@ pub(super) fn all() -> Vec<Family> {
         Family { name: "late-sight", case: late_sight, check: leaves_no_gap },
         Family { name: "servers-and-pinned", case: pinned, check: leaves_no_gap },
         Family { name: "equal-servers", case: equal_servers, check: leaves_no_gap },
+        Family { name: "forks-beside-sleeper", case: forks_beside_sleeper, check: waits_for_a_tick },
     ]
 }
 
@@ -109,4 +110,27 @@ fn pinned(seed: u64) -> Case {
     let task = TaskSpec::new(Program { ops, repeat: true }).on(cpu).within([cpu]);
     case.tasks.push(TaskSpec { weight: 3, ..task });
     case
+}
+
+/// A busy task forks a brief one now and then. The other CPU often falls idle between the search
+/// for an idle CPU and the insertion of the new task, and sees neither the task nor a kick.
+fn forks_beside_sleeper(seed: u64) -> Case {
+    let mut case = Case::new("2P", seed);
+    (case.tick_ns, case.duration_ns) = (1_000_000, 4_000_000_000);
+    case.interleave = Some(Interleave { permille: 500, longest_ns: 50_000, memory: false });
+    let work = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
+    let forks = 700;
+    let forker = (2..2 + forks).flat_map(|task| [work(5_700_000), Op::Spawn { task }]).collect();
+    let sleeps = (0..50).flat_map(|at| [work(60_000), Op::Sleep { ns: 7_000_000 + 21_000 * at }]).collect();
+    let [forker, sleeper] = [forker, sleeps].map(|ops| TaskSpec::new(Program { ops, repeat: true }));
+    case.tasks = vec![forker.within([0]), sleeper.within([1]).on(1)];
+    let brief = Program { ops: vec![work(5_000), Op::End], repeat: false };
+    let brief = TaskSpec { weight: 1, start_ns: None, ..TaskSpec::new(brief) };
+    case.tasks.extend((0..forks).map(|_| brief.clone()));
+    case
+}
+
+fn waits_for_a_tick(kernel: &Kernel) -> Result<(), String> {
+    let longest_ns = kernel.all_figures()[2..].iter().map(|figures| figures.longest_wait_ns).max();
+    expect("longest wait of a new task [ms]", longest_ns.unwrap_or(0) as f64 / 1e6, 0.0, 1.5)
 }
