@@ -179,4 +179,12 @@ mutants! {
     tick_stays_stopped
     sleep_unforgiven
     interrupted_task_stays
+    heavy_confined_task_uncounted
+    heavy_pinned_task_uncounted
+    confined_task_alone_counts
+    wakee_behind_the_clock
+    near_type_ignored
+    spread_memory_begins_anywhere
+    resident_unknown
+    tick_wakes_no_idle_cpu
 }
