@@ -15,6 +15,9 @@
  *	loads servers TASKS SERVERS SECONDS
  *		the same, and servers that sleep 20 to 2000 us between short
  *		requests
+ *	loads sleepers TASKS NICE RUN_US SLEEP_US BUSY SECONDS
+ *		tasks of NICE that run and sleep, beside BUSY tasks of nice 0:
+ *		how many CPUs the former use
  *	loads pipeline STAGES WORK_US BYTES SECONDS
  *		stages that pass blocks on through pipes
  *	loads cyclic THREADS LOOPS
@@ -220,6 +223,59 @@ static void *serve(void *arg)
 	return NULL;
 }
 
+struct sleeper {
+	int nice;
+	uint64_t steps;
+	double sleep_s;
+};
+
+static void *run_sleeper(void *arg)
+{
+	const struct sleeper *sleeper = arg;
+
+	renice(sleeper->nice);
+	while (!ended) {
+		work(sleeper->steps);
+		sleep_s(sleeper->sleep_s);
+	}
+	return NULL;
+}
+
+/* Return the CPU time of @nr threads [s]. */
+static double cpu_time_s(const pthread_t *threads, int nr)
+{
+	double sum_s = 0;
+
+	for (int i = 0; i < nr; i++) {
+		struct timespec time;
+		clockid_t clock;
+
+		if (pthread_getcpuclockid(threads[i], &clock) || clock_gettime(clock, &time))
+			die("CPU clock");
+		sum_s += time.tv_sec + time.tv_nsec / 1e9;
+	}
+	return sum_s;
+}
+
+/* Print how many CPUs @nr sleepers use beside @nr_busy busy tasks. */
+static void measure_sleepers(int nr, struct sleeper *sleeper, int nr_busy, double seconds)
+{
+	pthread_t threads[MAX_TASKS];
+	double before_s;
+	uint64_t from;
+
+	check_number(nr, MAX_TASKS);
+	for (int i = 0; i < nr; i++)
+		threads[i] = start_thread(run_sleeper, sleeper);
+	start_busy(nr_busy, -1);
+	begun = true;
+	sleep_s(1);
+	from = now_ns();
+	before_s = cpu_time_s(threads, nr);
+	sleep_s(seconds);
+	printf("{\"cpus\": %.4f}\n", (cpu_time_s(threads, nr) - before_s) * 1e9 / (now_ns() - from));
+}
+
 void start_busy(int nr, int cpu)
 {
 	check_number(nr, MAX_TASKS);
@@ -256,6 +312,10 @@ int main(int argc, char **argv)
 			start_thread(serve, (void *)(i + 1));
 		start_busy(arg[0], -1);
 		measure(arg[0], arg[2]);
+	} else if (!strcmp(mode, "sleepers")) {
+		struct sleeper kind = {.nice = arg[1], .steps = steps_for(arg[2]), .sleep_s = arg[3] / 1e6};
+
+		measure_sleepers(arg[0], &kind, arg[4], arg[5]);
 	} else if (!strcmp(mode, "pipeline")) {
 		pipeline(arg[0], arg[1], arg[2], arg[3]);
 	} else if (!strcmp(mode, "cyclic")) {
@@ -273,10 +333,11 @@ int main(int argc, char **argv)
 	} else if (!strcmp(mode, "clocks")) {
 		clocks(arg[0], arg[1]);
 	} else {
-		fprintf(stderr, "usage: loads "
-				"spin|light|fifo|servers|pipeline|cyclic|frames|messengers|local|offline|"
-				"starts|clocks ..., "
-				"see loads.c\n");
+		fprintf(stderr,
+			"usage: loads "
+			"spin|light|fifo|servers|sleepers|pipeline|cyclic|frames|messengers|local|offline|"
+			"starts|clocks ..., "
+			"see loads.c\n");
 		return 2;
 	}
 	/* Some threads never end. */

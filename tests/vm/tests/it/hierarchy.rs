@@ -33,9 +33,19 @@ fn groups_keep_their_weight_at_any_depth_and_time() {
     groups_keep_their_weight("6.12", "60x2");
 }
 
+/// Return the commands that measure four free tasks beside 120 that may use two of the four CPUs.
+fn confined(name: &str) -> String {
+    let crowd = "taskset -c 0,1 /run/loads spin 60 1000 >/dev/null";
+    format!("{crowd} & crowd=$!; {crowd} & loads {name}-confined spin 4 6; kill $crowd $!; wait\n")
+}
+
 fn cpusets_keep_weights(kernel: &str, machine: &str) {
-    let results = Scenario::emulated(kernel, machine, 4).loads("", ". \"${0%/*}/cpusets.sh\"");
+    let under = confined("bias") + ". \"${0%/*}/cpusets.sh\"";
+    let results = Scenario::emulated(kernel, machine, 4).loads(&confined("default"), &under);
     let mut expect = Expectations::default();
+    let free = |figure: &str| results.number("bias-confined", figure);
+    expect.at_most("4 tasks beside 120 confined ones: longest wait [ms]", free("/wait_most_us") / 1e3, 30.0);
+    expect.at_most("the same: most work over least", free("/most_over_least"), 1.1);
     for (at, cpuset) in ["few", "many"].into_iter().enumerate() {
         let us = |name: &str, group: usize| results.number(name, &format!("/us/{}", at * 2 + group));
         for (name, due) in [("weighted", 3.0), ("equal", 1.0)] {
