@@ -47,7 +47,7 @@ __noinline u64 forgiven_lead(struct task_struct *p __arg_trusted, s32 cpu, u64 v
 	struct task_ctx *tctx;
 
 	if (!two_classes || is_restricted(p)) {
-		lead_partition(p, excess_ns);
+		lead_partition(p, cpu, excess_ns);
 		return excess_ns;
 	}
 	tctx = task_ctx_of(p);
@@ -80,7 +80,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 		vtime =
 		    bias_wakeup_vtime(p->scx.dsq_vtime, now, wakeup ? slice_ns : MAX_LAG_SLICES * slice_ns);
 	if (!wakeup && vtime != p->scx.dsq_vtime)
-		lead_partition(p, p->scx.dsq_vtime - vtime);
+		lead_partition(p, cpu, p->scx.dsq_vtime - vtime);
 	/* Read the effective weight only here: it walks up the cgroup tree. */
 	if (bias_vtime_before(now + lead, vtime)) {
 		u64 ahead = bias_ahead_ns(slice_ns, effective_weight(p, 0));

@@ -89,11 +89,14 @@ __noinline int follow_partition(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Let the lead of @p's partition grow by @excess_ns, by which @p is set back.
- * It shrinks if that is negative.
+ * Let the lead of the partition of @p, which ran on @cpu, grow by @excess_ns, by
+ * which @p is set back, but no more than @p was charged for that run: any other
+ * lead is one of @p alone. It shrinks if @excess_ns is negative.
  */
-__noinline int lead_partition(struct task_struct *p __arg_trusted, u64 excess_ns)
+__noinline int lead_partition(struct task_struct *p __arg_trusted, s32 cpu, s64 excess_ns)
 {
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	s64 most_ns = cctx->run_pid == p->pid ? bias_charge(cctx->ran_ns, cctx->run_weight) : 0;
 	u64 key = partition_key(p);
 	struct task_ctx *tctx;
 
@@ -102,6 +105,8 @@ __noinline int lead_partition(struct task_struct *p __arg_trusted, u64 excess_ns
 	tctx = task_ctx_of(p);
 	if (!tctx || tctx->partition != key)
 		return 0;
+	if (excess_ns > most_ns)
+		excess_ns = most_ns;
 	__sync_fetch_and_add(&partition_of(key)->lead_ns, excess_ns);
 	tctx->partition_lead_ns += excess_ns;
 	return 0;

@@ -187,4 +187,5 @@ mutants! {
     spread_memory_begins_anywhere
     resident_unknown
     tick_wakes_no_idle_cpu
+    partition_follows_one_task
 }

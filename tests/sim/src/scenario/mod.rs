@@ -44,6 +44,7 @@ pub fn all() -> Vec<Scenario> {
         shares::after_a_crowd(),
         shares::newcomers(),
         shares::light_and_long_tick(),
+        shares::light_and_alone_before(),
         waits::broadcast(),
         waits::real_time(),
         waits::overdue_beside_real_time(),

@@ -38,6 +38,25 @@ pub(super) fn light_and_long_tick() -> Scenario {
     }
 }
 
+/// The same where the task of nice 19 was alone on that CPU of two, and charged half a minute.
+pub(super) fn light_and_alone_before() -> Scenario {
+    let mut case = busy("2P", &[stacks::COMPUTE; 2], 200);
+    (case.tick_ns, case.tasks[1].weight) = (10_000_000, 1);
+    case.tasks = case.tasks.into_iter().map(|task| task.within([1]).on(1)).collect();
+    case.tasks[0].start_ns = Some(300_000_000);
+    let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 100_000, 490_000_000)).within([1]).on(1);
+    case.tasks.push(TaskSpec { kthread: true, ..kthread });
+    Scenario {
+        name: "light-and-alone-before",
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let ran_ns = figures[1].ran_ns - 300_000_000;
+            expect("weight 100 over 1", ratio(figures[0].ran_ns, ran_ns), 80.0, 125.0)
+        },
+    }
+}
+
 /// Daemons that gain little beside a full machine: they take CPUs of tasks that gain little, too,
 /// unless such tasks have much less than equal progress.
 pub(super) fn daemons() -> Scenario {
