@@ -35,8 +35,8 @@ fn groups_keep_their_weight_at_any_depth_and_time() {
 
 /// Return the commands that measure four free tasks beside 120 that may use two of the four CPUs.
 fn confined(name: &str) -> String {
-    let crowd = "taskset -c 0,1 /run/loads spin 60 1000 >/dev/null";
-    format!("{crowd} & crowd=$!; {crowd} & loads {name}-confined spin 4 6; kill $crowd $!; wait\n")
+    let crowd = "taskset -c 0,1 /run/loads spin 60 1000 >/dev/null & crowd=\"$crowd $!\"";
+    format!("crowd=; {crowd}; {crowd}; loads {name}-confined spin 4 6; kill $crowd; wait $crowd\n")
 }
 
 fn cpusets_keep_weights(kernel: &str, machine: &str) {

@@ -29,8 +29,8 @@ fn shares(name: &str) -> String {
 group two; group many; spin two 2; spin many 40; spin many 40
 sleep "$(span 3)"; usage {name}-groups 8 two many; calm; rmdir two many
 loads {name}-sleepers sleepers 14 19 900 6000 2 8
-nice -n 19 /run/loads spin 1 20 1 >$OUT/{name}-nineteen.json & light=$!
-sleep 0.3; loads {name}-zero spin 1 20 1; wait $light
+/run/loads spin 1 21 1 >$OUT/{name}-zero.json & zero=$!
+sleep 0.3; nice -n 19 /run/loads spin 1 20 1 >$OUT/{name}-nineteen.json; wait $zero
 "#
     )
 }
