@@ -39,6 +39,7 @@ pub fn all() -> Vec<Scenario> {
         shares::pinned_beside_lone(),
         shares::group_of_many(),
         shares::pinned_beside_free(),
+        shares::heavy_beside_free(),
         shares::hoppers(),
         shares::unequal_demand(),
         shares::after_a_crowd(),

@@ -401,7 +401,7 @@ fn pinned_and_free(free: usize) -> Case {
 
 fn pinned_have_their_weights(kernel: &Kernel) -> Result<(), String> {
     let figures = kernel.all_figures();
-    expect("weight 100 over 50", ratio(figures[0].ran_ns, figures[1].ran_ns), 1.9, 2.1)
+    expect("twice the weight", ratio(figures[0].ran_ns, figures[1].ran_ns), 1.9, 2.1)
 }
 
 pub(super) fn pinned_beside_lone() -> Scenario {
@@ -410,6 +410,13 @@ pub(super) fn pinned_beside_lone() -> Scenario {
 
 pub(super) fn pinned_beside_free() -> Scenario {
     Scenario { name: "pinned-beside-free", case: pinned_and_free(6), check: pinned_have_their_weights }
+}
+
+/// The same where one of the two weighs more than a CPU's part.
+pub(super) fn heavy_beside_free() -> Scenario {
+    let mut case = pinned_and_free(6);
+    (case.tasks[0].weight, case.tasks[1].weight) = (600, 300);
+    Scenario { name: "heavy-beside-free", case, check: pinned_have_their_weights }
 }
 
 /// A task that hops between two caches, at the same time as its peers end slices there, gains nothing.
