@@ -284,12 +284,16 @@ pub(super) fn beside_heavy() -> Scenario {
     }
 }
 
+/// Return a case of 4 s with a busy task of each of these weights.
+fn weighing(machine: &str, weights: &[u32]) -> Case {
+    let mut case = busy(machine, &vec![stacks::COMPUTE; weights.len()], 40);
+    case.tasks.iter_mut().zip(weights).for_each(|(task, weight)| task.weight = *weight);
+    case
+}
+
 /// Weights count among tasks of any affinity beside one that weighs more than a CPU's part.
 pub(super) fn beside_heavier() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 7], 40);
-    for (at, task) in case.tasks.iter_mut().enumerate() {
-        task.weight = [1000, 300, 300, 300, 100, 100, 100][at];
-    }
+    let case = weighing("4P", &[1000, 300, 300, 300, 100, 100, 100]);
     Scenario {
         name: "beside-heavier",
         case,
@@ -305,10 +309,7 @@ pub(super) fn beside_heavier() -> Scenario {
 /// The weight of a task that weighs more than a CPU's part counts against another one that is pinned
 /// to the same CPU, beside light tasks on the other CPUs.
 pub(super) fn heavy_and_pinned() -> Scenario {
-    let mut case = busy("3P", &[stacks::COMPUTE; 7], 40);
-    for (at, task) in case.tasks.iter_mut().enumerate() {
-        task.weight = [1000, 250, 10, 10, 10, 10, 10][at];
-    }
+    let mut case = weighing("3P", &[1000, 250, 10, 10, 10, 10, 10]);
     for task in &mut case.tasks[..2] {
         *task = task.clone().within([0]);
     }
@@ -322,12 +323,9 @@ pub(super) fn heavy_and_pinned() -> Scenario {
     }
 }
 
-/// The same with two such tasks and two others on two CPUs.
+/// The same with three such tasks and a lighter one on two CPUs.
 pub(super) fn heavy_and_confined() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 9], 40);
-    for (at, task) in case.tasks.iter_mut().enumerate() {
-        task.weight = [1000, 1000, 1000, 250, 10, 10, 10, 10, 10][at];
-    }
+    let mut case = weighing("4P", &[1000, 1000, 1000, 250, 10, 10, 10, 10, 10]);
     for task in &mut case.tasks[..4] {
         *task = task.clone().within([0, 1]);
     }
@@ -345,10 +343,7 @@ pub(super) fn heavy_and_confined() -> Scenario {
 /// Weights count among tasks that are confined to two CPUs with one that has a CPU to itself, and
 /// among the others.
 pub(super) fn confined_beside_heavier() -> Scenario {
-    let mut case = busy("4P", &[stacks::COMPUTE; 9], 40);
-    for (at, task) in case.tasks.iter_mut().enumerate() {
-        task.weight = [3000, 300, 300, 100, 100, 300, 300, 100, 100][at];
-    }
+    let mut case = weighing("4P", &[3000, 300, 300, 100, 100, 300, 300, 100, 100]);
     for task in &mut case.tasks[..5] {
         *task = task.clone().within([0, 1]);
     }
