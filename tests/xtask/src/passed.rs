@@ -12,7 +12,8 @@
 //! - A test that failed in any attempt, or did not end, is not kept.
 //! - A file that changed during the run is not kept: the test may have seen its former content.
 //! - For `scx_bias` its sources count. clang writes the types of the kernel side in another order at
-//!   each compilation, so equal sources do not give equal bytes.
+//!   each compilation, so equal sources do not give equal bytes. A comment of the kernel side is no
+//!   input.
 //! - `--full`, `--fresh`, a selection of tests and a variable that changes a test ignore the cache.
 //!
 //! # Limits
@@ -80,10 +81,51 @@ fn digest_of_sources(root: &Path) -> Option<String> {
     let rustc = Command::new("rustc").arg("-vV").output().ok()?;
     let mut parts = vec![rustc.stdout];
     for file in sources(root).ok()? {
-        parts.push(file.strip_prefix(root).ok()?.to_string_lossy().into_owned().into_bytes());
-        parts.push(fs::read(&file).ok()?);
+        let name = file.strip_prefix(root).ok()?.to_string_lossy().into_owned();
+        let text = fs::read(&file).ok()?;
+        let is_plain_c = [".c", ".h"].iter().any(|end| name.ends_with(end)) && name != DESCRIBED;
+        parts.push(name.into_bytes());
+        parts.push(if is_plain_c {
+            without_comments(&String::from_utf8_lossy(&text)).into_bytes()
+        } else {
+            text
+        });
     }
     Some(cache::digest(&parts))
+}
+
+/// The C file of which the build reads the comments: they describe statistics.
+const DESCRIBED: &str = "lib/include/bias/abi.h";
+
+/// Return a C text without comments, empty lines, and blanks at ends of lines.
+fn without_comments(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let taken = if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else {
+            let taken = if matches!(first, '"' | '\'') { quoted(rest, first) } else { first.len_utf8() };
+            code.push_str(&rest[..taken]);
+            taken
+        };
+        rest = &rest[taken..];
+    }
+    let lines = code.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Return the length of the literal between two `quote` at the start of `text`.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find(|(_, c)| {
+        let is_end = *c == quote && !escaped;
+        escaped = *c == '\\' && !escaped;
+        is_end
+    });
+    end.map_or(text.len(), |(at, _)| at + 1)
 }
 
 /// Return true if the tree `root` has the sources of which [`SCHEDULER`] was built from `begun` on.
@@ -250,6 +292,17 @@ mod tests {
         assert!(before.is_some() && before == digest_of_sources(tree.path()));
         fs::write(tree.path().join("bpf"), "two").unwrap();
         assert_ne!(before, digest_of_sources(tree.path()));
+    }
+
+    #[test]
+    fn a_comment_of_c_changes_nothing_and_a_string_counts() {
+        let plain = without_comments("int a;\nint b; \n");
+        let commented = "/* what\n * it is */\nint a; // one\n\nint b; /* two */\n";
+        assert_eq!(without_comments(commented), plain);
+        let strings = "s = \"/* \\\" no */\" + '\\'' + '\"';\n";
+        assert_eq!(without_comments(strings), strings);
+        assert_eq!(without_comments("a / b; /* no end"), "a / b;\n");
+        assert!(workspace().join(DESCRIBED).is_file());
     }
 
     /// A source that changes during a build or a run may not be the one that passed.
