@@ -230,6 +230,12 @@ __noinline u64 unpark_pass(bool only_pinned, u64 now_ns)
 				next_ns = until_ns;
 			continue;
 		}
+		/* A CPU that goes offline serves the global DSQ only. */
+		if (is_pinned(p) && is_offline(cpu)) {
+			if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
+				compete_again(p, cpu);
+			continue;
+		}
 		vtime = joined_vtime(p, cpu);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, vtime);
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_for_parked(p, cpu, vtime), 0))

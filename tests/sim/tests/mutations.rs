@@ -188,4 +188,5 @@ mutants! {
     resident_unknown
     tick_wakes_no_idle_cpu
     partition_follows_one_task
+    unparked_for_an_offline_cpu
 }

@@ -3,7 +3,7 @@
 //! Families of cases in which tasks have to leave a CPU: it goes offline, or real-time work takes it.
 
 use super::parts::{Family, expect};
-use crate::case::{Case, Disturb, Disturbance, Interleave, TaskSpec};
+use crate::case::{Case, Disturb, Disturbance, GroupSpec, Interleave, TaskSpec};
 use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 use crate::release::Release;
@@ -45,12 +45,13 @@ fn moves_at_once(kernel: &Kernel) -> Result<(), String> {
 /// The CPU goes offline 20 times, beside a busy task for each of the others. Seeds go through the
 /// releases of the kernel and the kinds of tasks.
 fn offline(seed: u64) -> Case {
-    let at = usize::try_from(seed % 12).unwrap_or_default();
+    let at = usize::try_from(seed % 16).unwrap_or_default();
     let busy = TaskSpec::new(Program::busy(stacks::COMPUTE));
     let mut case = Case::new("4P", seed);
-    (case.duration_ns, case.release) = (10_000 * MS, Release::ALL[at / 3]);
+    (case.duration_ns, case.release) = (10_000 * MS, Release::ALL[at / 4]);
+    case.groups = vec![GroupSpec::new(0, 100).limited(20_000, 100_000)];
     case.tasks = (0..CPU).map(|cpu| busy.clone().on(cpu)).collect();
-    case.tasks.extend(tasks(at % 3));
+    case.tasks.extend(tasks(at % 4));
     for round in 0..20 {
         let at_ns = (200 + round * 487) * MS;
         let back_ns = at_ns + 300 * MS;
@@ -67,11 +68,11 @@ fn offline(seed: u64) -> Case {
 }
 
 /// Return tasks of the CPU: pinned ones, some whose migration is disabled for a third of their time,
-/// or kernel threads.
+/// kernel threads, or pinned ones of a cgroup that is throttled most of the time.
 fn tasks(kind: usize) -> Vec<TaskSpec> {
     let run = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
     let ops = match kind {
-        0 => vec![run(MS)],
+        0 | 3 => vec![run(MS)],
         1 => vec![run(4 * MS), Op::MigrateDisable, run(2 * MS), Op::MigrateEnable],
         _ => vec![run(30 * MS), Op::Sleep { ns: MS }],
     };
@@ -80,6 +81,7 @@ fn tasks(kind: usize) -> Vec<TaskSpec> {
         0 => vec![task.within([CPU]); 3],
         // The kernel gives each of them a slice of 20 ms.
         1 => vec![task; 4],
+        3 => vec![TaskSpec { group: 1, ..task.within([CPU]) }; 3],
         _ => vec![TaskSpec { kthread: true, ..task.within([CPU]) }; 3],
     }
 }
