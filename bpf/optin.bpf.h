@@ -127,12 +127,10 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 /* Real-time and deadline tasks have priorities below this. */
 #define MAX_RT_PRIO 100
 
-/* Return true if another scheduling class runs the current task, the waker. */
-static __always_inline bool waker_is_foreign(void)
+/* Return true if @task, which is no idle task, is of another scheduling class. */
+static __always_inline bool is_foreign(const struct task_struct *task)
 {
-	const struct task_struct *waker = bpf_get_current_task_btf();
-
-	return waker->prio < MAX_RT_PRIO || (partial && waker->policy != POLICY_EXT);
+	return task->prio < MAX_RT_PRIO || (partial && task->policy != POLICY_EXT);
 }
 
 #endif

@@ -29,6 +29,7 @@ static struct sim_unit unit = {
     .ops = &bias_ops,
     .count_switch = bias_count_switch,
     .count_tick = bias_count_tick,
+    .release_switch = bias_release,
     .table_replace = bias_table_replace,
     .task_query = bias_task_query,
     .swap_ask = bias_swap_ask,

@@ -24,6 +24,7 @@ struct sim_unit {
 	struct sched_ext_ops *ops;
 	int (*count_switch)(bool preempt, struct task_struct *prev, struct task_struct *next);
 	int (*count_tick)(void);
+	int (*release_switch)(bool preempt, struct task_struct *prev, struct task_struct *next);
 	int (*table_replace)(void *ctx);
 	int (*task_query)(struct bias_task_state *ctx);
 	int (*swap_ask)(struct bias_swap_request *ctx);

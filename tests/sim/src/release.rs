@@ -68,6 +68,12 @@ impl Release {
         matches!(self, Self::V6_18 | Self::V7)
     }
 
+    /// Return true if any program may have a local DSQ enqueued again: soon, by an interrupt.
+    #[must_use]
+    pub fn reenqueues_for_all(self) -> bool {
+        self == Self::V7
+    }
+
     /// Return true if a BPF program disables the migration of the current task.
     #[must_use]
     pub fn programs_disable_migration(self) -> bool {

@@ -5,11 +5,21 @@
 use std::fs;
 use std::path::Path;
 
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Func;
+
 /// Return the release of the kernel whose files are under `root`, for example `6.12.9-amd64`.
 #[must_use]
 pub fn release(root: &Path) -> Option<String> {
     let text = fs::read_to_string(root.join("proc/sys/kernel/osrelease")).ok()?;
     Some(text.trim().to_owned())
+}
+
+/// Return true if the running kernel has one of the functions `any_of`, as far as its BTF tells.
+#[must_use]
+pub fn has_function(any_of: &[&str]) -> bool {
+    Btf::from_vmlinux()
+        .is_ok_and(|btf| any_of.iter().any(|name| btf.type_by_name::<Func<'_>>(name).is_some()))
 }
 
 /// Major and minor version, and number of the stable release.

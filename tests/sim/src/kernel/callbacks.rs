@@ -134,9 +134,11 @@ impl Kernel {
         call!(self, cpu_release, cpu as i32, &raw mut args);
     }
 
-    /// Call the program on the tracepoint sched_switch, if it is loaded.
+    /// Call the programs on the tracepoint sched_switch that are loaded.
     pub(crate) fn tp_switch(&self, preempt: bool, prev: *mut ffi::task_struct, next: *mut ffi::task_struct) {
-        if let Some(program) = self.unit().count_switch.filter(|_| self.counts()) {
+        let counts = self.unit().count_switch.filter(|_| self.counts());
+        let releases = self.unit().release_switch.filter(|_| self.case.release.reenqueues_for_all());
+        for program in [counts, releases].into_iter().flatten() {
             // SAFETY: as in call!.
             self.within("sched_switch", || unsafe { program(preempt, prev, next) });
         }

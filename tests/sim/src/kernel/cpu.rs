@@ -98,6 +98,8 @@ pub struct Cpu {
     pub keep: Cell<bool>,
     /// Deferred insertions are carried out before the runqueue is unlocked.
     pub deferred_callback: Cell<bool>,
+    /// Its local DSQ is to be enqueued again.
+    pub reenqueue: Cell<bool>,
     /// Tasks that this round of ops.dispatch moved.
     pub dispatched: Cell<u32>,
     /// ops.cpu_release was called and the CPU is not back.
@@ -168,6 +170,7 @@ impl Cpu {
             in_wakeup: Cell::new(false),
             keep: Cell::new(false),
             deferred_callback: Cell::new(false),
+            reenqueue: Cell::new(false),
             dispatched: Cell::new(0),
             released: Cell::new(false),
             online: Cell::new(true),

@@ -208,6 +208,9 @@ impl Kernel {
     /// Carry out the deferred insertions of `cpu`, which is locked
     /// (process_ddsp_deferred_locals()).
     pub(crate) fn run_deferred(&self, cpu: usize) {
+        if self.cpus[cpu].reenqueue.take() {
+            self.reenqueue_now(cpu);
+        }
         loop {
             let next = self.cpus[cpu].deferred.borrow_mut().pop_front();
             let Some(task) = next else { return };
@@ -250,8 +253,17 @@ impl Kernel {
         }
     }
 
-    /// Enqueue all tasks of the local DSQ again (scx_bpf_reenqueue_local()).
+    /// Enqueue all tasks of the local DSQ again, now or soon (scx_bpf_reenqueue_local()).
     pub(crate) fn reenqueue_local(&self, cpu: usize) -> u32 {
+        if !self.case.release.reenqueues_for_all() {
+            return self.reenqueue_now(cpu);
+        }
+        self.cpus[cpu].reenqueue.set(true);
+        self.schedule_deferred(cpu);
+        0
+    }
+
+    fn reenqueue_now(&self, cpu: usize) -> u32 {
         let tasks: Vec<TaskId> = self.cpus[cpu].local.borrow().iter().copied().collect();
         let stops = self.cpus[cpu].stops.borrow().clone();
         let tasks: Vec<TaskId> = tasks.into_iter().filter(|task| !stops.contains(task)).collect();

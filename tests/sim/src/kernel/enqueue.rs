@@ -98,8 +98,8 @@ impl Kernel {
         Some(cpu)
     }
 
-    /// Have deferred insertions carried out soon (schedule_deferred()).
-    fn schedule_deferred(&self, cpu: usize) {
+    /// Have what is deferred carried out soon (schedule_deferred()).
+    pub(crate) fn schedule_deferred(&self, cpu: usize) {
         let this = &self.cpus[cpu];
         if this.in_wakeup.get() {
             return;

@@ -165,7 +165,8 @@ impl Kernel {
                 self.do_enqueue(cpu, task, ENQ_NONE, false);
             }
         }
-        if next.is_higher() && !self.cpus[cpu].released.replace(true) {
+        let reports = !self.case.release.reenqueues_for_all();
+        if reports && next.is_higher() && !self.cpus[cpu].released.replace(true) {
             // switch_class()
             self.op_cpu_release(cpu, next == Curr::Stopper);
         }

@@ -30,12 +30,11 @@ fn expect_short_waits(results: &Results, expect: &mut Expectations) {
 
 /// Check the shares of tasks when a real-time thread stays on CPU 1, or comes in bursts of 5 ms
 /// every 20 ms. Then kernel threads take the CPU.
-#[test]
-fn real_time_and_kernel_threads_take_a_cpu() {
+fn threads_take_a_cpu(kernel: &str) {
     let bursts =
         |under: &str, runs| repeated(runs, |run| format!("loads {under}-bursts{run} fifo 4 2 1 5 15\n"));
     let under = format!("loads spinning fifo 4 5 1 1 0\n{}. \"${{0%/*}}/kthreads.sh\"", bursts("bias", 3));
-    let results = Scenario::emulated("6.12", "60x4", 5).loads(&bursts("default", 6), &under);
+    let results = Scenario::emulated(kernel, "60x4", 5).loads(&bursts("default", 6), &under);
     let mut expect = Expectations::default();
     let spinning = results.number("spinning", "/least_over_mean");
     expect.at_least("a real-time thread spins: slowest task over mean", spinning, 0.9);
@@ -43,6 +42,11 @@ fn real_time_and_kernel_threads_take_a_cpu() {
     expect_thirds(&results, &mut expect);
     expect.lasts(&results);
     expect.judge();
+}
+
+#[test]
+fn real_time_and_kernel_threads_take_a_cpu() {
+    threads_take_a_cpu("6.12");
 }
 
 /// Check a spin that is longer than the kernel's watchdog of tasks (30 s).
@@ -60,6 +64,11 @@ fn spins_for_long(kernel: &str) {
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn real_time_and_kernel_threads_take_a_cpu_on_7_3() {
+        threads_take_a_cpu("7.3");
+    }
 
     #[test]
     fn a_real_time_thread_spins_for_long_on_6_12() {

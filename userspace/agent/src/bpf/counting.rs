@@ -22,14 +22,13 @@
 use std::os::fd::AsRawFd;
 
 use anyhow::Result;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Func;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut};
 use tracing::{debug, warn};
 
 use bias_policy::ffi;
 
 use crate::counter_model::{self, CounterModel, Scales};
+use crate::kernel;
 use crate::pmu::{Counters, Group, Role};
 use crate::skel::types;
 
@@ -104,7 +103,7 @@ const TICK: &str = "sched_tick";
 /// Return true if ticks can be counted. Without them tasks are counted at switches only, and a task
 /// that never sleeps and is alone on its CPU is not counted.
 pub(crate) fn has_tick() -> bool {
-    let has = Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(TICK).is_some());
+    let has = kernel::has_function(&[TICK]);
     if !has {
         warn!("this kernel has no {TICK}: tasks that never sleep are not counted");
     }

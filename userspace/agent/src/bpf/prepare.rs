@@ -38,6 +38,7 @@ pub(super) fn all(
     }
     describe_machine(open, options, table, nr_cpus)?;
     prepare_counting(open, counting, nr_cpus)?;
+    prepare_release(open);
     prepare_scope(open, options)
 }
 
@@ -69,6 +70,17 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.counting = any;
     Ok(())
+}
+
+/// Leave out one of the programs that see a CPU which another scheduling class takes. Kernels with
+/// the better one (from 6.19 on) warn of the other.
+fn prepare_release(open: &mut OpenBpfSkel<'_>) {
+    let at_switch = kernel::has_function(&["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2"]);
+    open.progs.bias_release.set_autoload(at_switch);
+    if at_switch {
+        open.progs.bias_cpu_release.set_autoload(false);
+        open.struct_ops.bias_ops_mut().cpu_release = std::ptr::null_mut();
+    }
 }
 
 /// Set the scope: only SCHED_EXT tasks, the whole system, or the whole system with bias limited to
