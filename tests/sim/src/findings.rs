@@ -55,7 +55,7 @@ pub const FINDINGS: &[Finding] = &[
     Finding {
         rule: "idle-released",
         per_100_000: 85,
-        cause: "the kernel calls ops.cpu_release only where a SCHED_EXT task ran before",
+        cause: "before 6.19 the kernel reports a CPU that is taken only where a SCHED_EXT task ran",
     },
     Finding {
         rule: "steps",

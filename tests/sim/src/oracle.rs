@@ -168,8 +168,10 @@ impl Kernel {
                 let rule = match this.place.get() {
                     Place::Global if self.online.get().count() < self.cpus.len() => "idle-leaving",
                     Place::Global => "idle-global",
-                    // ops.cpu_release should have sent it elsewhere.
-                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => "idle-released",
+                    // It should have been sent elsewhere when the CPU was taken.
+                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => {
+                        if self.case.release.reenqueues_for_all() { "idle-taken" } else { "idle-released" }
+                    }
                     _ if self.idle_cpus.get().has(cpu) => "idle",
                     _ => "idle-unmarked",
                 };

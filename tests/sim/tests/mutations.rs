@@ -106,6 +106,7 @@ mutants! {
     no_pull
     no_wake_better
     no_release
+    no_release_at_switch
     classes_exchanged
     no_rotation
     wakers_task_kept_too_long

@@ -13,7 +13,6 @@ use bias_sim::kernel::Kernel;
 use bias_sim::known::{holds, known_defect};
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::release::Release;
-use bias_sim::rng::Rng;
 use bias_sim::scenario::{self, Figures};
 use bias_sim::unit::Image;
 
@@ -204,37 +203,23 @@ fn a_child_beyond_the_table_is_limited_by_its_parent() {
     });
 }
 
-/// A waker on CPU 0 wakes a task again and again, while real-time work takes one of the other CPUs
-/// for 20 ms at a time. Return what is broken if the wakee waits for the whole burst beside idle
-/// CPUs.
-fn wakee_beside_real_time(release: Release) -> Result<(), String> {
-    for seed in 0..100 {
-        let mut case = Case::new("4P", seed);
-        (case.release, case.duration_ns) = (release, 3_000 * MS);
-        let rng = Rng::new(seed);
-        let work = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
-        let ops = vec![work(40_000), Op::Wake { task: 1, sync: false }];
-        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(0).within([0]));
-        let ops = vec![work(10_000), Op::Wait];
-        case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(1));
-        for at in 0..60 {
-            let what = Disturbance::RealTime { cpu: 1 + rng.below(3) as usize, ns: 20 * MS };
-            case.disturbances.push(Disturb { at_ns: at * 50 * MS + rng.below(9 * MS), what });
-        }
-        run(case).map_err(|what| format!("{release:?}, seed {seed}: {what}"))?;
-    }
-    Ok(())
-}
-
+/// A wakee does not wait for a burst of real-time work beside idle CPUs.
 #[test]
 fn real_time_work_on_an_idle_cpu_strands_no_wakee() {
+    let families = scenario::families();
+    let family = families.iter().find(|one| one.name == "wakee-beside-real-time").unwrap();
+    let cases = |release| {
+        (0..100).try_for_each(|seed| {
+            let case = Case { release, ..family.with(seed).case };
+            run(case).map(drop).map_err(|what| format!("{release:?}, seed {seed}: {what}"))
+        })
+    };
     for release in Release::ALL {
         if release.reenqueues_for_all() {
-            holds(|| wakee_beside_real_time(release));
+            holds(|| cases(release));
         } else {
-            known_defect("the kernel reports a CPU that is taken only where a SCHED_EXT task ran", || {
-                wakee_beside_real_time(release)
-            });
+            let cause = "the kernel reports a CPU that is taken only where a SCHED_EXT task ran";
+            known_defect(cause, || cases(release));
         }
     }
 }

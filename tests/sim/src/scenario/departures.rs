@@ -7,6 +7,7 @@ use crate::case::{Case, Disturb, Disturbance, GroupSpec, Interleave, TaskSpec};
 use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 use crate::release::Release;
+use crate::rng::Rng;
 
 const MS: u64 = 1_000_000;
 /// The CPU that goes.
@@ -16,6 +17,7 @@ const CPU: usize = 3;
 pub(super) fn all() -> Vec<Family> {
     vec![
         Family { name: "offline", case: offline, check: |_| Ok(()) },
+        Family { name: "wakee-beside-real-time", case: wakee_beside_real_time, check: |_| Ok(()) },
         Family { name: "taken-beside-sleeper", case: taken_beside_sleeper, check: moves_at_once },
     ]
 }
@@ -40,6 +42,24 @@ fn taken_beside_sleeper(seed: u64) -> Case {
 fn moves_at_once(kernel: &Kernel) -> Result<(), String> {
     let longest_ns = kernel.figures(0).longest_wait_ns;
     expect("longest wait of the busy task [ms]", longest_ns as f64 / 1e6, 0.0, 1.0)
+}
+
+/// A waker on CPU 0 wakes a task again and again, while real-time work takes one of the other CPUs
+/// for 20 ms at a time. On the newest kernels the wakee never waits beside an idle CPU.
+fn wakee_beside_real_time(seed: u64) -> Case {
+    let mut case = Case::new("4P", seed);
+    (case.duration_ns, case.release) = (3_000 * MS, Release::V7);
+    let rng = Rng::new(seed);
+    let work = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
+    let ops = vec![work(40_000), Op::Wake { task: 1, sync: false }];
+    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(0).within([0]));
+    let ops = vec![work(10_000), Op::Wait];
+    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }).on(1));
+    for at in 0..60 {
+        let what = Disturbance::RealTime { cpu: 1 + rng.below(3) as usize, ns: 20 * MS };
+        case.disturbances.push(Disturb { at_ns: at * 50 * MS + rng.below(9 * MS), what });
+    }
+    case
 }
 
 /// The CPU goes offline 20 times, beside a busy task for each of the others. Seeds go through the
