@@ -127,21 +127,9 @@ pub const TEST_PROFILE: &str = "ci";
 /// Cargo's selection of all programs and tests. Each run of cargo must have it: with another one,
 /// crates have other features, and cargo compiles them again.
 pub const TEST_SELECTION: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
-/// Return the environment of each run of cargo in a test run. The programs then hold neither a commit
-/// nor a path of the checkout, so equal sources give equal programs, and scenarios that passed in one
-/// checkout need not run in another.
-///
-/// rustc's own options are those of the user's environment, but not of a configuration of cargo.
-#[must_use]
-pub fn test_environment() -> [(&'static str, String); 2] {
-    // Cargo separates options by this character, because paths may contain spaces.
-    const ENCODED: (&str, &str) = ("CARGO_ENCODED_RUSTFLAGS", "\x1f");
-    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(ENCODED.1);
-    let given = std::env::var(ENCODED.0).or_else(|_| std::env::var("RUSTFLAGS").map(words));
-    let remap = format!("--remap-path-prefix={}=.", workspace().display());
-    let options = given.ok().into_iter().filter(|given| !given.is_empty()).chain([remap]);
-    [("SCX_BIAS_COMMIT", String::new()), (ENCODED.0, options.collect::<Vec<_>>().join(ENCODED.1))]
-}
+/// Environment of each run of cargo in a test run: the programs hold no commit, or cargo would build
+/// them again after each one.
+pub const TEST_ENVIRONMENT: (&str, &str) = ("SCX_BIAS_COMMIT", "");
 
 /// Build all programs and tests, and return what the tests need to know. Cargo's progress is shown.
 ///
@@ -150,7 +138,7 @@ pub fn test_environment() -> [(&'static str, String); 2] {
 pub fn everything() -> Result<Prepared> {
     let mut command = cargo();
     command.args(["build", "--locked", "--profile", TEST_PROFILE]).args(TEST_SELECTION);
-    command.envs(test_environment());
+    command.envs([TEST_ENVIRONMENT]);
     built(&mut command, "the programs and the tests")?;
     let xtask = std::env::current_exe().context("cannot find this program")?;
     Ok(Prepared { programs: target_directory().join(TEST_PROFILE), xtask })

@@ -26,7 +26,7 @@ use anyhow::{Context as _, Result};
 use crate::build::{ampvm_directory, target_directory, workspace};
 
 /// Debian's list of installed packages, with their versions.
-const INSTALLED: &str = "/var/lib/dpkg/status";
+pub const INSTALLED: &str = "/var/lib/dpkg/status";
 
 /// Return the name of the test that this process belongs to, if nextest runs it.
 #[must_use]

@@ -3,6 +3,7 @@
 //! The commands of the README and of developers: demo, test, vm, lint, package.
 
 mod args;
+mod built;
 mod demo_vm;
 mod lint;
 mod outcome;

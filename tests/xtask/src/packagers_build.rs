@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use bias_vm::build::{TEST_PROFILE, TEST_SELECTION, target_directory, test_environment, workspace};
+use bias_vm::build::{TEST_ENVIRONMENT, TEST_PROFILE, TEST_SELECTION, target_directory, workspace};
 use bias_vm::steps::{Step, run_logged};
 
 /// Files that it installs below its prefix.
@@ -73,8 +73,8 @@ impl PackagersBuild {
 
     /// Take the programs that a test run has built.
     pub fn test_run(mut self) -> Self {
-        self.environment = test_environment().into();
         self.environment.extend([
+            (TEST_ENVIRONMENT.0, TEST_ENVIRONMENT.1.to_string()),
             ("SCX_BIAS_PROFILE", TEST_PROFILE.to_string()),
             ("SCX_BIAS_SELECTION", TEST_SELECTION.join(" ")),
         ]);

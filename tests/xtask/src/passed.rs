@@ -11,9 +11,8 @@
 //! # Invariants
 //! - A test that failed in any attempt, or did not end, is not kept.
 //! - A file that changed during the run is not kept: the test may have seen its former content.
-//! - For `scx_bias` its sources count. clang writes the types of the kernel side in another order at
-//!   each compilation, so equal sources do not give equal bytes. A comment of the kernel side is no
-//!   input.
+//! - For a program of this workspace its sources count ([`Built`]). A comment of the kernel side is
+//!   no input.
 //! - `--full`, `--fresh`, a selection of tests and a variable that changes a test ignore the cache.
 //!
 //! # Limits
@@ -31,6 +30,8 @@ use bias_vm::build::workspace;
 use bias_vm::{cache, inputs};
 use serde::{Deserialize, Serialize};
 
+use crate::built::{Built, is_old};
+
 /// Passes that are kept for each test: branches of the tree alternate.
 const KEPT: usize = 8;
 
@@ -43,111 +44,40 @@ struct Pass {
     inputs: BTreeMap<String, String>,
 }
 
-/// The digests of files, each computed once.
-#[derive(Default)]
-struct Digests(HashMap<String, Option<String>>);
+/// The digests of inputs, each computed once.
+struct Digests<'a> {
+    built: &'a Built,
+    known: HashMap<String, Option<String>>,
+}
 
-impl Digests {
+impl<'a> Digests<'a> {
+    fn new(built: &'a Built) -> Self {
+        Self { built, known: HashMap::new() }
+    }
+
     /// Return the digest of an input, or `None` if it cannot be read.
     fn of(&mut self, input: &str) -> Option<&str> {
-        let digest = self.0.entry(input.to_string()).or_insert_with(|| match Path::new(input).file_name() {
-            Some(name) if name == SCHEDULER => digest_of_sources(&workspace()),
-            _ => Some(cache::digest(&[fs::read(inputs::path(input)).ok()?])),
+        let digest = self.known.entry(input.to_string()).or_insert_with(|| {
+            let of_file = || Some(cache::digest(&[fs::read(inputs::path(input)).ok()?]));
+            self.built.digest(Path::new(input)).unwrap_or_else(of_file)
         });
         digest.as_deref()
     }
 }
 
-/// The program that holds the kernel side.
-const SCHEDULER: &str = "scx_bias";
-
-/// What it is built from: directories and files of the tree.
-const SOURCES: [&str; 7] =
-    ["bpf", "lib", "userspace/agent", "scheds/scx_bias", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
-
-/// Return the sources of [`SCHEDULER`] in the tree `root`, in order.
-fn sources(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for source in SOURCES {
-        files.extend(inputs::files(&root.join(source))?);
-    }
-    files.sort();
-    Ok(files)
+/// The passes in a directory, and the programs that are inputs.
+pub struct Passed {
+    directory: PathBuf,
+    built: Built,
 }
-
-/// Return a digest of the sources of [`SCHEDULER`] in the tree `root` and of the compiler. The list
-/// of installed packages, which is an input of each scenario, has the version of clang.
-fn digest_of_sources(root: &Path) -> Option<String> {
-    let rustc = Command::new("rustc").arg("-vV").output().ok()?;
-    let mut parts = vec![rustc.stdout];
-    for file in sources(root).ok()? {
-        let name = file.strip_prefix(root).ok()?.to_string_lossy().into_owned();
-        let text = fs::read(&file).ok()?;
-        let is_plain_c = [".c", ".h"].iter().any(|end| name.ends_with(end)) && name != DESCRIBED;
-        parts.push(name.into_bytes());
-        parts.push(if is_plain_c {
-            without_comments(&String::from_utf8_lossy(&text)).into_bytes()
-        } else {
-            text
-        });
-    }
-    Some(cache::digest(&parts))
-}
-
-/// The C file of which the build reads the comments: they describe statistics.
-const DESCRIBED: &str = "lib/include/bias/abi.h";
-
-/// Return a C text without comments, empty lines, and blanks at ends of lines.
-fn without_comments(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let taken = if rest.starts_with("/*") {
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
-        } else if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else {
-            let taken = if matches!(first, '"' | '\'') { quoted(rest, first) } else { first.len_utf8() };
-            code.push_str(&rest[..taken]);
-            taken
-        };
-        rest = &rest[taken..];
-    }
-    let lines = code.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-/// Return the length of the literal between two `quote` at the start of `text`.
-fn quoted(text: &str, quote: char) -> usize {
-    let mut escaped = false;
-    let end = text.char_indices().skip(1).find(|(_, c)| {
-        let is_end = *c == quote && !escaped;
-        escaped = *c == '\\' && !escaped;
-        is_end
-    });
-    end.map_or(text.len(), |(at, _)| at + 1)
-}
-
-/// Return true if the tree `root` has the sources of which [`SCHEDULER`] was built from `begun` on.
-fn has_built_sources(root: &Path, begun: SystemTime) -> bool {
-    sources(root).is_ok_and(|files| files.iter().all(|file| is_old(file, begun)))
-}
-
-/// Return true if a file was last changed by `since`.
-fn is_old(file: &Path, since: SystemTime) -> bool {
-    fs::metadata(file).and_then(|file| file.modified()).is_ok_and(|at| at <= since)
-}
-
-/// The passes in a directory.
-pub struct Passed(PathBuf);
 
 impl Passed {
     /// Return those of the user.
     ///
     /// # Errors
-    /// There is no cache directory.
+    /// There is no cache directory, or cargo does not run.
     pub fn of_user() -> Result<Self> {
-        Ok(Self(cache::root()?.join("passed")))
+        Ok(Self { directory: cache::root()?.join("passed"), built: Built::of_workspace()? })
     }
 
     /// Return the tests whose inputs are those of a pass, each with the commit of that pass.
@@ -155,9 +85,9 @@ impl Passed {
     /// # Errors
     /// The directory cannot be read.
     pub fn unchanged(&self) -> Result<BTreeMap<String, String>> {
-        let mut digests = Digests::default();
+        let mut digests = Digests::new(&self.built);
         let mut tests = BTreeMap::new();
-        for test in entries(&self.0)? {
+        for test in entries(&self.directory)? {
             let same = passes(&test)?.into_iter().find(|pass| {
                 pass.inputs.iter().all(|(input, digest)| digests.of(input) == Some(digest.as_str()))
             });
@@ -178,13 +108,17 @@ impl Passed {
         begun: SystemTime,
         since: SystemTime,
     ) -> Result<()> {
-        let mut digests = Digests::default();
+        let mut digests = Digests::new(&self.built);
         let commit = commit();
-        if !has_built_sources(&workspace(), begun) {
-            return Ok(());
-        }
+        let mut old = BTreeMap::new();
+        let mut is_current = |name: &String| {
+            *old.entry(name.clone()).or_insert_with(|| {
+                let is_file_old = || is_old(&inputs::path(name), since);
+                self.built.is_built_since(Path::new(name), begun).unwrap_or_else(is_file_old)
+            })
+        };
         for (test, names) in tests {
-            if names.is_empty() || !names.iter().all(|name| is_old(&inputs::path(name), since)) {
+            if names.is_empty() || !names.iter().all(&mut is_current) {
                 continue;
             }
             let digest = |name: &String| Some((name.clone(), digests.of(name)?.to_string()));
@@ -195,7 +129,7 @@ impl Passed {
     }
 
     fn write(&self, test: &str, pass: &Pass) -> Result<()> {
-        let directory = self.0.join(test);
+        let directory = self.directory.join(test);
         fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let parts: Vec<_> = pass.inputs.iter().flat_map(|(name, digest)| [name, digest]).collect();
         let path = directory.join(cache::key(&parts));
@@ -250,7 +184,8 @@ mod tests {
         fs::write(&input, "one").unwrap();
         let input = input.to_string_lossy().into_owned();
         let tests = vec![("a::b".to_string(), BTreeSet::from([input.clone()]))];
-        let passed = Passed(directory.path().join("passed"));
+        let built = Built::of_workspace().unwrap();
+        let passed = Passed { directory: directory.path().join("passed"), built };
         (directory, passed, input, tests)
     }
 
@@ -275,42 +210,6 @@ mod tests {
         passed.keep(&tests, SystemTime::now(), SystemTime::now() - Duration::from_secs(60)).unwrap();
         passed.keep(&[("a::c".to_string(), BTreeSet::new())], SystemTime::now(), SystemTime::now()).unwrap();
         assert!(passed.unchanged().unwrap().is_empty());
-    }
-
-    #[test]
-    fn the_sources_of_the_scheduler_stand_for_it() {
-        let digest = |input: &str| Digests::default().of(input).map(String::from);
-        let built = digest("target/ci/scx_bias");
-        assert!(built.is_some() && built == digest("elsewhere/scx_bias"));
-        let tree = tempfile::tempdir().unwrap();
-        for source in SOURCES {
-            let file = tree.path().join(source);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, "one").unwrap();
-        }
-        let before = digest_of_sources(tree.path());
-        assert!(before.is_some() && before == digest_of_sources(tree.path()));
-        fs::write(tree.path().join("bpf"), "two").unwrap();
-        assert_ne!(before, digest_of_sources(tree.path()));
-    }
-
-    #[test]
-    fn a_comment_of_c_changes_nothing_and_a_string_counts() {
-        let plain = without_comments("int a;\nint b; \n");
-        let commented = "/* what\n * it is */\nint a; // one\n\nint b; /* two */\n";
-        assert_eq!(without_comments(commented), plain);
-        let strings = "s = \"/* \\\" no */\" + '\\'' + '\"';\n";
-        assert_eq!(without_comments(strings), strings);
-        assert_eq!(without_comments("a / b; /* no end"), "a / b;\n");
-        assert!(workspace().join(DESCRIBED).is_file());
-    }
-
-    /// A source that changes during a build or a run may not be the one that passed.
-    #[test]
-    fn sources_that_changed_since_the_build_began_are_not_those_that_passed() {
-        let now = SystemTime::now() + Duration::from_secs(60);
-        assert!(has_built_sources(&workspace(), now));
-        assert!(!has_built_sources(&workspace(), SystemTime::UNIX_EPOCH));
     }
 
     #[test]

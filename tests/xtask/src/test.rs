@@ -28,6 +28,10 @@ use crate::summary;
 const VM_TESTS: &str = "package(bias_vm) & kind(test)";
 /// nextest's name of their program.
 const VM_PROGRAM: &str = "bias_vm::it";
+/// The simulator's package. Its tests depend on nothing but its sources, and count as one scenario.
+const SIMULATOR: &str = "bias_sim";
+/// Its program, which stands for these sources.
+const SIMULATOR_PROGRAM: &str = "target/ci/bias-bench-sim";
 /// Exit code of nextest if tests ran and at least one failed.
 const NEXTEST_FAILED: i32 = 100;
 
@@ -55,7 +59,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     let nextest = || {
         let mut command = Command::new(&nextest);
         command.current_dir(workspace()).args(["nextest", "run", "--locked", "--cargo-profile"]);
-        command.arg(build::TEST_PROFILE).args(build::TEST_SELECTION).envs(build::test_environment());
+        command.arg(build::TEST_PROFILE).args(build::TEST_SELECTION).envs([build::TEST_ENVIRONMENT]);
         // Tests that need no VM prepare nothing.
         command.envs((!args.no_vm).then(|| prepared.variable()));
         command
@@ -110,15 +114,25 @@ fn selection(args: &TestArgs, unchanged: &BTreeMap<String, String>) -> Vec<Strin
     if unchanged.is_empty() {
         return Vec::new();
     }
-    let names: Vec<_> = unchanged.keys().map(|name| format!("test(={name})")).collect();
-    words(&["-E", &format!("not ({VM_TESTS} & ({}))", names.join(" | "))])
+    let left_out = unchanged.keys().map(|name| match name.as_str() {
+        SIMULATOR => format!("package({SIMULATOR})"),
+        name => format!("({VM_TESTS} & test(={name}))"),
+    });
+    words(&["-E", &format!("not ({})", left_out.collect::<Vec<_>>().join(" | "))])
 }
 
 /// Return the scenarios that passed, and what decides their results.
 fn scenarios(outcomes: &[TestOutcome]) -> Vec<(String, BTreeSet<String>)> {
-    let passed = outcomes.iter().filter(|test| test.passed && test.skipped.is_none());
-    let passed = passed.filter(|test| test.program == VM_PROGRAM);
-    passed.map(|test| (test.name.clone(), inputs::of(&test.name))).collect()
+    let has_passed = |test: &&TestOutcome| test.passed && test.skipped.is_none();
+    let of_vm = outcomes.iter().filter(has_passed).filter(|test| test.program == VM_PROGRAM);
+    let mut passed: Vec<_> = of_vm.map(|test| (test.name.clone(), inputs::of(&test.name))).collect();
+    let is_simulated = |test: &&TestOutcome| test.program.split("::").next() == Some(SIMULATOR);
+    let mut simulated = outcomes.iter().filter(is_simulated).peekable();
+    if simulated.peek().is_some() && simulated.all(|test| has_passed(&test)) {
+        let of_all = [SIMULATOR_PROGRAM, inputs::INSTALLED].map(String::from);
+        passed.push((SIMULATOR.to_string(), of_all.into()));
+    }
+    passed
 }
 
 /// Prepare what boots the VM, and the oldest and the newest kernel, or with `all` every kernel.
