@@ -15,7 +15,6 @@ wait_answer
 keep one $MIX --tasks 1compute --seconds 3 --rounds 2
 keep two $MIX --tasks 2compute --seconds 3 --rounds 2
 keep four $MIX --tasks 4compute --seconds 6
-keep eight $MIX --tasks 4compute+4chase --seconds 10
 keep interactive $BENCH run interactive+4compute --solo $OUT/solo.json --stretch 5 --seconds 6
 [ "$1" != pingpong ] || keep pinned $BENCH pingpong --cpu 0
 unload

@@ -36,28 +36,6 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-#[test]
-fn a_run_is_measured_reported_and_resumed() {
-    let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().join("run");
-    let text = ab(&out, &["--blocks", "1"]);
-    assert!(text.contains("scx_bias against default") && text.contains("too few"), "{text}");
-    let samples = || std::fs::read_to_string(out.join("samples.jsonl")).unwrap().lines().count();
-    assert_eq!(samples(), 2 * 2 * 2, "two arms, two visits, two cells");
-
-    ab(&out, &["--blocks", "2", "--resume"]);
-    assert_eq!(samples(), 2 * 8, "what was measured is kept, what was missing is added");
-    let run = json(&out.join("run.json"));
-    assert_eq!((run["complete"].as_bool(), run["blocks_done"].as_u64()), (Some(true), Some(2)), "{run:#}");
-    let rows = json(&out.join("report.json"))["rows"].as_array().unwrap().len();
-    assert!(rows > 8, "{rows} rows");
-    let html = std::fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(
-        html.contains("<svg") && !html.contains("http://") && !html.contains("<script"),
-        "self-contained"
-    );
-}
-
 /// Least gain in throughput over the default scheduler that this project accepts, from every start
 /// of two compute and two chase tasks. The best placement gains 17 %.
 const GATE: f64 = 1.08;
@@ -87,7 +65,38 @@ fn a_mix_is_faster_than_under_the_default_scheduler_on_6_12() {
     gated("6.12");
 }
 
-#[test]
-fn a_mix_is_faster_than_under_the_default_scheduler_on_7_3() {
-    gated("7.3");
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
+
+    #[test]
+    fn a_run_is_measured_reported_and_resumed() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("run");
+        let text = ab(&out, &["--blocks", "1"]);
+        assert!(text.contains("scx_bias against default") && text.contains("too few"), "{text}");
+        let samples = || std::fs::read_to_string(out.join("samples.jsonl")).unwrap().lines().count();
+        assert_eq!(samples(), 2 * 2 * 2, "two arms, two visits, two cells");
+
+        ab(&out, &["--blocks", "2", "--resume"]);
+        assert_eq!(samples(), 2 * 8, "what was measured is kept, what was missing is added");
+        let run = json(&out.join("run.json"));
+        assert_eq!(
+            (run["complete"].as_bool(), run["blocks_done"].as_u64()),
+            (Some(true), Some(2)),
+            "{run:#}"
+        );
+        let rows = json(&out.join("report.json"))["rows"].as_array().unwrap().len();
+        assert!(rows > 8, "{rows} rows");
+        let html = std::fs::read_to_string(out.join("report.html")).unwrap();
+        assert!(
+            html.contains("<svg") && !html.contains("http://") && !html.contains("<script"),
+            "self-contained"
+        );
+    }
+
+    #[test]
+    fn a_mix_is_faster_than_under_the_default_scheduler_on_7_3() {
+        gated("7.3");
+    }
 }

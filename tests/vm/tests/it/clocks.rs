@@ -33,17 +33,26 @@ fn expect_clocks(results: &Results, expect: &mut Expectations) {
     expect.at_least("4 compute tasks: throughput against default", stp("four") / stp("four_default"), 0.96);
 }
 
-#[test]
-fn clocks_follow_load_on_6_12() {
-    let results = Scenario::emulated("6.12", "2F2S", 4).alone().run("clocks", &[]);
+fn clocks_follow_load(kernel: &str) {
+    let results = Scenario::emulated(kernel, "2F2S", 4).alone().run("clocks", &[]);
     let mut expect = Expectations::default();
     expect_clocks(&results, &mut expect);
     expect.judge();
 }
 
+#[test]
+fn clocks_follow_load_on_6_12() {
+    clocks_follow_load("6.12");
+}
+
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn clocks_follow_load_on_7_3() {
+        clocks_follow_load("7.3");
+    }
 
     /// Text that gives all CPUs the governor schedutil and clocks that differ by core.
     const SCHEDUTIL: &str = "

@@ -92,14 +92,14 @@ fn groups_keep_to_their_limits_on_6_12() {
     groups_keep_to_their_limits("6.12");
 }
 
-#[test]
-fn groups_keep_to_their_limits_on_7_3() {
-    groups_keep_to_their_limits("7.3");
-}
-
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn groups_keep_to_their_limits_on_7_3() {
+        groups_keep_to_their_limits("7.3");
+    }
 
     #[test]
     fn groups_keep_their_weight_at_1000_hz() {

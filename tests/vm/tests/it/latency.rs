@@ -80,14 +80,14 @@ fn servers(kernel: &str, machine: &str, tasks: &[u32], runs: u32, seconds: u32) 
     expect.judge();
 }
 
-#[test]
-fn servers_leave_no_gap_in_busy_tasks() {
-    servers("6.12", "240:96x3", &[1, 3], 5, 1);
-}
-
 /// Scenarios of `cargo xtask test --full`.
 mod full {
     use super::*;
+
+    #[test]
+    fn servers_leave_no_gap_in_busy_tasks() {
+        servers("6.12", "240:96x3", &[1, 3], 5, 1);
+    }
 
     #[test]
     fn waiters_are_as_early_as_under_the_default_at_1000_hz() {

@@ -10,7 +10,7 @@ const TIMES: u32 = 100;
 
 fn goes_offline(kernel: &str) {
     let results =
-        Scenario::emulated(kernel, "120x4", 12).loads("", &format!("loads offline offline 1 {TIMES}"));
+        Scenario::emulated(kernel, "600x4", 12).loads("", &format!("loads offline offline 1 {TIMES}"));
     let mut expect = Expectations::default();
     expect.at_least("times offline", results.number("offline", "/times"), f64::from(TIMES));
     expect.at_most("the longest time to go offline [s]", results.number("offline", "/most_ms") / 1e3, 1.0);

@@ -75,43 +75,55 @@ fn a_pinned_team_waits_for_its_slowest_thread() {
     expect.judge();
 }
 
-/// Section 5.2 of [Reif20]: a program that waits for memory is pinned to the fastest core.
-#[test]
-fn a_task_that_occupies_a_fast_cpu_for_nothing_is_named() {
-    let pinned = |kind: &str, cpu: u32| format!("$BENCH work {kind} --cpu {cpu} --seconds 9 >/dev/null &\n");
-    let text = format!(
-        "calibrate\nload $SCHED\n{}{}sleep 6\n$BIAS status --json >$OUT/status.json\n$BIAS status\nkill $LOADED\n",
-        pinned("chase", 0),
-        pinned("compute", 1)
-    );
-    let results = Scenario::emulated("6.12", "2F2S", 3).shell(&text);
-    let status = results.json("status");
-    let named: Vec<&str> = status["tasks"]["confined"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| task["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(named.len(), 1, "{:#}", status["tasks"]);
-    let gain = status["tasks"]["confined"][0]["speedup_permille"].as_u64().unwrap();
-    assert!(
-        (1000..=1100).contains(&gain) && results.outcome.stdout.contains("may use fast CPUs only"),
-        "{gain}"
-    );
-}
+/// Scenarios of `cargo xtask test --full`.
+mod full {
+    use super::*;
 
-/// Sections 4.2 and 5.2 of [Grant06]: a team of three beside noise, which one CPU takes.
-#[test]
-fn a_slow_housekeeping_cpu_saves_energy_and_does_not_delay_the_team() {
-    let command = "$BENCH amp --json --benchmarks static --duties 8,4 --runs 1 --seconds 0.5 \
-                   --unpaced-load --scheduler-cmd \"$SCHED\"";
-    let text = format!("calibrate\nmount_cgroups\n{command} >$OUT/amp.json\n");
-    let results = Scenario::emulated("6.12", "SYM", 4).shell(&text);
-    let over = |nth: usize, figure: &str| results.number("amp", &format!("/cases/{nth}/over_smp/{figure}"));
-    let mut expect = Expectations::default();
-    // Three threads do the work of four. Noise delays the four, and the work of a loop is equal.
-    expect.at_most("time of three threads over that of four", over(2, "time"), 4.0 / 3.0 * 1.05);
-    expect.within("time with a housekeeping CPU of half speed", over(3, "time") / over(2, "time"), 1.0, 0.05);
-    expect.at_most("energy with it", over(3, "energy") / over(2, "energy"), 0.97);
-    expect.judge();
+    /// Sections 4.2 and 5.2 of [Grant06]: a team of three beside noise, which one CPU takes.
+    #[test]
+    fn a_slow_housekeeping_cpu_saves_energy_and_does_not_delay_the_team() {
+        let command = "$BENCH amp --json --benchmarks static --duties 8,4 --runs 1 --seconds 0.5 \
+                       --unpaced-load --scheduler-cmd \"$SCHED\"";
+        let text = format!("calibrate\nmount_cgroups\n{command} >$OUT/amp.json\n");
+        let results = Scenario::emulated("6.12", "SYM", 4).shell(&text);
+        let over =
+            |nth: usize, figure: &str| results.number("amp", &format!("/cases/{nth}/over_smp/{figure}"));
+        let mut expect = Expectations::default();
+        // Three threads do the work of four. Noise delays the four, and the work of a loop is equal.
+        expect.at_most("time of three threads over that of four", over(2, "time"), 4.0 / 3.0 * 1.05);
+        expect.within(
+            "time with a housekeeping CPU of half speed",
+            over(3, "time") / over(2, "time"),
+            1.0,
+            0.05,
+        );
+        expect.at_most("energy with it", over(3, "energy") / over(2, "energy"), 0.97);
+        expect.judge();
+    }
+
+    /// Section 5.2 of [Reif20]: a program that waits for memory is pinned to the fastest core.
+    #[test]
+    fn a_task_that_occupies_a_fast_cpu_for_nothing_is_named() {
+        let pinned =
+            |kind: &str, cpu: u32| format!("$BENCH work {kind} --cpu {cpu} --seconds 9 >/dev/null &\n");
+        let text = format!(
+            "calibrate\nload $SCHED\n{}{}sleep 6\n$BIAS status --json >$OUT/status.json\n$BIAS status\nkill $LOADED\n",
+            pinned("chase", 0),
+            pinned("compute", 1)
+        );
+        let results = Scenario::emulated("6.12", "2F2S", 3).shell(&text);
+        let status = results.json("status");
+        let named: Vec<&str> = status["tasks"]["confined"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| task["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(named.len(), 1, "{:#}", status["tasks"]);
+        let gain = status["tasks"]["confined"][0]["speedup_permille"].as_u64().unwrap();
+        assert!(
+            (1000..=1100).contains(&gain) && results.outcome.stdout.contains("may use fast CPUs only"),
+            "{gain}"
+        );
+    }
 }
