@@ -101,14 +101,17 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Return true if the task that a kthread preempts on @cpu is the next one there
+ * Return true if a kthread preempts @p on @cpu, and @p is the next one there
  * after the kthread, which is in the local DSQ: no other task waits for @cpu or
- * is on its way.
+ * is on its way. A real-time task may keep the kthread waiting, so a task that
+ * has not run there finds another CPU.
  */
-static __always_inline bool waits_for_kthread(s32 cpu, const struct cpu_ctx *cctx)
+static __always_inline bool waits_for_kthread(const struct task_struct *p, s32 cpu,
+					      const struct cpu_ctx *cctx)
 {
-	return cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx) &&
-	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 1 && !task_arrives(cctx);
+	return cctx->kthread_waiting && cctx->run_pid == p->pid && !shared_waiting(llc_of(cpu)) &&
+	       !pinned_waiting(cpu, cctx) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 1 &&
+	       !task_arrives(cctx);
 }
 
 /*

@@ -28,7 +28,7 @@ pub const FINDINGS: &[Finding] = &[
         rule: "idle-leaving",
         per_100_000: 12,
         cause: "until ops.cpu_offline a CPU that goes offline counts as idle, and the kernel diverts \
-                its tasks to the global DSQ without waking a CPU",
+                its tasks to the global DSQ, or to a CPU that real-time work has, without waking one",
     },
     Finding {
         rule: "queued-leaving",

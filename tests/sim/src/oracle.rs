@@ -165,13 +165,17 @@ impl Kernel {
                 continue;
             }
             if let Some(cpu) = this.allowed().and(&idle).next(0) {
+                let one_leaves = self.online.get().count() < self.cpus.len();
+                let reports = self.case.release.reenqueues_for_all();
                 let rule = match this.place.get() {
-                    Place::Global if self.online.get().count() < self.cpus.len() => "idle-leaving",
+                    Place::Global if one_leaves => "idle-leaving",
                     Place::Global => "idle-global",
                     // It should have been sent elsewhere when the CPU was taken.
-                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => {
-                        if self.case.release.reenqueues_for_all() { "idle-taken" } else { "idle-released" }
-                    }
+                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => match reports {
+                        true if one_leaves => "idle-leaving",
+                        true => "idle-taken",
+                        false => "idle-released",
+                    },
                     _ if self.idle_cpus.get().has(cpu) => "idle",
                     _ => "idle-unmarked",
                 };

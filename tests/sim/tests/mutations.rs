@@ -141,6 +141,7 @@ mutants! {
     overdue_slow_task_waits_on
     charge_of_light_task_forgiven
     task_leaves_a_brief_kthread
+    newcomer_behind_kthread
     no_nominated_victim
     overdue_again_forgotten
     clock_stands_still

@@ -18,6 +18,7 @@ pub(super) fn all() -> Vec<Family> {
     vec![
         Family { name: "offline", case: offline, check: |_| Ok(()) },
         Family { name: "wakee-beside-real-time", case: wakee_beside_real_time, check: |_| Ok(()) },
+        Family { name: "newcomer-behind-kthread", case: newcomer_behind_kthread, check: |_| Ok(()) },
         Family { name: "taken-beside-sleeper", case: taken_beside_sleeper, check: moves_at_once },
     ]
 }
@@ -58,6 +59,26 @@ fn wakee_beside_real_time(seed: u64) -> Case {
     for at in 0..60 {
         let what = Disturbance::RealTime { cpu: 1 + rng.below(3) as usize, ns: 20 * MS };
         case.disturbances.push(Disturb { at_ns: at * 50 * MS + rng.below(9 * MS), what });
+    }
+    case
+}
+
+/// Real-time work keeps a kernel thread of CPU 1 waiting when a busy task must leave CPU 0 or 3 for
+/// CPU 1 or 2, which idles.
+fn newcomer_behind_kthread(seed: u64) -> Case {
+    let mut case = Case::new("4P", seed);
+    (case.duration_ns, case.release) = (2_000 * MS, Release::V7);
+    let kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, MS / 10, 3 * MS)).within([1]);
+    let newcomer = TaskSpec::new(Program::busy(stacks::COMPUTE));
+    case.tasks = vec![newcomer, TaskSpec { kthread: true, ..kthread.on(1) }];
+    for round in 0..60 {
+        let at_ns = (5 + 30 * round) * MS + seed * 7_919 % MS;
+        let mut disturb = |after_ms, what| {
+            case.disturbances.push(Disturb { at_ns: at_ns + after_ms * MS, what });
+        };
+        disturb(0, Disturbance::RealTime { cpu: 1, ns: 15 * MS });
+        disturb(5, Disturbance::Affinity { task: 0, cpus: vec![1, 2] });
+        disturb(20, Disturbance::Affinity { task: 0, cpus: vec![0, 3] });
     }
     case
 }
