@@ -332,6 +332,13 @@ impl Case {
         Ok(serde_json::from_str(text)?)
     }
 
+    /// Return true if a cgroup has a limit at any time.
+    pub(crate) fn is_limited(&self) -> bool {
+        let sets_limit =
+            |disturb: &Disturb| matches!(disturb.what, Disturbance::GroupMax { max_us: Some(_), .. });
+        self.groups.iter().any(|group| group.max_us.is_some()) || self.disturbances.iter().any(sets_limit)
+    }
+
     /// Return the programs of all tasks.
     #[must_use]
     pub(crate) fn programs(&self) -> Vec<Program> {

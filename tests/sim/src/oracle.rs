@@ -57,11 +57,10 @@ impl Bounds {
     #[must_use]
     pub fn new(case: &Case) -> Self {
         let tick_ns = case.tick_ns;
-        let limited = case.groups.iter().any(|group| group.max_us.is_some());
         Self {
             idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
             // A CPU waits for a task whose affinity changed on the way (ARRIVAL_NS).
-            queued_ns: 420_000 + if limited || case.interleave.is_some() { tick_ns } else { 0 },
+            queued_ns: 420_000 + if case.is_limited() || case.interleave.is_some() { tick_ns } else { 0 },
             stranded_ns: 200_000,
             unmarked_ns: 500_000,
             fast_idle_ns: 4 * tick_ns + 2_000_000,
@@ -226,7 +225,7 @@ impl Kernel {
             }
             let allowed = this.allowed().and(&idle).and(&self.idle_cpus.get());
             if let Some(cpu) = allowed.next(0).filter(|_| this.raw.read(|raw| raw.nr_cpus_allowed > 1)) {
-                let rule = match self.case.groups.iter().any(|group| group.max_us.is_some()) {
+                let rule = match self.case.is_limited() {
                     _ if self.online.get().count() < self.cpus.len() => "queued-leaving",
                     true => "queued-unparked",
                     false => "queued",
